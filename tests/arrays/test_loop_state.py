@@ -125,10 +125,13 @@ def test_components_as_state_beside_their_array(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", [*MODES, "scalar"])
-def test_changes_in_place_do_not_reach_the_caller(mode: str) -> None:
-    state = {"flat": Float(1), "nested": Array3f(1), "matrix": Matrix2f(1), "tensor": tensor(2, 2), "list": [Float(1)],
-             "generator": PCG32(1), "scalar": ScalarArray3f(1, 2, 3)}
-    before = dr.format(state)
+def test_changes_in_place_reach_containers_of_the_caller_and_not_arrays(mode: str) -> None:
+    """Containers that a body changes and returns are the caller's, in which are new arrays."""
+    state: dict[str, Any] = {"flat": Float(1), "nested": Array3f(1), "matrix": Matrix2f(1), "tensor": tensor(2, 2),
+                             "list": [Float(1)], "generator": PCG32(1), "scalar": ScalarArray3f(1, 2, 3)}
+    arrays = [*state.values(), *state["list"]]
+    del arrays[4:6]  # the list, and what is no array: containers
+    before = dr.format(arrays)
 
     def body(i: Any, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         s["flat"] += 1
@@ -144,7 +147,7 @@ def test_changes_in_place_do_not_reach_the_caller(mode: str) -> None:
         return i + 1, s
 
     _, after = dr.while_loop((0 if mode == "scalar" else Int(0), state), lambda i, s: i < 3, body, mode=mode)
-    assert dr.format(state) == before
+    assert after is state and dr.format(arrays) == before
     assert set(after["flat"]) == {4}
     assert [set(component) for component in after["nested"]] == [{1}, {4}, {1}]
     assert repr(after["tensor"]) == "[[0, 8],\n [16, 24]]"

@@ -203,7 +203,8 @@ def differentiable_types(mode: str) -> Any:
 
 @program([HITS, [0, 0, 1, 0, 2, 0, 3, 0], [3, 1, 4, 2], [0] * 4])
 def structures_as_state(mode: str) -> Any:
-    state = {"a": dr.zeros(Float, 4), "list": [dr.zeros(Float, 8), Float(1)]}
+    a = dr.zeros(Float, 4)
+    state = {"a": a, "list": [dr.zeros(Float, 8), Float(1)]}
 
     def body(left: Int, s: Any) -> Any:
         dr.scatter_add(s["a"], Float(1), UInt(left))
@@ -212,7 +213,8 @@ def structures_as_state(mode: str) -> Any:
         return (s,)
 
     (s,) = loop(body, mode, state)
-    return s["a"], s["list"][0], s["list"][1], state["a"]
+    assert s is state
+    return s["a"], s["list"][0], s["list"][1], a
 
 
 @dataclasses.dataclass
