@@ -47,8 +47,8 @@ cdef bint _is_own_name(object module) except -1
 cdef bint _is_plain(object kind) except -1
 cdef object _attribute(object owner, str name)
 cdef _set_attribute(object owner, str name, object value)
-cdef object _copy_of(object container)
+cpdef object copy_of(object container)
 cdef bint _same_entries(object container, object before) except -1
-cdef _refill(object container, object before)
+cpdef refill(object container, object before)
 cdef bint _has_arrays(object value) except -1
 cdef bint _is_other(object now, object before) except -1

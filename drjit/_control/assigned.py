@@ -19,7 +19,7 @@ from drjit_core import SymbolicValue, closure_of, code_of, globals_of
 
 from .._base.array import ArrayBase
 
-__all__ = ["EMPTY_CELL", "ENTRIES_SEARCHED", "Variables", "assigned_by", "method_of"]
+__all__ = ["EMPTY_CELL", "ENTRIES_SEARCHED", "Variables", "assigned_by", "copy_of", "method_of", "refill"]
 
 #: Lists, tuples and dictionaries of more entries are not looked through; and of more, not put back, nor what is in
 #: buffers of sixteen times as many bytes.
@@ -131,7 +131,7 @@ class Variables:
             seen.add(id(value))
             count = value.nbytes // 16 if hasattr(value, "nbytes") else _length(value)
             if stores.items and not isinstance(value, tuple) and count <= _ENTRIES_COPIED:
-                self.containers.append((name, value, _copy_of(value)))
+                self.containers.append((name, value, copy_of(value)))
             if depth < _DEPTH and isinstance(value, (list, dict, tuple, deque)) and count <= ENTRIES_SEARCHED:
                 pairs = _dict_of(value).items(value) if isinstance(value, dict) else enumerate(_entries(value))
                 for key, entry in list(pairs):
@@ -180,7 +180,7 @@ class Variables:
                 for key, entry in list(before.items() if isinstance(before, dict) else enumerate(before)):
                     if _is_other(dict.get(container, key) if isinstance(container, dict) else
                                  list.__getitem__(container, key), entry):
-                        _refill(container, before)
+                        refill(container, before)
                         raise self.refusal(words, f"{name}[{key!r}]")
 
     def put_back(self, arrays: bool) -> None:
@@ -210,7 +210,7 @@ class Variables:
         for _, container, before in self.containers:
             if not _same_entries(container, before) and (
                     not arrays or _has_arrays(container) or _has_arrays(before)):
-                _refill(container, before)
+                refill(container, before)
 
     @staticmethod
     def refusal(words: Any, name: str) -> SymbolicValue:
@@ -599,7 +599,7 @@ def _length(container: Any) -> int:
     return len(container)
 
 
-def _copy_of(container: Any) -> Any:
+def copy_of(container: Any) -> Any:
     if isinstance(container, dict):
         return dict(_dict_of(container).items(container))
     if isinstance(container, set):
@@ -626,7 +626,7 @@ def _same_entries(container: Any, before: Any) -> bool:
     return list(map(id, _entries(container))) == list(map(id, before))
 
 
-def _refill(container: Any, before: Any) -> None:
+def refill(container: Any, before: Any) -> None:
     """Give a container the entries of a copy of it, whatever its class has in place of the methods of Python's; other
     threads, which may read it, see no empty one in between."""
     if isinstance(container, list):

@@ -1,7 +1,8 @@
 """Lists, dictionaries and objects in the state of a loop, or among the arguments of a branch.
 
 Functions are called with copies of them. What they return of these is the caller's container again, with what it has
-become, as it would be in a plain Python loop: who else holds it sees the change, too.
+become, as it would be in a plain Python loop: who else holds it sees the change, too. A derivative calls the functions
+once more, and meanwhile the containers are what they were before the construct.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from .._base.array import ArrayBase
 from .._trees.pytree import TreeSpec, children, is_pytree
+from .assigned import copy_of, refill
 
 __all__ = ["Containers", "containers_of"]
 
@@ -134,28 +136,22 @@ class Containers:
         original = self.originals[number]
         before = dict(_items(original))
         items |= new
-        if original.__class__ is list or original.__class__ is dict:
-            if items.keys() != before.keys():
-                self.changes.append((original, _exchanged(
-                    original, [*items.values()] if original.__class__ is list else items)))
-                return original
+        if original.__class__ in (list, dict) and items.keys() != before.keys():
+            self.changes.append((original, _exchanged(
+                original, [*items.values()] if original.__class__ is list else items)))
+            return original
         changed = {key: entry for key, entry in items.items() if not _is_same(before[key], entry)}
         if changed:
-            self.changes.append((original, original.copy() if original.__class__ in (list, dict) else
+            self.changes.append((original, copy_of(original) if original.__class__ in (list, dict) else
                                  {key: before[key] for key in changed}))
         return _with_entries(original, changed)
 
 
 def _exchanged(container: Any, entries: Any) -> Any:
     """Put all entries in a list or dictionary, or some attributes in an object; what they were."""
-    if container.__class__ is list:
-        old = list(container)
-        container[:] = entries
-        return old
-    if container.__class__ is dict:
-        before = dict(container)
-        container.clear()
-        container.update(entries)
+    if container.__class__ in (list, dict):
+        before = copy_of(container)
+        refill(container, entries)
         return before
     before = {name: getattr(container, name) for name in entries}
     _with_entries(container, entries)

@@ -213,7 +213,7 @@ def test_a_condition_that_reads_the_state_makes_two_kernels_of_an_iteration() ->
     expected = [1.0]
     for i in range(5):
         expected.append(float(np.sin(np.float32(expected[-1])) * 0.5 + i))
-    np.testing.assert_allclose(seen[:6], expected, rtol=1e-5)
+    np.testing.assert_allclose(seen[:6], expected, rtol=1e-5)  # NumPy rounds sines in another way
 
 
 @pytest.mark.parametrize("writes", [False, True])
@@ -237,7 +237,7 @@ def test_dear_bodies_of_wide_evaluated_loops(writes: bool) -> None:
         return [np.asarray(value) for value in found]
 
     for one, other in zip(run("evaluated"), run("symbolic"), strict=True):
-        np.testing.assert_allclose(one, np.broadcast_to(other, one.shape), rtol=1e-5)
+        np.testing.assert_array_equal(one, np.broadcast_to(other, one.shape))
     if writes:
         counts = [2 * int((limit.numpy() > k).sum()) for k in range(16)]
         assert list(target) == counts
