@@ -565,7 +565,7 @@ def _has_masks(d: Difference) -> bool:
     return any(info.letter == "b" for info in d.infos) or "True" in d.step.text or "False" in d.step.text
 
 
-def _has_empty_tensor(d: Difference) -> bool:
+def _has_no_elements(d: Difference) -> bool:
     return any(value.shape is not None and 0 in value.shape for value in d.operands.values())
 
 
@@ -595,7 +595,8 @@ TABLE = [
     Known("powers of dynamic arrays with the exponent 0 have as many components", "shape", "** dr.power",
           lambda d: d.first.shape == (-1,)),
     Known("tensors: the wheel does not assign to single entries", "raised there", "assign", _kinds("tensor")),
-    Known("tensors: the wheel does not broadcast empty ones, or dies", "raised there, crashed", "*", _has_empty_tensor),
+    Known("arrays without elements: the wheel does not broadcast them, or dies", "raised there, crashed", "*",
+          _has_no_elements),
     Known("mul_wide: of tensors is wide too", "type", "dr.mul_wide", _kinds("tensor")),
     Known("copysign: the wheel dies of some signed integers", "crashed", "dr.copysign"),
     Known("step: the wheel dies of operands of different shapes or sizes", "crashed", "dr.step"),

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,26 @@ def pytest_configure(config: pytest.Config) -> None:
         from drjit_core.llvm import jit
 
         jit.host_cpu = cache(lambda: (cpu, _PROCESSORS[cpu]))  # type: ignore[assignment]
+
+
+def _known() -> dict[str, str]:
+    """What does not hold yet, see ``known.txt``: a line is a reason, those after it, indented, are names of tests."""
+    found, reason = {}, ""
+    for line in Path(__file__).with_name("known.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("    "):
+            found[f"tests/{line.strip()}"] = reason
+        else:
+            reason = line.strip()
+    return found
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Expect known tests to fail; one that passes must be taken off the list."""
+    known = _known()
+    for item in items:
+        reason = known.get(item.nodeid)
+        if reason is not None:
+            item.add_marker(pytest.mark.xfail(reason=reason, strict="(now and then)" not in reason))
 
 
 def pytest_collection_finish() -> None:

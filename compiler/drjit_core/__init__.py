@@ -22,14 +22,16 @@ from .rooms import report as rooms_report  # which chooses the form of the rooms
 from .control.alike import KEPT_APART, NEIGHBOURS, OF_ELEMENTS
 from .control.blend import blend
 from .control.capture import Capture, capture
-from .control.choice import PLAIN, Versions, call, cond
-from .control.inline import inline
-from .control.construct import Differentiable
+from .control.choice import Versions, call, cond
+from .control.inline import PLAIN, inline
+from .control.construct import Restart, adopt, late_formal
 from .control.loop import while_loop
+from .control.source import holders
 from .control.once import atomic, compensated, once
 from .derivatives.choice import choose
 from .derivatives.flow import Flow
 from .derivatives.loop import repeat
+from .derivatives.tape import Copy
 from .derivatives.traversal import (
     BACKWARD,
     FORWARD_MODE,
@@ -49,8 +51,8 @@ from .errors import CompilationError, IncompatibleSizes, NoDerivative, SymbolicV
 from .context import current
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.deferred import Statement, defer
-from .ir.build import bound, broadcast_size, counter, invalid, literal, undefined
-from .ir.dual import STRUCTURE, Scope, attached, dual, primal, tracked, vertex_of
+from .ir.build import bound, broadcast_size, counter, invalid, literal, nothing, undefined
+from .ir.dual import STRUCTURE, Scope, attached, dual, primal, surely_tracked, tracked, vertex_of
 from .ir.expansion import expansion
 from .ir.extents import size_of
 from .ir.number import number
@@ -60,12 +62,14 @@ from .ir.labels import index_of, label_of, set_label
 from .ir.node import BAKED, PARAMETER, SHAPE, Node
 from .ir.region import is_version, operands, origin_of
 from .ir.steps import step, step_again, transposed, transposed_source
-from .ir.vertex import HUB, LEAF, Vertex, last_vertex, live_vertices
+from .ir.vertex import HUB, LEAF, Vertex, any_vertex, last_vertex, live_vertices
 from .ir.symbolic import (
     call_site,
     innermost,
     is_same_in_all_elements,
     replace_elements,
+    size_for_program,
+    stands_for,
     symbolic_error,
     user_line,
     written_outside,
@@ -79,6 +83,7 @@ from .ir.trace import (
     bitcast,
     cast,
     gather,
+    nothing_of,
     ops,
     reduce,
     scatter,

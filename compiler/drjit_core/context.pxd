@@ -13,6 +13,7 @@ cdef class Context:
     cdef public list statements
     cdef public list queued
     cdef public int64_t queue
+    cdef public list boundary
     cdef public bint acting
     cdef public object backend
     cdef public str branches

@@ -46,6 +46,8 @@ class Context(threading.local):
         #: The vertices that its next traversal of derivatives visits; they have the number of this queue (0: none yet).
         self.queued: list[Any] = []
         self.queue = 0
+        #: Those at which that ends if it goes backward, because of a scope.
+        self.boundary: list[Any] = []
 
 
 #: The context of the thread that asks.

@@ -27,6 +27,7 @@ cdef class Context:
         self.statements = []
         self.queued = []
         self.queue = 0
+        self.boundary = []
         self.acting = False
         self.backend = None
 

@@ -11,7 +11,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from drjit_core import Node, ReduceMode, ReduceOp, cast, gather, literal, ops, read_element, scatter
+from drjit_core import (
+    Node,
+    ReduceMode,
+    ReduceOp,
+    cast,
+    gather,
+    literal,
+    ops,
+    read_element,
+    scatter,
+    size_for_program,
+)
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
@@ -72,7 +83,7 @@ def _write_selection(function: str, array: Any, shape: Shape, key: Any, value: A
             raise SizeError(f"{function}(): cannot assign a value of the shape {found} to elements of the shape "
                             f"{selected}.")
         raise SizeError(f"{function}(): cannot assign {new.size} values to {math.prod(selected)} elements.")
-    size = array._n.size
+    size = size_for_program(array._n)
     if not access.shape_size:
         return
     try:

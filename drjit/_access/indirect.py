@@ -103,8 +103,8 @@ def _gather_node(source: Node, index: Node, mask: Node, width: int, function: st
         note_read(source)
     if not source.size and index.size and mask.size and not (mask.kind == _LITERAL and not mask.payload):
         raise SizeError(f"{function}(): attempted to read from an empty array.")
-    if not index.size and mask.size <= 1:
-        return core.invalid(source.type)
+    if not index.size and mask.size <= 1 or not mask.size and index.size == 1:
+        return core.nothing_of(source)
     if source.size == 1 and width > 1:
         index = literal(UINT32, 0, index.size)
     check_literal(function, index, mask, source.size)
@@ -126,8 +126,8 @@ def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int,
 
     Indices are not checked, except for an index that is the same for all elements and known to the program (an
     ``IndexError``), and in debug mode (``JitFlag.Debug``). ``mode`` is a hint for the derivative. Raises a
-    ``TypeError`` if the types do not go together, a ``RuntimeError`` if the sizes of index and mask do not, or the
-    source is empty.
+    ``TypeError`` if the types do not go together, a ``RuntimeError`` if the sizes of index and mask do not, or
+    something is read from an empty source.
 
     >>> from drjit.llvm import Array2f, Bool, Float, UInt
     >>> source = Float(10, 11, 12, 13)
@@ -279,8 +279,8 @@ def scatter(target: Any, value: Any, index: Any, active: Any = True, mode: Reduc
     a hint.
 
     Other arrays that shared the old contents keep them. Evaluates nothing: the write happens with the next evaluation.
-    Raises a ``TypeError`` if the types do not go together, a ``RuntimeError`` if the sizes do not, or the target is
-    empty; the target is unchanged then.
+    Raises a ``TypeError`` if the types do not go together, a ``RuntimeError`` if the sizes do not, or something is
+    written to an empty target; the target is unchanged then.
 
     >>> from drjit.llvm import Float, UInt
     >>> x = dr.zeros(Float, 4)
@@ -393,8 +393,6 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
                         f"{target._name}; convert it first.")
     refuse_floats(target, value, function)
     nodes = target._nodes()
-    if index.size and mask.size and not target._width(function):
-        raise SizeError(f"{function}(): attempted to write to an empty array.")
     if is_ndarray(value) and value.ndim > target._depth + 1 == 1:
         kind: Any = lookup(target._record._replace(shape=(-1,) * (value.ndim - 1)))
         value = value if kind is None else kind(value)
@@ -417,12 +415,14 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
 
 def _scatter_node(op: ReduceOp, target: Node, value: Node, index: Node, mask: Node, mode: ReduceMode,
                   function: str) -> Node:
-    if not index.size and mask.size <= 1 and value.size <= 1:
-        return target
-    width = max(index.size, mask.size, value.size)
+    width = next((node.size for node in (index, mask, value) if node.size != 1), 1)
     if not {index.size, mask.size, value.size} <= {1, width}:
         raise SizeError(f"{function}(): 'value', 'index' and 'active' have incompatible sizes: {value.size}, "
                         f"{index.size} and {mask.size} (they must be equal, or 1).")
+    if not width:
+        return target
+    if not target.size:
+        raise SizeError(f"{function}(): attempted to write to an empty array.")
     if width > 1 or op is ReduceOp.Identity:
         mask = with_lanes(mask, width)
     else:

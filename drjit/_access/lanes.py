@@ -32,13 +32,34 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from drjit_core import KIND, Node, ReduceMode, ReduceOp, gather, innermost, literal, ops, primal, reduce, scatter
+from drjit_core import (
+    KIND,
+    Node,
+    ReduceMode,
+    ReduceOp,
+    Scope,
+    abandon,
+    any_vertex,
+    gather,
+    innermost,
+    leave,
+    literal,
+    ops,
+    primal,
+    reduce,
+    scatter,
+    schedule,
+    size_for_program,
+    stands_for,
+    state,
+)
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "WATCHES", "Part", "Watch", "in_plain_code", "innermost_part", "innermost_width", "lane_mask",
-           "masked_access", "note_read", "note_version", "note_writes", "on_part", "part_depth", "part_of",
-           "part_runs", "symbolic_width", "watched", "widest_mask", "with_lanes", "written_apart", "written_from"]
+__all__ = ["TRUE", "WATCHES", "Part", "Watch", "for_all", "in_plain_code", "innermost_part", "innermost_width",
+           "lane_mask", "masked_access", "note_origin", "note_read", "note_version", "note_writes", "on_part",
+           "part_depth", "part_of", "part_runs", "symbolic_width", "watched", "widest_mask", "with_lanes",
+           "written_apart", "written_from"]
 
 TRUE = literal(BOOL, True)
 
@@ -82,13 +103,32 @@ def masked_access(mask: Node, some: bool = True) -> Iterator[None]:
     if not some:
         _stack.uncertain.append(mask)
     try:
-        yield
+        with _isolated():
+            yield
     finally:
         _stack.masks.pop()
         if not some:
             _stack.uncertain.pop()
         if not _stack.masks:
             _stack.origins.clear()
+
+
+@contextmanager
+def _isolated() -> Iterator[None]:
+    """Traversals inside end at what was there before: what they bring there, in lanes that take part, flows on from
+    there in the end."""
+    if not any_vertex():
+        yield
+        return
+    scope = state.derivatives = Scope.isolating(state.derivatives, lambda width: with_lanes(TRUE, width))
+    try:
+        yield
+    except BaseException:
+        scope.end()
+        abandon(scope)
+        raise
+    scope.end()
+    schedule([node for node in leave(scope) if not node.scope])
 
 
 @contextmanager
@@ -157,7 +197,7 @@ def watched(nodes: Sequence[Node]) -> Iterator[Watch]:
 
 def note_read(source: Node) -> None:
     """An element of an array is read by its index; called only if :data:`WATCHES` are there."""
-    number = primal(source).id
+    number = stands_for(primal(source)).id
     for watch in WATCHES:
         if number in watch.ids:
             watch.read.add(number)
@@ -186,6 +226,12 @@ def note_version(node: Node, original: Node) -> Node:
     if _stack.masks and node is not original:
         _stack.origins[primal(node).id] = primal(original).id
     return node
+
+
+def note_origin(node: Node, number: int) -> None:
+    """Remember that a node is made of the version of an array that has, or had, some id."""
+    if _stack.masks:
+        _stack.origins[primal(node).id] = number
 
 
 def written_from(new: Node, old: Node) -> bool:
@@ -238,16 +284,28 @@ def _of_all(part: Part) -> Node:
     return scatter(nobody, taken, part.lanes, TRUE, ReduceOp.Identity.value, ReduceMode.NoConflicts.value)
 
 
+def for_all(mask: Node, width: int) -> Node | None:
+    """A mask of the lanes that what runs is given, for all ``width`` lanes of a construct around; ``None`` if none has
+    so many."""
+    for part in reversed(_stack.parts):
+        if mask.size == part.lanes.size:
+            mask = scatter(literal(BOOL, False, part.width), mask, part.lanes, TRUE, ReduceOp.Identity.value,
+                           ReduceMode.NoConflicts.value)
+            if part.width == width:
+                return mask
+    return None
+
+
 def symbolic_width() -> int:
     """The number of lanes of the symbolic loop that is being traced; 1 if there is none, or all of them do the same."""
     region = innermost()
-    return 1 if region is None or region.live is None or region.uniform else region.live.size
+    return 1 if region is None or region.live is None or region.uniform else size_for_program(region.live)
 
 
 def innermost_width() -> int:
     """The number of lanes of what is traced, or runs: that of the innermost construct with several ones, else 1."""
     region = innermost()
-    if region is not None and region.live is not None and region.live.size != 1:
+    if region is not None and region.live is not None and size_for_program(region.live) != 1:
         return region.live.size
     first, width = (_stack.parts[-1].masks, _stack.parts[-1].lanes.size) if _stack.parts else (0, 1)
     return next((mask.size for mask in reversed(_stack.masks[first:]) if mask.size != 1), width)

@@ -16,13 +16,13 @@ from drjit_core import (
     origin_of,
     replace_elements,
     scatter,
-    schedule,
+    size_for_program,
     vertex_of,
     write_element,
 )
 
 from .._base.nodes import index_type
-from .lanes import TRUE, WATCHES, note_read
+from .lanes import TRUE, WATCHES, note_origin, note_read
 from .store import store, store_written
 
 __all__ = ["store_element"]
@@ -45,16 +45,20 @@ def store_element(array: Any, position: int, value: Any) -> None:
             store(array, [result])
             return
         mask, origin = TRUE, origin_of(node, region.id)
-        if origin.scope == region.id and origin.attr < region.variables and node.size == region.live.size:
+        if origin.scope == region.id and origin.attr < region.variables and node.size == size_for_program(region.live):
             mask = ops.eq(counter(node.size, scalar), index)
         store_written(array, [scatter(node, new, index, mask, 0, 0)])
         return
     if vertex_of(array._n) is not None:  # what the other elements depend on goes on to count
         node = array._n
-        store(array, [scatter(node, literal(node.type, value), literal(index_type(node.size), position), TRUE, 0, 0)])
-        schedule(array._nodes())
+        store_written(array, [
+            scatter(node, literal(node.type, value), literal(index_type(node.size), position), TRUE, 0, 0)])
         return
     if WATCHES:
         note_read(array._n)
     # Written like this because a further holder of the node, such as a local variable, would cost a copy.
-    store(array, [write_element(array._n, position, value)])
+    number = array._n.id
+    node = write_element(array._n, position, value)
+    if node.id != number:
+        note_origin(node, number)
+    store(array, [node])

@@ -186,7 +186,7 @@ def read(source: Node, access: Access) -> Node:
         note_read(source)
     count = access.shape_size
     if not count:
-        return core.invalid(source.type)
+        return core.nothing_of(source)
     if access.block is None:
         axes = _collapse(access)
         if len(axes) <= 1:
@@ -410,6 +410,6 @@ def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[
     access, result = parse_slice(function, sizes, keys)
     node = cast(positions(access, math.prod(sizes)), UINT32)
     if flat is not dtype:
-        nodes = elements_of(broadcast(node, access.shape_size)) if access.shape_size else []
+        nodes = elements_of(broadcast(node, access.shape_size))
         return result, wrap(dtype, nodes)
-    return result, wrap(dtype, [broadcast(node, access.shape_size) if access.shape_size else node])
+    return result, wrap(dtype, [broadcast(node, access.shape_size)])

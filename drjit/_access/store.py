@@ -12,19 +12,21 @@ back when the body raises, or is traced again, and at the end the loop decides w
 from __future__ import annotations
 
 import math
+import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from drjit_core import Node, import_copy, innermost, schedule
+from drjit_core import Node, import_copy, innermost, is_version, primal, schedule
 
 from .._base.errors import SizeError
 from .._base.handle import views
 from .._base.nodes import broadcast, elements_of, pack
-from .lanes import note_writes
+from .lanes import note_version, note_writes
 
-__all__ = ["Buffers", "Journal", "innermost_journal", "journal_of", "note_attribute", "note_narrow", "store",
-           "store_same", "store_written"]
+__all__ = ["Buffers", "Journal", "innermost_journal", "journal_of", "note_attribute", "note_narrow", "noted", "store",
+           "store_result", "store_same", "store_written"]
 
 
 def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
@@ -37,6 +39,8 @@ def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> Non
         journal = innermost_journal()
         if journal is not None:
             journal.note(array)
+    elif _running.journals:
+        _running.journals[-1].note(array)
     store_same(array, nodes, position)
 
 
@@ -110,8 +114,24 @@ def _show(array: Any) -> None:
 def store_written(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
     """Store the results of scatters, and see to it that those run with the next evaluation."""
     note_writes(nodes)
+    for node, before in zip(nodes, array._nodes()[position or 0:], strict=False):
+        note_version(node, before)  # of memory that others hold, there is a copy between them
     schedule([node for node in nodes if not node.scope])
     store(array, nodes, position)
+
+
+def store_result(array: Any, position: int, node: Node, like: Any = None) -> None:
+    """Give a component of an array what it is after a construct; a tensor has the shape of another one."""
+    if is_version(primal(node)):
+        before = array._nodes()[position]
+        store_written(array, [node], position)
+        note_version(node, before)
+        return
+    if like is not None and array._depth < 0 and array._s != like._s:
+        store(array, array._nodes())  # for the journal
+        array._n, array._s = node, like._s
+        return
+    store(array, [node], position)
 
 
 # --- what changes while a loop is traced -----------------------------------------------------------------------------
@@ -163,7 +183,7 @@ class Journal:
         self.path = path
         #: How many buffers of local memory have been made in this trace.
         self.made = 0
-        self.entries: dict[int, tuple[Any, list[Node]]] = _NOTHING
+        self.entries: dict[int, tuple[Any, list[Node], tuple[int, ...] | None]] = _NOTHING
         #: Likewise objects that hold arrays as attributes, of which they exchange one for another.
         self.attributes: dict[int, tuple[Any, dict[str, Any]]] = _NOTHING
         #: Whether a component of one element, beside larger ones, was to be written to by index.
@@ -192,12 +212,14 @@ class Journal:
             array = array._o[0]
         if id(array) not in self.entries:
             self.entries = self.entries or {}
-            self.entries[id(array)] = array, array._nodes()
+            self.entries[id(array)] = array, array._nodes(), array._s if array._depth < 0 else None
 
     def roll_back(self) -> None:
         """Give all arrays back what they held."""
         if self.entries:
-            for array, nodes in self.entries.values():
+            for array, nodes, shape in self.entries.values():
+                if shape is not None:
+                    array._s = shape
                 store_same(array, nodes)
             self.entries = _NOTHING
         if self.attributes:
@@ -228,6 +250,33 @@ def note_narrow() -> None:
     journal = innermost_journal()
     if journal is not None:
         journal.narrow = True
+
+
+class _Running(threading.local):
+    """The journals of evaluated constructs that run in this thread, innermost last."""
+
+    def __init__(self) -> None:
+        self.journals: list[Journal] = []
+
+
+_running = _Running()
+
+
+@contextmanager
+def noted() -> Iterator[Journal]:
+    """Note what arrays are changed while a function of an evaluated construct runs; if it raises, all get back what
+    they held."""
+    journal, journals = Journal(), _running.journals
+    journals.append(journal)
+    try:
+        yield journal
+    except BaseException:
+        journal.roll_back()
+        raise
+    finally:
+        journals.pop()
+    if journals and journal.entries:
+        journals[-1].entries = {**journal.entries, **journals[-1].entries}
 
 
 def innermost_journal() -> Journal | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import drjit_core as core
-from drjit_core import LEAF, STRUCTURE, Node, Vertex, dual, literal, primal, tracked, vertex_of
+from drjit_core import LEAF, STRUCTURE, Node, Vertex, dual, literal, primal, surely_tracked, tracked, vertex_of
 
 from .._access.store import store
 from .._base.array import ArrayBase
@@ -77,8 +77,8 @@ def enable_grad(*args: Any) -> None:
         return
     for array in variables("drjit.enable_grad", *args):
         nodes = array._nodes()
-        if any(vertex_of(node) is None and node.size for node in nodes):
-            store(array, [node if vertex_of(node) is not None or not node.size else
+        if any(vertex_of(node) is None for node in nodes):
+            store(array, [node if vertex_of(node) is not None else
                           dual(primal(node), Vertex(LEAF, node.type, node.size)) for node in nodes])
 
 
@@ -127,8 +127,7 @@ def grad_enabled(*args: Any) -> bool:
     >>> dr.grad_enabled(x + 1), dr.grad_enabled(dr.detach(x))
     (True, False)
     """
-    return any(tracked(node) is not None for array in variables("drjit.grad_enabled", *args)
-               for node in array._nodes())
+    return any(surely_tracked(node) for array in variables("drjit.grad_enabled", *args) for node in array._nodes())
 
 
 def detach(arg: T, preserve_type: bool = True) -> T:

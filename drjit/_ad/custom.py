@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import operator
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy as shallow_copy
 from numbers import Integral
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import drjit_core as core
-from drjit_core import HUB, LEAF, STRUCTURE, Flow, Node, Vertex, dual, literal, primal, tracked
+from drjit_core import HUB, LEAF, STRUCTURE, Flow, Node, Vertex, dual, literal, primal, tracked, vertex_of
 
 from .._access.store import store, store_same
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, describe
+from .._base.errors import ArgumentError, describe, passed_on
 from .._base.nodes import broadcast
 from .._promotion.promote import wrap_like
-from .._trees.pytree import TreeSpec, flatten, transform
+from .._trees.pytree import TreeSpec, flatten, is_pytree, transform
 from .arrays import _converted, detach, differentiable, variables, vertices_of, zero_of
 
 __all__ = ["CustomOp", "custom"]
@@ -382,6 +385,35 @@ class _Link:
             for array, nodes in before:
                 store_same(array, nodes)
 
+    # --- in the derivative of a symbolic construct that it is part of ------------------------------------------------
+
+    def nodes(self) -> list[Node]:
+        """The values that the operation has kept."""
+        found: list[Node] = []
+
+        def note(node: Node) -> Node:
+            found.append(primal(node))
+            return node
+
+        _Rebuilding(note).attributes(self.operation)
+        return found
+
+    def moved(self, copy: core.Copy) -> _Link:
+        """The same operation where other nodes and vertices stand for those that it has kept."""
+        def linked(node: Node) -> Node:
+            vertex = vertex_of(node)
+            return node if vertex is None else dual(primal(node), copy.vertex(vertex))
+
+        new, rebuilding = shallow_copy(self), _Rebuilding(copy.node)
+        new.operation = shallow_copy(self.operation)
+        vars(new.operation).update(rebuilding.attributes(self.operation))
+        new.arguments = transform("drjit.custom", _Rebuilding(linked), self.arguments)
+        new.inputs = [copy.vertex(vertex) for vertex in self.inputs]
+        new.more = [(weakref.ref(rebuilding.made.get(id(array), array)), places) for reference, places in self.more
+                    if (array := reference()) is not None]
+        new.received, new.sent = {}, {}
+        return new
+
     def _run(self, stage: str, flow: Flow) -> None:
         self.stage, self.flow = stage, flow
         self.operation._link = self  # for now only: nothing is to wait for the garbage collector
@@ -389,6 +421,49 @@ class _Link:
             getattr(self.operation, stage)()
         finally:
             self.operation._link = self.flow = None
+
+
+class _Rebuilding:
+    """Makes objects like others, whose arrays have other nodes; what has none of these stays what it is."""
+
+    def __init__(self, node_of: Callable[[Node], Node]) -> None:
+        self.node_of = node_of
+        #: What stands for objects, by their ids, and these, which live until then.
+        self.made: dict[int, Any] = {}
+        self.originals: list[Any] = []
+
+    def __call__(self, value: Any, depth: int = 0) -> Any:
+        """What stands for an object: an array, a PyTree, or one whose attributes hold some."""
+        if id(value) not in self.made:
+            self.originals.append(value)
+            self.made[id(value)] = value  # objects may refer to themselves
+            self.made[id(value)] = self.rebuilt(value, depth)
+        return self.made[id(value)]
+
+    def rebuilt(self, value: Any, depth: int) -> Any:
+        if isinstance(value, ArrayBase):
+            before = value._nodes() if value._dynamic else ()
+            nodes = [self.node_of(node) for node in before]
+            return wrap_like(value, type(value), nodes) if any(map(operator.is_not, nodes, before)) else value
+        if is_pytree(type(value)):
+            return transform("drjit.custom", lambda leaf: self(leaf, depth), value)
+        if depth == _DEPTH or not hasattr(value, "__dict__") or isinstance(value, _NO_INSTANCES):
+            return value
+        changed = self.attributes(value, depth + 1)
+        if not changed:
+            return value
+        new = shallow_copy(value)
+        vars(new).update(changed)
+        return new
+
+    def attributes(self, value: Any, depth: int = 0) -> dict[str, Any]:
+        """The attributes of an object that are others."""
+        return {name: new for name, entry in vars(value).items() if (new := self(entry, depth)) is not entry}
+
+
+#: So deep, attributes of objects are looked at; and what has attributes of another kind.
+_DEPTH = 4
+_NO_INSTANCES = (type, FunctionType, MethodType, ModuleType)
 
 
 def _as_wide(gradient: Node, size: int) -> Node:
@@ -408,7 +483,7 @@ def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
     them without derivatives. They and the result may be PyTrees. If no argument tracks derivatives, neither does the
     result; derivatives by other arrays that ``eval`` makes use of end here, unless it names them to
     :meth:`CustomOp.add_input`. Raises a ``TypeError`` for anything but such a class, and for arguments that ``eval``
-    does not take.
+    does not take; what ``eval`` raises is raised as an exception of the same class that is a ``RuntimeError``, too.
 
     >>> from drjit.llvm.ad import Float
     >>> class Straight(dr.CustomOp):  # rounds, and passes gradients on as if it did not
@@ -444,6 +519,8 @@ def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
     link = operation._link = _Link(operation, transform("drjit.custom", _same, named))
     try:
         result = operation.eval(*detach(list(args)), **detach(kwargs))
+    except Exception as error:
+        raise passed_on(error)  # noqa: B904
     finally:
         operation._link = None
     link.leaves, link.spec = flatten(detach(result), "drjit.custom")

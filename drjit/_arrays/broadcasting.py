@@ -111,7 +111,7 @@ def align(nodes: Sequence[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node],
     """Nodes of some shapes, broadcast to a common one, which is returned as well; those of size 1 are left alone."""
     shape, count = _alignment(shapes)
     if not count:
-        return [core.invalid(node.type) for node in nodes], shape
+        return list(map(core.nothing_of, nodes)), shape
     return [_seen(node, own, shape) for node, own in zip(nodes, shapes, strict=True)], shape
 
 
@@ -119,7 +119,7 @@ def _align_two(left: Node, right: Node, shapes: tuple[Shape, Shape]) -> tuple[No
     """Likewise of two nodes."""
     shape, count = _alignment(shapes)
     if not count:
-        return core.invalid(left.type), core.invalid(right.type), shape
+        return core.nothing_of(left), core.nothing_of(right), shape
     return _seen(left, shapes[0], shape), _seen(right, shapes[1], shape), shape
 
 

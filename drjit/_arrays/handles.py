@@ -96,7 +96,7 @@ class FlatHandle(FlatSlots):
         self._construct(args, kwargs)  # type: ignore[attr-defined]
 
     def __len__(self) -> int:
-        return self._n.size
+        return self._n.size if not self._n.scope else core.size_for_program(self._n)
 
     def __getitem__(self, key: Any) -> Any:
         if type(key) is int and 0 <= key < self._n.size and not self._n.scope and not WATCHES:
@@ -428,9 +428,9 @@ class TensorPlan(Componentwise):
     def two(self, a: Any, b: Any) -> Any:
         left, right = self.first.node(a), self.second.node(b)
         shape, other = shape_of(a), shape_of(b)
-        if not shape and right.size:  # numbers go with everything but what is empty
+        if not shape:  # numbers go with everything
             shape = other
-        elif shape != other and (other or not left.size):
+        elif shape != other and other:
             left, right, shape = self.align_two(left, right, (shape, other))
         return tensor(self.result, trace2(self.row, self.trace, left, right), shape)
 
@@ -445,7 +445,7 @@ def shape_of(operand: Any) -> tuple[int, ...]:
         return array._s
     if isinstance(operand, FlatSlots):
         flat = operand
-        return (flat._n.size,)
+        return (flat._n.size if not flat._n.scope else core.size_for_program(flat._n),)
     return ()
 
 

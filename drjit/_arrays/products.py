@@ -25,7 +25,7 @@ from .._base.errors import (
     describe,
     translate,
 )
-from .._base.nodes import broadcast
+from .._base.nodes import broadcast, depending_on
 from .._base.types import FLOAT16, FLOAT32, UINT32, lookup, reshape, retype
 from .._base.values import is_ndarray, is_real, plain_scalar
 from .._promotion.operations import MUL
@@ -204,10 +204,9 @@ def tensor_matmul(site: Site, left: Any, right: Any, flags: tuple[bool, bool] = 
     sizes = (*batch, rows[-2], columns[-1])
     shape = (*batch, *(rows[-2:-1] if len(a_shape) > 1 else ()), *(columns[-1:] if len(b_shape) > 1 else ()))
     count = math.prod(sizes)
-    if not count:
-        return make(cls, core.invalid(cls._type), shape)
-    if not extent:
-        return make(cls, literal(cls._type, 0, count), shape)
+    if not count or not extent:
+        none = cast(ops.mul(core.nothing_of(a), core.nothing_of(b)), cls._type)
+        return make(cls, depending_on(none, literal(cls._type, 0, count)) if count else none, shape)
     if extent == 1:  # an outer product: each element is one of each operand
         (x, y), _ = align((a, b), (rows, columns))
         return make(cls, broadcast(ops.mul(x, y), count), shape)

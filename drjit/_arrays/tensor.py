@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, cast, evaluate, primal, read_element
+from drjit_core import Node, cast, evaluate, primal, read_element, size_for_program
 
 from .._access.elements import tensor_get, tensor_set
 from .._access.keys import flatten, refuse_floats
@@ -116,7 +116,7 @@ def _from_array(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
     if value._special == "tensor":
         return cast(value._n, cls._type), value._s
     if not value._depth:
-        return cast(value._n, cls._type), (value._n.size,)
+        return cast(value._n, cls._type), (size_for_program(value._n),)
     shape = value.shape
     if not value._dynamic:
         return flat_of_scalars(cls, value), shape
@@ -203,7 +203,7 @@ class TensorBase(TensorHandle, ArrayBase):
         return self._s[:-1]
 
     def _width(self, function: str) -> int:
-        return self._n.size
+        return size_for_program(self._n)
 
     _replace = store_same
 

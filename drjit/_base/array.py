@@ -30,6 +30,7 @@ from drjit_core import (
     evaluate,
     label_of,
     read_element,
+    size_for_program,
     state_of,
     symbolic_error,
     vertex_of,
@@ -172,9 +173,11 @@ class ArrayBase:
         """Size of the trailing dimension: the common size of all components, where 1 goes with any."""
         nodes = self._nodes()
         if len(nodes) == 1:
-            return nodes[0].size
+            return size_for_program(nodes[0])
         if not nodes:
             return 0
+        for node in nodes:
+            size_for_program(node)
         try:
             return broadcast_size(function, *nodes)
         except CORE_ERRORS:

@@ -4,19 +4,24 @@ Nothing is formatted before something fails. What runs below an operator or a pu
 compiler's own exceptions, and the :class:`Misfit` of an operand. The boundary, which is the operator or function that
 the user called, puts them into words (:func:`translate`), and raises one exception ``from None`` whose traceback starts
 there: what happened inside of this package is no help to whoever wrote the call.
+
+What functions of the user's raise, which loops, branches, calls and custom operations have called, is raised again as
+an exception of the same class and a ``RuntimeError`` as well (:func:`passed_on`): existing programs catch either.
 """
 
 from __future__ import annotations
 
+import contextlib
+import weakref
 from collections.abc import Sequence
-from types import TracebackType
+from types import GetSetDescriptorType, MemberDescriptorType, TracebackType
 from typing import Any
 
 from drjit_core import IncompatibleSizes, SymbolicValue, UnsupportedType, is_internal
 
 __all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "CallSite", "ComponentError", "EndlessRecursion", "FormatError",
            "IncompatibleArguments", "IncompatibleShapes", "Misfit", "OutOfRange", "RangeError", "Site", "SizeError",
-           "called", "describe", "describe_all", "no_deletion", "presented", "translate", "user_part"]
+           "called", "describe", "describe_all", "no_deletion", "passed_on", "presented", "translate", "user_part"]
 
 #: What tracing raises when operands do not fit together.
 CORE_ERRORS = (IncompatibleSizes, UnsupportedType)
@@ -188,8 +193,8 @@ def translate(error: Exception, site: Site, args: Sequence[Any] = ()) -> Excepti
 def presented(error: Exception, site: Site) -> Exception:
     """What a construct that has called functions of the user's raises for an error of theirs, or of its own.
 
-    The exceptions that functions raise keep their traceback from the user's first frame on, and so lose our frames in
-    between; what the construct refuses has none, since nobody needs to see where in here that is.
+    The exceptions that functions raise are :func:`passed_on`; what the construct refuses has no traceback, since nobody
+    needs to see where in here that is.
     """
     traceback = user_part(error)
     try:
@@ -208,7 +213,7 @@ def presented(error: Exception, site: Site) -> Exception:
                 found.__suppress_context__ = True
                 return found
         if traceback is not None:
-            return error.with_traceback(traceback)
+            return passed_on(error)
         if isinstance(error, CORE_ERRORS):
             translated = translate(error, site)
             translated.__suppress_context__ = True
@@ -218,6 +223,103 @@ def presented(error: Exception, site: Site) -> Exception:
         # Its frames lead back to that of the construct: a name for it would keep alive the arrays that they hold, until
         # the garbage collector comes along, and writes to those would go to copies.
         del traceback
+
+
+def passed_on(error: Exception) -> Exception:
+    """What a function of ours raises for an exception of a function that it has called for the user.
+
+    It is a ``RuntimeError``, too, and has the original as its cause. It keeps the traceback from the user's first frame
+    on, and so loses our frames in between. An exception is passed on itself that is a ``RuntimeError``, ends an
+    iterator, or is of a class that cannot have another base.
+    """
+    traceback = user_part(error)
+    try:
+        if traceback is None:
+            return error
+        error.__traceback__ = traceback
+        cls = type(error)
+        if isinstance(error, (RuntimeError, StopIteration, StopAsyncIteration)) or _is_own(cls):
+            return error
+        found = _as_runtime_error(error)
+        return error if found is None else found.with_traceback(traceback)
+    finally:
+        del traceback
+
+
+def _is_own(cls: type) -> bool:
+    """Whether a class of exceptions is of this package, which asks for another trace by some."""
+    return cls.__module__.partition(".")[0] in ("drjit", "drjit_core")
+
+
+def _as_runtime_error(error: Exception) -> Exception | None:
+    """An exception like another one, which is its cause; ``None`` if there can be none."""
+    cls = _combined(type(error))
+    if cls is None:
+        return None
+    try:  # the class's own __init__ has done what it does
+        found: Exception = _builtin_base(cls).__new__(cls, *error.args)
+        for base in type(error).__mro__:
+            if base not in (BaseException, object):
+                _copy_slots(base, error, found)
+        found.args = error.args
+        vars(found).update(vars(error))
+        if hasattr(error, "__notes__"):
+            found.__notes__ = list(error.__notes__)
+        found.__original__ = error  # type: ignore[attr-defined]
+    except Exception:
+        return None
+    found.__cause__ = error
+    return found
+
+
+def _copy_slots(base: type, error: Exception, found: Exception) -> None:
+    """Give an exception the attributes of another one that a class has made places for."""
+    for name, entry in vars(base).items():
+        if isinstance(entry, (MemberDescriptorType, GetSetDescriptorType)) and name not in ("__dict__", "__weakref__"):
+            with contextlib.suppress(AttributeError, TypeError):  # it has no value, or __new__ has set it for good
+                value = entry.__get__(error)
+                if getattr(found, name, entry) is not value:
+                    entry.__set__(found, value)
+
+
+def _builtin_base(cls: type) -> Any:
+    """The class of Python's own that a class of exceptions is derived from."""
+    return next(base for base in cls.__mro__[1:] if not base.__flags__ & _HEAP_TYPE)
+
+
+#: Classes that are made by programs (``Py_TPFLAGS_HEAPTYPE``).
+_HEAP_TYPE = 1 << 9
+
+#: Classes of exceptions that are RuntimeErrors, too, by the original ones; as long as there is any such exception.
+_classes: weakref.WeakKeyDictionary[type, weakref.ref[type]] = weakref.WeakKeyDictionary()
+
+
+def _combined(cls: type[Exception]) -> type[Exception] | None:
+    """A class that is derived from another one and from ``RuntimeError``, and called like the former; or ``None``."""
+    reference = _classes.get(cls)
+    found = None if reference is None else reference()
+    if found is not None:
+        return found
+    if type(cls) is not type or any("__init_subclass__" in vars(base) for base in cls.__mro__[:-1]):
+        return None  # somebody keeps an account of these classes
+    contents = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__,
+                "__slots__": ("__original__",), "__reduce_ex__": _reduced}
+    try:
+        found = type(cls.__name__, (cls, RuntimeError), contents)
+    except TypeError:  # of layouts that do not go together, for example
+        return None
+    _classes[cls] = weakref.ref(found)
+    return found
+
+
+def _reduced(self: Any, protocol: Any) -> tuple[Any, ...]:
+    """How a combined exception is copied and pickled, whose class nobody finds by its name: by the original."""
+    del protocol
+    return _restored, (self.__original__,)
+
+
+def _restored(error: Exception) -> Exception:
+    return _as_runtime_error(error) or error
 
 
 def _calls_itself(error: BaseException) -> tuple[str, str, int] | None:

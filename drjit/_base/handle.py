@@ -11,8 +11,10 @@ import gc
 import weakref
 from typing import Any
 
-__all__ = ["Handle", "add_view", "adopt", "flat_component", "fresh", "fresh_array", "held", "live_arrays", "view_at",
-           "views"]
+from drjit_core import primal
+
+__all__ = ["Handle", "add_view", "adopt", "flat_component", "fresh", "fresh_array", "held", "holders", "live_arrays",
+           "view_at", "views"]
 
 #: An object of a class without contents; the second one is for array types only.
 fresh: Any = object.__new__
@@ -79,6 +81,16 @@ def views(owner: Handle) -> list[tuple[int, Any]]:
 def live_arrays() -> list[Any]:
     """All arrays that there are, found by a search through all objects of the process."""
     return [each for each in gc.get_objects() if issubclass(type(each), Handle)]
+
+
+def holders(node: Any) -> int:
+    """How many arrays hold a node, components of others aside."""
+    found = 0
+    for array in live_arrays():
+        if getattr(array, "_o", array) is None:
+            nodes = getattr(array, "_c", None) or [getattr(array, "_n", None)]
+            found += bool([entry for entry in nodes if entry is not None and primal(entry) is node])
+    return found
 
 
 def adopt(cls: type) -> None:

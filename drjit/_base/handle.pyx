@@ -106,6 +106,29 @@ def live_arrays():
     return found
 
 
+def holders(Node node):
+    """How many arrays hold a node, components of others aside."""
+    cdef PyObject* each = _youngest
+    cdef Handle array
+    cdef Node entry
+    cdef Py_ssize_t found = 0
+    while each != NULL:
+        if Py_REFCNT(each):
+            array = <Handle> each
+            if array._o is None:
+                if array._c is not None:
+                    for entry in array._c:
+                        if entry is not None and primal(entry) is node:
+                            found += 1
+                            break
+                elif array._n is not None and primal(array._n) is node:
+                    found += 1
+            each = array.older
+        else:
+            each = (<Handle> each).older
+    return found
+
+
 cpdef object view_at(Handle owner, Py_ssize_t position):
     """The component at a position, if somebody holds it, else ``None``."""
     return <object> owner.known[position] if _is_view(owner, position) else None

@@ -11,6 +11,7 @@ from drjit_core import (
     KIND,
     SHAPE,
     TYPES,
+    IncompatibleSizes,
     Node,
     cast,
     counter,
@@ -24,10 +25,10 @@ from drjit_core import (
 
 from .types import BOOL, UINT32, UINT64
 
-__all__ = ["C_TYPES", "as_literal", "broadcast", "elements_of", "index_node", "index_type", "number_of", "pack",
-           "values"]
+__all__ = ["C_TYPES", "as_literal", "broadcast", "depending_on", "elements_of", "index_node", "index_type",
+           "number_of", "pack", "values"]
 
-_LITERAL = KIND["literal"]
+_LITERAL, _DUAL = KIND["literal"], KIND["dual"]
 
 #: The types of :mod:`ctypes` by the code of an element's type.
 C_TYPES: dict[str, Any] = {
@@ -41,6 +42,8 @@ def broadcast(node: Node, size: int) -> Node:
     """A node of size 1 repeated to a given size."""
     if node.size == size:
         return node
+    if not node.size:
+        raise IncompatibleSizes("broadcast", (0, size))
     if node.kind == _LITERAL:
         return literal(node.type, node.payload, size, node.attr)
     if node.scope and not is_version(node):  # it has no memory to read from
@@ -48,6 +51,14 @@ def broadcast(node: Node, size: int) -> Node:
         every = ops.lt(counter(size, scalar), literal(scalar, size, 1, SHAPE))
         return ops.select(every, node, literal(node.type, 0))  # type: ignore[no-any-return]
     return gather(node, literal(UINT32, 0, size), literal(BOOL, True), harmless=True)
+
+
+def depending_on(nothing: Node, found: Node) -> Node:
+    """What an operation makes of an array without elements: a literal, which depends on it as far as derivatives go."""
+    if nothing.kind != _DUAL:
+        return found
+    none = gather(nothing, literal(UINT32, 0, found.size), literal(BOOL, False))
+    return ops.add(found, none)  # type: ignore[no-any-return]
 
 
 def number_of(node: Node) -> Any:

@@ -8,7 +8,7 @@ no element of a packet takes; in *evaluated* mode both are computed and joined b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import drjit_core as core
 from drjit_core import JitFlag
@@ -20,7 +20,7 @@ from .conditional import FUNCTION as _FUNCTION
 from .conditional import check as _check
 from .conditional import run as _run
 
-__all__ = ["if_stmt"]
+__all__ = ["branch", "if_stmt"]
 
 T = TypeVar("T")
 
@@ -31,16 +31,20 @@ def if_stmt(args: tuple[*Ts], cond: ArrayBase | bool, true_fn: Callable[[*Ts], T
     """``true_fn(*args) if cond else false_fn(*args)`` for every element.
 
     ``args`` is a tuple of arrays, PyTrees of arrays, and other objects. Both functions return values of one structure
-    and the same types. ``cond`` is a mask, or a ``bool`` for a plain ``if``. ``mode`` is ``'scalar'``, ``'symbolic'``,
-    ``'evaluated'`` or ``None``, which decides by the type of the condition and ``JitFlag.SymbolicConditionals``:
-    symbolic branches are part of a kernel, and skip what no element needs; evaluated ones compute both sides. Neither
-    evaluates anything. ``arg_labels`` and ``rv_labels`` name arguments and results in messages. ``strict`` refuses
-    results that are Python objects and differ.
+    and the same types; tensors of one element are broadcast to the shape that the other function returns. ``cond`` is a
+    mask, or a ``bool`` for a plain ``if``. ``mode`` is ``'scalar'``, ``'symbolic'``, ``'evaluated'`` or ``None``, which
+    decides by the type of the condition and ``JitFlag.SymbolicConditionals``: symbolic branches are part of a kernel,
+    and skip what no element needs; evaluated ones compute both sides. Neither evaluates anything. ``arg_labels`` and
+    ``rv_labels`` name arguments and results in messages. ``strict`` refuses results that are Python objects and differ.
+
+    Results have the size of the condition, which may be 0, or of what the functions compute, if one of both is 1.
 
     The functions may write by index (``dr.scatter``, ``x[i] = value`` …) to arguments and to other arrays, which
-    happens for the elements that take the side. Lists, dictionaries and objects that both return, changed or not, are
-    the caller's, with what they have become. Other changes of arrays that are no arguments (``x += 1``) raise a
-    ``RuntimeError`` in symbolic mode. Differentiable: where derivatives are tracked, both sides are computed.
+    happens for the elements that take the side. What they do in place (``x += 1``, entries, attributes) to objects that
+    they are given or refer to, they do to the caller's, for these elements; each finds what was there before. A result
+    that both return as they were given it, changed or not, is the caller's object. What the functions raise is raised
+    as an exception of the same class that is a ``RuntimeError``, too, but by a plain ``if``. Differentiable: where
+    derivatives are tracked, both sides are computed.
 
     >>> from drjit.llvm import Float
     >>> x = Float(-4, 9)
@@ -48,13 +52,32 @@ def if_stmt(args: tuple[*Ts], cond: ArrayBase | bool, true_fn: Callable[[*Ts], T
     [-1, 3]
     """
     _check(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict)
-    if mode is None:
-        mode = "scalar" if cond.__class__ is bool else \
-            "symbolic" if core.flag(JitFlag.SymbolicConditionals) else "evaluated"
+    way = mode or _mode_for(cond)
+    if way == "scalar":
+        return (true_fn if cond else false_fn)(*args)
+    try:
+        return _run(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, way,  # type: ignore[no-any-return]
+                    strict)
+    except Exception as error:
+        raise presented(error, _FUNCTION)  # noqa: B904
+
+
+def _mode_for(cond: Any) -> str:
+    """The mode that the type of a condition and a flag decide on."""
+    if cond.__class__ is bool:
+        return "scalar"
+    return "symbolic" if core.flag(JitFlag.SymbolicConditionals) else "evaluated"
+
+
+def branch(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
+           arg_labels: Sequence[str] = (), rv_labels: Sequence[str] = (), label: str | None = None,
+           mode: str | None = None, strict: bool = True,
+           fill: Callable[[Sequence[Any]], None] | None = None) -> Any:
+    """:func:`if_stmt`, where something may complete what both functions have returned before it is compared."""
+    mode = mode or _mode_for(cond)
     if mode == "scalar":
         return (true_fn if cond else false_fn)(*args)
     try:
-        return _run(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode,  # type: ignore[no-any-return]
-                    strict)
+        return _run(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict, fill)
     except Exception as error:
         raise presented(error, _FUNCTION)  # noqa: B904

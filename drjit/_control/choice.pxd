@@ -1,16 +1,15 @@
 cimport cython
 
 from drjit_core.control.choice cimport call, cond
-from drjit_core.ir.dual cimport tracked
+from drjit_core.ir.dual cimport primal
 from drjit_core.ir.node cimport Node
-from drjit_core.ir.symbolic cimport Tracing, innermost
+from drjit_core.ir.region cimport is_version
+from drjit_core.ir.vertex cimport any_vertex
 from drjit._access.store cimport Buffers, Journal, innermost_journal, journal_of
-from drjit._control.state cimport arguments
+from drjit._control.given cimport Call, Given
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
-
 cdef list _EMPTY
-cdef frozenset _NONE
 
 
 @cython.freelist(16)
@@ -19,13 +18,13 @@ cdef class Results:
     cdef public object names
     cdef public bint strict
     cdef public str otherwise
+    cdef public object fill
+    cdef public tuple lanes
     cdef public TreeSpec spec
     cdef public list leaves
-    cdef public list nodes
     cdef public str which
-    @cython.locals(spec=TreeSpec, nodes=list, leaves=list)
-    cpdef list add(self, object value, str which)
-    cpdef object rebuilt(self, object nodes)
+    cdef public Node called
+    cdef public list common
 
 
 @cython.freelist(16)
@@ -35,28 +34,24 @@ cdef class SymbolicChoice:
     cdef public Node index
     cdef public object label
     cdef public object labels
-    cdef public bint named
     cdef public list functions
+    cdef public bint named
+    cdef public Given given
     cdef public list nodes
-    cdef public list leaves
-    cdef public TreeSpec spec
     cdef public object names
     cdef public Results results
     cdef public Py_ssize_t count
-    cdef public list captured
+    cdef public dict known
+    cdef public dict written
     cdef public list journals
-    cdef public frozenset in_place
-    cdef public object frozen
-    cdef public object variables
-    @cython.locals(around=Journal, buffers=Buffers, journal=Journal, node=Node)
+    cdef public list effects
+    cdef public list changed
+    cdef public dict arrays
+    cdef public dict places
+    @cython.locals(around=Journal, buffers=Buffers)
     cpdef object run(self)
-    cpdef tuple chosen(self, list targets)
-    cpdef tuple traced(self, object values, object targets, object name_of, bint gives_way)
-    @cython.locals(journal=Journal)
+    @cython.locals(journal=Journal, nodes=list, called=Call)
     cpdef list target(self, Py_ssize_t number, list formals)
-    @cython.locals(region=Tracing)
-    cpdef put_back(self, bint arrays)
-    cpdef note_in_place(self, object arrays, list formals)
 
 
 @cython.freelist(16)
@@ -66,4 +61,4 @@ cdef class _Target:
 
 
 cpdef object invoked(object function, bint named, object values)
-cpdef object run_directly(str function, object target, bint named, Py_ssize_t width, list nodes, list leaves, TreeSpec spec)
+cpdef object run_directly(object target, bint named, Py_ssize_t width, Given given, tuple lanes)

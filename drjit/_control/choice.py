@@ -3,68 +3,66 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import drjit_core as core
 from drjit_core import (
-    Differentiable,
     IncompatibleSizes,
-    NoDerivative,
+    Restart,
     SymbolicValue,
     Versions,
+    adopt,
+    any_vertex,
     call,
     choose,
     cond,
-    innermost,
-    tracked,
+    is_version,
+    ops,
+    primal,
 )
 
-from .._access.lanes import masked_access, note_version, written_apart, written_from
-from .._access.store import Buffers, Journal, innermost_journal, journal_of, store, store_written
+from .._access.lanes import masked_access, written_apart, written_from
+from .._access.store import Buffers, Journal, innermost_journal, journal_of, store, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.nodes import broadcast
 from .._base.types import BOOL
-from .._trees.pytree import TreeSpec, flatten, flatten_nodes
-from .assigned import Variables, assigned_by
-from .frozen import Frozen
-from .outside import (
-    Again,
-    Captured,
-    TracedAgain,
-    Wider,
-    Words,
-    captured_earlier,
-    name_in_program,
-    require_no_leftovers,
-    variables_of,
-    widened,
-)
-from .state import arguments, equal
+from .._trees.pytree import TreeSpec, children, construct, flatten_nodes
+from .given import Call, Given, become, write_entries
+from .outside import Wider, Words, changed_arrays, name_in_program, widened
+from .places import MISSING, Change, keep_new, place_key, words_of, write_place
+from .state import equal
 
-__all__ = ["Results", "SymbolicChoice", "argument_of", "arrays_of", "blended", "invoked", "nodes_of", "run_directly",
-           "store_arguments", "written"]
+__all__ = ["Effects", "Results", "SymbolicChoice", "argument_of", "blended", "invoked", "run_directly"]
 
 
-_NONE: frozenset[int] = frozenset()
+_LITERAL = core.KIND["literal"]
 _EMPTY: list[Any] = []
 
 
 class Results:
-    """What the functions of a construct return: trees of one structure."""
+    """What the functions of a construct return: trees of one structure, in which shapes of tensors go together."""
 
-    def __init__(self, function: str, names: Sequence[str] = (), strict: bool = True, otherwise: str = "") -> None:
+    def __init__(self, function: str, names: Sequence[str] = (), strict: bool = True, otherwise: str = "",
+                 fill: Callable[[Sequence[Returned]], None] | None = None, lanes: tuple[int, ...] = ()) -> None:
         self.function = function
+        #: The shape of what decides.
+        self.lanes = lanes
         self.names = names
         self.strict = strict
         #: What helps where Python objects differ.
         self.otherwise = otherwise
+        #: What completes what functions have returned, before it is compared.
+        self.fill = fill
         self.spec: TreeSpec | None = None
         self.leaves: list[Any] = _EMPTY
-        self.nodes: list[core.Node] = _EMPTY
         self.which = ""
+        #: Of a symbolic call that is optimized: for which elements functions are called, whose results may be known.
+        self.called: core.Node | None = None
+        #: The results that all functions have returned.
+        self.common: list[core.Node | None] = _EMPTY
 
     def root(self, value: Any) -> str | Sequence[str]:
         """What a result is called in messages."""
@@ -73,32 +71,41 @@ class Results:
             return "result"
         return self.names if len(value) == len(self.names) else [f"result[{k}]" for k in range(len(value))]
 
-    def add(self, value: Any, which: str) -> list[core.Node]:
-        """The nodes of what one of the functions returned, which must be like what the others did."""
-        nodes, leaves, spec = flatten_nodes(value, self.function)
-        if self.spec is None:
-            self.spec, self.which, self.nodes = spec, which, nodes
-            for entry in spec.traced():  # arrays of the result need not live on: their nodes do
-                leaves[entry[0]] = None
-            self.leaves = leaves
-            return nodes
-        if spec is not self.spec and spec != self.spec:
-            root = self.root(value)
-            difference = self.spec.difference(spec, root)
+    def complete(self, returned: Sequence[Returned], labels: Sequence[str]) -> None:
+        """Compare what all functions have returned: trees of one structure."""
+        if self.fill is not None:
+            self.fill(returned)
+        first = returned[0]
+        self.spec, self.leaves, self.which = first.spec, list(first.leaves), labels[0]
+        self.common = list(first.nodes)
+        for entry in first.spec.traced():  # arrays of the result need not live on: their nodes do
+            self.leaves[entry[0]] = None
+        for number in range(1, len(returned)):
+            self.compare(returned[number], labels[number])
+
+    def compare(self, other: Returned, which: str) -> None:
+        """Compare what a function has returned with what the first one has."""
+        assert self.spec is not None
+        if other.spec is not self.spec and other.spec != self.spec:
+            root = self.root(other.value)
+            difference = self.spec.difference(other.spec, root, True)
             if difference is not None:
                 place, what, first, second = difference
                 raise ArgumentError(
                     f"{self.function}(): '{self.which}' and '{which}' must return values of the same types and "
                     f"structure, but the {what} of '{place}' is {first} in '{self.which}' and {second} in '{which}'."
                     f"{_advice(what, first, second)}")
-            leaves = list(self.spec.aligned(spec, leaves))
-            nodes, _, _ = flatten_nodes(self.spec.rebuild(leaves), self.function)
-        if len(spec.traced()) == len(leaves):  # there is nothing but traced arrays
-            return nodes
+            other.align(self.spec)
+            self.spec = self.spec.joined(other.spec)
+        if self.called is not None:
+            self.common = [one if one is two else None for one, two in zip(self.common, other.nodes, strict=True)]
+        leaves = other.leaves
+        if len(self.spec.traced()) == len(leaves):  # there is nothing but traced arrays
+            return
         if self.strict:
             for position, (old, new) in enumerate(zip(self.leaves, leaves, strict=True)):
                 if not (isinstance(new, ArrayBase) and new._dynamic or old is new or equal(old, new)):
-                    place = self.spec.paths(self.root(value))[position]
+                    place = self.spec.paths(self.root(other.value))[position]
                     raise ArgumentError(
                         f"{self.function}(): '{self.which}' and '{which}' return different values of '{place}', a "
                         f"Python object of type {describe(old)} that is not tracked: {old!r} and {new!r}. Use a Dr.Jit "
@@ -106,7 +113,6 @@ class Results:
         else:
             self.leaves = [old if isinstance(new, ArrayBase) and new._dynamic else new
                            for old, new in zip(self.leaves, leaves, strict=True)]
-        return nodes
 
     def place(self, position: int) -> str:
         """The name of the result that a node is part of."""
@@ -115,10 +121,131 @@ class Results:
             len(self.spec.children) == len(self.names) and self.names else "result"
         return self.spec.node_paths(names)[position]
 
-    def rebuilt(self, nodes: Sequence[core.Node]) -> Any:
-        """The tree of joined results."""
+    def store(self, array: ArrayBase, position: int, node: core.Node) -> None:
+        """Give a component of an argument what it has become; tensors of one element may have become wider."""
+        like = None
+        if array._depth < 0 and node.size != array._nodes()[0].size:
+            _, _, spec = flatten_nodes((array,), self.function)
+            (like,) = spec.fresh([node], [None], self.lanes)
+        store_result(array, position, node, like)
+
+    def rebuilt(self, nodes: Sequence[core.Node], returned: Sequence[Returned] = (), calls: Sequence[Call] = ()) -> Any:
+        """The tree of joined results; what all functions return of the caller's is the caller's.
+
+        Where all functions have returned the same literal, it is that.
+        """
         assert self.spec is not None
-        return self.spec.rebuild_nodes(nodes, self.leaves)
+        if self.called is not None and [node for node in self.common if node is not None and node.kind == _LITERAL]:
+            nodes = [value if node is None or node.kind != _LITERAL else _where(self.called, node, value.size)
+                     for node, value in zip(self.common, nodes, strict=True)]
+        if not calls:
+            return self.spec.rebuild_nodes(nodes, self.leaves, self.lanes)
+        fresh = self.spec.fresh(nodes, self.leaves, self.lanes)
+        for place, *_ in self.spec.traced():
+            origins = {call_.original(each.leaves[place]) for call_, each in zip(calls, returned, strict=True)}
+            origin = origins.pop()
+            if not origins and origin >= 0:
+                fresh[place] = calls[0].given.leaves[origin]
+        return _joined([each.value for each in returned], self.spec, iter(fresh), calls)
+
+
+def _where(called: core.Node, result: core.Node, width: int) -> core.Node:
+    """A literal that functions return, for those elements that they are called for, and zero for others."""
+    found = core.literal(result.type, result.payload, width, result.attr)
+    return core.ops.select(called, found, core.literal(result.type, 0))  # type: ignore[no-any-return]
+
+
+class Returned:
+    """What one function has returned."""
+
+    __slots__ = ("leaves", "nodes", "spec", "value")
+
+    def __init__(self, function: str, value: Any) -> None:
+        self.value = value
+        self.nodes, leaves, self.spec = flatten_nodes(value, function)
+        self.leaves: Sequence[Any] = leaves
+
+    def parts(self, position: int) -> tuple[TreeSpec, slice, slice]:
+        """The structure of an entry of a tuple, and which of the leaves and nodes it has."""
+        assert self.spec.children is not None
+        spec, before = self.spec.children[position], TreeSpec(tuple, (), (), self.spec.children[:position])
+        first, start = len(before.leaf_specs()), sum([entry[3] for entry in before.traced()])
+        return spec, slice(first, first + len(spec.leaf_specs())), slice(start, start + sum(
+            [entry[3] for entry in spec.traced()]))
+
+    def entry(self, position: int) -> tuple[TreeSpec, Sequence[core.Node], Sequence[Any]]:
+        """The structure of an entry of a tuple, its nodes and its leaves."""
+        spec, leaves, nodes = self.parts(position)
+        return spec, self.nodes[nodes], self.leaves[leaves]
+
+    def replace(self, position: int, value: Any) -> None:
+        """Put another value in the place of an entry of a tuple."""
+        assert self.spec.children is not None
+        _, leaves, nodes = self.parts(position)
+        new, found, spec = flatten_nodes(value, "")
+        self.value = (*self.value[:position], value, *self.value[position + 1:])
+        self.leaves = [*self.leaves[:leaves.start], *found, *self.leaves[leaves.stop:]]
+        self.nodes = [*self.nodes[:nodes.start], *new, *self.nodes[nodes.stop:]]
+        self.spec = TreeSpec(tuple, (), (), (*self.spec.children[:position], spec, *self.spec.children[position + 1:]))
+
+    def align(self, spec: TreeSpec) -> None:
+        """Bring the entries of dictionaries into the order that a structure has, like this one but for shapes."""
+        nodes = {id(leaf): (nodes, entry.shape) for leaf, nodes, entry in zip(
+            self.leaves, self.segments(), self.spec.leaf_specs(), strict=True)}
+        self.leaves = list(spec.aligned(self.spec, self.leaves))
+        self.nodes = [node for leaf in self.leaves for node in nodes[id(leaf)][0]]
+        self.spec = spec.reshaped({k: nodes[id(leaf)][1] for k, (leaf, entry) in enumerate(zip(
+            self.leaves, spec.leaf_specs(), strict=True)) if nodes[id(leaf)][1] != entry.shape})
+
+    def widen(self, some: tuple[int, ...], all_: tuple[int, ...]) -> None:
+        """Let tensors of some elements, for which the function was called, have the shape of tensors of all."""
+        self.spec = self.spec.reshaped({k: all_ for k, _, shape, _, depth in self.spec.traced()
+                                        if depth < 0 and shape == some})
+
+    def exchanged(self, arrays: Mapping[tuple[int, int], core.Node]) -> list[core.Node]:
+        """The nodes, with those that arrays have become, by their identity and the position of the node."""
+        if not arrays:
+            return list(self.nodes)
+        segments = zip(self.leaves, self.segments(), strict=True)
+        return [arrays.get((id(leaf), place), node) for leaf, nodes in segments for place, node in enumerate(nodes)]
+
+    def segments(self) -> list[Sequence[core.Node]]:
+        """The nodes of each leaf."""
+        counts = {place: count for place, _, _, count, _ in self.spec.traced()}
+        found: list[Sequence[core.Node]] = []
+        start = 0
+        for place in range(len(self.leaves)):
+            count = counts.get(place, 0)
+            found.append(self.nodes[start:start + count])
+            start += count
+        return found
+
+
+def _joined(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], calls: Sequence[Call]) -> Any:
+    """A tree that several functions returned, with other leaves: in the containers that all of them returned."""
+    if spec.children is None:
+        return next(leaves)
+    items = [dict(children(value) or ()) for value in values]
+    keys = list(items[0])
+    new = {key: _joined([entries[key] for entries in items], inner, leaves, calls)
+           for key, inner in zip(keys, spec.children, strict=True)}
+    found = {id(value): value for value in (call_.own(value) for call_, value in zip(calls, values, strict=True))}
+    (container, *others) = found.values()
+    if spec.cls is tuple:
+        same = not others and len(container) == len(new) and all(map(operator.is_, container, new.values()))
+        return container if same else tuple(new.values())
+    if others:
+        if spec.cls is list:
+            return list(new.values())
+        if spec.cls is dict:
+            return new
+        return construct(spec.cls, new) if spec.prototype is None else values[0].__drjit_rebuild__(new)
+    if spec.prototype is not None:
+        made = values[0].__drjit_rebuild__(new)
+        return become(container, made) if calls[0].owns(container) else made
+    now = dict(children(container) or ())
+    write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
+    return container
 
 
 def _advice(what: str, first: str, second: str) -> str:
@@ -127,15 +254,87 @@ def _advice(what: str, first: str, second: str) -> str:
     return " Convert one of them, so that both are of the same type."
 
 
-class SymbolicChoice:
-    """A branch or call that is traced, perhaps several times, into one construct of a kernel.
+def became(arrays: Sequence[Any], given: Given, changed: Mapping[int, core.Node]) -> dict[tuple[int, int], core.Node]:
+    """What arrays of arguments have become, by their identity and the position of the node."""
+    return {(id(arrays[place]), position - first): changed[position] for place, first, count in given.positions()
+            for position in range(first, first + count) if position in changed} if changed else {}
 
-    Writes by index to arrays from outside become part of it.
+
+class Effects:
+    """What one function of a branch or call returns, and does besides."""
+
+    __slots__ = ("arrays", "call", "changed", "places", "returned")
+
+    def __init__(self, call_: Call, returned: Returned, places: Sequence[Change], arrays: dict[Any, Any]) -> None:
+        self.call = call_
+        self.returned = returned
+        #: Arguments that it has changed in place, by the positions of nodes.
+        self.changed = call_.changed()
+        #: Places that hold other arrays, and arrays from outside that have changed as a whole.
+        self.places = {place_key(*change[:3]): change for change in places}
+        self.arrays = arrays
+
+    def became(self) -> dict[tuple[int, int], core.Node]:
+        """What the function has made of arrays, by their identity and the position of the node."""
+        found = {key: node for key, (_, _, _, node) in self.arrays.items()}
+        return found | became(self.call.arrays, self.call.given, self.changed)
+
+
+class _Place:
+    """A place that some of the functions change: its content is a result of all."""
+
+    def __init__(self, change: Change, words: Words, found: Sequence[tuple[Effects, Any]],
+                 lanes: tuple[int, ...]) -> None:
+        self.change = change
+        #: What it holds after each function.
+        self.after = [Returned(words.function, value) for _, value in found]
+        for (effects, _), each in zip(found, self.after, strict=True):
+            each.nodes = each.exchanged(effects.became())
+        self.spec, self.lanes = self.after[0].spec, lanes
+        for each in self.after:
+            spec = self.spec.meeting(each.spec)
+            if spec is None:
+                where = words_of(change.container, change.kind, change.key)
+                raise ArgumentError(
+                    f"{words.function}(): the functions put values of different structure or types in {where}. "
+                    f"{words.remedy[0].upper()}{words.remedy[1:]}, or {words.otherwise}.")
+            self.spec = spec
+        #: Leaves that are one of the caller's arrays after all of them, by place.
+        self.kept: dict[int, Any] = {}
+        for place, *_ in self.spec.traced():
+            origins = {effects.call.original(each.leaves[place])
+                       for (effects, _), each in zip(found, self.after, strict=True)}
+            if len(origins) == 1 and -1 not in origins:
+                self.kept[place] = found[0][0].call.given.leaves[origins.pop()]
+        #: What it held before, as far as that is known.
+        before = None if change.before is MISSING else Returned(words.function, change.before)
+        self.before = [core.literal(node.type, 0) for node in self.nodes(self.after[0])] \
+            if before is None or before.spec.meeting(self.spec) is None else self.nodes(before)
+
+    def nodes(self, value: Returned) -> list[core.Node]:
+        """The nodes of what it holds, but for arrays of the caller's."""
+        return [node for place, nodes in enumerate(value.segments()) if place not in self.kept for node in nodes]
+
+    def write(self, nodes: Sequence[core.Node]) -> None:
+        """Put in what it holds after the construct."""
+        left, all_nodes = iter(nodes), list[core.Node]()
+        for place, segment in enumerate(self.after[0].segments()):
+            all_nodes += segment if place in self.kept else [next(left) for _ in segment]
+        leaves = self.spec.fresh(all_nodes, self.after[0].leaves, self.lanes)
+        for place, array in self.kept.items():
+            leaves[place] = array
+        write_place(self.change.container, self.change.kind, self.change.key, self.spec.rebuild(leaves))
+
+
+class SymbolicChoice:
+    """A branch or call that is traced into one construct of a kernel.
+
+    What the functions change besides what they return is further results of it.
     """
 
     def __init__(self, words: Words, mask: core.Node, index: core.Node | None, label: str | None, labels: Sequence[str],
-                 functions: list[Callable[..., Any]], named: bool, nodes: list[core.Node], leaves: list[Any],
-                 spec: TreeSpec, names: str | Sequence[str], results: Results) -> None:
+                 functions: list[Callable[..., Any]], named: bool, given: Given, names: str | Sequence[str],
+                 results: Results) -> None:
         self.words = words
         #: Which elements take part, or take the first function; which function elements take, of a call.
         self.mask = mask
@@ -143,56 +342,50 @@ class SymbolicChoice:
         self.label = label
         #: What messages call the user's functions.
         self.labels = labels
-        #: These; once they are traced, copies of them for derivatives.
         self.functions = functions
+        self.labels = labels
         #: Whether there are arguments with names: then what the functions are given is a pair.
         self.named = named
-        self.nodes = nodes
-        self.leaves = leaves
-        self.spec = spec
+        self.given = given
+        self.nodes = given.nodes
         self.names = names
         self.results = results
-        self.count = len(nodes)
-        #: Arrays from outside that the functions write to.
-        self.captured: list[Captured] = []
+        self.count = len(given.nodes)
+        #: Arguments that the functions are given as they are, by position.
+        self.known: dict[int, core.Node] = {}
+        #: Arrays from outside that the functions write to by index: arrays, components and what these were.
+        self.written: dict[Any, tuple[Any, int, core.Node]] = {}
         #: One for each function.
         self.journals: list[Journal] = []
-        #: Arguments that the functions themselves have written to, and not copies of them.
-        self.in_place: frozenset[int] = _NONE
-        self.frozen: Frozen | None = None
-        #: What functions may assign to, while they are traced.
-        self.variables: Variables | None = None
+        self.effects: list[Effects] = []
+        #: What the functions change: arguments, by the positions of nodes; arrays; places.
+        self.changed: list[int] = []
+        self.arrays: dict[Any, tuple[Any, int, core.Node]] = {}
+        self.places: dict[Any, _Place] = {}
 
     def run(self) -> Any:
         """The results, joined."""
         around = innermost_journal()
-        if around is not None:
-            self.captured = captured_earlier(around)
         buffers = Buffers() if around is None else around.buffers
         self.journals = [journal_of(around, buffers, number) for number in range(len(self.functions))]
         targets = [_Target(self, number) for number in range(len(self.functions))]
         while True:
             try:
                 values, versions = self.chosen(targets)
-            except Again as request:
-                self.put_back(False)
-                self.captured = request.captured
+            except Restart:
                 continue
             except Wider as request:
                 if around is not None:
                     raise
-                self.put_back(False)
                 request.widen()
-                self.captured = []
-                for journal in self.journals:
-                    journal.inner, journal.earlier = [], []
+                self.written.clear()
                 continue
             except SymbolicValue:
-                wide = widened(self.journals, around, self.nodes, self.leaves)
+                wide = widened(self.journals, around, self.nodes, self.given.leaves)
                 if wide is None:
                     raise
-                self.put_back(False)
                 self.nodes = wide
+                self.written.clear()
                 continue
             except IncompatibleSizes as error:
                 if user_part(error) is not None:
@@ -203,99 +396,158 @@ class SymbolicChoice:
                     f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the "
                     f"{self.words.noun}; {self.words.otherwise} otherwise.") from None
             break
-        self.variables = None
-        for node in values:
-            if tracked(node) is not None:
-                self.frozen = Frozen(self.words.function, self.functions, [entry.array for entry in self.captured])
-                self.functions = self.frozen.functions
-                break
-        if around is not None:
-            around.add_inner([(weakref.ref(entry.array), entry.position) for entry in self.captured])
-        found = self.results.rebuilt(values)
-        if versions:
-            store_arguments(self.leaves, self.nodes, [
-                versions[position] if position in versions and position in self.in_place else node
-                for position, node in enumerate(self.nodes)])
-            _store([None if around is None and buffers.own(entry.array) else entry for entry in self.captured],
-                   self.count, versions)
+        for number, (array, position, initial) in enumerate(self.written.values()):
+            version = versions.get(self.count + number)
+            if version is not None and version is not initial and (around is not None or not buffers.own(array)):
+                store_result(array, position, version)
+        found = self.finish(values, versions)
+        self.effects = _EMPTY
         return found
 
     def chosen(self, targets: list[_Target]) -> tuple[list[core.Node], Versions]:
         """The nodes of the results, and what arguments are after writes."""
-        if self.variables is None:
-            self.variables = assigned_by(self.functions)
-        try:
-            variables = variables_of(self.nodes, self.captured)
-            try:  # most have nothing to do with derivatives
-                return self.traced(variables, targets, self.name_of, True)
-            except Differentiable:
-                pass
-            return choose(self.words.function, self.traced, variables, targets, self.name_of)
-        except TracedAgain:
-            self.put_back(False)
-            raise
-        except NoDerivative:
-            self.put_back(False)
-            raise
-        except BaseException:
-            self.put_back(True)
-            raise
+        label, name_of, count = self.label, self.name_of, self.count
+        variables = self.nodes
+        if self.written:
+            variables = [*variables, *[initial for _, _, initial in self.written.values()]]
+        if any_vertex():
+            return choose(self.words.function, self.mask, self.index, variables, targets, label, name_of, count,
+                          self.joined)
+        if self.index is None:  # most have nothing to do with derivatives
+            return cond(self.mask, variables, targets[0], targets[1], label, name_of, count, True, self.joined)
+        return call(self.index, self.mask, targets, variables, label, name_of, count, True, self.joined)
 
-    def put_back(self, arrays: bool) -> None:
-        """Give what functions assign what it was, perhaps only if these are ``arrays``."""
-        if self.variables is not None:
-            self.variables.put_back(arrays)
-
-    def traced(self, values: Sequence[core.Node], targets: Sequence[Callable[[list[core.Node]], list[core.Node]]],
-               name_of: Callable[[int], str], gives_way: bool) -> tuple[list[core.Node], Versions]:
-        """What the compiler makes of functions of nodes: of these, or of those that compute their derivatives."""
-        if self.index is None:
-            return cond(self.mask, values, targets[0], targets[1], self.label, name_of, self.count, gives_way)
-        return call(self.index, self.mask, targets, values, self.label, name_of, self.count, gives_way)
+    # --- what the compiler calls -------------------------------------------------------------------------------------
 
     def target(self, number: int, formals: list[core.Node]) -> list[core.Node]:
-        """What one of the functions returns for what stands for the arguments, perhaps again for a derivative."""
+        """What one of the functions returns for what stands for the arguments."""
         function, journal = self.functions[number], self.journals[number]
-        variables: Variables | None = None
-        if not number:  # perhaps it is traced again
-            self.results.spec = None
-            self.in_place = _NONE
-            self.put_back(False)
-        if self.frozen is not None:
-            self.frozen.require_unchanged()
-            variables = assigned_by((function,))
+        if not number:
+            self.effects = []
+            for key in list(self.written)[len(formals) - self.count:]:  # of a trace that was given up
+                del self.written[key]
+        journal.begin()
         try:
-            journal.begin()
-            if self.captured:
-                for (array, position, *_), formal in zip(self.captured, formals[self.count:], strict=True):
-                    store(array, [formal], position)
-            given = formals[:self.count] if self.captured else formals
-            before = arguments(self.words.function, self.spec, given, self.leaves)
-            arrays = arrays_of(before, self.spec, self.words.function)
-            found = self.results.add(invoked(function, self.named, before), self.labels[number])
-            self.note_in_place(arrays, formals)
-            del before, arrays
-            if journal.entries or journal.attributes:
-                require_no_leftovers(self.words, journal, self.captured, formals[self.count:], (function,))
-            return found
+            for (array, position, _), formal in zip(self.written.values(), formals[self.count:], strict=False):
+                store(array, [formal], position)
+            nodes = formals[:self.count]
+            if self.known:
+                nodes = [self.known.get(position, formal) for position, formal in enumerate(nodes)]
+            called = Call(self.given, nodes, (function,))
+            try:
+                returned = Returned(self.words.function, invoked(function, self.named, called.tree))
+            except BaseException:
+                called.leave()
+                raise
+            places = called.leave()
+            arrays = self.outside(number, called, returned.leaves, formals[self.count:])
+            self.effects.append(Effects(called, returned, places, arrays))
+            return []  # before all functions have been called, nobody knows what their results have in common
         finally:
             journal.roll_back()
-            if variables is not None:
-                variables.put_back(False)
 
-    def note_in_place(self, arrays: Sequence[Any], formals: list[core.Node]) -> None:
-        """Note which arguments one of the functions has written to by index."""
-        region = innermost()
-        if region is not None and region.latest:
-            after = nodes_of(arrays)
-            self.in_place |= {position for position, (old, new) in enumerate(zip(formals, after, strict=False))
-                              if new is not old}
+    def outside(self, number: int, called: Call, leaves: Sequence[Any],
+                variables: Sequence[core.Node]) -> dict[Any, Any]:
+        """The arrays from outside that a function has changed as a whole; writes by index make variables of them, as
+        far as they are none."""
+        known = {id(array) for array in (*called.arrays, *leaves) if isinstance(array, ArrayBase)}
+        changed: dict[Any, Any] = {}
+        functions = (self.functions[number],)
+        for array, position, initial, node in changed_arrays(self.words, self.journals[number], known, functions):
+            key = id(array), position
+            place = list(self.written).index(key) if key in self.written else len(self.written)
+            if place < len(variables) and node is variables[place]:
+                continue
+            if not is_version(primal(node)):
+                changed[key] = array, position, initial, node
+                continue
+            self.written.setdefault(key, (array, position, primal(initial)))
+            if place >= len(variables):
+                adopt(place, primal(initial), primal(initial), primal(node))
+        return changed
+
+    def joined(self, number: int) -> list[core.Node]:
+        """What a function returns, and what it has left of what any of them changes."""
+        if not number:
+            self.join()
+        effects = self.effects[number]
+        changed = effects.changed
+        found = list(effects.returned.nodes)
+        found += [changed.get(position, effects.call.nodes[position]) for position in self.changed]
+        for key, (_, _, before) in self.arrays.items():
+            found.append(effects.arrays[key][3] if key in effects.arrays else before)
+        for place in self.places.values():
+            found += place.nodes(place.after[number])
+        return found
+
+    def join(self) -> None:
+        """Find out what the functions return, and change."""
+        self.results.complete([effects.returned for effects in self.effects], self.labels)
+        self.arrays, self.places = {}, {}
+        positions: set[int] = set()
+        for effects in self.effects:
+            positions |= {position for position, node in effects.changed.items()
+                          if not is_version(primal(node))}
+            self.arrays |= {key: entry[:3] for key, entry in effects.arrays.items()}
+            for key, change in effects.places.items():
+                if key in self.places:
+                    continue
+                if change.before is not MISSING or all(key in each.places for each in self.effects):
+                    self.places[key] = _Place(change._replace(before=effects.call.caller_of(change)), self.words, [
+                        (each, self.standing(each, key, change)) for each in self.effects], self.results.lanes)
+                else:
+                    keep_new(change)
+        self.changed = sorted(positions)
+
+    def standing(self, effects: Effects, key: Any, change: Change) -> Any:
+        """What a place holds after a function, which perhaps does not change it."""
+        own = effects.places.get(key)
+        if own is not None:
+            return own.now
+        for container, _, new in effects.call.held:
+            if container is change.container:
+                return new.get(change.key, change.before)
+        return change.before
 
     def name_of(self, position: int) -> str:
         """The name of an argument."""
         if position < self.count:
-            return self.spec.node_paths(self.names)[position]
-        return name_in_program(self.captured[position - self.count].array, self.functions)
+            return self.given.spec.node_paths(self.names)[position]
+        array, *_ = list(self.written.values())[position - self.count]
+        return name_in_program(array, self.functions)
+
+    # --- afterwards --------------------------------------------------------------------------------------------------
+
+    def finish(self, values: list[core.Node], versions: Versions) -> Any:
+        """The results; what the functions have changed is what it has become."""
+        given, returned = self.given, [effects.returned for effects in self.effects]
+        count = len(returned[0].nodes)
+        others = iter(values[count:])
+        for place, first, size in given.positions():
+            for position in range(first, first + size):
+                node = versions.get(position)
+                if position in self.changed:
+                    node = self.taken(next(others), self.nodes[position])
+                elif node is None or not self.is_in_place(position):
+                    continue
+                self.results.store(given.leaves[place], position - first, node)
+        for array, position, before in self.arrays.values():
+            store_result(array, position, self.taken(next(others), before))
+        for entry in self.places.values():
+            entry.write([self.taken(next(others), before) for before in entry.before])
+        calls = [effects.call for effects in self.effects] if self.index is None else ()
+        return self.results.rebuilt(values[:count], returned, calls)
+
+    def is_in_place(self, position: int) -> bool:
+        """Whether any of the functions has written by index to an argument, and not to a copy of it."""
+        return any(position in effects.changed for effects in self.effects)
+
+    def taken(self, node: core.Node, before: core.Node) -> core.Node:
+        """What something is after a call, also in elements that call nothing."""
+        if self.index is None or node is before:
+            return node
+        taken = ops.and_(self.mask, ops.lt(self.index, core.literal(self.index.type, len(self.functions))))
+        return ops.select(taken, node, before)  # type: ignore[no-any-return]
 
 
 class _Target:
@@ -314,30 +566,19 @@ def invoked(function: Callable[..., Any], named: bool, values: Any) -> Any:
     return function(*values[0], **values[1]) if named else function(*values)
 
 
-def run_directly(function: str, target: Callable[..., Any], named: bool, width: int, nodes: list[core.Node],
-                 leaves: list[Any], spec: TreeSpec) -> Any:
-    """What a function returns that all elements take; its writes by index to the arguments reach the caller's arrays.
+def run_directly(target: Callable[..., Any], named: bool, width: int, given: Given, lanes: tuple[int, ...]) -> Any:
+    """What a function returns that all elements take, which does with its arguments what it likes.
+
+    ``lanes`` is the shape of what decides.
     """
     with masked_access(core.literal(BOOL, True, width)):
-        before = arguments(function, spec, nodes, leaves)
-        arrays = arrays_of(before, spec, function)
-        found = invoked(target, named, before)
-        store_arguments(leaves, nodes, written(nodes, nodes_of(arrays)))
+        found = invoked(target, named, given.tree)
     if width == 1:
         return found
-    values, others, spec = flatten_nodes(found, function)
-    return spec.rebuild_nodes([value if value.scope or core.is_version(core.primal(value)) else
-                               broadcast(value, width) for value in values], others)
-
-
-def arrays_of(given: Any, spec: TreeSpec, function: str) -> Sequence[Any]:
-    """The arrays that a function is given: it may put others in their places."""
-    return given if spec.is_flat else flatten(given, function)[0]
-
-
-def nodes_of(arrays: Sequence[Any]) -> list[core.Node]:
-    """What arrays that a function was given are now."""
-    return flatten_nodes(tuple(arrays), "")[0]
+    values, others, spec = flatten_nodes(found, given.function)
+    wide = [value if value.scope or core.is_version(core.primal(value)) else broadcast(value, width)
+            for value in values]
+    return found if all(map(operator.is_, wide, values)) else spec.rebuild_nodes(wide, others, lanes)
 
 
 def argument_of(value: core.Node, nodes: Sequence[core.Node]) -> int | None:
@@ -345,37 +586,9 @@ def argument_of(value: core.Node, nodes: Sequence[core.Node]) -> int | None:
     return next((k for k, node in enumerate(nodes) if value is node or written_from(value, node)), None)
 
 
-def written(before: Sequence[core.Node], after: Sequence[core.Node]) -> list[core.Node]:
-    """What arguments are after an evaluated function: those that it has written to by index are other versions."""
-    return [new if written_from(new, old) else old for old, new in zip(before, after, strict=True)]
-
-
-def store_arguments(leaves: Sequence[Any], before: Sequence[core.Node], after: Sequence[core.Node]) -> None:
-    """Give the caller's arrays what functions have written to them by index; in the order of their nodes."""
-    start = 0
-    for leaf in leaves:
-        if isinstance(leaf, ArrayBase) and leaf._dynamic:
-            count = len(leaf._nodes())
-            for position in range(start, start + count):
-                if after[position] is not before[position]:
-                    store_written(leaf, [after[position]], position - start)
-                    note_version(after[position], before[position])
-            start += count
-
-
-def _store(captured: Sequence[Captured | None], count: int, versions: dict[int, core.Node]) -> None:
-    """Give arrays from outside what was written to them."""
-    for number, entry in enumerate(captured):
-        result = versions.get(count + number)
-        if entry is not None and result is not None and result is not entry.initial:
-            before = entry.array._nodes()[entry.position]
-            store_written(entry.array, [result], entry.position)
-            note_version(result, before)
-
-
 def blended(words: Words, mask: core.Node, position: int, yes: core.Node, no: core.Node, results: Results) -> core.Node:
     """A result where a mask is set, and another one elsewhere; or the last version, if by index was written."""
-    if yes is no or written_from(yes, no):
+    if yes is no and (yes.size or mask.size < 2 or yes is not core.invalid(yes.type)) or written_from(yes, no):
         return yes
     if written_from(no, yes):
         return no

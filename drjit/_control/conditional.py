@@ -9,15 +9,14 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, ops
 
-from .._access.lanes import TRUE, masked_access
 from .._base.arguments import require_bool, require_label, require_mode
-from .._base.errors import ArgumentError, describe
-from .._trees.pytree import TreeSpec, flatten_nodes
-from .choice import Results, SymbolicChoice, arrays_of, blended, nodes_of, run_directly, store_arguments, written
-from .containers import containers_of
-from .iteration import uninitialized
+from .._base.errors import ArgumentError, SizeError, describe
+from .choice import Results, SymbolicChoice, run_directly
+from .given import Given
 from .outside import Words
-from .state import arguments, mask_of
+from .shapes import shape_of
+from .sides import evaluated
+from .state import mask_of, told_apart, uninitialized
 
 __all__ = ["FUNCTION", "check", "run"]
 
@@ -73,59 +72,28 @@ def _names(count: int) -> tuple[str, ...]:
 
 
 def run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], arg_labels: Sequence[str],
-         rv_labels: Sequence[str], label: str | None, mode: str, strict: bool) -> Any:
+        rv_labels: Sequence[str], label: str | None, mode: str, strict: bool,
+        fill: Callable[[Sequence[Any]], None] | None = None) -> Any:
     mask = _mask(cond)
-    nodes, leaves, spec = flatten_nodes(args, FUNCTION)
-    containers = None if spec.is_flat else containers_of(args, spec)
-    if containers is None:
-        return _run(nodes, leaves, spec, mask, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict)
-    true_fn, false_fn = containers.wrapped(true_fn), containers.wrapped(false_fn)
-    return containers.kept(
-        _run(nodes, leaves, spec, mask, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict))
-
-
-def _run(nodes: list[core.Node], leaves: list[Any], spec: TreeSpec, mask: core.Node, true_fn: Callable[..., Any],
-         false_fn: Callable[..., Any], arg_labels: Sequence[str], rv_labels: Sequence[str], label: str | None,
-         mode: str, strict: bool) -> Any:
-    results = Results(FUNCTION, tuple(rv_labels), strict, ", or pass strict=False")
-    names = tuple(arg_labels) or _names(len(spec.children or ()))
-    if mask.size:
-        _require_initialized(nodes, leaves, spec, names)
-    if mode == "evaluated" or not mask.size:
-        return _evaluated(mask, nodes, leaves, spec, true_fn, false_fn, results)
-    if mask.kind == _LITERAL:
-        function = true_fn if mask.payload else false_fn
-        return run_directly(FUNCTION, function, False, mask.size, nodes, leaves, spec)
+    given = Given(FUNCTION, args)
+    given.nodes = told_apart(given.nodes)
+    results = Results(FUNCTION, tuple(rv_labels), strict, ", or pass strict=False", fill, shape_of(cond))
+    names = tuple(arg_labels) or _names(len(given.spec.children or ()))
     try:
-        return SymbolicChoice(_WORDS, mask, None, label, _LABELS, [true_fn, false_fn], False, nodes, leaves, spec,
-                              names, results).run()
-    except core.NoDerivative:  # of writes, for example: both sides have some
-        results.spec = None
-        return _evaluated(mask, nodes, leaves, spec, true_fn, false_fn, results)
-
-
-def _require_initialized(nodes: list[core.Node], leaves: list[Any], spec: TreeSpec, names: Sequence[str]) -> None:
-    position = uninitialized(nodes, spec)
-    if position >= 0:
-        raise ArgumentError(f"{FUNCTION}(): the argument '{spec.paths(names)[position]}' of type "
-                            f"{leaves[position]._name} is empty; it must be initialized before the branch.")
-
-
-def _evaluated(mask: core.Node, nodes: list[core.Node], leaves: list[Any], spec: TreeSpec, true_fn: Callable[..., Any],
-               false_fn: Callable[..., Any], results: Results) -> Any:
-    """Compute both sides, and join them. What one side has written to is what the other finds."""
-    original = nodes
-    with masked_access(TRUE):  # which is the scope of what is known of versions
-        before = arguments(FUNCTION, spec, nodes, leaves)
-        arrays = arrays_of(before, spec, FUNCTION)
-        with masked_access(mask, some=False):
-            yes = results.add(true_fn(*before), "true_fn")
-        nodes = written(nodes, nodes_of(arrays))
-        before = arguments(FUNCTION, spec, nodes, leaves)
-        arrays = arrays_of(before, spec, FUNCTION)
-        with masked_access(ops.inv(mask), some=False):
-            no = results.add(false_fn(*before), "false_fn")
-        nodes = written(nodes, nodes_of(arrays))
-        store_arguments(leaves, original, nodes)
-        return results.rebuilt([blended(_WORDS, mask, position, first, last, results)
-                                for position, (first, last) in enumerate(zip(yes, no, strict=True))])
+        if mode == "evaluated" or not mask.size:
+            return evaluated(_WORDS, given, [mask, ops.inv(mask)], [true_fn, false_fn], _LABELS, False, results)
+        if mask.kind == _LITERAL:
+            function = true_fn if mask.payload else false_fn
+            return run_directly(function, False, mask.size, given, results.lanes)
+        try:
+            return SymbolicChoice(_WORDS, mask, None, label, _LABELS, [true_fn, false_fn], False, given, names,
+                                  results).run()
+        except core.NoDerivative:  # of writes, for example: both sides have some
+            return evaluated(_WORDS, given, [mask, ops.inv(mask)], [true_fn, false_fn], _LABELS, False, results)
+    except (SizeError, core.IncompatibleSizes) as error:
+        position = uninitialized(error, given.nodes, given.spec)
+        if position < 0:
+            raise
+        raise ArgumentError(
+            f"{FUNCTION}(): the argument '{given.spec.paths(names)[position]}' of type "
+            f"{given.leaves[position]._name} is empty; it must be initialized before the branch.") from None

@@ -9,60 +9,202 @@ are.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
 from drjit_core import KIND, Node, cast, literal, ops
 
-from .._access.lanes import TRUE, masked_access, on_part, watched, with_lanes, written_from
+from .._access.lanes import TRUE, for_all, masked_access, on_part, watched, with_lanes, written_from
+from .._access.store import Journal, noted, store, store_result
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError
 from .._base.nodes import broadcast
 from .._base.types import BOOL, UINT32
 from .._functions.ordering import set_positions
-from .._trees.pytree import TreeSpec, flatten
-from .choice import store_arguments
-from .iteration import FUNCTION, changed_size, condition_of, flattened
-from .state import arguments
+from .._trees.pytree import TreeSpec, flatten, flatten_nodes
+from .given import Call, Given
+from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
+from .places import MISSING, Change, write_place
+from .shapes import changed_shape, shape_of
 
-__all__ = ["Compressed", "evaluated"]
+__all__ = ["Compressed", "Evaluated"]
 
 _EVALUATED = KIND["evaluated"]
+_NO_CONFLICTS = core.ReduceMode.NoConflicts.value
+
+#: What becomes of something that was changed, given what it is and what it was: the latter in lanes that take no part.
+Join = Callable[[Node, Node], Node]
 
 #: Elements are removed when no more of them are left than this share; else all would be moved for the sake of a few.
 _SHARE = 0.75
 
 
-def evaluated(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any],
-              body: Callable[..., Any], names: Sequence[str], *, through: bool) -> Any:
-    """The state after a loop that keeps elements that have finished."""
-    active: Node | None = None
-    originals, written = leaves, [True] * len(nodes)  # what is changed by nothing but writes by index
-    first = nodes
-    tensors = any(isinstance(leaf, ArrayBase) and leaf._depth < 0 for leaf in leaves)
-    state = _State(nodes)
-    while True:
-        state.prepare(nodes)
-        test = condition_of(cond(*arguments(FUNCTION, spec, nodes, leaves)))
-        state.check()
-        active = with_lanes(test, test.size) if active is None else ops.and_(active, test)
-        found = core.reduce(active, core.ReduceOp.Or.value) if active.size else literal(BOOL, False)
-        core.evaluate((*nodes, active, found))
-        if not core.read_element(found, 0):
-            if through:
-                store_arguments(originals, first, [node if only else before for node, only, before
-                                                   in zip(nodes, written, first, strict=True)])
-            return spec.rebuild_nodes(nodes, leaves)
-        before = arguments(FUNCTION, spec, nodes, leaves)
-        with masked_access(active):
-            results, leaves = flattened(body(*before), spec, names)
-            written = [only and (new is old or written_from(new, old))
-                       for only, old, new in zip(written, nodes, results, strict=True)]
-            nodes = _blended(active, nodes, results, spec, names)
-        del before, results  # they hold what scatters of the next iteration could otherwise write to in place
-        if tensors:  # those of one element may have become wider
-            spec = flatten(spec.rebuild_nodes(nodes, leaves), FUNCTION)[1]
+class _Objects:
+    """The caller's arrays and containers: what becomes of them while a loop runs."""
+
+    def __init__(self, given: Given, names: Sequence[str]) -> None:
+        self.first = given
+        self.given = given
+        self.names = names
+        self.last: tuple[Any, list[Any], Call] | None = None
+        #: Which variables are the caller's arrays still: iterations have returned what they were given.
+        self.kept = [True] * len(given.leaves)
+        #: What the caller's arrays have become that are none any more.
+        self.others: dict[int, Node] = {}
+        #: Positions of arrays that were written to by index, and returned as others.
+        self.memory: set[int] = set()
+        #: What places held before the loop.
+        self.places: list[Change] = []
+        #: The shape of the condition.
+        self.lanes: tuple[int, ...] = ()
+
+    def call(self, nodes: Sequence[Node], functions: Sequence[Callable[..., Any]],
+             spec: TreeSpec | None = None) -> Call:
+        """What a function is called with; ``spec`` tells the shapes of tensors."""
+        return Call(self.given, nodes, functions, spec)
+
+    def returned(self, call: Call, value: Any, spec: TreeSpec, mask: Node, journal: Journal,
+                 join: Join) -> tuple[list[Node], TreeSpec]:
+        """The nodes and the structure of what the body has returned; what it has changed besides is joined."""
+        value = require_tuple(value, len(self.names))
+        results, leaves, after = flattened(value, spec, self.names)
+        call.require_shared(leaves, self.names)
+        call.settle()
+        changed = call.changed()
+        for place, first, count in self.given.positions():
+            if leaves[place] is call.arrays[place]:
+                continue
+            if all(written_from(results[k], call.nodes[k]) for k in range(first, first + count) if k in changed):
+                self.memory.update([k for k in range(first, first + count) if k in changed])
+                continue  # which what was returned holds, too
+            for position in range(first, first + count):
+                if self.kept[place] and position in changed:
+                    self.others[position] = _blend(mask, changed[position], call.nodes[position])
+            self.kept[place] = False
+        changes = call.leave(value)
+        self.places = _join_places(join, changes, self.lanes) + self.places
+        _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves) if isinstance(array, ArrayBase)})
+        self.last = value, leaves, call
+        if not self.given.plain:
+            self.given = Given(FUNCTION, call.owner(value), self.first.spec)
+        return results, after
+
+    def finish(self, before: Sequence[Node], nodes: Sequence[Node], spec: TreeSpec | None = None) -> Any:
+        """The state after the loop."""
+        for place, first, count in self.first.positions():
+            for position in range(first, first + count):
+                if position in self.others or position in self.memory:
+                    store_result(self.first.leaves[place], position - first,
+                                 self.others.get(position, nodes[position]))
+        if self.last is None:
+            return self.first.tree
+        value, leaves, call = self.last
+        arrays = [array if kept else None for array, kept in zip(call.arrays, self.kept, strict=True)]
+        return self.first.filled(value, leaves, call, before, nodes, arrays, spec)
+
+    def undo(self) -> None:
+        """Let places hold what they held before."""
+        for change in self.places:
+            write_place(change.container, change.kind, change.key, change.before)
+
+
+class Evaluated:
+    """A loop that keeps elements that have finished."""
+
+    def __init__(self, given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str]) -> None:
+        self.objects = _Objects(given, names)
+        self.nodes = given.nodes
+        self.cond, self.body, self.names = cond, body, names
+        self.tensors = any(isinstance(leaf, ArrayBase) and leaf._depth < 0 for leaf in given.leaves)
+        self.spec = given.spec
+
+    def run(self) -> Any:
+        """The state after the loop."""
+        with noted():
+            try:
+                nodes = self.repeated()
+                return self.objects.finish(self.objects.first.nodes, nodes, self.spec)
+            except BaseException:
+                self.objects.undo()
+                raise
+
+    def repeated(self) -> list[Node]:
+        """The nodes of the state after the loop."""
+        active: Node | None = None
+        nodes, state, first = list(self.nodes), _State(self.nodes), self.spec
+        while True:
+            state.prepare(nodes)
+            call = self.objects.call(nodes, (), self.spec if self.tensors else None)
+            try:
+                value = self.cond(*call.tree)
+                test = condition_of(value)
+                self.objects.lanes = shape_of(value)
+                del value
+            finally:
+                call.leave()
+            state.check()
+            active = with_lanes(test, test.size) if active is None else ops.and_(active, test)
+            found = core.reduce(active, core.ReduceOp.Or.value) if active.size else literal(BOOL, False)
+            core.evaluate((*nodes, active, found))
+            if not core.read_element(found, 0):
+                return nodes
+            with masked_access(active), noted() as journal:
+                call = self.objects.call(nodes, (self.body,), self.spec if self.tensors else None)
+                try:
+                    value = self.body(*call.tree)
+                except BaseException:
+                    call.leave()
+                    raise
+                results, after = self.objects.returned(call, value, self.spec, active, journal,
+                                                       functools.partial(_blend, active))
+                nodes = _blended(active, nodes, results, self.spec, self.names)
+            if self.tensors:  # those of one element may have become wider
+                self.spec = flatten(_joined(first, self.spec, after, self.names).rebuild_nodes(
+                    nodes, self.objects.first.leaves, self.objects.lanes), FUNCTION)[1]
+            del call, value, results, after  # they hold what scatters could otherwise write to in place
+
+
+def _blend(mask: Node, new: Node, old: Node) -> Node:
+    """What an array is that was changed as a whole, where a mask is set: if it has an element for each lane, of those
+    that are given to what runs or of all."""
+    if new is old or written_from(new, old):
+        return new
+    if len({mask.size, new.size, old.size} - {1}) > 1:
+        whole = for_all(mask, max(new.size, old.size)) if {new.size, old.size} <= {1, max(new.size, old.size)} else None
+        if whole is None:
+            return new
+        mask = whole
+    (found,) = core.blend(mask, [new], [old])
+    return found
+
+
+def _join_arrays(join: Join, journal: Journal, known: set[int]) -> None:
+    """Let arrays from outside that a function has changed be what they were in lanes that take no part."""
+    for array, before, _ in list(journal.entries.values()):
+        if id(array) not in known:
+            for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
+                found = join(new, old)
+                if found is not new:
+                    store(array, [found], position)
+
+
+def _join_places(join: Join, changes: Sequence[Change], lanes: tuple[int, ...]) -> list[Change]:
+    """Let places that a function has changed hold what they held before in lanes that take no part; returns the changes
+    that were made."""
+    for change in changes:
+        value = change.now
+        if change.before is not MISSING and change.now is not MISSING:
+            old, _, before = flatten_nodes(change.before, FUNCTION)
+            new, leaves, spec = flatten_nodes(change.now, FUNCTION)
+            joined = before.meeting(spec)
+            if joined is not None:
+                nodes = [join(*pair) for pair in zip(new, old, strict=True)]
+                value = joined.rebuild_nodes(nodes, leaves, lanes)
+        write_place(change.container, change.kind, change.key, value)
+    return list(changes)
 
 
 class _State:
@@ -94,11 +236,11 @@ class Compressed:
     ``nodes`` is the state of the elements that are left, ``lanes`` tells which ones these are.
     """
 
-    def __init__(self, nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any],
-                 body: Callable[..., Any], names: Sequence[str]) -> None:
-        self.nodes, self.leaves, self.spec = nodes, leaves, spec
+    def __init__(self, given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str]) -> None:
+        self.objects = _Objects(given, names)
+        self.nodes, self.spec = given.nodes, given.spec
+        self.state = _State(self.nodes)
         self.cond, self.body, self.names = cond, body, names
-        self.state = _State(nodes)
         self.width = self.left = 0
         self.lanes: Node = TRUE
         #: Which variables are memory that all elements share; not known before some iteration.
@@ -108,19 +250,26 @@ class Compressed:
         #: which of them have changed, and what all elements have, as far as they have finished.
         self.changed: list[bool] = []
         self.whole: list[Node] = []
-        #: Which ones are changed by nothing but writes by index.
-        self.written = [True] * len(nodes)
 
-    def run(self, through: bool) -> Any:
-        """The state after the loop; with ``through``, writes by index reach the arrays it began with."""
-        first, originals = self.nodes, self.leaves
+    def run(self) -> Any:
+        """The state after the loop."""
+        with noted():
+            try:
+                return self.repeated()
+            except BaseException:
+                self.objects.undo()
+                raise
+
+    def repeated(self) -> Any:
+        """The state after the loop."""
+        first = self.objects.first
         active = self.test()
         active = with_lanes(active, active.size)
         self.width = self.left = active.size
         if self.width < 2 or self.width > 1 << 32 or any(
-                isinstance(leaf, ArrayBase) and leaf._depth < 0 and len(leaf._s) > 1 for leaf in originals):
+                isinstance(leaf, ArrayBase) and leaf._depth < 0 and len(leaf._s) > 1 for leaf in first.leaves):
             # whoever computes with tensors of several dimensions relies on their shape
-            return evaluated(first, originals, self.spec, self.cond, self.body, self.names, through=through)
+            return Evaluated(first, self.cond, self.body, self.names).run()
         self.lanes = core.counter(self.width, UINT32)
         while True:
             number = core.reduce(cast(active, UINT32), core.ReduceOp.Add.value)
@@ -132,18 +281,15 @@ class Compressed:
                 active = self.remove(active, left)
             self.step(active)
             active = ops.and_(active, self.test())
-        nodes = self.all_elements()
-        if through:
-            store_arguments(originals, first, [node if only else before for node, only, before
-                                               in zip(nodes, self.written, first, strict=True)])
-        return self.spec.rebuild_nodes(nodes, self.leaves)
+        return self.objects.finish(first.nodes, self.all_elements())
 
     def test(self) -> Node:
         """For which of the elements that are left the condition holds."""
         self.state.prepare(self.nodes)
         with on_part(self.lanes, self.width):
-            given = arguments(FUNCTION, self.spec, self.nodes, self.leaves)
-            test = condition_of(self.called(self.cond, given))
+            call = self.objects.call(self.nodes, ())
+            test = condition_of(self.called(self.cond, call))
+            call.leave()
         self.state.check()
         if self.left not in (test.size, 0) and test.size != 1:
             raise self.misfit(f"{FUNCTION}(): 'cond' returned {test.size} elements, for {self.left} ones!")
@@ -151,10 +297,14 @@ class Compressed:
 
     def step(self, active: Node) -> None:
         """An iteration."""
-        with on_part(self.lanes, self.width), masked_access(active), watched(self.nodes) as watch:
-            before = arguments(FUNCTION, self.spec, self.nodes, self.leaves)
-            inside = flatten(before, FUNCTION)[1]
-            results, self.leaves = flattened(self.called(self.body, before), inside, self.names)
+        with on_part(self.lanes, self.width), masked_access(active), watched(self.nodes) as watch, noted() as journal:
+            call = self.objects.call(self.nodes, (self.body,))
+            inside = call.spec()
+            results, after = self.objects.returned(call, self.called(self.body, call), inside, active, journal,
+                                                   functools.partial(self.join, active))
+            if after != inside:
+                _joined(self.spec, inside, after, self.names, flat=True)
+            del call, after
             memory = [watch.accessed(old) or new is not old and written_from(new, old)
                       for old, new in zip(self.nodes, results, strict=True)]
             for position, (old, new) in enumerate(zip(self.nodes, results, strict=True)):
@@ -163,9 +313,7 @@ class Compressed:
                         f"{FUNCTION}(): the body of this loop reads or writes the state variable "
                         f"'{self.place(position)}' by index, but only after elements that have finished were removed "
                         "from it. Read an array from outside instead, or use compress=False.")
-                only = new is old or written_from(new, old)
-                self.written[position] = self.written[position] and only
-                if self.own and not only:
+                if self.own and not (new is old or written_from(new, old)):
                     self.changed[position] = True
                     if old.size == 1:  # one for all so far
                         self.own[position], self.whole[position] = True, broadcast(old, self.width)
@@ -180,12 +328,24 @@ class Compressed:
                 self.memory = memory
             self.nodes = found
 
-    def called(self, function: Callable[..., Any], given: Any) -> Any:
+    def join(self, active: Node, new: Node, old: Node) -> Node:
+        """What something from outside has become that was changed as a whole, where a mask is set: it has an element
+        for each lane, or for each of those that are left."""
+        if self.left == self.width or new is old or written_from(new, old):
+            return _blend(active, new, old)
+        if new.size != self.width and old.size in (1, self.width) and new.size in (1, self.left):
+            return core.scatter(broadcast(old, self.width), new, self.lanes, active, 0, _NO_CONFLICTS)
+        return _blend(active, new, old)
+
+    def called(self, function: Callable[..., Any], call: Call) -> Any:
         """What a function of the user returns; errors say that there are fewer elements than outside."""
         try:
-            return function(*given)
-        except SizeError as error:
-            raise self.explained(error) from error
+            return function(*call.tree)
+        except BaseException as error:
+            call.leave()
+            if isinstance(error, SizeError):
+                raise self.explained(error) from error
+            raise
 
     def explained(self, error: Exception) -> Exception:
         """An error about sizes, which are those of the elements that are left."""
@@ -244,6 +404,20 @@ class Compressed:
         return nodes
 
 
+def _joined(first: TreeSpec, before: TreeSpec, after: TreeSpec, names: Sequence[str], flat: bool = False) -> TreeSpec:
+    """The structure of a state, given those at first, before an iteration, and of what the body returned.
+
+    Tensors of one element get the shape of others, ``flat`` ones of one dimension.
+    """
+    found = before.joined(after)
+    leaves = zip(first.leaf_specs(), before.leaf_specs(), found.leaf_specs(), strict=True)
+    for position, (start, old, new) in enumerate(leaves):
+        if old.shape != new.shape and (math.prod(old.shape) != 1 or flat and len(new.shape) > 1 or
+                                       old.shape != start.shape and math.prod(new.shape) == 1):
+            raise changed_shape(before.paths(names)[position], old.shape, after.leaf_specs()[position].shape)
+    return found
+
+
 def _blended(active: Node, before: Sequence[Node], results: Sequence[Node], spec: TreeSpec,
              names: Sequence[str]) -> list[Node]:
     """The state with its new values where elements are active, the old ones elsewhere."""
@@ -251,7 +425,7 @@ def _blended(active: Node, before: Sequence[Node], results: Sequence[Node], spec
     for position, (old, new) in enumerate(zip(before, results, strict=True)):
         if new is old or written_from(new, old):
             continue
-        if new.size not in (1, old.size) and (old.size != 1 or not new.size):
+        if new.size not in (1, old.size) and old.size != 1:
             raise changed_size(old, new, spec.node_paths(names)[position])
         if len({active.size, old.size, new.size} - {1}) > 1:
             raise SizeError(f"{FUNCTION}(): the state variable '{spec.node_paths(names)[position]}' has a size that "

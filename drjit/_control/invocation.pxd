@@ -1,7 +1,7 @@
 from drjit_core.ir.node cimport Node
-from drjit._control.choice cimport Results, SymbolicChoice, invoked, run_directly
-from drjit._control.state cimport arguments
-from drjit._trees.pytree cimport TreeSpec, flatten_nodes
+from drjit._control.choice cimport Results, SymbolicChoice, run_directly
+from drjit._control.given cimport Given
+from drjit._control.state cimport told_apart
 
 
 cdef class _Call:
@@ -14,12 +14,11 @@ cdef class _Call:
     cdef Node index
     cdef object mask_type
     cdef Node mask
+    cdef object given_mask
     cdef str mode
     cdef bint named
     cdef object roots
-    cdef list nodes
-    cdef list leaves
-    cdef TreeSpec spec
+    cdef Given given
     cdef Results results
     cdef Py_ssize_t width
     cdef object result(self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,33 +12,25 @@ import drjit_core as core
 from drjit_core import KIND, JitFlag, ops
 
 from .._access.lanes import TRUE, Watch, masked_access, on_part, watched, with_lanes, written_from
+from .._access.store import noted
 from .._base.arguments import require_label, require_mode
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, presented
+from .._base.nodes import broadcast
 from .._base.types import BOOL, UINT32, retype
 from .._functions.ordering import set_positions
-from .._trees.pytree import TreeSpec, flatten_nodes
 from .bounds import warn_of
-from .choice import (
-    Results,
-    SymbolicChoice,
-    argument_of,
-    arrays_of,
-    blended,
-    invoked,
-    nodes_of,
-    run_directly,
-    store_arguments,
-    written,
-)
+from .choice import Results, SymbolicChoice, argument_of, blended, run_directly
+from .given import Given
+from .modes import is_symbolic
 from .outside import Words
-from .state import arguments
+from .sides import Sides, evaluated
+from .state import told_apart
 
 __all__ = ["call"]
 
 _LITERAL = KIND["literal"]
-_DEBUG, _OPTIMIZE_CALLS, _SYMBOLIC_CALLS = [
-    flag.value for flag in (JitFlag.Debug, JitFlag.OptimizeCalls, JitFlag.SymbolicCalls)]
+_DEBUG, _OPTIMIZE_CALLS = JitFlag.Debug.value, JitFlag.OptimizeCalls.value
 #: While so many functions are traced, or more, no cycles are collected.
 _MANY = 64
 
@@ -80,13 +73,15 @@ class _Call:
         self.label = label
         self.index: core.Node = index._nodes()[0]
         self.mask_type = retype(type(index), BOOL)
-        self.mask, args, kwargs = _without_mask(self.mask_type, args, kwargs)
-        self.mode = mode or ("symbolic" if core.state.flags & _SYMBOLIC_CALLS else "evaluated")
+        #: The elements that take part, and the mask array that functions see instead, if there is any.
+        self.mask, self.given_mask, args, kwargs = _without_mask(self.mask_type, args, kwargs)
+        self.mode = mode or ("symbolic" if is_symbolic(function, JitFlag.SymbolicCalls) else "evaluated")
         #: Whether there are keyword arguments: then values are a pair, else a tuple.
         self.named = bool(kwargs)
         #: What the values are called.
         self.roots: str | tuple[str, ...] = ("args", "kwargs") if kwargs else "args"
-        self.nodes, self.leaves, self.spec = flatten_nodes((args, kwargs) if kwargs else args, function)
+        self.given = Given(function, (args, kwargs) if kwargs else args)
+        self.given.nodes = told_apart(self.given.nodes)
         self.results = Results(function)
         self.width = self.index.size
         if self.mask is not TRUE and self.mask.size != self.width and self.mask.size != 1:
@@ -94,6 +89,7 @@ class _Call:
                 raise SizeError(f"{function}(): the index and the mask have incompatible sizes! (sizes: "
                                 f"{self.index.size}, {self.mask.size})")
             self.width = self.mask.size
+        self.results.lanes = (self.width,)
 
     def result(self) -> Any:
         """What the functions return, joined."""
@@ -109,8 +105,10 @@ class _Call:
         try:
             return self.symbolic()
         except core.NoDerivative:  # of writes, for example: the functions have some, one by one
-            self.results.spec = None
-            return self.blended()
+            self.results.spec = self.results.called = None
+            masks = [ops.and_(self.mask, ops.eq(self.index, core.literal(self.index.type, number)))
+                     for number in range(len(self.targets))]
+            return evaluated(self.words, self.given, masks, self.targets, self.names, self.named, self.results, True)
 
     def symbolic(self) -> Any:
         """Trace all functions into a call, which becomes part of a kernel.
@@ -123,11 +121,24 @@ class _Call:
         if pauses:
             gc.disable()
         try:
-            return SymbolicChoice(self.words, mask, self.index, self.label, self.names, list(self.targets), self.named,
-                                  self.nodes, self.leaves, self.spec, self.roots, self.results).run()
+            choice = SymbolicChoice(self.words, mask, self.index, self.label, self.names, list(self.targets),
+                                    self.named, self.given, self.roots, self.results)
+            if self.given_mask is not None:
+                choice.known = self.known_mask()
+            if core.state.flags & _OPTIMIZE_CALLS:
+                self.results.called = self.mask if self.nothing_at is None else ops.and_(
+                    self.mask, ops.neq(self.index, core.literal(self.index.type, self.nothing_at)))
+            return choice.run()
         finally:
             if pauses:
                 gc.enable()
+
+    def known_mask(self) -> dict[int, core.Node]:
+        """The mask that functions see, which is set, by the position of its node."""
+        for place, first, _ in self.given.positions():
+            if self.given.leaves[place] is self.given_mask:
+                return {first: self.given.nodes[first]}
+        return {}
 
     def check(self) -> None:
         """Let an evaluation warn of indices that are too large."""
@@ -139,74 +150,50 @@ class _Call:
 
     def directly(self, number: int) -> Any:
         """What a function returns that all elements take."""
-        return run_directly(self.function, self.targets[number], self.named, self.width, self.nodes, self.leaves,
-                            self.spec)
+        return run_directly(self.targets[number], self.named, self.width, self.given, self.results.lanes)
 
     # --- other ways --------------------------------------------------------------------------------------------------
-
-    def invoke(self, number: int, nodes: Sequence[core.Node],
-               spec: TreeSpec) -> tuple[list[core.Node], list[core.Node]]:
-        """The results of a function, and what it has made of the arguments."""
-        before = arguments(self.function, spec, nodes, self.leaves)
-        arrays = arrays_of(before, spec, self.function)
-        values = self.results.add(invoked(self.targets[number], self.named, before), self.names[number])
-        return values, nodes_of(arrays)
-
-    def blended(self) -> Any:
-        """Compute all functions, and join them."""
-        found, chosen = list[list[core.Node]](), list[core.Node]()
-        with masked_access(TRUE):
-            nodes = list(self.nodes)
-            for number in range(len(self.targets)):
-                chosen.append(ops.and_(self.mask, ops.eq(self.index, core.literal(self.index.type, number))))
-                with masked_access(chosen[-1], some=False):
-                    values, after = self.invoke(number, nodes, self.spec)
-                nodes = written(nodes, after)
-                found.append(values)
-            joined = [self.joined(position, chosen, values)
-                      for position, values in enumerate(zip(*found, strict=True))]
-            store_arguments(self.leaves, self.nodes, nodes)
-        return self.results.rebuilt(joined)
-
-    def joined(self, position: int, chosen: Sequence[core.Node], values: Sequence[core.Node]) -> core.Node:
-        """A result of all functions: that of each where it was chosen, or an argument that some have written to."""
-        which = {argument_of(value, self.nodes) for value in values}
-        memory = len(which) == 1 and None not in which and not all(value in self.nodes for value in values)
-        found = values[0] if memory else core.literal(values[0].type, 0)
-        for mask, value in zip(chosen, values, strict=True):
-            found = blended(self.words, mask, position, value, found, self.results)
-        return found
 
     def evaluated(self) -> Any:
         """Run each function on the elements that ask for it."""
         mask = with_lanes(self.mask, self.width)
-        core.evaluate([self.index, mask, *self.nodes])
+        core.evaluate([self.index, mask, *self.given.nodes])
         if self.width == 1:
             chosen = int(core.read_element(self.index, 0))
             taken = bool(core.read_element(mask, 0)) and chosen < len(self.targets)
             if not taken:
                 return self.nothing()
             return self.directly(chosen)
+        sides = Sides(self.words, self.given, self.targets, self.names, self.named, self.results)
         joined: list[core.Node] | None = None
         whole = dict[int, core.Node]()
-        nodes = list(self.nodes)
-        with masked_access(TRUE):  # which is the scope of what is known of versions
+        shape = self.shape()
+        with noted(), masked_access(TRUE):  # which is the scope of what is known of versions
             for number in range(len(self.targets)):
                 chosen_ = ops.and_(mask, ops.eq(self.index, core.literal(self.index.type, number)))
                 lanes = set_positions(chosen_)
                 if not lanes.size:
                     continue
+                nodes = sides.nodes
                 part = [core.gather(node, lanes, TRUE) if node.size == self.width else node for node in nodes]
+
+                def join(before: core.Node, now: core.Node, lanes: core.Node = lanes) -> core.Node:
+                    return self.spread(before, now, lanes)
+
                 with on_part(lanes, self.width), watched([new for new, old in zip(part, nodes, strict=True)
                                                           if new is not old]) as watch:
-                    values, after = self.invoke(number, part, self.spec)
-                self.require_whole(nodes, part, after, number, watch)
-                nodes = [new if written_from(new, old) else node
-                         for node, old, new in zip(nodes, part, after, strict=True)]
+                    changed = sides.call(number, part, join, ((lanes.size,), shape))
+                values = sides.complete(number)
+                self.require_whole(nodes, part, changed, number, watch)
+                for position, node in changed.items():
+                    if written_from(node, part[position]):
+                        nodes[position] = node
+                    else:
+                        sides.arguments[position] = join(sides.arguments.get(position, nodes[position]), node)
                 joined = joined or [core.literal(value.type, 0, self.width) for value in values]
                 for position, value in enumerate(values):
-                    which = argument_of(value, self.nodes)
-                    if which is not None and self.nodes[which].size not in (1, self.width):
+                    which = argument_of(value, self.given.nodes)
+                    if which is not None and self.given.nodes[which].size not in (1, self.width):
                         # what the functions write to, and no values of theirs
                         whole[position] = blended(self.words, TRUE, position, value, whole.get(position, value),
                                                   self.results)
@@ -218,28 +205,61 @@ class _Call:
                     joined[position] = core.scatter(joined[position], value, lanes, TRUE, 0,
                                                     core.ReduceMode.NoConflicts.value)
                 core.evaluate([*joined, *nodes])
-        store_arguments(self.leaves, self.nodes, nodes)
-        if joined is None:
-            return self.nothing()
-        return self.results.rebuilt([whole.get(position, value) for position, value in enumerate(joined)])
+            if joined is None:
+                return self.nothing()
+            sides.calls = []  # results are arrays of their own
+            return sides.finish([whole.get(position, value) for position, value in enumerate(joined)])
 
-    def require_whole(self, nodes: Sequence[core.Node], part: Sequence[core.Node], after: Sequence[core.Node],
+    def shape(self) -> tuple[int, ...]:
+        """The shape of tensors with one element for each of the call: that of those among the arguments."""
+        found = {shape for _, _, shape, _, depth in self.given.spec.traced()
+                 if depth < 0 and math.prod(shape) == self.width}
+        return found.pop() if len(found) == 1 else (self.width,)
+
+    def spread(self, before: core.Node, now: core.Node, lanes: core.Node) -> core.Node:
+        """What something is that a function has changed for some of the lanes."""
+        if now is before or before.size not in (1, self.width):
+            return now
+        if now.size == self.width:
+            taken = core.scatter(core.literal(BOOL, False, self.width), core.literal(BOOL, True), lanes, TRUE, 0,
+                                 core.ReduceMode.NoConflicts.value)
+            return ops.select(taken, now, before)  # type: ignore[no-any-return]
+        if now.size not in (1, lanes.size):
+            return now
+        return core.scatter(broadcast(before, self.width), now, lanes, TRUE, 0,
+                            core.ReduceMode.NoConflicts.value)
+
+    def require_whole(self, nodes: Sequence[core.Node], part: Sequence[core.Node], changed: dict[int, core.Node],
                       number: int, watch: Watch) -> None:
         """Refuse reads and writes by index of an argument of which a function has been given some elements only."""
-        for position, (node, old, new) in enumerate(zip(nodes, part, after, strict=True)):
+        for position, (node, old) in enumerate(zip(nodes, part, strict=True)):
+            new = changed.get(position, old)
             if old is not node and (written_from(new, old) or old.size < self.width and watch.accessed(old)):
                 does = "writes by index to" if written_from(new, old) else "reads by index from"
                 raise ArgumentError(
                     f"{self.function}(): '{self.names[number]}' {does} the argument "
-                    f"'{self.spec.node_paths(self.roots)[position]}', of which an evaluated call gives it only "
+                    f"'{self.given.spec.node_paths(self.roots)[position]}', of which an evaluated call gives it only "
                     "the elements that take it. Refer to the array in the function instead of passing it, or use "
                     "mode='symbolic'.")
 
     def nothing(self) -> Any:
-        """The results if no element takes part: zeros, of which a function tells the structure."""
-        with masked_access(core.literal(BOOL, False), some=False):
-            values, _ = self.invoke(0, self.nodes, self.spec)
-        return self.results.rebuilt([core.literal(value.type, 0, self.width) for value in values])
+        """The results if no element takes part: zeros, of which a function tells the structure.
+
+        If there are no elements, a symbolic call asks all functions, as it always does, also for what they depend on.
+        """
+        sides = Sides(self.words, self.given, self.targets, self.names, self.named, self.results)
+        with noted(), masked_access(core.literal(BOOL, False), some=False):
+            for number in range(1 if self.width or self.mode == "evaluated" else len(self.targets)):
+                sides.call(number, self.given.nodes, lambda before, now: before)
+        self.results.complete(sides.returned, self.names)
+        return self.results.rebuilt([core.literal(values[0].type, 0, self.width) if self.width else _none_of(values)
+                                     for values in zip(*[each.nodes for each in sides.returned], strict=True)])
+
+
+def _none_of(values: Sequence[core.Node]) -> core.Node:
+    """None of the elements of some results, which depends on them as far as derivatives go."""
+    parts = [core.nothing_of(value) for value in values if core.tracked(value) is not None]
+    return functools.reduce(ops.add, parts) if parts else core.invalid(values[0].type)
 
 
 def _too_large(count: int, index: object) -> str:
@@ -247,18 +267,21 @@ def _too_large(count: int, index: object) -> str:
 
 
 def _without_mask(mask_type: type[ArrayBase], args: tuple[Any, ...],
-                  kwargs: dict[str, Any]) -> tuple[core.Node, tuple[Any, ...], dict[str, Any]]:
-    """The mask among the arguments, and the arguments as the functions see them."""
+                  kwargs: dict[str, Any]) -> tuple[core.Node, Any, tuple[Any, ...], dict[str, Any]]:
+    """The mask among the arguments, the array that is set in its place, and the arguments as the functions see them."""
+    seen: Any = None
     if "active" in kwargs and _is_mask(kwargs["active"]):
         value = kwargs["active"]
-        kwargs = kwargs | {"active": True if value.__class__ is bool else type(value)(True)}
+        seen = None if value.__class__ is bool else type(value)(True)
+        kwargs = kwargs | {"active": True if seen is None else seen}
     elif args and isinstance(args[-1], ArrayBase) and _is_mask(args[-1]):
         value = args[-1]
-        args = (*args[:-1], type(value)(True))
+        seen = type(value)(True)
+        args = (*args[:-1], seen)
     else:
-        return TRUE, args, kwargs
+        return TRUE, None, args, kwargs
     node = core.literal(BOOL, value) if value.__class__ is bool else mask_type(value)._nodes()[0]
-    return TRUE if node.kind == _LITERAL and node.payload and node.size == 1 else node, args, kwargs
+    return TRUE if node.kind == _LITERAL and node.payload and node.size == 1 else node, seen, args, kwargs
 
 
 def _is_mask(value: Any) -> bool:

@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
 from drjit_core import (
-    Differentiable,
     IncompatibleSizes,
+    Restart,
     SymbolicValue,
+    any_vertex,
     is_version,
     primal,
     repeat,
-    tracked,
     while_loop,
 )
 
 from .._access.lanes import note_version, with_lanes
-from .._access.store import Buffers, Journal, innermost_journal, journal_of, store, store_written
+from .._access.store import Buffers, Journal, innermost_journal, journal_of, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
-from .._trees.pytree import TreeSpec, flatten, flatten_nodes
-from .assigned import Variables, assigned_by
-from .choice import store_arguments
-from .frozen import Frozen
-from .outside import (
-    Again,
-    Captured,
-    TracedAgain,
-    Wider,
-    Words,
-    captured_earlier,
-    name_in_program,
-    require_no_leftovers,
-    variables_of,
-    widened,
-)
-from .state import arguments, equal, mask_of
+from .._trees.pytree import TreeSpec, flatten_nodes
+from .given import Call, Given
+from .outside import Late, Variables, Wider, Words, widened
+from .shapes import Reshaped, Shapes, shape_of
+from .state import equal, mask_of
 
-__all__ = ["FUNCTION", "SymbolicLoop", "changed_size", "condition_of", "flattened", "require_tuple", "uninitialized"]
+__all__ = ["FUNCTION", "SymbolicLoop", "changed_size", "condition_of", "flattened", "require_tuple"]
 
 FUNCTION = "drjit.while_loop"
 _WORDS = Words(FUNCTION, "the body of this symbolic loop",
@@ -49,210 +36,184 @@ _WORDS = Words(FUNCTION, "the body of this symbolic loop",
 
 
 class SymbolicLoop:
-    """A loop that is traced, perhaps several times."""
+    """A loop that is traced."""
 
-    def __init__(self, nodes: list[core.Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any],
-                 body: Callable[..., Any], names: Sequence[str], label: str | None, strict: bool,
-                 max_iterations: int | None) -> None:
-        self.nodes = nodes
-        self.leaves = leaves
-        self.spec = spec
-        #: The user's functions; once it is traced, copies of them for derivatives.
+    def __init__(self, given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str],
+                 label: str | None, strict: bool, max_iterations: int | None, late: Late | None,
+                 places: Sequence[tuple[Any, int, Any]]) -> None:
+        self.given = given
+        self.nodes = given.nodes
         self.cond = cond
         self.body = body
         self.names = names
         self.label = label
         self.strict = strict
         self.max_iterations = max_iterations
-        self.count = len(nodes)
-        #: Whether any of the state is a tensor: those of one element have as many as the loop is wide.
-        self.tensors = bool([entry for entry in spec.traced() if entry[4] < 0])
-        #: Arrays from outside that the body writes to.
-        self.captured: list[Captured] = []
+        self.count = len(given.nodes)
+        #: If any of the state is a tensor: those of one element have as many as the loop is wide.
+        self.shapes = Shapes(given.spec, given.nodes) if [
+            entry for entry in given.spec.traced() if entry[4] < 0] else None
+        #: What is no state, and changes all the same.
+        self.variables = Variables(_WORDS, (body,), late, places)
         self.journal: Journal
-        #: The leaves of the state that are no arrays, after the loop.
-        self.final = leaves
-        self.frozen: Frozen | None = None
-        #: What the functions may assign to, while they are traced.
-        self.variables: Variables | None = None
+        #: The structure of what the functions are given.
+        self.spec = given.spec
+        #: What the body returned, its leaves, and the call that it did so in.
+        self.returned: Any = None
+        self.final: list[Any]
+        self.called: Call
 
-    def run(self, through: bool) -> Any:
-        """The state after the loop; writes to it by index reach the caller's arrays if they go ``through``."""
+    def run(self) -> Any:
+        """The state after the loop."""
         around = innermost_journal()
-        if around is not None:
-            self.captured = captured_earlier(around)
-        inner: list[Any] = []
         buffers = Buffers() if around is None else around.buffers
         while True:
             self.journal = journal_of(around, buffers)
-            self.journal.inner = inner
             try:
                 results = self.trace()
-            except Again as request:
-                self.put_back(False)
-                self.captured, inner = request.captured, self.journal.inner
+            except Restart:
+                continue
+            except Reshaped:
+                self.variables.clear()
                 continue
             except Wider as request:
                 if around is not None:
                     raise
-                self.put_back(False)
                 request.widen()
-                self.captured, inner = [], []
+                self.variables.clear()
                 continue
             except SymbolicValue:
-                wide = widened([self.journal], around, self.nodes, self.leaves)
+                wide = widened([self.journal], around, self.nodes, self.given.leaves)
                 if wide is None:
                     raise
-                self.put_back(False)
                 self.nodes = wide
+                self.variables.clear()
                 continue
             break
-        self.variables = None
-        if around is not None:
-            around.add_inner([(weakref.ref(entry.array), entry.position) for entry in self.captured])
-        for position, node in enumerate(self.nodes):
-            result = results[position]
+        for node, result in zip(self.nodes, results, strict=False):
             if is_version(primal(result)):
                 note_version(result, node)
-        if not self.captured and not through:
-            return self.spec.rebuild_nodes(results, self.final)
-        state = self.spec.rebuild_nodes(results[:self.count], self.final)
-        if through:
-            store_arguments(self.leaves, self.nodes, [result if is_version(primal(result)) else node
-                                                      for node, result in zip(self.nodes, results, strict=False)])
-        for (array, position, initial, _), result in zip(self.captured, results[self.count:], strict=True):
-            if result is not initial and (around is not None or not buffers.own(array)):
-                before = array._nodes()[position]
-                store_written(array, [result], position)
-                note_version(result, before)
-        return state
+        self.variables.finish(results[self.count:], buffers if around is None else None)
+        for position, (array, component) in self.variables.written.items():
+            store_result(array, component, results[position])
+        if self.returned is None:  # it was never called
+            return self.given.tree
+        spec = None if self.shapes is None else self.shapes.after(results)
+        found = self.given.filled(self.returned, self.final, self.called, self.nodes, results, None, spec)
+        self.returned = None
+        return found
 
     def trace(self) -> list[core.Node]:
-        """The nodes of the state after the loop, and of the arrays that it writes to."""
-        if self.variables is None:
-            self.variables = assigned_by((self.cond, self.body))
+        """The nodes of the state after the loop, and of what else it changes."""
         try:
-            results = self.repeated(variables_of(self.nodes, self.captured))
+            return self.repeated()
         except IncompatibleSizes as error:
             if user_part(error) is not None:
                 raise
-            _require_common_size(self.nodes, self.nodes, self.spec, self.names)
+            _require_common_size(self.nodes, self.nodes, self.given.spec, self.names)
             widths = list(dict.fromkeys([size for size in error.sizes if size != 1]))
             raise SizeError(
                 f"{FUNCTION}(): the state, and what the body of this symbolic loop computes and writes by index, have "
                 f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the loop; "
                 "run the loop with mode='evaluated' otherwise.") from None
-        except TracedAgain:
-            self.put_back(False)
-            raise
-        except core.NoDerivative:
-            self.put_back(False)
-            raise
-        except BaseException:
-            self.put_back(True)
-            raise
-        finally:
-            self.journal.roll_back()
-        for node in results:
-            if tracked(node) is not None:
-                self.frozen = Frozen(FUNCTION, (self.cond, self.body), [entry.array for entry in self.captured])
-                self.cond, self.body = self.frozen.functions
-                break
-        return results
 
-    def repeated(self, variables: list[core.Node]) -> list[core.Node]:
+    def all_variables(self) -> list[core.Node]:
+        """The state, and what else is known to change."""
+        return [*self.nodes, *self.variables.initial] if self.variables.initial else self.nodes
+
+    def repeated(self) -> list[core.Node]:
         """What the compiler makes of it; most loops have nothing to do with derivatives."""
-        try:
-            return while_loop(variables, self.test, self.following, self.label, self.name_of, self.count, 0, True, True)
-        except Differentiable:
-            pass
-        return repeat(variables, self.test, self.following, self.label, self.name_of, self.count, self.max_iterations,
-                      _longest)
+        if any_vertex():
+            return repeat(self.all_variables(), self.test, self.following, self.label, self.name_of, self.count,
+                          self.max_iterations, _longest)
+        return while_loop(self.all_variables(), self.test, self.following, self.label, self.name_of, self.count,
+                          0, True, True)
 
-    # --- what the compiler calls, perhaps again for a derivative -----------------------------------------------------
+    # --- what the compiler calls -------------------------------------------------------------------------------------
 
     def test(self, variables: list[core.Node]) -> core.Node:
         """The condition, of what stands for the variables."""
-        self.begin(variables)
-        if self.frozen is None:
-            return self.test_of(variables)
-        before = assigned_by((self.cond,))
-        try:  # for a derivative, which may trace one of the two alone
-            return self.test_of(variables)
+        self.journal.begin()
+        try:
+            self.variables.preset(variables[self.count:])
+            call = self.call(variables, ())
+            try:
+                value = self.applied(self.cond, call)
+                test = condition_of(value)
+                self.variables.lanes = shape_of(value)
+                if self.shapes is not None:
+                    self.shapes.note_condition(self.variables.lanes)
+            finally:
+                call.leave()
+            return with_lanes(test, test.size)
         finally:
+            self.variables.restore()
             self.journal.roll_back()
-            if before is not None:
-                before.put_back(False)
 
     def following(self, variables: list[core.Node]) -> list[core.Node]:
         """The variables after an iteration."""
-        if self.frozen is None:
-            return self.next_of(variables)
-        self.begin(variables)
-        before = assigned_by((self.body,))
-        try:
-            return self.next_of(variables)
-        finally:
-            self.journal.roll_back()
-            if before is not None:
-                before.put_back(False)
-
-    def name_of(self, position: int) -> str:
-        """The name of a variable."""
-        if position < self.count:
-            return self.spec.node_paths(self.names)[position]
-        return name_in_program(self.captured[position - self.count].array, (self.cond, self.body))
-
-    def begin(self, variables: list[core.Node]) -> None:
-        """A trace begins, perhaps not the first one."""
-        if self.frozen is not None:
-            self.frozen.require_unchanged()
-        else:
-            self.put_back(False)
         self.journal.begin()
-        if self.captured:
-            for (array, position, *_), formal in zip(self.captured, variables[self.count:], strict=True):
-                store(array, [formal], position)
+        try:
+            self.variables.preset(variables[self.count:])
+            if self.shapes is not None:
+                region = core.innermost()
+                assert region is not None
+                region.asked = True  # their shapes tell how many elements there are
+            call = self.call(variables, (self.body,))
+            try:
+                results = self.called_body(call, variables)
+            except BaseException:
+                call.leave()
+                raise
+            self.called = call
+            return results
+        finally:
+            self.variables.restore()
+            self.journal.roll_back()
 
-    def put_back(self, arrays: bool) -> None:
-        """Give what the functions assign what it was, perhaps only if these are ``arrays``."""
-        if self.variables is not None:
-            self.variables.put_back(arrays)
+    def call(self, variables: list[core.Node], functions: Sequence[Callable[..., Any]]) -> Call:
+        """What one of the user's functions is called with."""
+        given, self.spec = variables[:self.count], self.given.spec
+        if self.shapes is not None:
+            given, self.spec = self.shapes.given(given)
+        return Call(self.given, given, functions, self.spec)
 
-    def test_of(self, variables: list[core.Node]) -> core.Node:
-        """What the user's condition says."""
-        test = condition_of(self.cond(*arguments(FUNCTION, self.spec, variables[:self.count], self.leaves)))
-        return with_lanes(test, test.size)
+    def applied(self, function: Callable[..., Any], call: Call) -> Any:
+        """What a function of the user returns; sizes that do not go together may be due to shapes that were assumed."""
+        try:
+            return function(*call.tree)
+        except SizeError:
+            if self.shapes is not None:
+                self.shapes.doubt()
+            raise
 
-    def next_of(self, variables: list[core.Node]) -> list[core.Node]:
-        """What the user's body returns, and what it has written to other arrays."""
-        count, names = self.count, self.names
-        before = arguments(FUNCTION, self.spec, variables[:count], self.leaves)
-        inside = flatten(before, FUNCTION)[1] if self.tensors else self.spec
-        assigned = None if self.variables is None else Variables((self.body,))
-        results, final = flattened(self.body(*before), inside, names)
-        if assigned is not None:
-            assigned.require_same(_WORDS)
-        _require_sizes(variables, results, self.spec, names)
+    def called_body(self, call: Call, variables: list[core.Node]) -> list[core.Node]:
+        """What the user's body returns, and what it has changed besides."""
+        count, names, given = self.count, self.names, self.given
+        returned = require_tuple(self.applied(self.body, call), len(names))
+        results, final, after = flattened(returned, self.spec, names)
+        if self.shapes is not None:
+            self.shapes.note_results(self.spec, after, names)
+        _require_sizes(variables, results, given.spec, names)
         changed = []
         for position, new in enumerate(results):
             if new is not variables[position] and not is_version(primal(new)):
                 changed.append(new)
-        _require_common_size(changed, results, self.spec, names)
-        traced = self.spec.traced()
-        if len(traced) < len(final):
-            if self.strict:
-                _require_unchanged(self.leaves, final, self.spec, names)
-            # arrays of the state are rebuilt: what the body returned need not live on
-            for entry in traced:
-                final[entry[0]] = self.leaves[entry[0]]
-            self.final = final
-        del before, final
-        if self.journal.entries or self.journal.attributes:
-            require_no_leftovers(_WORDS, self.journal, self.captured, variables[count:], (self.cond, self.body))
-        if self.captured:
-            results = results + [array._nodes()[position] for array, position, *_ in self.captured]
-        return results
+        _require_common_size(changed, results, given.spec, names)
+        if len(given.spec.traced()) < len(final) and self.strict:
+            _require_unchanged(given.leaves, final, given.spec, names)
+        self.returned, self.final = returned, final
+        call.require_shared(final, names)
+        call.settle()
+        kept = [final[place] is call.arrays[place] for place, _, _ in given.positions()]
+        changes = call.leave([returned, *self.variables.settle()])
+        return results + self.variables.found(call, kept, changes, self.journal, variables[count:], final)
+
+    def name_of(self, position: int) -> str:
+        """The name of a variable."""
+        if position < self.count:
+            return self.given.spec.node_paths(self.names)[position]
+        return self.variables.name_of(position - self.count)
 
 
 def _longest(numbers: core.Node, others: list[core.Node]) -> int:
@@ -278,25 +239,6 @@ def _require_unchanged(before: list[Any], after: list[Any], spec: TreeSpec, name
 # --- the state -------------------------------------------------------------------------------------------------------
 
 
-def uninitialized(nodes: Sequence[core.Node], spec: TreeSpec) -> int:
-    """The position of the first leaf that is a traced array without elements, -1 if there is none."""
-    if len(nodes) >= len(spec.traced()):
-        for node in nodes:
-            if not node.size:
-                break
-        else:
-            return -1
-    position = 0
-    for leaf, _, _, count, _ in spec.traced():
-        if not count:
-            return leaf
-        for _ in range(count):
-            if not nodes[position].size:
-                return leaf
-            position += 1
-    return -1
-
-
 def require_tuple(result: Any, count: int) -> tuple[Any, ...]:
     """What the body returned: as many state variables as there are."""
     if type(result) is not tuple:
@@ -309,21 +251,24 @@ def require_tuple(result: Any, count: int) -> tuple[Any, ...]:
     return result
 
 
-def flattened(result: Any, before: TreeSpec, names: Sequence[str]) -> tuple[list[core.Node], list[Any]]:
-    """Nodes and leaves of what the body returned, if that is a state like the one before."""
+def flattened(result: Any, before: TreeSpec,
+              names: Sequence[str]) -> tuple[list[core.Node], list[Any], TreeSpec]:
+    """Nodes, leaves and structure of what the body returned, if that is a state like the one before.
+
+    Tensors may have other shapes, if these go together.
+    """
     result = require_tuple(result, len(names))
     nodes, leaves, spec = flatten_nodes(result, FUNCTION)
     if spec is before or spec == before:
-        return nodes, leaves
-    difference = before.difference(spec, names)
+        return nodes, leaves, spec
+    difference = before.difference(spec, names, True)
     if difference is not None:
         place, what, first, second = difference
         advice = " Convert it in the body, or begin with what it becomes." if what == "type" else ""
         raise ArgumentError(f"{FUNCTION}(): the body of this loop changed the {what} of the state variable '{place}' "
                             f"from {first} to {second}.{advice}")
     # the same up to the order of the keys of dictionaries
-    nodes, leaves, _ = flatten_nodes(before.rebuild(before.aligned(spec, leaves)), FUNCTION)
-    return nodes, leaves
+    return flatten_nodes(before.rebuild(before.aligned(spec, leaves)), FUNCTION)
 
 
 def condition_of(value: Any) -> core.Node:
@@ -342,7 +287,7 @@ def _require_sizes(before: Sequence[core.Node], after: Sequence[core.Node], spec
     """Refuse state variables that the body made wider or narrower than they were, but for broadcasts."""
     for position, new in enumerate(after):
         old = before[position]
-        if new.size != old.size and new.size != 1 and (old.size != 1 or not new.size):
+        if new.size != old.size and new.size != 1 and old.size != 1:
             raise changed_size(old, new, spec.node_paths(names)[position])
 
 

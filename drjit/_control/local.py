@@ -28,6 +28,7 @@ from .._access.lanes import (
     in_plain_code,
     innermost_part,
     innermost_width,
+    note_version,
     part_depth,
     part_of,
     part_runs,
@@ -482,9 +483,11 @@ class _Memory:
                           for array, node in zip(memory, nodes, strict=True)]
             return memory
 
-        found = core.once(literal(BOOL, True, self.width), [array._nodes()[0] for array in self.arrays], body)
-        for array, node in zip(self.arrays, found, strict=True):
+        before = [array._nodes()[0] for array in self.arrays]
+        for array, old, node in zip(self.arrays, before, core.once(literal(BOOL, True, self.width), before, body),
+                                    strict=True):
             store_written(array, [node])
+            note_version(node, old)
 
     def settle(self) -> None:
         """Have what has been written evaluated, since all lanes wrote their own entries, and others are going to access
@@ -512,7 +515,7 @@ class _Memory:
                 entry = ops.mod(ops.floordiv(core.counter(total, scalar), literal(scalar, _LANES, 1, BAKED)),
                                 literal(scalar, self.size))
                 node = core.gather(node, entry, TRUE, harmless=True)
-            store_same(array, [node])
+            store_same(array, [note_version(node, array._nodes()[0])])
         self.width = width
 
 

@@ -16,7 +16,7 @@ from .repetition import FUNCTION as _FUNCTION
 from .repetition import checked as _checked
 from .repetition import run as _run
 
-__all__ = ["loop_of", "while_loop"]
+__all__ = ["loop", "while_loop"]
 
 
 def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body: Callable[[*Ts], tuple[*Ts]],
@@ -34,12 +34,14 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
 
     Symbolic loops are traced once, become part of a kernel, and evaluate nothing; evaluated ones evaluate the state
     once for each iteration. ``body`` may write by index (``dr.scatter``, ``x[i] = value`` …) to arrays of the state and
-    to others, which happens for the elements that are still in the loop; arrays of the state are copies. Lists,
-    dictionaries and objects that it changes and returns are the caller's, with what they have become. In symbolic
-    loops each of them writes one value at a time, what is written can only be read by index, and other changes of
-    arrays that are no state (``x += 1``) raise a ``RuntimeError``; so does a write to an array that ``body`` has made
-    itself. If something raises in a symbolic loop, all arrays are as they were before. Raises a ``TypeError`` if the
-    body changes the structure or a type of the state; what ``cond`` and ``body`` raise is passed on.
+    to others, which happens for the elements that are still in the loop. What it does in place, to arrays (``x += 1``),
+    lists, dictionaries and objects that it is given or refers to, it does to the caller's, for these elements; what it
+    returns instead of them leaves them alone. In symbolic loops each element writes one value at a time by index, and
+    what is written can only be read by index; a write to an array that ``body`` has made itself raises a
+    ``RuntimeError``. If something raises, all arrays are as they were before. Raises a ``TypeError`` if the
+    body changes the structure or a type of the state; tensors keep their shape, too, but those of one element are
+    broadcast to that of others they meet, or of the condition. What ``cond`` and ``body`` raise is raised
+    as an exception of the same class that is a ``RuntimeError``, too.
 
     Evaluated loops keep elements that have finished, and compute with them for nothing, unless ``compress`` is set.
     Then ``cond`` and ``body`` are called with the elements that are left, once a quarter of those that were has
@@ -49,10 +51,14 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     those that are left. Loops of one element, and those whose state has tensors of several dimensions, are run as
     without it.
 
+    Sizes of the state are equal or 1, but for what is read or written by index or left alone. A loop has no elements if
+    any of its state has none: nothing happens, and what the body would change has none afterwards, either. (Evaluated
+    loops call ``body`` only if the condition holds for some element, and return the state as it is otherwise.)
+
     Differentiable. A symbolic loop that writes what is differentiated by index has no derivative of its own: it is run
-    in evaluated mode instead, together with the symbolic constructs around it. ``body`` is traced again when
-    derivatives are computed, with the variables that it referred to the first time. Reverse mode keeps the state of
-    each iteration, unless the body does nothing with what is differentiated but to add to it: for ``max_iterations`` of
+    in evaluated mode instead, together with the symbolic constructs around it. ``body`` is not called
+    again when derivatives are computed, which are those of what was traced. Reverse mode keeps the state of each
+    iteration, unless the body does nothing with what is differentiated but to add to it: for ``max_iterations`` of
     them, for as many as the condition allows if it counts (``i < 48``), or else for as many as there are, which an
     evaluation finds out. Gradients of elements that take more than ``max_iterations`` are NaN, and a ``RuntimeError``
     says so the next time that the program waits for a result. Within loops, branches and calls, a loop without a bound
@@ -68,18 +74,17 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     """
     names = _checked(state, cond, body, labels, label, mode, strict, compress, max_iterations)
     try:
-        return _run(state, cond, body, names, label, mode, strict, max_iterations, compress)  # type: ignore[no-any-return]
+        return _run(state, cond, body, names, label, mode, strict, max_iterations, compress, None, ())  # type: ignore[no-any-return]
     except Exception as error:
         raise presented(error, _FUNCTION)  # noqa: B904
 
 
-def loop_of(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], labels: Sequence[str] = (),
-            label: str | None = None, mode: str | None = None, strict: bool = True, compress: bool | None = None,
-            max_iterations: int | None = None) -> tuple[Any, ...]:
-    """``while_loop``, whose writes by index to the state reach the caller's arrays, as those of a Python loop do."""
+def loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], labels: Sequence[str] = (),
+         label: str | None = None, mode: str | None = None, strict: bool = True, compress: bool | None = None,
+         max_iterations: int | None = None, late: Any = None, places: Sequence[Any] = ()) -> Any:
+    """:func:`while_loop`, where the body may find a variable ``late``, and is known to change some ``places``."""
     names = _checked(state, cond, body, labels, label, mode, strict, compress, max_iterations)
     try:
-        return _run(state, cond, body, names, label, mode, strict, max_iterations,  # type: ignore[no-any-return]
-                    compress, True)
+        return _run(state, cond, body, names, label, mode, strict, max_iterations, compress, late, places)
     except Exception as error:
         raise presented(error, _FUNCTION)  # noqa: B904

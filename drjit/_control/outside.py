@@ -1,7 +1,8 @@
-"""What functions that are traced change outside of themselves: the bodies of loops, branches, and what calls call.
+"""What functions that are traced change besides what they return: the bodies of loops, branches, and what calls call.
 
-Writes by index to arrays that were made outside are part of the construct: it is traced again with these arrays as
-further variables. Other changes in place are refused, and name the array as the user knows it.
+Arrays from outside, places in objects that hold arrays, and arguments that are changed in place, are variables of the
+construct, as far as they change. The functions are called once, so that most of this is known only afterwards: the
+compiler traces again what they have left, with the variables that there turned out to be.
 """
 
 from __future__ import annotations
@@ -10,19 +11,25 @@ import gc
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import MethodType
+from types import CellType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import Node, SymbolicValue
+from drjit_core import Node, SymbolicValue, adopt, late_formal, ops, primal
 
-from .._access.store import Journal
+from .._access.store import Buffers, Journal, store, store_result
 from .._base.array import ArrayBase
+from .._base.errors import describe
+from .._base.handle import holders
 from .._base.nodes import broadcast
-from .assigned import EMPTY_CELL, ENTRIES_SEARCHED, method_of
+from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64
+from .._trees.pytree import TreeSpec, flatten_nodes
+from .given import Call
+from .places import MISSING, Change, has_array, keep_new, place_key, read_place, words_of, write_place
 
-__all__ = ["Again", "Captured", "TracedAgain", "Wider", "Words", "captured_earlier", "name_in_program",
-           "require_no_leftovers", "variables_of", "widened"]
+__all__ = ["Late", "Variables", "Wider", "Words", "changed_arrays", "name_in_program", "widened"]
+
+core.holders[0] = holders
 
 
 class Words(NamedTuple):
@@ -40,29 +47,7 @@ class Words(NamedTuple):
     otherwise: str
 
 
-class Captured(NamedTuple):
-    """A component of an array from outside that traced functions write to by index."""
-
-    array: ArrayBase
-    position: int  # of the component
-    initial: Node
-    #: The function that was found to write to it, if that was in the trace before.
-    path: tuple[int, ...] | None = None
-
-
-class TracedAgain(Exception):
-    """Functions are left, since they are going to be traced, or called, once more."""
-
-
-class Again(TracedAgain):
-    """Arrays from outside are written to: trace again, with them as further variables."""
-
-    def __init__(self, captured: list[Captured]) -> None:
-        super().__init__("arrays from outside are written to")
-        self.captured = captured
-
-
-class Wider(TracedAgain):
+class Wider(Exception):
     """Local memory that a region accesses is too narrow, or not written yet: do that first, and trace the outermost
     construct again."""
 
@@ -71,26 +56,368 @@ class Wider(TracedAgain):
         self.widen = widen
 
 
-def variables_of(nodes: list[Node], captured: list[Captured]) -> list[Node]:
-    """What a construct is given: the nodes of a state or of arguments, and arrays from outside that it writes to."""
-    return [*nodes, *[entry.initial for entry in captured]] if captured else nodes
+# --- variables --------------------------------------------------------------------------------------------------------
 
 
-def captured_earlier(around: Journal) -> list[Captured]:
-    """What this construct wrote to when the function around it was traced before: or each level would double traces.
+class _Array:
+    """A component of an array from outside."""
+
+    def __init__(self, array: ArrayBase, position: int, initial: Node) -> None:
+        self.array, self.position = array, position
+        self.initial = [initial]
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        """Let the variable have other values."""
+        store(self.array, formals, self.position)
+
+    def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
+        """Let it have those that it has after the construct."""
+        if results[0] is not self.initial[0] and (buffers is None or not buffers.own(self.array)):
+            store_result(self.array, self.position, results[0])
+
+    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
+        """What it is called."""
+        return name_in_program(self.array, functions)
+
+
+class _Place:
+    """What is in a place of an object."""
+
+    def __init__(self, change: Change, function: str) -> None:
+        self.change, self.function = change, function
+        self.initial, self.originals, self.spec = flatten_nodes(change.before, function)
+        #: What stands for the leaves, and those that there are afterwards.
+        self.stands: list[Any] = []
+        self.leaves = self.originals
+        #: The structure afterwards: tensors of one element may have become wider, as wide as the lanes.
+        self.found = self.spec
+        self.lanes: tuple[int, ...] = ()
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        self.stands = self.spec.fresh(formals, self.originals, self.lanes)
+        self.write(self.spec.rebuild(self.stands))
+
+    def write(self, value: Any) -> None:
+        """Put something in the place."""
+        write_place(self.change.container, self.change.kind, self.change.key, value)
+
+    def after(self, value: Any) -> list[Node] | None:
+        """What the place holds after an iteration, unless that is of another structure."""
+        nodes, self.leaves, spec = flatten_nodes(value, self.function)
+        found = self.spec.meeting(spec)
+        if found is None:
+            return None
+        self.found = found
+        return nodes
+
+    def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
+        fresh = self.found.fresh(results, self.leaves, self.lanes)
+        kept = bool(self.stands)
+        first = 0
+        for place, _, _, count, _ in self.spec.traced():
+            if kept and self.leaves[place] is self.stands[place]:
+                for k in range(count):
+                    store_result(self.originals[place], k, results[first + k], fresh[place])
+                fresh[place] = self.originals[place]
+            else:
+                kept = kept and self.spec.children is not None
+            first += count
+        if self.spec.children is not None or not kept:
+            self.write(self.found.rebuild(fresh))
+
+    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
+        return words_of(self.change.container, self.change.kind, self.change.key)
+
+
+class _First:
+    """Whether an iteration is the first one."""
+
+    def __init__(self) -> None:
+        self.initial = [core.literal(BOOL, True)]
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        pass
+
+    def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
+        pass
+
+    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
+        return "whether an iteration is the first one"
+
+
+class _Argument(_First):
+    """An argument that the first iteration changes in place; later ones are given other arrays."""
+
+    def __init__(self, array: ArrayBase, position: int, initial: Node) -> None:
+        self.array, self.position = array, position
+        self.initial = [initial]
+
+    def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
+        store_result(self.array, self.position, results[0])
+
+    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
+        return "an argument that is changed in place"
+
+
+class Late(_First):
+    """A value that the body of a loop computes, of which nobody knew what it would be."""
+
+    def __init__(self) -> None:
+        self.spec: TreeSpec | None = None
+        self.nodes: list[Node] = []
+        self.leaves: list[Any] = []
+        self.initial = []
+        self.value: Any = None
+        self.lanes: tuple[int, ...] = ()
+
+    def found(self, value: Any, function: str) -> None:
+        """It has turned out."""
+        self.nodes, self.leaves, self.spec = flatten_nodes(value, function)
+        self.initial = [core.literal(node.type, 0) for node in self.nodes]
+
+    def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
+        assert self.spec is not None
+        self.value = self.spec.rebuild_nodes(results, self.leaves, self.lanes)
+
+    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
+        return "the value that is returned"
+
+
+class Variables:
+    """Variables of a loop that are no state, in the order in which they were found."""
+
+    def __init__(self, words: Words, functions: Sequence[Callable[..., Any]], late: Late | None,
+                 places: Sequence[tuple[Any, int, Any]]) -> None:
+        self.words = words
+        self.functions = functions
+        self.late = late
+        self.places = places
+        #: The shape of the condition.
+        self.lanes: tuple[int, ...] = ()
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin again."""
+        self.entries: dict[Any, Any] = {}
+        self.initial: list[Node] = []
+        #: State that is written to by index, and returned as another array: the caller's arrays, by position.
+        self.written: dict[int, tuple[ArrayBase, int]] = {}
+        #: What places hold after an iteration that are known to change.
+        self.settled: dict[Any, Sequence[Node]] = {}
+        for container, kind, key in self.places:
+            value = read_place(container, kind, key)
+            if has_array(value):
+                entry = _Place(Change(container, kind, key, value, value), self.words.function)
+                self.entries[place_key(container, kind, key)] = entry
+                self.initial += entry.initial
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        """Let all of them have the values that they have in a trace."""
+        while len(self.initial) > len(formals):  # which knows nothing of the last ones
+            _, entry = self.entries.popitem()
+            del self.initial[len(self.initial) - len(entry.initial):]
+        position = 0
+        for entry in self.entries.values():
+            count, entry.lanes = len(entry.initial), self.lanes
+            entry.preset(formals[position:position + count])
+            position += count
+
+    def settle(self) -> list[Any]:
+        """See what places hold that are known to change; returns the values."""
+        values = []
+        self.settled = {}
+        for key, entry in self.entries.items():
+            if entry.__class__ is _Place:
+                change: Change = entry.change
+                value = read_place(change.container, change.kind, change.key)
+                self.settled[key] = self.place(change._replace(now=value), key)[1]
+                values.append(value)
+        return values
+
+    def restore(self) -> None:
+        """Let places hold what they held before."""
+        for entry in self.entries.values():
+            if entry.__class__ is _Place:
+                entry.write(entry.change.before)
+
+    def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
+        """Let all of them have the values that they have after the construct."""
+        position = 0
+        for entry in self.entries.values():
+            count, entry.lanes = len(entry.initial), self.lanes
+            entry.finish(results[position:position + count], buffers)
+            position += count
+
+    def name_of(self, number: int) -> str:
+        """What messages call the variable of a number."""
+        for entry in self.entries.values():
+            if number < len(entry.initial):
+                return str(entry.name(self.functions))
+            number -= len(entry.initial)
+        raise IndexError(number)
+
+    def found(self, call: Call, kept: Sequence[bool], changes: Sequence[Change], journal: Journal,
+              formals: Sequence[Node], returned: Sequence[Any] = ()) -> list[Node]:
+        """What all of them are after the body, those included that it changes without being known to."""
+        after: dict[Any, Sequence[Node]] = {}
+        new: dict[Any, Any] = {}
+        for array, position, initial, node in changed_arrays(
+                self.words, journal, self.known(call), self.functions, returned):
+            key = id(array), position
+            after[key] = [node]
+            if key not in self.entries:
+                new[key] = _Array(array, position, initial)
+        for change in changes:
+            key = place_key(*change[:3])
+            if key in self.settled:
+                continue
+            if change.before is MISSING:  # a new place, with what an iteration has put in it
+                keep_new(change)
+                continue
+            entry, after[key] = self.place(change, key)
+            if key not in self.entries:
+                new[key] = entry
+        after |= self.settled
+        self.arguments(call, kept, after, new)
+        if self.late is not None and self.late.nodes:
+            after["late",] = self.late.nodes
+            if ("late",) not in self.entries:
+                new["late",] = self.late
+        results: list[Node] = []
+        position = 0
+        for key, entry in self.entries.items():
+            count = len(entry.initial)
+            results += after.get(key, formals[position:position + count])
+            position += count
+        if new:
+            results += self.added(new, after)
+        return results
+
+    def known(self, call: Call) -> set[int]:
+        """Arrays that a call has been given, and those that stand in places."""
+        stands = [stand for entry in self.entries.values() if entry.__class__ is _Place for stand in entry.stands]
+        return {id(array) for array in (*call.arrays, *stands) if isinstance(array, ArrayBase)}
+
+    def place(self, change: Change, key: Any) -> tuple[_Place, list[Node]]:
+        """A place, and what it holds now."""
+        if change.now is MISSING:
+            raise self.refusal(change, "structure")
+        entry = self.entries.get(key) or _Place(change, self.words.function)
+        now = entry.after(change.now)
+        if now is None:
+            spec = flatten_nodes(change.now, self.words.function)[2]
+            if spec.cls is entry.spec.cls and spec.children is None:
+                raise self.refusal(change, f"shape from {entry.spec.shape} to {spec.shape}, and not its contents")
+            raise self.refusal(change, "structure" if spec.children is not None or entry.spec.children is not None else
+                               f"type from {describe(change.before)} to {describe(change.now)}, and not its contents")
+        return entry, now
+
+    def refusal(self, change: Change, what: str) -> SymbolicValue:
+        """What is wrong with a change."""
+        words = self.words
+        return SymbolicValue(f"{words.function}(): {words.traced} changes the {what} of "
+                             f"{words_of(change.container, change.kind, change.key)}. "
+                             f"{words.remedy[0].upper()}{words.remedy[1:]}, or {words.otherwise}.")
+
+    def arguments(self, call: Call, kept: Sequence[bool], after: dict[Any, Sequence[Node]],
+                  new: dict[Any, Any]) -> None:
+        """Note arguments that are changed in place, but not returned: the first iteration changes those of the caller.
+        """
+        changed = call.changed()
+        for (place, first, count), is_kept in zip(call.given.positions(), kept, strict=True):
+            for position in range(first, first + count):
+                if not is_kept and position in changed and core.is_version(primal(changed[position])):
+                    self.written[position] = call.given.leaves[place], position - first
+                elif not is_kept and position in changed:
+                    key = "argument", position
+                    initial = call.given.nodes[position]
+                    entry = self.entries.get(key) or _Argument(call.given.leaves[place], position - first, initial)
+                    after[key] = [changed[position]]
+                    if key not in self.entries:
+                        new[key] = entry
+        if any(key[0] == "argument" for key in after):
+            first_key = ("first",)
+            after[first_key] = [core.literal(BOOL, False)]
+            if first_key not in self.entries:
+                new[first_key] = _First()
+
+    def added(self, new: dict[Any, Any], after: dict[Any, Sequence[Node]]) -> list[Node]:
+        """Make new variables of what has been found."""
+        region = core.innermost()
+        assert region is not None
+        results: list[Node] = []
+        first = late_formal(core.literal(BOOL, True)) if ("first",) in new else None
+        for key, entry in new.items():
+            for initial, node in zip(entry.initial, after[key], strict=True):
+                number, stand = len(self.initial), initial
+                if key == ("first",):
+                    assert first is not None
+                    stand = first
+                elif key == ("late",):
+                    stand = late_formal(initial)
+                elif key[0] == "argument":
+                    assert first is not None
+                    stand = late_formal(initial)
+                    node = ops.select(first, node, stand)
+                elif not core.is_version(primal(node)):  # what was read before is not seen any more
+                    region.again |= initial.kind == _LITERAL
+                elif initial.kind == _OPAQUE:
+                    region.again |= _may_have_been_read(initial, region.live)
+                region.again |= (region.entries is not None and primal(node).type in _FLOATS
+                                 and not core.is_version(primal(node)))
+                adopt(number, primal(initial), primal(stand), primal(node))
+                self.initial.append(initial)
+                results.append(node)
+            self.entries[key] = entry
+        return results
+
+
+_FLOATS = FLOAT16, FLOAT32, FLOAT64
+_LITERAL, _OPAQUE = core.KIND["literal"], core.KIND["opaque"]
+
+
+def _may_have_been_read(memory: Node, live: Node | None) -> bool:
+    """Whether values of what was a constant before a write may have been used, which nobody sees any more."""
+    return memory.d0 is not None and memory.d0.kind == _LITERAL and (
+        memory.size == 1 or live is None or live.size == 1 or memory.size == live.size)
+
+
+def changed_arrays(words: Words, journal: Journal, known: set[int], functions: Sequence[Callable[..., Any]],
+                   returned: Sequence[Any] = ()) -> Iterator[tuple[ArrayBase, int, Node, Node]]:
+    """Components of arrays from outside that a function has changed: what they were, and what they are.
+
+    ``returned`` are the leaves of what it returned, in a list and in the tree.
+
+    Arrays of a function's own may change as they like; but to write by index to them needs memory that each lane has
+    for itself.
     """
-    number = len(around.inner)
-    if number >= len(around.earlier):
-        return []
-    found = []
-    for reference, position in around.earlier[number]:
-        array = reference()
-        if array is not None:
-            node = array._nodes()[position]
-            # an array of an earlier trace lives on as long as an exception that was raised in it is kept
-            if core.is_version(node) and node.scope in core.state.open:
-                found.append(Captured(array, position, node))
-    return found
+    if not journal.entries:
+        return
+    region = core.innermost()
+    assert region is not None
+    owners = _Holders(functions)
+    for array, before, _ in journal.entries.values():
+        if id(array) in known:
+            continue
+        for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
+            if new is old:
+                continue
+            origin = core.written_outside(primal(new))
+            count = 2 * sum([leaf is array for leaf in returned])
+            if id(array) not in journal.buffers.arrays and (
+                    old.scope == region.id and not _is_preset(old) or not owners.keep(array, count)):
+                if origin is not None:
+                    raise _own_memory(words, array)
+                continue
+            yield array, position, old if origin is None else origin, new
+
+
+def _is_preset(node: Node) -> bool:
+    """Whether a node stands for a variable."""
+    return primal(node).kind == _PHI
+
+
+_PHI = core.KIND["phi"]
 
 
 def widened(journals: Sequence[Journal], around: Journal | None, nodes: Sequence[Node],
@@ -117,63 +444,12 @@ def widened(journals: Sequence[Journal], around: Journal | None, nodes: Sequence
     return found if found != list(nodes) else None
 
 
-def require_no_leftovers(words: Words, journal: Journal, captured: list[Captured], formals: Sequence[Node],
-                         functions: Sequence[Callable[..., Any]]) -> None:
-    """Refuse changes of arrays from outside that are no writes by index; ask for another trace because of such writes.
-
-    Arrays of a function's own may change as they like; but to write by index to them needs memory that each lane has
-    for itself.
-    """
-    region = core.innermost()
-    assert region is not None
-    holders = _Holders(functions)
-    known = {(id(entry.array), entry.position) for entry in captured}
-    found: list[Captured] = []
-    for array, before in journal.entries.values():
-        for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
-            if new is old or old.scope == region.id or (id(array), position) in known:
-                continue
-            origin = core.written_outside(core.primal(new))
-            if origin is not None and id(array) in journal.buffers.arrays:
-                found.append(Captured(array, position, origin, journal.path))
-                continue
-            if origin is None and not holders.keep(array):
-                continue
-            if origin is None:
-                raise SymbolicValue(
-                    f"{words.function}(): {words.traced} changes {name_in_program(array, functions)}, which was made "
-                    "outside, as a whole. Elements of it may be written by drjit.scatter(); to give it new values, "
-                    f"{words.remedy}, or {words.otherwise}.")
-            if not holders.keep(array):
-                raise _own_memory(words, array)
-            found.append(Captured(array, position, origin, journal.path))
-    for owner, values in journal.attributes.values():
-        if not any(isinstance(value, ArrayBase) and any(node.scope == region.id for node in value._nodes())
-                   for value in values.values()) and holders.keep(owner):
-            raise SymbolicValue(
-                f"{words.function}(): {words.traced} changes {name_in_program(owner, functions)}, which was made "
-                f"outside. {words.remedy[0].upper()}{words.remedy[1:]}, or {words.otherwise}.")
-    if found:
-        # what the last trace wrote to and this one, which may know more, does not; or each time there is another array
-        idle = [entry for entry, formal in zip(captured, formals, strict=True)
-                if entry.path == journal.path and entry.array._nodes()[entry.position] is formal
-                and id(entry.array) not in journal.buffers.arrays]
-        for entry in idle:
-            if len(idle) > _MOST_IDLE or sys.getrefcount(entry.array) <= 2 + sum(
-                    [1 for other in captured if other.array is entry.array]):
-                raise _own_memory(words, entry.array)
-        raise Again([*captured, *found])
-
-
-#: Beyond so many arrays that the last trace wrote to, and this one does not, they are taken for one that is made anew.
-_MOST_IDLE = 16
-
 #: References to an array in :meth:`_Holders.keep` that the journal and its reader hold.
 _JOURNALED = 4
 
 
 class _Holders:
-    """Who holds an array, or another object, that the body of a loop has changed.
+    """Who holds an array that a function has changed.
 
     Cycles can hold what nobody uses any more; to find them costs as much as all objects of the program, so that it is
     done once at most, and not for what the functions can be seen to use.
@@ -185,15 +461,15 @@ class _Holders:
         self.functions = functions
         self.collected = False
 
-    def keep(self, array: Any) -> bool:
-        """Whether anybody but the journal holds an array."""
-        if sys.getrefcount(array) <= _JOURNALED:
+    def keep(self, array: Any, returned: int = 0) -> bool:
+        """Whether anybody but the journal holds an array, and what the function has returned, so many times."""
+        if sys.getrefcount(array) <= _JOURNALED + returned:
             return False
         if self.collected or _place(array, self.functions) is not None:
             return True
         gc.collect()
         self.collected = True
-        return sys.getrefcount(array) > _JOURNALED
+        return sys.getrefcount(array) > _JOURNALED + returned
 
 
 def _own_memory(words: Words, array: ArrayBase) -> SymbolicValue:
@@ -220,7 +496,7 @@ def _place(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:
         if code is None:
             continue
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-        variables = {name: cell.cell_contents for name, cell in cells if cell != EMPTY_CELL}
+        variables = {name: cell.cell_contents for name, cell in cells if cell != _EMPTY_CELL}
         queue += [value for value in variables.values() if hasattr(value, "__code__")]
         if method is not function:
             variables[code.co_varnames[0]] = method.__self__
@@ -229,7 +505,7 @@ def _place(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:
             if value is sought:
                 return str(name)
             if value.__class__ in _CONTAINERS:
-                if len(value) <= ENTRIES_SEARCHED:
+                if len(value) <= _ENTRIES_SEARCHED:
                     for key, entry in list(value.items() if value.__class__ is dict else enumerate(value)):
                         if entry is sought:
                             return f"{name}[{key!r}]"
@@ -239,8 +515,8 @@ def _place(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:
                 if attributes.get(attribute) is sought:
                     return f"{name}.{attribute}"
                 if attribute not in attributes and not isinstance(value, ArrayBase):
-                    method = method_of(type(value), attribute)
-                    if method is not None:
+                    method = getattr(type(value), attribute, None)
+                    if method.__class__ is FunctionType:
                         queue.append(MethodType(method, value))
     return None
 
@@ -254,5 +530,6 @@ def _growing(queue: list[Any]) -> Iterator[Any]:
 
 
 #: So many functions, of those that traced functions call, are searched for the name of an array.
-_FUNCTIONS_SEARCHED = 16
+_FUNCTIONS_SEARCHED, _ENTRIES_SEARCHED = 16, 256
+_EMPTY_CELL = CellType()
 _CONTAINERS = (list, tuple, dict)

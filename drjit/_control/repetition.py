@@ -10,16 +10,16 @@ import drjit_core as core
 from drjit_core import JitFlag, current
 
 from .._base.arguments import require_bool, require_count, require_label, require_mode
-from .._base.errors import ArgumentError, describe
-from .._trees.pytree import TreeSpec, flatten_nodes
-from .containers import containers_of
-from .evaluated import Compressed, evaluated
-from .iteration import FUNCTION, SymbolicLoop, require_tuple, uninitialized
-from .state import arguments, copies
+from .._base.errors import ArgumentError, SizeError, describe
+from .evaluated import Compressed, Evaluated
+from .given import Given
+from .iteration import FUNCTION, SymbolicLoop, require_tuple
+from .modes import is_symbolic
+from .state import told_apart, uninitialized
 
 __all__ = ["FUNCTION", "checked", "run"]
 
-_COMPRESS_LOOPS, _SYMBOLIC_LOOPS = JitFlag.CompressLoops.value, JitFlag.SymbolicLoops.value
+_COMPRESS_LOOPS = JitFlag.CompressLoops.value
 
 
 def checked(state: Any, cond: Any, body: Any, labels: Any, label: Any, mode: Any, strict: Any, compress: Any,
@@ -61,59 +61,50 @@ def _names(count: int) -> tuple[str, ...]:
 
 
 def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
-         mode: str | None, strict: bool, max_iterations: int | None, compress: bool | None,
-        through: bool = False) -> Any:
-    nodes, leaves, spec = flatten_nodes(state, FUNCTION)
-    containers = None if spec.is_flat else containers_of(state, spec)
-    if containers is None:
-        return _run(nodes, leaves, spec, cond, body, names, label, mode, strict, max_iterations, compress, through)
-    cond, body = containers.unlinked(cond), containers.wrapped(body, loop=True)
-    return containers.kept(
-        _run(nodes, leaves, spec, cond, body, names, label, mode, strict, max_iterations, compress, through))
-
-
-def _run(nodes: list[core.Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any],
-         body: Callable[..., Any], names: Sequence[str], label: str | None, mode: str | None, strict: bool,
-         max_iterations: int | None, compress: bool | None, through: bool) -> Any:
-    if max_iterations == -1:
-        max_iterations = None
-    if mode is None:
-        try:
-            test = cond(*arguments(FUNCTION, spec, nodes, leaves))
-        except RuntimeError:
-            _require_initialized(nodes, leaves, spec, names)
-            raise
-        mode = "scalar" if type(test) is bool else \
-            "symbolic" if current().flags & _SYMBOLIC_LOOPS else "evaluated"
-    if mode == "scalar":
-        return _scalar(spec.rebuild(copies(FUNCTION, spec, nodes, leaves)), cond, body)
-    _require_initialized(nodes, leaves, spec, names)
-    if mode == "evaluated":
-        if current().flags & _COMPRESS_LOOPS if compress is None else compress:
-            return Compressed(nodes, leaves, spec, cond, body, names).run(through)
-        return evaluated(nodes, leaves, spec, cond, body, names, through=through)
+        mode: str | None, strict: bool, max_iterations: int | None, compress: bool | None, late: Any,
+        places: Sequence[Any]) -> Any:
+    given = Given(FUNCTION, state)
+    test: Any = None
     try:
-        return SymbolicLoop(nodes, leaves, spec, cond, body, names, label, strict, max_iterations).run(through)
+        if mode is None:
+            test = cond(*state)
+            mode = "scalar" if type(test) is bool else \
+                "symbolic" if is_symbolic(FUNCTION, JitFlag.SymbolicLoops) else "evaluated"
+        if mode != "scalar":
+            return _traced(given, cond, body, names, label, mode, strict,
+                           None if max_iterations == -1 else max_iterations, compress, late, places)
+    except (SizeError, core.IncompatibleSizes) as error:
+        position = uninitialized(error, given.nodes, given.spec)
+        if position < 0:
+            raise
+        raise ArgumentError(
+            f"{FUNCTION}(): the state variable '{given.spec.paths(names)[position]}' of type "
+            f"{given.leaves[position]._name} is empty; it must be initialized before the loop.") from None
+    return _scalar(state, cond, body, test)
+
+
+def _traced(given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
+            mode: str, strict: bool, max_iterations: int | None, compress: bool | None, late: Any,
+            places: Sequence[Any]) -> Any:
+    if mode == "evaluated":
+        given.nodes = told_apart(given.nodes)
+        kind = Compressed if (current().flags & _COMPRESS_LOOPS if compress is None else compress) else Evaluated
+        return kind(given, cond, body, names).run()
+    try:
+        return SymbolicLoop(given, cond, body, names, label, strict, max_iterations, late, places).run()
     except core.NoDerivative:  # of writes, for example: iterations have some, one by one
         if core.innermost() is not None:
             raise  # there is a construct around this one, which does likewise
-        return evaluated(nodes, leaves, spec, cond, body, names, through=through)
-
-
-# --- state -----------------------------------------------------------------------------------------------------------
-
-
-def _require_initialized(nodes: list[core.Node], leaves: list[Any], spec: TreeSpec, names: Sequence[str]) -> None:
-    position = uninitialized(nodes, spec)
-    if position >= 0:
-        raise ArgumentError(f"{FUNCTION}(): the state variable '{spec.paths(names)[position]}' of type "
-                            f"{leaves[position]._name} is empty; it must be initialized before the loop.") from None
+        return Evaluated(given, cond, body, names).run()
 
 
 # --- the three modes -------------------------------------------------------------------------------------------------
 
 
-def _scalar(state: Any, cond: Callable[..., Any], body: Callable[..., Any]) -> Any:
-    while cond(*state):
+def _scalar(state: Any, cond: Callable[..., Any], body: Callable[..., Any], test: Any) -> Any:
+    if test is None:
+        test = cond(*state)
+    while test:
         state = require_tuple(body(*state), len(state))
+        test = cond(*state)
     return state

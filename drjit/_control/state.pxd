@@ -1,3 +1,5 @@
+cimport cython
+
 from drjit_core.ir.node cimport Node
 from drjit._base.handle cimport held
 from drjit._trees.pytree cimport TreeSpec
@@ -5,3 +7,6 @@ from drjit._trees.pytree cimport TreeSpec
 cdef set _masks
 cpdef object arguments(object function, TreeSpec spec, object nodes, list leaves)
 cpdef Node mask_of(object value)
+cpdef Py_ssize_t uninitialized(object error, object nodes, TreeSpec spec) except -2
+@cython.locals(node=Node)
+cpdef list told_apart(list nodes)

@@ -8,11 +8,12 @@ from typing import Any
 import drjit_core as core
 
 from .._base.array import ArrayBase
+from .._base.errors import user_part
 from .._base.handle import held
 from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten
 
-__all__ = ["arguments", "copies", "equal", "mask_of"]
+__all__ = ["arguments", "copies", "equal", "mask_of", "told_apart", "uninitialized"]
 
 #: Classes of traced masks of one dimension.
 _masks: set[type] = set()
@@ -41,6 +42,39 @@ def mask_of(value: Any) -> core.Node | None:
     if array is value and not array._depth:
         _masks.add(type(value))
     return array._nodes()[0]  # type: ignore[no-any-return]
+
+
+def told_apart(nodes: list[core.Node]) -> list[core.Node]:
+    """Nodes of variables, of which each one without elements is another than what operations make: so that it can be
+    seen whether functions leave it alone."""
+    for node in nodes:
+        if not node.size:
+            return [_told_apart(node) for node in nodes]
+    return nodes
+
+
+def _told_apart(node: core.Node) -> core.Node:
+    if node.size:
+        return node
+    vertex, value = core.vertex_of(node), core.nothing(node.type)
+    return value if vertex is None else core.dual(value, vertex)
+
+
+def uninitialized(error: Exception, nodes: Sequence[core.Node], spec: TreeSpec) -> int:
+    """The position of the first leaf that has no elements, if a construct fails for sizes that do not go with that;
+    else -1.
+
+    What functions of the user raise says itself what is wrong, unless other leaves have several elements.
+    """
+    sizes = {node.size for node in nodes}
+    if 0 not in sizes or user_part(error) is not None and sizes <= {0, 1}:
+        return -1
+    position = [node.size for node in nodes].index(0)
+    for leaf, _, _, count, _ in spec.traced():
+        position -= count
+        if position < 0:
+            return leaf
+    return -1
 
 
 def equal(old: Any, new: Any) -> bool:

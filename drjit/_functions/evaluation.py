@@ -77,22 +77,22 @@ def make_opaque(*args: Any) -> None:
 def width(*args: Any) -> int:
     """Number of elements that are processed in parallel: the size of the trailing dimension of the arrays in PyTrees.
 
-    Arrays of size 1 go with any other; raises a ``RuntimeError`` if the sizes are inconsistent. 1 if there is no array.
-    Evaluates nothing.
+    Arrays of size 1 go with any other, one without elements included; raises a ``RuntimeError`` if the sizes are
+    inconsistent. 1 if there is no array. Evaluates nothing.
 
     >>> from drjit.llvm import Array2f, Float
     >>> dr.width(Float(1, 2, 3)), dr.width({"position": Array2f([1, 2], 0), "weight": 1.0})
     (3, 2)
     """
     if len(args) == 1 and isinstance(args[0], FlatSlots) and type(args[0])._dynamic:  # type: ignore[attr-defined]
-        return args[0]._n.size
+        return core.size_for_program(args[0]._n)
     arrays = [leaf for arg in args for leaf in leaves(arg, "drjit.width") if isinstance(leaf, ArrayBase)]
-    sizes = {size for array in arrays
-             for size in ((node.size for node in array._nodes()) if array._dynamic else array.shape[-1:])}
+    sizes = {size for array in arrays for size in (
+        (core.size_for_program(node) for node in array._nodes()) if array._dynamic else array.shape[-1:])}
     if not sizes:
         return 0 if arrays else 1
     wide = sizes - {1} if sizes != {1} else sizes
-    if len(wide) > 1 or 0 in sizes and len(sizes) > 1:
+    if len(wide) > 1:
         raise SizeError("drjit.width(): the input is ragged (i.e., it does not have a consistent size): found the "
                         f"sizes {', '.join(map(str, sorted(sizes)))}.")
     return wide.pop()
@@ -124,10 +124,9 @@ def shape(arg: Any) -> tuple[int, ...]:
             return (0,)
         depth = max(map(len, inner))
         columns = [{s[axis] for s in inner if len(s) > axis} for axis in range(depth)]
-        if any(len(column - {1}) > 1 or 0 in column and len(column) > 1 for column in columns) or \
-                any(len(s) not in (0, depth) for s in inner):
+        if any(len(column - {1}) > 1 for column in columns) or any(len(s) not in (0, depth) for s in inner):
             raise SizeError("drjit.shape(): the input is ragged (i.e., it does not have a consistent size).")
-        return (len(inner), *(max(column) for column in columns))
+        return (len(inner), *(next(iter(column - {1}), 1) for column in columns))
     raise TypeError(f"drjit.shape(): argument 'arg' must be an array, a sequence or a number, found {describe(arg)}.")
 
 

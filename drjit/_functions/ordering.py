@@ -94,8 +94,8 @@ def _sort(function: str, value: Any, axis: Any, descending: Any, positions: bool
             moved = shape
             if place != len(shape) - 1:
                 node, moved = transposed(node, shape, tuple(order))
-            node = _sorted(node, shape[place], positions, descending) if node.size else core.invalid(
-                UINT32 if positions else node.type)
+            node = _sorted(node, shape[place], positions, descending) if node.size else \
+                core.invalid(UINT32) if positions else node
             if place != len(shape) - 1:
                 node, moved = transposed(node, moved, tuple(order.index(k) for k in range(len(shape))))
             return make(cls, node, moved)
@@ -340,7 +340,7 @@ def _median_of_tensor(function: str, tensor: Any, axis: Any, keepdims: bool, ret
     kept = tuple(1 if k in axes else size for k, size in enumerate(shape) if keepdims or k not in axes)
     types = (type(tensor), retype(type(tensor), UINT32))
     if not math.prod(kept):
-        found = [core.invalid(tensor._n.type), core.invalid(UINT32)]
+        found = [core.nothing_of(tensor._n), core.invalid(UINT32)]
     else:
         _require_elements(function, length, tensor)
         node = tensor._n

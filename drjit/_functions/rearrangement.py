@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import drjit_core as core
+
 from .._access.slicing import contiguous_strides, normalise_axes, normalise_axis, strided
 from .._arrays.broadcasting import make, transposed
 from .._base.arguments import require_count, require_tensor
@@ -112,7 +114,7 @@ def _map_rows(array: Any, change: Callable[[Any], Any]) -> Any:
     """An array each of whose components has been changed along the trailing, dynamic axis."""
     nodes = array._nodes()
     width = array._width("drjit")
-    return wrap(type(array), [change(broadcast(node, width) if width else node) for node in nodes])
+    return wrap(type(array), [change(broadcast(node, width)) for node in nodes])
 
 
 def reverse(value: Any, axis: int = 0) -> Any:
@@ -253,7 +255,7 @@ def _repeat(function: str, value: Any, counts: Any, axis: Any) -> Any:
     if array._depth < 0:
         shape, found = array._s, 0
         if axis is None:
-            shape = (array._n.size,)
+            shape = (core.size_for_program(array._n),)
         else:
             found = normalise_axis(function, axis, len(shape))
         outer, size, inner = math.prod(shape[:found]), shape[found], math.prod(shape[found + 1:])

@@ -542,7 +542,7 @@ def _apply(function: str, source: Any, axes: Sequence[tuple[int, _Axis]], cached
             shape[number] = axis.outputs
         for number, axis in axes:
             shape[number] = axis.outputs
-        node = cast(node, type_) if math.prod(shape) else core.invalid(type_)
+        node = cast(node, type_) if math.prod(shape) else core.nothing_of(cast(node, type_))
     except CORE_ERRORS as error:
         raise translate(error, function) from None
     return make(type(source), node, tuple(shape)) if source._depth < 0 else wrap(type(source), [node])

@@ -77,8 +77,8 @@ def _of_array(value: ArrayBase, axis: Any, mode: str | None, keepdims: bool, ddo
             nodes = [cast(node, FLOAT32) for node in nodes]
         if trailing and len(nodes) > 1:
             width = value._width(function)
-            nodes = [broadcast(node, width) if width else node for node in nodes]
-        results = [_variance(group, trailing, count, ddof) if count else literal(value._type, math.nan)
+            nodes = [broadcast(node, width) for node in nodes]
+        results = [_variance(group, trailing, count, ddof) if group else literal(value._type, math.nan)
                    for group in groups_of(nodes, shape, kept)]
         results = [cast(node, value._type) for node in results]
     except CORE_ERRORS as error:

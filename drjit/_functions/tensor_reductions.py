@@ -21,6 +21,7 @@ import drjit_core as core
 from drjit_core import SHAPE, Node, ReduceOp, cast, literal, ops
 
 from .._access.slicing import TRUE, Access, contiguous_strides, positions, strided
+from .._base.nodes import depending_on
 from .._base.types import FLOAT16, FLOAT32, UINT32, UINT64
 
 __all__ = ["reduce_axes", "result_shape"]
@@ -58,9 +59,9 @@ def reduce_axes(op: ReduceOp, combine: Combine, node: Node, shape: tuple[int, ..
     kept = [axis for axis in range(len(shape)) if axis not in axes]
     count, extent = math.prod(shape[axis] for axis in kept), math.prod(shape[axis] for axis in axes)
     if not count:
-        return core.invalid(node.type)
+        return core.nothing_of(node)
     if not extent:
-        return literal(node.type, core.REDUCTIONS[op.value].empty(node.type), count)
+        return depending_on(node, literal(node.type, core.REDUCTIONS[op.value].empty(node.type), count))
     if extent == 1:
         return node
     if count == 1 and not symbolic:

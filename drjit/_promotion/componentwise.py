@@ -287,6 +287,4 @@ class Masking(Componentwise):
 
 def masked(mask: core.Node, value: core.Node, zero: core.Node) -> core.Node:
     """A value where a mask is set, and zero elsewhere."""
-    if not value.size and not mask.size:  # zero has one element
-        return value
     return ternary(_SELECT, mask, value, zero)

@@ -235,8 +235,6 @@ def _common_length(keys: Keys, lists: Sequence[list[Node]]) -> list[list[Node]]:
             if count != 1:
                 raise IncompatibleArguments("their numbers of components differ")
             count = length
-    if 0 in nested and 1 in nested:
-        raise IncompatibleArguments("their numbers of components differ")
     return [nodes if len(nodes) == count else nodes * count for nodes in lists]
 
 

@@ -413,13 +413,11 @@ class Generator:
 
     @classmethod
     def _require_sizes(cls, function: str, size: int, **nodes: Any) -> None:
-        """Refuse arguments, by their names, that have neither one element nor as many as the first of several; or as
-        ``size``, if that is not 1."""
+        """Refuse arguments, by their names, that have neither one element nor as many as the first one of another
+        size; or as ``size``, if that is not 1."""
         owner = "'size'"
         for name, node in nodes.items():
             found = getattr(node, "size", 1)  # a number in drjit.scalar
-            if found == 0:
-                raise SizeError(f"{cls._function(function)}(): '{name}' has no elements.")
             if found != 1 and size not in (1, found):
                 have = f"{owner} is {size}" if owner == "'size'" else f"{owner} has {size}"
                 raise SizeError(f"{cls._function(function)}(): '{name}' has {found} elements, but {have}.")

@@ -99,9 +99,10 @@ class PCG32Base(Generator):
             self._state, self._inc = self._steps.copied(size._state), self._steps.copied(size._inc)
             return
         number = plain_scalar(size)
-        if number.__class__ is not int or number < 1:
-            raise TypeError(f"{self._function('__init__')}(): 'size' must be a positive int, or another generator of "
-                            f"this type, found {size!r}.")
+        if number.__class__ is not int or number < (0 if self._steps.accepts_arrays else 1):
+            which = "an int that is not negative" if self._steps.accepts_arrays else "a positive int"
+            raise TypeError(f"{self._function('__init__')}(): 'size' must be {which}, or another generator of this "
+                            f"type, found {size!r}.")
         seeds = [self._argument(UINT64, value, "__init__", name)
                  for value, name in ((initstate, "initstate"), (initseq, "initseq"))]
         initial, sequence = map(self._steps.value, seeds)

@@ -16,8 +16,9 @@ cdef class TreeSpec:
     cdef public list _arrays
     cdef public bint is_flat
     cpdef object rebuild(self, object leaves)
+    cpdef object rebuild_nodes(self, object nodes, object leaves, tuple lanes=*)
     @cython.locals(array=Handle, position=cython.Py_ssize_t, k=cython.Py_ssize_t, count=cython.Py_ssize_t, depth=cython.int, node=Node, result=list)
-    cpdef object rebuild_nodes(self, object nodes, object leaves)
+    cpdef list fresh(self, object nodes, object leaves, tuple lanes=*)
     @cython.locals(entry=TreeSpec)
     cpdef list traced(self)
     @cython.locals(found=list)

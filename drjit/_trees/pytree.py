@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import drjit_core as core
@@ -24,8 +24,7 @@ from .._base.handle import fresh_array, held
 from .classes import children, construct, field_types, is_foreign_array, is_pytree
 
 __all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "field_types", "flatten",
-           "flatten_nodes", "is_pytree", "leaves", "transform", "walk"]
-
+           "flatten_nodes", "is_pytree", "joint_shape", "leaves", "transform", "walk"]
 
 
 class Difference(NamedTuple):
@@ -126,13 +125,17 @@ class TreeSpec:
                             "which makes an object like this one with other children.")
         return self.prototype.__drjit_rebuild__(items)
 
-    def rebuild_nodes(self, nodes: Sequence[core.Node], leaves: Iterable[Any]) -> Any:
+    def rebuild_nodes(self, nodes: Sequence[core.Node], leaves: Iterable[Any], lanes: tuple[int, ...] = ()) -> Any:
         """A PyTree of this structure from the nodes of its traced arrays, which may be wider than they were.
 
         The other leaves are taken from ``leaves``, where the places of traced arrays are ignored. A tensor with a
-        single element that has become wider has the shape of another one of that size, if there is one, else one
-        dimension.
+        single element that has become wider is broadcast to the shape of the ``lanes``, if these are as many, else it
+        has one dimension.
         """
+        return self.rebuild(self.fresh(nodes, leaves, lanes))
+
+    def fresh(self, nodes: Sequence[core.Node], leaves: Iterable[Any], lanes: tuple[int, ...] = ()) -> list[Any]:
+        """The leaves of such a PyTree."""
         position = 0
         result = list(leaves)
         for k, cls, shape, count, depth in self.traced():
@@ -144,15 +147,38 @@ class TreeSpec:
                 node = nodes[position]
                 array._n = node
                 if depth < 0:
-                    array._s = shape if node.size == math.prod(shape) else self._shape_of(node.size)
+                    array._s = shape if node.size == math.prod(shape) else _resized(shape, lanes, node.size)
             result[k] = array
             position += count
-        return self.rebuild(result)
+        return result
 
-    def _shape_of(self, size: int) -> tuple[int, ...]:
-        """The shape of a tensor that has so many elements instead of one."""
-        return next((shape for _, _, shape, _, depth in self.traced() if depth < 0 and math.prod(shape) == size),
-                    (size,))
+    def reshaped(self, shapes: Mapping[int, tuple[int, ...]]) -> TreeSpec:
+        """This structure with other shapes of some tensors, by the positions of these leaves."""
+        return self._reshaped(shapes, itertools.count()) if shapes else self
+
+    def _reshaped(self, shapes: Mapping[int, tuple[int, ...]], positions: Iterator[int]) -> TreeSpec:
+        if self.children is None:
+            shape = shapes.get(next(positions))
+            return self if shape is None else TreeSpec(self.cls, shape)
+        return TreeSpec(self.cls, self.shape, self.keys,
+                        tuple([entry._reshaped(shapes, positions) for entry in self.children]), self.prototype)
+
+    def joined(self, other: TreeSpec) -> TreeSpec:
+        """This structure with the shapes of tensors in which it meets another one, like it but for these."""
+        if self == other:
+            return self
+        pairs = enumerate(zip(self.leaf_specs(), other.leaf_specs(), strict=True))
+        return self.reshaped({k: joint_shape(one.shape, two.shape) or () for k, (one, two) in pairs
+                              if one.shape != two.shape})
+
+    def meeting(self, other: TreeSpec) -> TreeSpec | None:
+        """The structure in which this one meets another one that is like it but for shapes, in the same order."""
+        if self == other:
+            return self
+        if self.difference(other, "", True) is not None:
+            return None
+        found = self.joined(other)
+        return found if found == other.joined(self) else None
 
     def traced(self) -> list[tuple[int, type[ArrayBase], tuple[int, ...], int, int]]:
         """Which leaves are traced arrays, with their types, shapes, numbers of component nodes and dimensions of these.
@@ -235,14 +261,19 @@ class TreeSpec:
 
     # --- comparing ---------------------------------------------------------------------------------------------------
 
-    def difference(self, other: TreeSpec, root: str | Sequence[str] = "") -> Difference | None:
-        """The first place where another structure is not like this one, whatever the order of keys."""
+    def difference(self, other: TreeSpec, root: str | Sequence[str] = "", loosely: bool = False) -> Difference | None:
+        """The first place where another structure is not like this one, whatever the order of keys.
+
+        ``loosely``, tensors that go together are alike, see :func:`joint_shape`.
+        """
         if self is other or self == other:
             return None
         place = root if isinstance(root, str) else ""
         if self.cls is not other.cls:
             return Difference(place, "type", describe(self.cls), describe(other.cls))
         if self.children is None or other.children is None:
+            if loosely and self.cls._depth < 0 and joint_shape(self.shape, other.shape) is not None:
+                return None
             what = "shape" if self.cls._depth < 0 else "number of components"
             sizes = (self.shape, other.shape) if self.cls._depth < 0 else (self.shape[0], other.shape[0])
             return Difference(place, what, *map(str, sizes))
@@ -256,7 +287,7 @@ class TreeSpec:
         else:
             pairs = zip(self.children, other.children, strict=True)
         for (first, second), step in zip(pairs, self._places(root), strict=True):
-            found = first.difference(second, step)
+            found = first.difference(second, step, loosely)
             if found is not None:
                 return found
         return None
@@ -296,6 +327,27 @@ class TreeSpec:
             raise ArgumentError(f"{function}(): the structures of the arguments differ{where}: found {what}.")
         for key, entry, step in zip(keys, self.children, self._steps(), strict=True):
             entry._flatten_up_to(items[key], function, place + step, found)
+
+
+def joint_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The shape of tensors of which each element takes one; ``None`` if they do not go together.
+
+    One of a single element goes with any, by the rules of broadcasting; others must be the same, but for dimensions of
+    one element before theirs.
+    """
+    if first == second:
+        return first
+    long, short = (first, second) if len(first) >= len(second) else (second, first)
+    padded = (1,) * (len(long) - len(short)) + short
+    if padded == long or math.prod(short) == 1:
+        return long
+    return padded if math.prod(long) == 1 else None
+
+
+def _resized(shape: tuple[int, ...], lanes: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """The shape of a tensor that has another number of elements than before, one for each lane perhaps."""
+    found = joint_shape(shape, lanes) if math.prod(lanes) == size else None
+    return (size,) if found is None else found
 
 
 _COMPONENTS = ".x", ".y", ".z", ".w"

@@ -23,7 +23,7 @@ from .._ad.traversal import explained
 from .._arrays.broadcasting import make
 from .._arrays.dlpack import read
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, RangeError, describe
+from .._base.errors import ArgumentError, RangeError, describe, passed_on
 from .._base.nodes import broadcast
 from .._base.types import Record, lookup
 from .._base.typing import T
@@ -302,8 +302,9 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]
     ======================  ============  ============  ==============================================================
 
     The function must be pure: it computes a result from its arguments, does not write to them, and may be called again
-    to compute derivatives. Raises a ``ValueError`` for other frameworks, a ``ModuleNotFoundError`` if one is not
-    installed, and when called, a ``TypeError`` for arrays whose elements have no equivalent.
+    to compute derivatives. Raises a ``ValueError`` for other frameworks. The function, when it is called, raises a
+    ``ModuleNotFoundError`` if the framework is not installed, and a ``TypeError`` for arrays whose elements have no
+    equivalent. ``@drjit.syntax`` stands below this decorator.
 
     >>> from drjit.llvm.ad import Float
     >>> @dr.wrap("drjit", "torch")  # doctest: +SKIP
@@ -317,8 +318,6 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]
         raise RangeError(f"{_FUNCTION}(): one of 'source' and 'target' must be 'drjit', found {outside!r} and "
                          f"{inside!r}.")
     framework = framework_named(inside if outside == "drjit" else outside)
-    if framework is not None:
-        framework.load(_FUNCTION)
 
     def decorate(function: Any) -> Any:
         if not callable(function):
@@ -327,10 +326,16 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]
             return function
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if outside == "drjit":
-                return _Call(framework, function, args, kwargs).run()
-            return _Inner(framework, function, args, kwargs).call()
+            framework.load(_FUNCTION)
+            try:
+                if outside == "drjit":
+                    return _Call(framework, function, args, kwargs).run()
+                return _Inner(framework, function, args, kwargs).call()
+            except Exception as error:
+                raise passed_on(error)  # noqa: B904
 
-        return functools.update_wrapper(call, function)
+        functools.update_wrapper(call, function)
+        call.__dict__["__drjit_wrap__"] = True  # for @drjit.syntax, which belongs below this
+        return call
 
     return decorate

@@ -195,6 +195,7 @@ CASES: dict[str, list[Case]] = {
     "clip": [Case(lambda x, a: x.clip(a, 1, 3), WIDE, "iuf", "special"),
              Case(lambda x, a: x.clip(a, max=2), WIDE, "iuf", "special"),
              Case(lambda x, a, b: x.clip(a, b, x.maximum(b, x.asarray(2, dtype=b.dtype))), ((2, 3), (3,)), "iu"),
+             Case(lambda x, a, b: x.clip(a, 1, b), ((0, 3), (3,)), "iuf"),
              Case(lambda x, a: x.clip(a), NO_AXES, "iuf")],
     "where": [Case(lambda x, a, b: x.where(x.astype(a, x.bool), a, b), ((2, 3), (3,))),
               Case(lambda x, a: x.where(x.asarray([True, False, True]), a, 1), ((2, 3),), "iufc"),

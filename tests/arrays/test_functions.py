@@ -142,7 +142,7 @@ REFUSALS = [
     (lambda: Int(1) << 1.5, "__lshift__"),
     (lambda: Array3f(1) + Array22f(1), r"Array3f\.__add__"), (lambda: Array3f(1) + ArrayXf(1, 2), "components"),
     (lambda: Int(2) ** -1, r"Int\.__pow__.*-1"), (lambda: Int(2) ** Int(2), r"Int\.__pow__"),
-    (lambda: Float() + 1, "sizes: 0, 1"),
+    (lambda: Float() + Float(1, 2), "sizes: 0, 2"),
 ]
 
 

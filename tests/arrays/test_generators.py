@@ -338,7 +338,7 @@ def test_moments(name: str) -> None:
 
 
 @pytest.mark.parametrize(("expression", "message"), [
-    (lambda: llvm.PCG32(0), r"drjit.llvm.PCG32.__init__\(\): 'size' must be a positive int"),
+    (lambda: scalar.PCG32(0), r"drjit.scalar.PCG32.__init__\(\): 'size' must be a positive int"),
     (lambda: llvm.PCG32(-1), "'size' must be"), (lambda: llvm.PCG32("1"), "'size' must be"),
     (lambda: llvm.PCG32(1, 2.5), r"'initstate' must be an int or of type drjit.llvm.UInt64, found float"),
     (lambda: scalar.PCG32(1, 1 << 64), "'initstate' must be an int from"),
@@ -362,13 +362,13 @@ def test_moments(name: str) -> None:
     (lambda: llvm.Philox4x32(1, UInt(1, 2), UInt(1, 2, 3)),
      r"Philox4x32\.__init__\(\): 'counter_1' has 3 elements, but 'counter_0' has 2"),
     (lambda: llvm.Philox4x32(UInt64(1, 2), 1, 2, UInt(1, 2, 3)), "'counter_2' has 3 elements, but 'seed' has 2"),
-    (lambda: llvm.Philox4x32(UInt64(), 1), "'seed' has no elements"),
+    (lambda: llvm.Philox4x32(UInt64(), UInt(1, 2)), "'counter_0' has 2 elements, but 'seed' has 0"),
     (lambda: llvm.Philox4x32(1, UInt(1, 2)).next_uint32x4(Bool(True, False, True)), "incompatible sizes"),
     (lambda: llvm.PCG32(3, UInt64(1, 2), UInt64(1, 2, 3)),
      r"drjit\.llvm\.PCG32\.__init__\(\): 'initstate' has 2 elements, but 'size' is 3"),
     (lambda: llvm.PCG32(2, 1, [1, 2, 3]), r"PCG32\.__init__\(\): 'initseq' has 3 elements, but 'size' is 2"),
     (lambda: llvm.PCG32(1, UInt64(1, 2), UInt64(1, 2, 3)), "'initseq' has 3 elements, but 'initstate' has 2"),
-    (lambda: llvm.PCG32(1, UInt64()), r"PCG32\.__init__\(\): 'initstate' has no elements"),
+    (lambda: llvm.PCG32(2, UInt64()), r"PCG32\.__init__\(\): 'initstate' has 0 elements, but 'size' is 2"),
     (lambda: llvm.PCG32().seed(UInt64(1, 2), UInt64(1, 2, 3)), r"PCG32\.seed\(\): 'initseq' has 3 elements, but"),
     (lambda: llvm.PCG32(1 << 33), r"PCG32\.__init__\(\): 'size' must be at most 2\^32, found 8589934592"),
     (lambda: llvm.PCG32(1, -1), r"PCG32\.__init__\(\): 'initstate' must be an int from 0 to 18446744073709551615, f"),

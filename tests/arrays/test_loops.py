@@ -107,7 +107,7 @@ def test_inconsistent_bodies(mode: str, body, message: str | None) -> None:
     (((Int(0),), None, lambda i: (i + 1,)), "'cond' must be callable"),
     (((Int(0),), lambda i: i, lambda i: (i + 1,)), "'cond' must return"),
     (((Int(0),), lambda i: i < 3, lambda i: None), r"'body' must return a tuple of 1 state variable, found NoneType"),
-    (((Int(),), lambda i: i < 3, lambda i: (i + 1,)), r"state\[0\].*empty"),
+    (((Int(), Int(1, 2)), lambda i, k: k < 3, lambda i, k: (k, k + 1)), r"state\[0\].*empty"),
     (((Int(0), 1), lambda i, k: i < 3, lambda i, k: (i + 1, k + 1)), "Python objects"),
 ])
 def test_bad_arguments(arguments: tuple, message: str) -> None:

@@ -447,5 +447,6 @@ def test_masks_go_with_empty_tensors(mask: Any) -> None:
 
 def test_masks_go_with_empty_arrays() -> None:
     assert list(Float() & llvm.Bool()) == [] and list(llvm.Bool() & Float()) == []
+    assert list(Float() & llvm.Bool(True)) == [] and list(Float(1) & llvm.Bool()) == []
     with pytest.raises(RuntimeError, match="incompatible sizes"):
-        Float() & llvm.Bool(True)
+        Float() & llvm.Bool(True, False)

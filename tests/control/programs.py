@@ -1,13 +1,22 @@
-"""Random functions with nested control flow, which mean the same for numbers and, element by element, for arrays."""
+"""Random functions with nested control flow, which mean the same for numbers and, element by element, for arrays.
+
+Those of seeds from ``CHANGING`` on change objects that they are given, as well: their attributes, entries, and what
+these hold, in statements, methods and other functions.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import linecache
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-__all__ = ["define", "program"]
+from drjit.llvm import UInt
+
+__all__ = ["CHANGING", "contents", "define", "objects", "program"]
+
+CHANGING = 1_000_000
 
 _NAMES = ("a", "b", "c")
 
@@ -25,15 +34,19 @@ class _Writer:
     def write(self, depth: int, text: str) -> None:
         self.lines.append("    " * (depth + 1) + text)
 
+    def names(self) -> list[str]:
+        """What arrays of numbers below 256 there are."""
+        return [*_NAMES, *self.extra]
+
     def atom(self) -> str:
         pick = self.random.random()
         if pick < 0.65:
-            return self.random.choice([*_NAMES, *self.extra])
+            return self.random.choice(self.names())
         return self.random.choice(self.scalars) if pick < 0.75 else str(self.random.randint(0, 9))
 
     def value(self) -> str:
         """An array of numbers below 256."""
-        name = self.random.choice([*_NAMES, *self.extra])
+        name = self.random.choice(self.names())
         kind = self.random.randint(0, 5)
         if kind == 0:
             return f"({name} + {self.atom()}) & 255"
@@ -44,13 +57,14 @@ class _Writer:
         if kind == 3:
             return f"({name} + 256 - {self.random.choice(_NAMES)}) & 255"
         if kind == 4:
-            return f"({name} if {self.condition()} else {self.random.choice(_NAMES)})"
+            # A sum is an array of its own: what changes it in place later changes no other name's.
+            return f"(zero + ({name} if {self.condition()} else {self.random.choice(_NAMES)}))"
         return f"zero + {self.atom()}"
 
     def condition(self, depth: int = 0) -> str:
         kind = self.random.randint(0, 9 if depth < 2 else 3)
         if kind <= 2:
-            return f"{self.random.choice([*_NAMES, *self.extra])} {self.random.choice(['<', '>', '<=', '>='])} " \
+            return f"{self.random.choice(self.names())} {self.random.choice(['<', '>', '<=', '>='])} " \
                    f"{self.random.choice([self.atom(), str(self.random.randint(0, 255))])}"
         if kind == 3:
             return f"{self.random.choice(_NAMES)} & {self.random.choice([1, 2, 3])} == {self.random.randint(0, 2)}" \
@@ -83,7 +97,7 @@ class _Writer:
         if kind <= 2:
             self.write(depth, f"{name} = {self.value()}")
         elif kind == 3:
-            self.write(depth, f"{name} {self.random.choice(['^=', '|=', '&='])} {self.random.choice(_NAMES)}")
+            self.write(depth, f"{name} = {name} {self.random.choice(['^', '|', '&'])} {self.random.choice(_NAMES)}")
         elif kind == 4:
             self.write(depth, f"new = {self.value()}")
             self.write(depth, f"{name} = (new + {self.atom()}) & 255")
@@ -173,12 +187,101 @@ class _Writer:
             self.block(depth + 1, loops)
 
 
+@dataclasses.dataclass
+class Data:
+    """A data class."""
+
+    x: Any
+    entries: list[Any]
+
+    def add(self, value: Any) -> None:
+        """Change an array, and have another one."""
+        self.x += value
+        self.x &= 255
+        self.entries[0] = (self.entries[0] * 3 + value) & 255
+
+
+class Struct:
+    """A class that is a PyTree by its annotation."""
+
+    DRJIT_STRUCT: ClassVar = {"x": UInt, "y": UInt}
+
+    def __init__(self, x: Any = None, y: Any = None) -> None:
+        self.x, self.y = x, y
+
+    def add(self, value: Any) -> None:
+        """Change an array, and have another one."""
+        self.y += value
+        self.y &= 255
+        self.x = (self.x ^ self.y) & 255
+
+
+class Plain:
+    """A class that is no PyTree."""
+
+    def __init__(self, x: Any, inner: Any) -> None:
+        self.x, self.inner = x, inner
+
+    def add(self, value: Any) -> None:
+        """Change an array, and what another object has."""
+        self.x += value
+        self.x &= 255
+        self.inner.add(self.x)
+
+
+def add_to(entries: list[Any], value: Any) -> None:
+    """Change an entry, and replace another one."""
+    entries[0] += value
+    entries[0] &= 255
+    entries[1] = (entries[1] + 256 - value) & 255
+
+
+#: Where the arrays of the objects are, and what changes several of them.
+_PLACES = ("p.x", "p.entries[0]", "p.entries[1]", "t.x", "t.y", "q[0]", "q[1]", "d['a']", "d['b'][0].x", "d['b'][0].y",
+           "o.x", "o.inner.x")
+_CHANGES = ("p.add({})", "t.add({})", "o.add({})", "add_to(q, {})", "add_to(p.entries, {})", "d['b'][0].add({})")
+
+
+def objects(make: Callable[[int], Any]) -> dict[str, Any]:
+    """The objects that functions are given, with arrays made by their numbers."""
+    return {"p": Data(make(0), [make(1), make(2)]), "t": Struct(make(3), make(4)), "q": [make(5), make(6)],
+            "d": {"a": make(7), "b": (Struct(make(8), make(9)),)}, "o": Plain(make(10), Struct(make(11), make(12)))}
+
+
+def contents(given: dict[str, Any]) -> list[Any]:
+    """The arrays of objects."""
+    return [eval(place, {}, given) for place in _PLACES]
+
+
+class _Changing(_Writer):
+    def names(self) -> list[str]:
+        return [*super().names(), *self.random.sample(_PLACES, 2)]
+
+    def statement(self, depth: int, loops: int) -> None:
+        if self.random.random() < 0.35:
+            self.change(depth)
+        else:
+            super().statement(depth, loops)
+
+    def change(self, depth: int) -> None:
+        """Change an object. Two names are never of one array."""
+        kind, place = self.random.random(), self.random.choice(_PLACES)
+        if kind < 0.25:
+            self.write(depth, self.random.choice(_CHANGES).format(f"({self.value()}) & 15"))
+        elif kind < 0.5:
+            self.write(depth, f"{place} = (({self.value()}) + 1) & 255")
+        else:
+            self.write(depth, f"{place} {self.random.choice(['+=', '^=', '|=', '*='])} {self.atom()}")
+            self.write(depth, f"{place} &= 255")
+
+
 def program(seed: int) -> str:
-    """The text of a function ``f(a, b, c, s, zero)``, which calls ``check``."""
-    writer = _Writer(seed)
+    """The text of a function ``f(a, b, c, s, zero)``, which calls ``check``; or one that has objects as well."""
+    writer = _Changing(seed) if seed >= CHANGING else _Writer(seed)
     writer.block(0, 0)
     writer.write(0, "return a + 0, b + c" if writer.tuple else "return (a + 3 * b + 5 * c) & 1023")
-    return "def f(a, b, c, s, zero):\n" + "\n".join(writer.lines) + "\n"
+    given = ", p, t, q, d, o" if seed >= CHANGING else ""
+    return f"def f(a, b, c, s, zero{given}):\n" + "\n".join(writer.lines) + "\n"
 
 
 def define(text: str, name: str, **names: Any) -> Callable[..., Any]:
@@ -186,5 +289,6 @@ def define(text: str, name: str, **names: Any) -> Callable[..., Any]:
     file = f"<random program {name}>"
     linecache.cache[file] = len(text), None, text.splitlines(True), file
     names["check"] = lambda x, y: (x + y) & 3 != 0
+    names["add_to"] = add_to
     exec(compile(text, file, "exec"), names)
     return names["f"]

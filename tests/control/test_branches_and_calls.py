@@ -6,8 +6,8 @@ import functools
 import gc
 import itertools
 import pickle
-import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -154,8 +154,10 @@ def test_without_strictness_the_last_object_counts() -> None:
     assert values(found) == [1, 2] and word == "no"
 
 
-def test_changes_from_within_are_refused_and_undone() -> None:
-    total, target = Float(1, 2), empty(2)
+@pytest.mark.parametrize("mode", MODES)
+def test_changes_from_within_are_the_callers_and_undone_if_a_side_raises(mode: str) -> None:
+    given = total = Float(1, 2)
+    target = empty(2)
 
     def adds(x: Any) -> Any:
         nonlocal total
@@ -163,12 +165,20 @@ def test_changes_from_within_are_refused_and_undone() -> None:
         total += x
         return x
 
-    for failing, text in ((adds, "changes the array 'total'"), (lambda x: x / x.missing, "missing")):
-        with pytest.raises((RuntimeError, AttributeError), match=text):
-            dr.if_stmt((Float(1, 2),), Bool(True, False), failing, lambda x: x)
-        assert values(total) == [1, 2] and values(target) == [0, 0]
+    def fails(x: Any) -> Any:
+        return adds(x).missing
+
+    for fails_last in (False, True):
+        sides = (lambda x: x, fails) if fails_last else (fails, lambda x: x)
+        with pytest.raises(AttributeError, match="missing"):
+            dr.if_stmt((Float(1, 2),), Bool(True, False), *sides, mode=mode)
+        assert total is given and values(total) == [1, 2] and values(target) == [0, 0]
+    assert values(dr.if_stmt((Float(3, 4),), Bool(True, False), adds, lambda x: x + 1, mode=mode)) == [3, 5]
+    assert total is given and values(total) == [4, 2] and values(target) == [3, 0]
+    assert values(dr.if_stmt((Float(3, 4),), Bool(True, False), lambda x: x + 1, adds, mode=mode)) == [4, 4]
+    assert total is given and values(total) == [4, 6] and values(target) == [3, 4]
     x = Float(1, 2)
-    assert values(dr.if_stmt((x,), x > 1, lambda x: x + 1, lambda x: x)) == [1, 3]
+    assert values(dr.if_stmt((x,), x > 1, lambda x: x + 1, lambda x: x, mode=mode)) == [1, 3]
 
 
 # --- calls -----------------------------------------------------------------------------------------------------------
@@ -199,6 +209,82 @@ def test_masks(mode: Any) -> None:
     nothing = dr.switch(UInt32(0, 1, 1), [lambda x, active: x, lambda x, active: x], Float(1, 2, 3), active=False,
                         mode=mode)
     assert values(nothing) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_functions_see_a_mask_that_is_a_literal(mode: Any) -> None:
+    seen = []
+
+    def function(x: Any, active: Any) -> Any:
+        seen.append((active.state, active[0]))
+        return dr.select(active, x, 0)
+
+    class Shape:
+        def area(self, x: Any, active: Any) -> Any:
+            return function(x, active)
+
+    shapes = [Shape(), Shape()]
+    mask, x = Bool(True, False, True), Float(1, 2, 3)
+    for result in (dr.switch(UInt32(0, 1, 1), [function, function], x, mask, mode=mode),
+                   dr.switch(UInt32(0, 1, 1), [function, function], x, active=mask, mode=mode),
+                   dr.dispatch(dr.instance_array(Shape, UInt32)(shapes[0], *shapes), Shape.area, x, mask, mode=mode)):
+        assert values(result) == [1, 0, 3]
+    assert len(seen) == 6 and set(seen) == {(dr.VarState.Literal, True)}
+
+
+@pytest.mark.parametrize("mask", [None, Bool(True, False, True)])
+def test_a_literal_that_all_functions_return_stays_one(mask: Any) -> None:
+    targets = [lambda x, active=None: (x + 1, Float(5), UInt32(1), Bool(False)),
+               lambda x, active=None: (x * 2, Float(5), UInt32(2), Bool(False))]
+    masked = {} if mask is None else {"active": mask}
+    expected = [[2, 4, 6], [5, 5, 5], [1, 2, 2]] if mask is None else [[2, 0, 6], [5, 0, 5], [1, 0, 2]]
+    for flag in (True, False):
+        with dr.scoped_set_flag(dr.JitFlag.OptimizeCalls, flag):
+            *found, no = dr.switch(UInt32(0, 1, 1), targets, Float(1, 2, 3), mode="symbolic", **masked)
+        assert (found[1].state is dr.VarState.Literal) == (flag and mask is None)
+        assert (no.state is dr.VarState.Literal) == flag
+        assert [*map(values, found)] == expected and values(no) == [False] * 3
+
+
+def test_a_literal_that_methods_return_is_not_that_of_no_instance() -> None:
+    class Shape:
+        def sides(self) -> Any:
+            return Float(4)
+
+    shapes = [Shape(), Shape()]
+    found = dr.instance_array(Shape, UInt32)(shapes[0], None, shapes[1]).sides()
+    assert values(found) == [4, 0, 4]
+
+
+def test_calls_that_write_and_return_a_literal() -> None:
+    target = empty(3)
+
+    def function(x: Any) -> Any:
+        dr.scatter_add(target, x, UInt32(1))
+        return Float(5)
+
+    found = dr.switch(UInt32(0, 1), [function, function], Float(1, 2), mode="symbolic")
+    assert found.state is dr.VarState.Literal and values(target) == [0, 3, 0]
+
+
+def test_masks_of_ordinary_calls() -> None:
+    calls = []
+
+    def note(*args: Any) -> Any:
+        calls.append(args)
+        return "done"
+
+    def with_mask(x: Any, active: Any = "none") -> Any:
+        return x, active
+
+    assert dr.switch(0, [note], 7, active=False) is None and not calls
+    assert dr.switch(0, [note], 7, active=True) == "done" and calls == [(7,)]
+    assert dr.switch(0, [with_mask], 7, active=True) == (7, True)
+    assert dr.switch(0, [with_mask], 7) == (7, "none")
+    assert dr.switch(0, [lambda **options: options], active=True) == {"active": True}
+    assert dr.switch(0, [functools.partial(with_mask, 7)], active=np.bool_(True)) == (7, True)
+    with pytest.raises(TypeError, match=r"'active' must be a bool where 'index' is an int, found drjit.llvm.Bool"):
+        dr.switch(0, [with_mask], 7, active=Bool(True))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -505,8 +591,9 @@ def test_functions_are_called_once(differentiable: bool) -> None:
     assert calls == ["true", "false", "0", "1", "condition", "body"]
 
 
-def test_functions_that_turn_out_to_be_differentiated_are_called_once_more() -> None:
-    calls, noted = itertools.count(), list[int]()  # an iterator is never put back, while a list is
+@pytest.mark.parametrize("mode", MODES)
+def test_functions_that_turn_out_to_be_differentiated_are_called_once(mode: str) -> None:
+    calls, noted = itertools.count(), list[int]()
     scale = dr.llvm.ad.Float(3)
     dr.enable_grad(scale)
 
@@ -514,11 +601,12 @@ def test_functions_that_turn_out_to_be_differentiated_are_called_once_more() -> 
         noted.append(next(calls))
         return x * scale
 
-    y = dr.if_stmt((dr.llvm.ad.Float(1, 2),), dr.llvm.ad.Float(1, 2) > 1, function, lambda x: x)
-    assert noted == [1]
-    assert next(calls) == 2
+    y = dr.if_stmt((dr.llvm.ad.Float(1, 2),), dr.llvm.ad.Float(1, 2) > 1, function, lambda x: x, mode=mode)
+    assert values(dr.detach(y)) == [1, 6]
     dr.backward(y)
     assert values(dr.grad(scale)) == [2]
+    assert noted == [0]
+    assert next(calls) == 1
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -636,8 +724,9 @@ class Holder:
         self.total = Float(0)
 
 
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("where", ["attribute", "list", "dictionary", "method"])
-def test_arrays_that_a_body_assigns_once_only_are_refused(where: str) -> None:
+def test_arrays_that_a_body_replaces_are_replaced_in_each_iteration(where: str, mode: str) -> None:
     holder, entries, named = Holder(), [Float(0)], {"total": Float(0)}
 
     class Program(Holder):
@@ -660,11 +749,14 @@ def test_arrays_that_a_body_assigns_once_only_are_refused(where: str) -> None:
         return (i + 1,)
 
     body = {"attribute": attribute, "list": item, "dictionary": key, "method": program.body}[where]
-    name = {"attribute": "holder.total", "list": "entries[0]", "dictionary": "named['total']", "method": "self.total"}
-    with pytest.raises(RuntimeError, match="assigns an array to the variable '" + re.escape(name[where])):
-        dr.while_loop((UInt32(0, 0),), lambda i: i < 3, body, mode="symbolic")
-    found = [holder.total, entries[0], named["total"], program.total]
-    assert all(values(entry) == [0] for entry in found)  # as they were
+    owners: dict[str, Callable[[], Any]] = {
+        "attribute": lambda: holder.total, "list": lambda: entries[0], "dictionary": lambda: named["total"],
+        "method": lambda: program.total}
+    before = {name: found() for name, found in owners.items()}
+    assert values(dr.while_loop((UInt32(0, 2, 5),), lambda i: i < 3, body, mode=mode)[0]) == [3, 3, 5]
+    assert values(owners[where]()) == [3, 1, 0]
+    assert values(before[where]) == [0]  # the array that was there
+    assert all(found() is before[name] and values(found()) == [0] for name, found in owners.items() if name != where)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,4 +1,4 @@
-"""Derivatives of constructs whose functions refer to what has changed since they were traced."""
+"""Derivatives of constructs whose functions refer to what has changed since they were traced: of what was traced."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_branches_in_a_loop_of_python() -> None:
     assert x.grad.numpy().tolist() == [-3, 3]
 
 
-def test_attributes_that_have_changed_are_refused() -> None:
+def test_attributes_that_have_changed() -> None:
     class Model:
         def __init__(self) -> None:
             self.weight = F(3)
@@ -114,9 +114,8 @@ def test_attributes_that_have_changed_are_refused() -> None:
     y = dr.if_stmt((x,), x > 2.5, model.value, lambda x: -x * model.weight)
     dr.eval(model.weight)
     model.weight *= 2
-    with pytest.raises(RuntimeError, match="attribute 'weight' of an object of type Model has changed"):
-        dr.backward(y)
-    assert not dr.any(x.grad != 0)
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [-3, 6]
 
 
 class Holder:
@@ -167,20 +166,20 @@ class Holder:
     (lambda holder: holder.by_operator, "own", F(100)), (lambda holder: holder.by_class, "shared", 100.0),
     (lambda holder: lambda i, y: (i + 1, holder.entries[0] * y), "entries", [F(100)]),
 ])
-def test_all_that_objects_hold_is_looked_at(body: Any, attribute: str, value: Any) -> None:
+def test_what_objects_hold(body: Any, attribute: str, value: Any) -> None:
     holder, x = Holder(), variable()
     y = dr.while_loop((U(0, 0), x), lambda i, y: i < 2, body(holder))[1]
     setattr(holder, attribute, value)
-    with pytest.raises(RuntimeError, match=f"drjit.while_loop.*attribute '{attribute}' of an object of type Holder"):
-        dr.backward(y)
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [9, 9]
 
 
-def test_entries_of_attributes_that_have_changed_are_refused() -> None:
+def test_entries_of_attributes_that_have_changed() -> None:
     holder, x = Holder(), variable()
     y = dr.while_loop((U(0, 0), x), lambda i, y: i < 2, holder.by_entry)[1]
     holder.entries[0] += 1
-    with pytest.raises(RuntimeError, match="attribute 'entries' of an object of type Holder has changed"):
-        dr.backward(y)
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [9, 9]
 
 
 @pytest.mark.parametrize("construct", ["loop", "branch", "call", "instances"])
@@ -204,18 +203,18 @@ def test_attributes_that_functions_write_to_by_index(construct: str) -> None:
     assert counter.seen.numpy().tolist() == [2, 0] and counter.entries[0].numpy().tolist() == [0, 2]
 
 
-def test_attributes_of_classes_that_have_changed_are_refused() -> None:
+def test_attributes_of_classes_that_have_changed() -> None:
     class Settings:
         factor = 3.0
 
     x = variable()
     y = dr.while_loop((U(0, 0), x), lambda i, y: i < 2, lambda i, y: (i + 1, y * Settings.factor))[1]
     Settings.factor = 100.0
-    with pytest.raises(RuntimeError, match="attribute 'factor' of class Settings has changed"):
-        dr.backward(y)
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [9, 9]
 
 
-def test_attributes_of_instances_that_have_changed_are_refused() -> None:
+def test_attributes_of_instances_that_have_changed() -> None:
     class Light:
         def __init__(self, power: Any) -> None:
             self.power = power
@@ -226,8 +225,8 @@ def test_attributes_of_instances_that_have_changed_are_refused() -> None:
     x, light = variable(), Light(F(3))
     y = dr.instance_array(Light, U)(light, light).value(x)
     light.power = F(100)
-    with pytest.raises(RuntimeError, match=r"LightPtr\.value.*attribute 'power' of an object of type Light"):
-        dr.backward(y)
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [3, 3]
 
 
 def defaults(k: Any) -> Any:

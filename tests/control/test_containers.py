@@ -185,6 +185,19 @@ def test_containers_that_change_places_are_copied(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_containers_that_change_places_and_that_the_body_changes(mode: str) -> None:
+    """In the first iteration the first list, in the second one the other."""
+    def body(i: Any, a: list[Int], b: list[Int]) -> Any:
+        a[0] = a[0] + 1
+        return i + 1, b, a
+
+    first, second = [Int(1, 1)], [Int(5, 5)]
+    _, a, b = dr.while_loop((Int(0, 0), first, second), lambda i, a, b: i < Int(1, 2), body, mode=mode)
+    assert (plain(a[0]), plain(b[0])) == ([5, 2], [2, 6])
+    assert (plain(first[0]), plain(second[0])) == ([2, 2], [5, 6])
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_containers_are_as_before_if_a_body_raises(mode: str) -> None:
     def body(values: list[Any]) -> Any:
         values[0] = values[0] + 1
@@ -265,7 +278,7 @@ def test_derivatives_through_methods_that_change_their_object(mode: str, reverse
 
 @pytest.mark.parametrize("mode", MODES)
 def test_derivatives_of_functions_that_know_what_the_construct_changes(mode: str) -> None:
-    """Functions see what it was before, also when a derivative calls them again."""
+    """It is one object, whether they are given it or know it: they see what they have made of it."""
     particle, numbers = Particle(), [Float(1, 1)]
     dr.enable_grad(particle.v)
     v = particle.v
@@ -275,10 +288,11 @@ def test_derivatives_of_functions_that_know_what_the_construct_changes(mode: str
         values.append(Float(5, 5))
         return i + 1, other, values[:1]
 
-    _, found, _ = dr.while_loop((Int(0, 0), particle, numbers),
-                                lambda i, other, values: i < 3 + 0 * Int(particle.x), body, mode=mode,
-                                max_iterations=8)
-    assert found is particle and plain(particle.x) == [3, 13]
+    _, found, rest = dr.while_loop((Int(0, 0), particle, numbers),
+                                   lambda i, other, values: i < 3 + 0 * Int(particle.x), body, mode=mode,
+                                   max_iterations=8)
+    assert found is particle and plain(particle.x) == [7, 53]  # x + 1 has become (x + 1) * (v + 1) ** 3
+    assert len(rest) == 1 and [plain(value) for value in numbers] == [[1, 1], [5, 5]]
     dr.backward(particle.x)
-    assert plain(v.grad) == [3, 6]
-    assert plain(particle.x) == [3, 13] and plain(numbers[0]) == [1, 1]
+    assert plain(v.grad) == [12, 54]
+    assert plain(particle.x) == [7, 53] and plain(numbers[0]) == plain(rest[0]) == [1, 1]

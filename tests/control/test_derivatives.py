@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
+import drjit_core
 from drjit.llvm.ad import Array3f64, Bool, Int, UInt32
 from drjit.llvm.ad import Float64 as F
 
@@ -63,6 +66,88 @@ def splat(mode: str, x: Any) -> Any:
 def reversed_names(mode: str, x: Any) -> Any:
     """State that changes places."""
     return loop(mode, (U(0), x, F(1)), lambda i, y, z: i < COUNTS, lambda i, y, z: (i + 1, z * 0.5 + y, dr.sin(y)))[1]
+
+
+class Cube(dr.CustomOp):
+    """Keeps values in a list within an object that refers to itself."""
+
+    def eval(self, x: Any) -> Any:
+        self.kept = Kept([x * x])
+        return x * x * x
+
+    def forward(self) -> None:
+        self.set_grad_out(3 * self.kept.entries[0] * self.grad_in("x"))
+
+    def backward(self) -> None:
+        self.set_grad_in("x", 3 * self.kept.entries[0] * self.grad_out())
+
+
+class Kept:
+    def __init__(self, entries: list[Any]) -> None:
+        self.entries, self.itself = entries, self
+
+
+class Product(dr.CustomOp):
+    def eval(self, x: Any, y: Any) -> Any:
+        self.factors = {"x": x, "y": (y,)}
+        return x * y
+
+    def forward(self) -> None:
+        self.set_grad_out(self.factors["y"][0] * self.grad_in("x") + self.factors["x"] * self.grad_in("y"))
+
+    def backward(self) -> None:
+        self.set_grad_in("x", self.factors["y"][0] * self.grad_out())
+        self.set_grad_in("y", self.factors["x"] * self.grad_out())
+
+
+def captured(mode: str, x: Any) -> Any:
+    """Constructs whose functions refer to what is computed in those around them."""
+    def side(y: Any) -> Any:
+        z = y * x
+
+        def body(i: Any, y: Any) -> Any:
+            a = dr.sin(y + z)
+            return i + 1, branch(mode, (y,), y > 0.3, lambda y: y * a + z, lambda y: dr.cos(y) * x)
+
+        return loop(mode, (U(0), y), lambda i, y: i < 2, body)[1] + z
+
+    return branch(mode, (x,), x > -0.5, side, lambda y: y * x)
+
+
+def customised(mode: str, x: Any) -> Any:
+    def body(i: Any, y: Any) -> Any:
+        z = dr.sin(y)
+        return i + 1, branch(mode, (y,), y > 0.1, lambda y: dr.custom(Product, y, z) + dr.custom(Cube, z),
+                             lambda y: dr.custom(Product, z, x) * y)
+
+    return loop(mode, (U(0), x), lambda i, y: i < COUNTS % 4, body)[1]
+
+
+def read_back(mode: str, x: Any, *, loops: bool) -> Any:
+    buffer = dr.zeros(F, 4) + 1
+
+    def side(y: Any) -> Any:
+        dr.scatter_add(buffer, F(0.5), U(0, 1, 2, 3))
+        return y * y * gather(buffer, 0, 1, 2, 3)
+
+    if loops:
+        return loop(mode, (U(0), x), lambda i, y: i < 2, lambda i, y: (i + 1, side(y)))[1]
+    return branch(mode, (x,), x > 0, side, lambda y: dr.sin(y))
+
+
+def beside(mode: str, x: Any) -> Any:
+    """Writes that have nothing to do with the results of the constructs that make them."""
+    buffer, counter = dr.zeros(F, 64), U(0)
+
+    def side(y: Any) -> Any:
+        dr.scatter(buffer, F(1), dr.scatter_inc(counter, U(0)))
+        return y * y
+
+    def body(i: Any, y: Any) -> Any:
+        dr.scatter_add(buffer, F(i), i + 8)
+        return i + 1, branch(mode, (y,), y > 0, side, lambda y: dr.sin(y)) * 0.9
+
+    return loop(mode, (U(0), x), lambda i, y: i < COUNTS, body)[1]
 
 
 #: Functions of a mode and of variables, and where they are differentiated.
@@ -131,6 +216,17 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[list[float], ...]]] = {
         m, (U(0), x), lambda i, y: i < 3, lambda i, y: (i + 1, dr.sin(y) * y))[1], lambda x: x * 2), (X,)),
     "call in a loop": (lambda m, x: loop(m, (U(0), x), lambda i, y: i < U(3, 2, 0, 1), lambda i, y: (
         i + 1, call(m, [lambda y: y * y * 0.3, lambda y: dr.sin(y) - y, lambda y: y + 1], y)))[1], (X,)),
+    "captured": (captured, (X,)),
+    "custom operations": (customised, (X,)),
+    "branch, read back": (lambda m, x: read_back(m, x, loops=False), (X,)),
+    "loop, read back": (lambda m, x: read_back(m, x, loops=True), (X,)),
+    "writes beside": (beside, (X,)),
+    "state by closure": (lambda m, x: loop(m, (U(0), F(0.5), F(1)), lambda i, y, z: i < COUNTS, lambda i, y, z: (
+        i + 1, z * 2 + y, z * dr.sin(x * F(i + 1))))[1], (X,)),
+    "state changes places": (lambda m, x: loop(m, (U(0), x, x * 2, F(0.3)), lambda i, *_: i < 3, lambda i, a, b, c: (
+        i + 1, b * c, a, c))[1], (X,)),
+    "loop, value replaced": (lambda m, x: loop(m, (U(0), x), lambda i, y: i < 2, lambda i, y: (
+        i + 1, dr.replace_grad(dr.detach(y) * 1.0, y) * dr.sin(x)))[1], (X,)),
     "loop, detached": (lambda m, x: loop(m, (U(0), x), lambda i, y: i < COUNTS, lambda i, y: (
         i + 1, y * 1.1 + dr.detach(y) * 0))[1], (X,)),
 }
@@ -190,7 +286,7 @@ def test_second_derivatives(name: str) -> None:
     def loss(x: Any) -> Any:
         return weighted(function("symbolic", x))
 
-    if name == "custom operation":
+    if name.startswith("custom operation"):
         with pytest.raises(RuntimeError, match="there is no derivative of a derivative that a custom operation"):
             dr.hvp(loss, F(point), F(direction))
         return
@@ -446,6 +542,96 @@ def test_what_suspended_scopes_and_integers_cut_stays_cut(mode: Any) -> None:
         assert not dr.grad_enabled(dr.if_stmt((x,), x > 0, lambda x: x * x, lambda x: x, mode=mode))
 
 
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("construct", ["loop", "branch", "call", "instances", "nested"])
+def test_functions_are_called_once(construct: str, second: bool) -> None:
+    calls = itertools.count()
+
+    def function(x: Any) -> Any:
+        next(calls)
+        return x * dr.sin(x * w)
+
+    def result(x: Any) -> Any:
+        if construct == "branch":
+            return branch("symbolic", (x,), x > 0, function, lambda x: x)
+        if construct == "call":
+            return call("symbolic", [function, lambda x: x, lambda x: -x], x)
+        if construct == "instances":
+            return surfaces.value(x)
+        if construct == "nested":
+            return loop("symbolic", (U(0), x), lambda i, y: i < COUNTS, lambda i, y: (
+                i + 1, branch("symbolic", (y,), y > 0, function, lambda y: y)))[1]
+        return loop("symbolic", (U(0), x), lambda i, y: i < COUNTS, lambda i, y: (i + 1, function(y)))[1]
+
+    instances = Surface(function), Surface(function)
+    surfaces = SurfaceArray(instances[0], None, instances[1], None)
+    x, w = F(X), F(0.7)
+    dr.enable_grad(x, w)
+    if second:
+        dr.hvp(lambda x: dr.sum(result(x)), x, F(1))
+    else:
+        y = result(x)
+        dr.backward(y, dr.ADFlag.ClearInterior)
+        dr.set_grad(x, 1)
+        dr.forward_to(y)
+    assert next(calls) == (2 if construct == "instances" else 1)
+
+
+def test_state_that_is_not_differentiated_may_be_written_where_anything_is() -> None:
+    other, calls = F(1), itertools.count()
+    dr.enable_grad(other)
+    added, read, numbers = dr.zeros(F, 4), dr.zeros(F, 4), dr.zeros(F, 4)
+    lanes = U(0, 1, 2, 3)
+
+    def body(i: Any, y: Any) -> Any:
+        next(calls)
+        dr.scatter_add(added, y, lanes)
+        dr.scatter_reduce(dr.ReduceOp.Add, numbers, y, lanes)
+        loop("symbolic", (U(0),), lambda j: j < 2, lambda j: (dr.scatter_add(added, y * 2, lanes), j + 1)[1:])
+        y = branch("symbolic", (y,), y > 0, lambda y: (dr.scatter_add(read, y, lanes), y * 2)[1], lambda y: y)
+        assert not dr.grad_enabled(y) and dr.grad_enabled(y * other)
+        return i + 1, y + dr.gather(F, read, lanes)
+
+    y = loop("symbolic", (U(0), F(X)), lambda i, y: i < 2, body)[1]
+    x = np.array(X)
+    seen = np.where(x > 0, x, 0)
+    after = np.where(x > 0, x * 2, x) + seen
+    again = seen + np.where(after > 0, after, 0)
+    np.testing.assert_allclose(y.numpy(), np.where(after > 0, after * 2, after) + again)
+    np.testing.assert_allclose(added.numpy(), 5 * (x + after))
+    np.testing.assert_allclose(numbers.numpy(), x + after)
+    np.testing.assert_allclose(read.numpy(), again)
+    assert not dr.grad_enabled(y, added, read)
+
+
+class Model:
+    def __init__(self) -> None:
+        self.weight = F(0.5)
+        dr.enable_grad(self.weight)
+
+    def step(self, i: Any, y: Any) -> Any:
+        return i + 1, y * self.weight
+
+    def run(self) -> None:
+        self.loop = loop("symbolic", (U(0), F(X)), lambda i, y: i < 3, self.step)[1]
+        self.branch = branch("symbolic", (self.loop,), self.loop > 0, lambda y: y * self.weight, lambda y: y)
+        self.call = call("symbolic", [lambda y: y * self.weight, lambda y: y, lambda y: -y], self.branch)
+        dr.backward(self.call, dr.ADFlag.ClearInterior)
+
+
+def test_objects_that_run_constructs_with_their_methods_leave_nothing() -> None:
+    gc.collect()
+    before, enabled = len(drjit_core.live_vertices()), gc.isenabled()
+    gc.disable()
+    try:
+        for _ in range(20):
+            Model().run()
+        assert len(drjit_core.live_vertices()) == before
+    finally:
+        if enabled:
+            gc.enable()
+
+
 @pytest.mark.parametrize("construct", ["branch", "call"])
 def test_printing_in_branches_and_calls_happens_once(construct: str, capsys: pytest.CaptureFixture[str]) -> None:
     x = F(X)
@@ -497,6 +683,17 @@ class Divide(Scale):
 
 
 ScaleArray = dr.instance_array(Scale, U)
+
+
+class Surface:
+    def __init__(self, value: Callable[[Any], Any]) -> None:
+        self.function = value
+
+    def value(self, x: Any) -> Any:
+        return self.function(x)
+
+
+SurfaceArray = dr.instance_array(Surface, U)
 
 
 def instances(t: Any, x: Any) -> Any:

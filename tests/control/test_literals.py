@@ -96,3 +96,32 @@ def test_evaluated_branches_are_part_of_symbolic_loops() -> None:
         _, total = dr.while_loop((Int(1, 0, 3), dr.zeros(Float, 3)), lambda left, total: left > 0, body)
         found.append((list(total), list(table)))
     assert found == [([-1, 0, 3], [0, 2, 0, 0])] * 2
+
+
+@pytest.mark.parametrize("optimized", [True, False])
+def test_a_variable_that_a_loop_gives_the_literal_that_it_has_stays_one(optimized: bool) -> None:
+    def body(i: Any, scale: Any, active: Any, other: Any) -> Any:
+        return i + 1, Float(2), Bool(True), other * scale + 1
+
+    with dr.scoped_set_flag(dr.JitFlag.OptimizeLoops, optimized):
+        i, scale, active, other = dr.while_loop(
+            (UInt(0, 1), Float(2), Bool(True), Float(1)), lambda i, *_: i < 3, body, mode="symbolic")
+    assert (scale.state is dr.VarState.Literal) == (active.state is dr.VarState.Literal) == optimized
+    assert list(i) == [3, 3] and list(other) == [15, 7] and set(scale) == {2} and set(active) == {True}
+
+
+def test_a_variable_that_a_loop_gives_another_literal_changes() -> None:
+    i, scale = dr.while_loop((UInt(0, 3), Float(1)), lambda i, _: i < 3, lambda i, _: (i + 1, Float(2)),
+                             mode="symbolic")
+    assert list(i) == [3, 3] and list(scale) == [2, 1]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_variable_that_a_loop_gives_its_literal_by_index(size: int) -> None:
+    def body(i: Any, flags: Any, total: Any) -> Any:
+        flags[0] = True
+        return i + 1, flags, total + dr.select(dr.gather(Bool, flags, UInt(0)), 2, 1)
+
+    i, flags, total = dr.while_loop((UInt(0, 1), dr.full(Bool, True, size), UInt(0)), lambda i, *_: i < 3, body,
+                                    mode="symbolic")
+    assert list(i) == [3, 3] and set(flags) == {True} and list(total) == [6, 4]

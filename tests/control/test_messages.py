@@ -308,9 +308,12 @@ def test_writes_of_another_width(noun: str, construct: Any) -> None:
 counted: Any = Float(0)
 
 
-def test_loops_refuse_assignments_to_variables_from_outside() -> None:
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_loops_assign_variables_from_outside(mode: str) -> None:
+    """In each iteration of an element; the arrays that were there stay as they are."""
     global counted
-    local = counted = Float(0)
+    before = Float(0)
+    local = counted = before
 
     def count(i: Any) -> Any:
         nonlocal local
@@ -322,26 +325,43 @@ def test_loops_refuse_assignments_to_variables_from_outside() -> None:
         counted = counted + 1
         return (i + 1,)
 
-    for body, name in ((count, "local"), (count_globally, "counted")):
-        with pytest.raises(SymbolicValue, match=rf"drjit.while_loop\(\): .* assigns an array to the variable '{name}'"):
-            dr.while_loop((UInt32(0, 1),), lambda i: i < 3, body, mode="symbolic")
-        assert list(local) == list(counted) == [0]
-    for body in (count, count_globally):
-        dr.while_loop((UInt32(0, 1),), lambda i: i < 3, body, mode="evaluated")
-    assert list(local) == list(counted) == [3]
+    dr.while_loop((UInt32(0, 1, 3),), lambda i: i < 3, count, mode=mode)
+    assert list(local) == [3, 2, 0] and counted is before
+    dr.while_loop((UInt32(0, 1, 3),), lambda i: i < 3, count_globally, mode=mode)
+    assert list(local) == list(counted) == [3, 2, 0] and list(before) == [0]
 
 
-def test_loops_may_assign_what_they_do_not_add_up() -> None:
-    table, traces = None, 0
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_loops_may_assign_what_they_do_not_add_up(mode: str) -> None:
+    calls, tables = 0, dict[str, Float]()
+
+    def body(i: Any, x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if "table" not in tables:
+            tables["table"] = Float(1, 2)
+        return i + 1, x + tables["table"]
+
+    _, x = dr.while_loop((UInt32(0, 1), Float(0)), lambda i, x: i < 3, body, mode=mode)
+    assert list(x) == [3, 4] and list(tables["table"]) == [1, 2]
+    assert calls == (1 if mode == "symbolic" else 3)
+
+
+def test_symbolic_loops_refuse_to_assign_an_array_where_there_was_none() -> None:
+    """Elements without an iteration would have none."""
+    table: Any = None
 
     def body(i: Any) -> Any:
-        nonlocal table, traces
-        traces += 1
+        nonlocal table
         table = Float(1, 2) if table is None else table
         return (i + 1,)
 
-    dr.while_loop((UInt32(0, 1),), lambda i: i < 3, body, mode="symbolic")
-    assert traces >= 1 and list(table) == [1, 2]
+    with pytest.raises(SymbolicValue, match=r"drjit.while_loop\(\): the body of this symbolic loop changes the type "
+                                            r"from NoneType to drjit.llvm.Float.* variable.* Make it a state variable"):
+        dr.while_loop((UInt32(0, 1),), lambda i: i < 3, body, mode="symbolic")
+    assert table is None
+    dr.while_loop((UInt32(0, 1),), lambda i: i < 3, body, mode="evaluated")
+    assert list(table) == [1, 2]
 
 
 @pytest.mark.parametrize("mode, expected", [

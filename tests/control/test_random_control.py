@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import drjit as dr
-from conformance.random_control import MODES, run, text_of
+from conformance.random_control import CAPTURING, CHANGING, MODES, run, text_of
 from drjit import llvm, scalar
 
 assert llvm and scalar  # which programs refer to by name
@@ -28,6 +28,12 @@ def test_modes_agree(part: int) -> None:
     assert all(check(seed) for seed in range(part * 20, part * 20 + 20))
 
 
+@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("first", [CHANGING, CAPTURING])
+def test_modes_agree_on_programs_that_change_objects(first: int, part: int) -> None:
+    assert all(check(seed) for seed in range(first + part * 10, first + part * 10 + 10))
+
+
 @pytest.mark.parametrize("seed", [1131, 20428, 24604, 24873, 100862, 102916])
 def test_programs_of_which_a_trace_writes_elsewhere_than_the_one_before(seed: int) -> None:
     """What is found to be the same in all iterations may decide for a branch, or which function is called."""
@@ -43,3 +49,11 @@ def test_a_program_that_prints_in_loops_of_one_element() -> None:
 @pytest.mark.parametrize("part", range(50))
 def test_modes_agree_on_more_programs(part: int) -> None:
     assert [check(seed) for seed in range(10_000 + part * 20, 10_020 + part * 20)].count(False) <= 1
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("part", range(25))
+@pytest.mark.parametrize("first", [CHANGING, CAPTURING])
+def test_modes_agree_on_more_programs_that_change_objects(first: int, part: int) -> None:
+    seeds = range(first + 10_000 + part * 10, first + 10_010 + part * 10)
+    assert [check(seed) for seed in seeds].count(False) <= 1

@@ -1081,6 +1081,63 @@ def test_derivatives_of_loops_that_elements_leave_by_return(symbolic: bool, writ
         assert np.allclose(total.numpy(), [6.09375, 12.1875, 24.375, 15])
 
 
+# --- modes that flags choose within symbolic constructs --------------------------------------------------------------
+
+
+@dr.syntax
+def rounds_in_rounds(n, flag, mode=None):
+    i = UInt(0)
+    total = UInt(0)
+    while i < n:
+        with dr.scoped_set_flag(flag, False):
+            j = UInt(0)
+            while dr.hint(j < i, mode=mode):
+                total += 1
+                j += 1
+            total = dr.switch(i & 1, [lambda x: x + 1, lambda x: x + 2], total)
+        i += 1
+    return total
+
+
+@dr.syntax
+def leaves_an_inner_loop(n):
+    i = UInt(0)
+    while i < n:
+        with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, False):
+            while True:
+                i += 1
+                if i > 5:
+                    return i
+                if i > 2:
+                    break
+        i += 1
+    return i + 100
+
+
+@pytest.mark.parametrize("flag, function", [
+    (dr.JitFlag.SymbolicLoops, "drjit.while_loop"), (dr.JitFlag.SymbolicCalls, "drjit.switch")])
+def test_evaluated_mode_by_flag_within_symbolic_constructs_is_symbolic(flag: dr.JitFlag, function: str) -> None:
+    message = rf"{function}\(\): this is part of a symbolic loop.*{flag.name} is switched off"
+    with pytest.warns(RuntimeWarning, match=message) as caught:
+        found = rounds_in_rounds(UInt(0, 1, 3), flag)
+    assert found.numpy().tolist() == [0, 1, 7]
+    assert {entry.filename for entry in caught} == {__file__}
+
+
+def test_loops_that_return_within_symbolic_constructs_are_symbolic() -> None:
+    with pytest.warns(RuntimeWarning, match="although drjit.JitFlag.SymbolicLoops is switched off"):
+        found = leaves_an_inner_loop(UInt(0, 1, 7))
+    assert found.numpy().tolist() == [100, 104, 7]
+
+
+def test_evaluated_mode_by_request_within_symbolic_constructs_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="this array is symbolic"):
+        rounds_in_rounds(UInt(0, 1, 3), dr.JitFlag.Debug, "evaluated")
+    with pytest.raises(RuntimeError, match="this array is symbolic"):
+        dr.while_loop((UInt(0, 1),), lambda i: i < 3, lambda i: (
+            dr.switch(i & 1, [lambda i: i + 1, lambda i: i + 2], i, mode="evaluated"),), mode="symbolic")
+
+
 # --- hints -----------------------------------------------------------------------------------------------------------
 
 
@@ -1159,11 +1216,12 @@ def translated(text: str) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("hints, message", [
-    ("include=[x + 1]", r"'include' of drjit.hint\(\) must be a list of local variables.*found x \+ 1"),
-    ("exclude=['x']", r"'exclude' of drjit.hint\(\) must be a list of local variables.*found 'x'"),
-    ("include=x", r"'include' of drjit.hint\(\) must be a list of local variables.*found x"),
-    ("include=[nothing]", r"'include' of drjit.hint\(\) lists 'nothing', which is no local variable of f\(\)"),
-    ("include=[dr]", r"lists 'dr', which is no local variable of f\(\)"),
+    ("include=[x + 1]", r"'include' of drjit.hint\(\) must be a list of variables.*found x \+ 1"),
+    ("exclude=['x']", r"'exclude' of drjit.hint\(\) must be a list of variables.*found 'x'"),
+    ("include=x", r"'include' of drjit.hint\(\) must be a list of variables.*found x"),
+    ("include=[nothing]", r"'include' of drjit.hint\(\) lists 'nothing', which is no variable of f\(\), of a function "
+                          r"around it, or of its module"),
+    ("include=[len]", r"lists 'len', which is no variable of f\(\)"),
     ("include=[later]", r"lists 'later', which f\(\) has not assigned before"),
     ("exclude=[nothing]", r"'exclude' of drjit.hint\(\) lists 'nothing', which f\(\) does not use"),
     ("include=[x], exclude=[x]", r"drjit.hint\(\) both includes and excludes 'x'"),
@@ -1181,6 +1239,116 @@ def test_wrong_hints_are_refused(construct: str, hints: str, message: str) -> No
     what = "an 'if'" if construct == "if" else "a loop"
     with pytest.raises(SyntaxError, match=r":2\): .*" + message.replace("CONSTRUCT", what)):
         translated(f"def f(x):\n    {condition}:\n        x += 1\n    later = x\n    return later\n")
+
+
+#: Programs whose loops and branches have variables of other scopes as state: how ``count`` comes to be known there.
+PLACES = {
+    "a variable of the function around it": """
+def f(n, mode):
+    count = UInt(0, 0, 0)
+    @dr.syntax
+    def inner(n):
+        {declaration}
+        {statements}
+    inner(n)
+    return count
+""",
+    "of one that is translated together with it": """
+@dr.syntax(recursive=True)
+def f(n, mode):
+    count = UInt(0, 0, 0)
+    def inner(n):
+        {declaration}
+        {statements}
+    inner(n)
+    return count
+""",
+    "of one further out": """
+@dr.syntax(recursive=True)
+def f(n, mode):
+    count = UInt(0, 0, 0)
+    def between(n):
+        def inner(n):
+            {declaration}
+            {statements}
+        inner(n)
+    between(n)
+    return count
+""",
+    "of the module": """
+count = UInt(0, 0, 0)
+@dr.syntax
+def f(n, mode):
+    {declaration}
+    {statements}
+    return count
+""",
+}
+INCLUDED = {
+    "a loop": """i = UInt(0)
+        while dr.hint(i < n, include=[count], mode=mode):
+            {change}
+            i += 1""",
+    "a range": """for i in dr.hint(range(n), include=[count], mode=mode):
+            {change}""",
+    "a branch": """i = UInt(0)
+        if dr.hint(i < n, include=[count], mode=mode):
+            {change}""",
+}
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("construct", INCLUDED)
+@pytest.mark.parametrize("declared", [False, True])
+@pytest.mark.parametrize("place", PLACES)
+def test_state_includes_variables_from_outside(place: str, declared: bool, construct: str, mode: str) -> None:
+    for change in ("dr.scatter_add(count, UInt(1), i)", "count += 1"):
+        if change == "count += 1" and not declared:
+            continue  # a variable of the function itself, for Python
+        word = "global" if place == "of the module" else "nonlocal"
+        statements = INCLUDED[construct].replace("{change}", change)
+        text = PLACES[place].replace("{declaration}", f"{word} count" if declared else "pass")
+        indent = text[:text.index("{statements}")].rpartition("\n")[2]
+        text = text.replace("{statements}", statements.replace("\n        ", f"\n{indent}"))
+        f = define(text, f"included {place} {declared} {construct} {change}", dr=dr, UInt=UInt)
+        found = f(UInt(2, 0, 3), mode).numpy().tolist()
+        rounds = [min(n, 1) for n in (2, 0, 3)] if construct == "a branch" else [2, 0, 3]
+        assert found == (rounds if change == "count += 1" else [sum(i < n for n in rounds) for i in range(3)])
+
+
+def test_included_arrays_from_outside_stay_the_objects_that_they_are() -> None:
+    table = held = UInt(0, 0, 0)
+
+    @dr.syntax
+    def fill(n: Any) -> None:
+        for i in dr.hint(range(n), include=[table]):
+            dr.scatter_add(table, UInt(1), i)
+
+    fill(UInt(1, 3))
+    assert table is held
+    held[0] = 7
+    assert table.numpy().tolist() == [7, 1, 1]
+
+
+def test_included_variables_from_outside_have_derivatives() -> None:
+    @dr.syntax(recursive=True)
+    def power(x: Any, n: Any) -> Any:
+        result = type(x)(1)
+
+        def multiply(n: Any) -> None:
+            nonlocal result
+            i = type(n)(0)
+            while dr.hint(i < n, include=[result], max_iterations=4):
+                result = result * x
+                i += 1
+
+        multiply(n)
+        return result
+
+    x = ad.Float(2, 3)
+    dr.enable_grad(x)
+    dr.backward(power(x, ad.UInt(3, 2)))
+    assert dr.grad(x).numpy().tolist() == [12, 6]
 
 
 @pytest.mark.parametrize("hints", ["max_iterations=3", "compress=True", "max_iterations=None"])
@@ -1435,7 +1603,9 @@ def test_a_refused_loop_leaves_the_next_one_as_it_is() -> None:
         count(target, UInt(0, 1), "backwards")
     dr.while_loop((target, UInt(0, 1)), lambda target, x: x < 2,
                   lambda target, x: (dr.scatter(target, UInt(7), x), (target, x + 1))[1])
-    assert list(target) == [0, 0]  # the state of while_loop() is a copy
+    assert list(target) == [7, 7]
+    count(target, UInt(0, 1), "symbolic")
+    assert list(target) == [7, 7]
 
 
 def test_functions_in_functions_are_translated_once(monkeypatch) -> None:

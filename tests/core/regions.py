@@ -203,14 +203,12 @@ def minimised(program: Program, fails: Callable[[Program], bool], attempts: int 
 class _Memory:
     """A variable that is written to: its present version, and how the loops that are open treat it."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, size: int | None = None) -> None:
         self.node = node
+        #: Its number of elements, which a formal that stands for it has only when it turns out to be memory.
+        self.size = node.size if size is None else size
         #: By which operation lanes update any of its elements, or ``None``: each lane has elements of its own.
         self.shared: int | None = None
-
-    @property
-    def size(self) -> int:
-        return self.node.size
 
     @property
     def type(self) -> int:
@@ -513,7 +511,7 @@ class Tracer:
 def _inner(scope: _Scope, width: int, values: list[Node], s: list[Node], count: int, chosen: list[_Memory],
            tables: list[Node]) -> _Scope:
     """What there is in a region with some formals: values, and memory."""
-    inside = [_Memory(node) for node in s[count:]]
+    inside = [_Memory(node, outer.size) for node, outer in zip(s[count:], chosen, strict=True)]
     for memory, outer in zip(inside, chosen, strict=True):
         memory.shared = outer.shared
     inner = _Scope(scope.program, width, [*values, *s[:count]], inside, tables, True)

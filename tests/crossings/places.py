@@ -311,7 +311,7 @@ def _keeps_result(entry: _Entry, result: Any) -> bool:
     return entry.room in ("lanes", "gather", "scatter") and not isinstance(result, (Host, int, float, bool, str, list))
 
 
-def _simulate(entry: _Entry, construct: str, carried: bool) -> tuple[Array, Any, list[Any]]:
+def _simulate(entry: _Entry, construct: str, carried: bool, mode: str) -> tuple[Array, Any, list[Any]]:
     """The array, the result, and what is seen in each iteration, after a loop of models."""
     o, touch = entry.operands, entry.touch
     shape = o.shape if carried and entry.room in ("lanes",
@@ -324,7 +324,7 @@ def _simulate(entry: _Entry, construct: str, carried: bool) -> tuple[Array, Any,
         o.active = left > 0
         old = model.copy()
         expected = touch.model(model, o)
-        if carried and entry.room in ("inplace", "item"):
+        if entry.room == "inplace" or carried and entry.room == "item" and mode == "symbolic":
             model = _blend(o.active, model, old)
         if expected is not None and _keeps_result(entry, expected):
             new = _plain_value(expected)
@@ -401,7 +401,7 @@ def _check(entry: _Entry, array: Any, result: Any, construct: str, mode: str, ca
     """What is wrong after a construct."""
     o = entry.operands
     try:
-        model, expected, seen = _simulate(entry, construct, carried)
+        model, expected, seen = _simulate(entry, construct, carried, mode)
     except Exception as caught:
         return f"the model {_shown(caught)}"
     try:
@@ -415,11 +415,9 @@ def _check(entry: _Entry, array: Any, result: Any, construct: str, mode: str, ca
         if carried:
             if problem := difference(array, Typed(o.type, model), loose=not o.tensor):
                 return f"afterwards, the state variable: {problem}"
-            model = entry.sample.value
         if problem := difference(entry.sample.array, Typed(o.type, model), loose=not o.tensor):
             return f"afterwards, the array: {problem}"
-        room = "lanes" if carried else _observer_room(entry.touch, o.kind)
-        problem = entry.sample.observe(entry.sample.value, model, room)
+        problem = entry.sample.observe(entry.sample.value, model, _observer_room(entry.touch, o.kind))
         return f"afterwards, {problem}" if problem else ""
     except Exception as caught:
         return f"afterwards, reading {_shown(caught)}"

@@ -99,6 +99,8 @@ EXCLUDED: list[tuple[Predicate, str]] = [
     (lambda c: c.touch.name.endswith("packet") and c.count == 1, "a packet needs two elements"),
     (lambda c: c.place.startswith("compressed") and c.touch.name in _OF_ALL_LANES and c.kind not in "VTS",
      "operands of the host, and slices of others, are not those of the lanes that are left"),
+    (lambda c: c.place.startswith("compressed") and c.count == 0 and c.touch.name in ("key-nested", "gather-tensor"),
+     "no lanes are left that operands could be made for"),
     (lambda c: c.place.startswith("compressed") and c.touch.name == "scatter-after-copy",
      "an array that all lanes share is no value of those that are left"),
     (lambda c: c.touch.name == "scatter-inc" and c.state != "uint",
@@ -114,15 +116,11 @@ _COMPONENT_WRITES = _named("set-item set-item-last increase-item set-slice set-c
 
 # --- cells that must raise -------------------------------------------------------------------------------------------
 
-_BESIDE_A_NUMBER = _named(
-    "add-number number-minus add-one-element add-numpy-number divide floor-divide shift and-number fma maximum "
-    "in-place-number greater equal-number increase-key set-mask set-mask-of-array increase-mask scatter-add-one-place "
-    "all-of-comparison copy deepcopy dr-copy construct-change scatter-add-kahan random-uniform random-integers")
 _POSITIONS = _named("argmin argmax argmax-first median")
 _LOCAL = _named("copy-write deepcopy-write pickle-write")
+_ELEMENTS = _named("item item-last item-numpy element slice-lane set-item set-item-last increase-item key-numpy take "
+                   "set-key-numpy increase-key-numpy set-row-wide set-element write-after-copy")
 _OF_ONE = _named("float int range bool f-string-of-one")
-_SIZES = Refusal((RuntimeError,), "incompatible (sizes|shapes)",
-    "a number is an array of one element beside an empty one")
 _TARGET = Refusal((RuntimeError, TypeError, IndexError), "empty|out of bounds", "there is no element to write to")
 _SYMBOLIC = Refusal((RuntimeError,), "symbolic", "the value of a symbolic array exists only while the loop runs")
 _AS_A_WHOLE = Refusal((RuntimeError,), "symbolic.*changes.*as a whole|computes with all of its elements",
@@ -176,12 +174,13 @@ REFUSED: list[tuple[Predicate, Refusal]] = [
     (lambda c: "tracked" in c.state and (c.touch.name.startswith("scatter-cas") or
                                          c.touch.name.startswith("scatter-exch") and c.way.startswith("symbolic")),
      Refusal((RuntimeError,), "no derivative of an update", "what an update finds decides what it does")),
-    (lambda c: c.touch.name == "take-interp" and c.shape[0] < 2 and (c.count or not c.way.endswith("carried")),
+    (lambda c: c.touch.name == "take-interp" and c.shape[0] < 2,
      Refusal((RuntimeError,), "at least 2 entries", "there is nothing to interpolate between")),
-    (lambda c: c.touch.name in _POSITIONS and c.count == 0 and not (c.touch.name == "median" and c.kind == "T") and
-     not c.way.endswith("carried"), Refusal((RuntimeError,), "no elements", "an element that does not exist")),
-    (lambda c: c.count == 0 and c.way.endswith("carried"),
-     Refusal((RuntimeError,), "empty", "the state of a loop must have elements")),
+    (lambda c: c.touch.name in _POSITIONS and c.count == 0 and not (c.touch.name == "median" and c.kind == "T"),
+     Refusal((RuntimeError,), "no elements", "an element that does not exist")),
+    (lambda c: c.touch.name in _ELEMENTS and c.count == 0 and c.way == "symbolic-carried" and
+     not (c.kind == "N" and c.touch.name.startswith("item")),  # which are components
+     Refusal((IndexError,), "out of bounds", "the element does not exist")),
     (lambda c: c.touch.name in ("item-beyond", "set-item-beyond"),
      Refusal((IndexError,), "99.*out of bounds", "the element does not exist")),
     (lambda c: c.touch.name in _OF_ONE and c.count != 1 and c.way == "symbolic-carried",
@@ -199,22 +198,21 @@ REFUSED: list[tuple[Predicate, Refusal]] = [
      Refusal((RuntimeError,), "tensor", "the shape of a result would be ambiguous")),
     (lambda c: c.touch.name == "set-slice-mismatch",
      Refusal((RuntimeError,), "cannot assign|incompatible|elements|broadcast", "three values are no one element")),
-    (lambda c: c.touch.name == "set-mask-of-array" and c.count == 0 and c.kind not in "VTS", _SIZES),
-    (lambda c: c.touch.name in _BESIDE_A_NUMBER and c.count == 0 and c.kind not in "VTS" and
-     not (c.letter == "b" and c.touch.name in ("copy", "deepcopy")), _SIZES),
     (lambda c: c.touch.name in (*_LOCAL, "scatter-storage")
      and c.count == 0, _TARGET),
-    (lambda c: c.way == "symbolic-carried" and c.touch.name in ("repr", "str", "f-string"),
+    (lambda c: c.way == "symbolic-carried" and c.count > 0 and c.touch.name in ("repr", "str", "f-string"),
      Refusal((), "symbolic", "text says that an array is symbolic")),
     (lambda c: c.way == "symbolic-captured" and c.touch.name in _LOCAL, _OWN),
-    (lambda c: c.way.startswith("symbolic") and c.touch.name in ("write-after-copy", "scatter-after-copy"),
+    (lambda c: c.way.startswith("symbolic") and c.count > 0 and
+     c.touch.name in ("write-after-copy", "scatter-after-copy") and
+     (c.way == "symbolic-carried" or "literal" in c.state),
      _ONE_VERSION),
-    (lambda c: c.way.startswith("symbolic") and c.touch.name == "increase-item" and c.room == "item", _SYMBOLIC),
-    (lambda c: c.way == "symbolic-carried" and c.room == "read", _SYMBOLIC),
+    (lambda c: c.way.startswith("symbolic") and c.touch.name == "increase-item" and c.room == "item" and
+     (c.way == "symbolic-carried" or "literal" in c.state), _SYMBOLIC),
+    (lambda c: c.way == "symbolic-carried" and c.count > 0 and c.room == "read", _SYMBOLIC),
     (lambda c: c.way.startswith("symbolic") and c.way != "symbolic-captured"
      and c.touch.name == "random-permutation" and c.shape[0] > 1, _SYMBOLIC),
-    (lambda c: c.way.startswith("symbolic") and c.room == "write" and _written(c) > 1, _TOGETHER),
-    (lambda c: c.way == "symbolic-captured" and _replaces_all(c), _AS_A_WHOLE),
+    (lambda c: c.way.startswith("symbolic") and c.count > 0 and c.room == "write" and _written(c) > 1, _TOGETHER),
 ]
 
 

@@ -347,3 +347,269 @@ def test_the_state_of_a_loop_is_no_place_to_begin() -> None:
                                            + re.escape("'state[1]'")):
         loop(body, a * 2, "symbolic")
     assert numbers(a.grad) == [0, 0]
+
+
+# --- in all modes, and with traversals that take apart what they pass ------------------------------------------------
+
+MODES = ("symbolic", "evaluated")
+FLAGS = (dr.ADFlag.Default, dr.ADFlag.ClearVertices)
+
+
+def chosen(how: str, mode: str, arguments: tuple[Any, ...], yes: Any, no: Any) -> Any:
+    """One of two functions, the first one of which the first two of four elements take: a branch, a call or a loop."""
+    if how == "branch":
+        return dr.if_stmt(arguments, Bool(True, True, False, False), yes, no, mode=mode)
+    if how == "call":
+        return dr.switch(UInt(0, 0, 1, 1), [yes, no], *arguments, mode=mode)
+    return dr.while_loop((UInt(0), *arguments), lambda k, *_: (k < 1) & (UInt(0, 0, 1, 1) < 1),
+                         lambda k, *arguments: (k + 1, yes(*arguments), *arguments[1:]), mode=mode)[1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("how", ["branch", "call", "loop"])
+def test_gradients_of_what_is_returned_as_well_flow_once(how: str, mode: str) -> None:
+    x = variable(1, 1, 1, 1)
+
+    def function(a: Any, i: Any) -> Any:
+        d = dr.gather(Float, x, i)
+        dr.backward_from(d * d)
+        return d * a
+
+    found = chosen(how, mode, (Float(1, 2, 3, 4), UInt(0, 1, 2, 3)), function, lambda a, i: a)
+    assert numbers(x.grad) == [2, 2, 0, 0] and numbers(found) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize("how", ["branch", "call"])
+def test_each_function_lets_gradients_flow_where_its_elements_are(how: str, both: bool, mode: str, flags: Any) -> None:
+    x = variable(1, 2, 3, 4)
+
+    def yes(y: Any) -> Any:
+        dr.backward_from(y * 2, flags)
+        return y
+
+    def no(y: Any) -> Any:
+        if both:
+            dr.backward_from(y * 3, flags)
+        return y
+
+    chosen(how, mode, (x * 2,), yes, no)
+    assert numbers(x.grad) == ([4, 4, 6, 6] if both else [4, 4, 0, 0])
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("what", ["wide", "single", "read by index", "state", "beside state"])
+def test_iterations_let_gradients_flow_for_elements_that_are_left(what: str, mode: str, flags: Any) -> None:
+    w = variable(2) if what == "single" else variable(1, 2, 3, 4)
+    twice = w * 2
+
+    def body(i: Any, x: Any, table: Any) -> Any:
+        factor = dr.gather(Float, table, i) if what in ("state", "beside state") else \
+            dr.gather(Float, twice, i) if what == "read by index" else twice
+        dr.backward_from(x * factor * (w if what == "beside state" else 1), flags)
+        return i + 1, x + 1, table
+
+    table = Float(1, 2, 3, 4) if what == "beside state" else twice
+    start = dr.zeros(UInt, 4), Float(1, 1, 1, 1), table
+    dr.while_loop(start, lambda i, *_: i < UInt(3, 2, 0, 1), body, mode=mode)
+    expected = {"wide": [12, 6, 0, 2], "single": [20], "beside state": [14, 5, 0, 1]}
+    assert numbers(w.grad) == expected.get(what, [6, 8, 6, 0])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_traversal_in_each_iteration_reaches_what_is_outside(mode: str) -> None:
+    x = variable(1, 1)
+    y = x * 2
+
+    def body(i: Any) -> Any:
+        dr.backward(2 * y)
+        return (i + 1,)
+
+    dr.while_loop((UInt(0, 0),), lambda i: i < 2, body, mode=mode)
+    assert numbers(x.grad) == [8, 8]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_constructs_within_others_let_gradients_flow(mode: str) -> None:
+    x = variable(1, 2, 3, 4)
+    twice = x * 2
+
+    def side(y: Any) -> Any:
+        dr.backward(y * twice)
+        return y * 2
+
+    def body(i: Any, y: Any) -> Any:
+        return i + 1, dr.if_stmt((y,), y > 1.5, side, lambda y: y + 1, mode="symbolic")
+
+    dr.while_loop((dr.zeros(UInt, 4), Float(1, 1, 1, 1)), lambda i, y: i < UInt(3, 2, 0, 1), body, mode=mode)
+    assert numbers(x.grad) == [12, 4, 0, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_a_function_isolates_flows_where_its_elements_are(mode: str) -> None:
+    x = variable(1, 2, 3, 4)
+
+    def side(y: Any) -> Any:
+        with dr.isolate_grad():
+            dr.backward(y * y)
+        dr.backward(y * 3)
+        return y
+
+    dr.if_stmt((x * 2,), Bool(True, False, True, False), side, lambda y: y, mode=mode)
+    assert numbers(x.grad) == [8 + 6, 0, 24 + 6, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gradients_of_arguments_themselves(mode: str) -> None:
+    x = variable(1, 2, 3, 4)
+
+    def side(y: Any) -> Any:
+        dr.backward(y)
+        return dr.detach(y)
+
+    dr.if_stmt((x * x,), Bool(True, False, True, False), side, dr.detach, mode=mode)
+    assert numbers(x.grad) == [2, 0, 6, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_elements_that_nobody_has_let_nothing_flow(mode: str) -> None:
+    w = variable(2)
+
+    def side(y: Any) -> Any:
+        dr.backward(w * 3)
+        return y
+
+    dr.if_stmt((Float(1, 2, 3),), Bool(False, False, False), side, lambda y: y, mode=mode)
+    assert numbers(w.grad) == [0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_function_that_raises_leaves_gradients_alone(mode: str) -> None:
+    x = variable(1, 2)
+    dr.set_grad(x, 5)
+
+    def side(y: Any) -> Any:
+        dr.backward(y * 2)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        dr.if_stmt((x * 2,), x > 1, side, lambda y: y, mode=mode)
+    assert numbers(x.grad) == [5, 5] and dr.grad_enabled(x * 2)
+
+
+def test_loops_that_remove_elements_let_gradients_of_reads_flow() -> None:
+    table, count = variable(1, 2, 3, 4, 5), 64
+    twice = table * 2
+
+    def body(i: Any, n: Any, x: Any) -> Any:
+        dr.backward_from(x * dr.gather(Float, twice, i))
+        return i + 1, n, x + 1
+
+    dr.while_loop((dr.zeros(UInt, count), dr.arange(UInt, count) % 5, dr.ones(Float, count)), lambda i, n, x: i < n,
+                  body, mode="evaluated", compress=True)
+    expected = [0.0] * 5
+    for element in range(count):
+        for i in range(element % 5):
+            expected[i] += 2 * (1 + i)
+    assert numbers(table.grad) == expected
+
+
+@dr.syntax
+def assigned_in_a_branch(i: Any, y: Any) -> Any:
+    z = Float(0)
+    if i < 1:
+        z = dr.gather(Float, y, i) * 5
+        dr.backward_from(z)
+
+
+@dr.syntax
+def returned_from_a_branch(i: Any, y: Any) -> Any:
+    if i < 1:
+        z = dr.gather(Float, y, i) * 5
+        dr.backward_from(z)
+    else:
+        z = Float(0)
+    return z
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+@pytest.mark.parametrize("evaluate", [True, False])
+@pytest.mark.parametrize("size", [1, 3, 4])
+@pytest.mark.parametrize("function", [assigned_in_a_branch, returned_from_a_branch])
+def test_a_value_read_by_index_that_leaves_a_branch(function: Any, size: int, evaluate: bool, symbolic: bool) -> None:
+    x = variable(*range(1, size + 1))
+    y = x * 2
+    if evaluate:
+        dr.eval(y)
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, symbolic):
+        function(UInt(0, 1, 2), y)
+    assert numbers(x.grad) == [10, 0, 0, 0][:size]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("how", ["branch", "call"])
+def test_forward_mode_takes_changes_of_arguments(how: str, mode: str) -> None:
+    x = variable(1, 2, 3, 4)
+    y = x * 2
+    dr.set_grad(x, 1)
+    dr.forward_from(x, dr.ADFlag.ClearEdges)
+    found = chosen(how, mode, (y,), lambda y: dr.forward_to(y * 2), lambda y: dr.forward_to(y * 3))
+    assert numbers(found) == [4, 4, 6, 6] and numbers(y.grad) == [2, 2, 2, 2]
+    z, x.grad = x * x, Float(1, 1, 1, 2)
+    found = chosen(how, mode, (z,), lambda y: dr.forward_to(y * 2), lambda y: dr.forward_to(y * y))
+    assert numbers(found) == [4, 8, 2 * 9 * 6, 2 * 16 * 16] and numbers(x.grad) == [1, 1, 1, 2]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_forward_mode_takes_changes_of_state(mode: str) -> None:
+    x = variable(1, 2)
+    dr.set_grad(x, 1)
+    found = dr.while_loop((UInt(0), x, Float(0)), lambda i, *_: i < 2, lambda i, x, s: (
+        i + 1, x * x, s + dr.forward_to(x * 3)), mode=mode)[2]
+    assert numbers(found) == [3 + 6, 3 + 12]
+
+
+def test_forward_mode_within_an_isolated_scope_begins_at_what_is_outside() -> None:
+    a = variable(1)
+    b = a * 2
+    dr.set_grad(a, 3)
+    with dr.isolate_grad():
+        found = [dr.forward_to(a * 2), dr.forward_to(a * 5), dr.forward_to(b * 3)]
+    assert [numbers(entry) for entry in found] == [[6], [15], [18]] and numbers(a.grad) == [3]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("how", ["branch", "loop"])
+def test_variables_that_are_left_alone_keep_their_derivatives_where_these_are_suspended(how: str, mode: str) -> None:
+    def changing(x: Any, y: Any) -> Any:
+        return x * y, y, dr.detach(y)
+
+    def leaving(x: Any, y: Any) -> Any:
+        return x, y, dr.detach(y)
+
+    x, y = variable(1, 2, 3, 4), variable(3, 4, 5, 6)
+    with dr.suspend_grad():
+        if how == "branch":
+            a, b, c = dr.if_stmt((x, y), x < 2, changing, leaving, mode=mode)
+        else:
+            a, b, c = dr.while_loop((x, y, y), lambda x, *_: x < 2, lambda x, y, _: changing(x, y), mode=mode)
+    assert not dr.grad_enabled(a) and not dr.grad_enabled(c)
+    assert dr.grad_enabled(b) and b.index_ad == y.index_ad
+
+
+def test_state_has_derivatives_inside_only_if_it_has_some_outside() -> None:
+    w = variable(1)
+    known: list[list[bool]] = []
+
+    def body(i: Any, x: Any, y: Any) -> Any:
+        dr.if_stmt((x, y), i < 1, lambda x, y: (known.append([*map(dr.grad_enabled, (x, y, x + y, y * 2))]), x)[1],
+                   lambda x, y: x)
+        known.append([*map(dr.grad_enabled, (x, y, x + y, y * 2, y * w))])
+        return i + 1, x * 2, y * 3
+
+    x = dr.while_loop((UInt(0), variable(1, 2), Float(3)), lambda i, *_: i < 3, body, mode="symbolic")
+    assert known == [[True, False, True, False], [True, False, True, False, True]]
+    assert dr.grad_enabled(x[1]) and not dr.grad_enabled(x[2])

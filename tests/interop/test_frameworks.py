@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import subprocess
 import sys
@@ -157,8 +158,28 @@ def test_a_framework_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(FRAMEWORKS, "torch", missing)
     with pytest.raises(ModuleNotFoundError, match=r"Float\.torch\(\): needs the package 'no_such_framework'"):
         Float(1).torch()
-    with pytest.raises(ModuleNotFoundError, match=r"drjit\.wrap\(\): needs the package 'no_such_framework'"):
-        dr.wrap("drjit", "torch")
+    for function in (dr.wrap("drjit", "torch")(lambda x: x), dr.wrap("torch", "drjit")(lambda x: x)):  # until called
+        with pytest.raises(ModuleNotFoundError, match=r"drjit\.wrap\(\): needs the package 'no_such_framework'"):
+            function(Float(1))
+
+
+@pytest.mark.parametrize("frameworks", [("drjit", "torch"), ("torch", "drjit")])
+def test_syntax_stands_below_wrap(frameworks):
+    def f(x):
+        return x
+
+    def other(function):
+        @functools.wraps(function)
+        def call(*args):
+            return function(*args)
+
+        return call
+
+    wrap = dr.wrap(*frameworks)
+    for function in (wrap(f), other(wrap(f)), wrap(dr.syntax(f))):
+        with pytest.raises(RuntimeError, match=r"drjit.syntax\(\): .*: first @drjit.wrap, then @drjit.syntax"):
+            dr.syntax(function)
+    assert wrap(dr.syntax(f)).__wrapped__.__wrapped__ is f
 
 
 def test_no_framework_is_imported_unasked():

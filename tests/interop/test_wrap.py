@@ -424,3 +424,14 @@ def test_wrapped_functions_keep_their_names(framework):
         return x
 
     assert (forward_pass.__name__, forward_pass.__doc__) == ("forward_pass", "Says what it does.")
+
+
+def test_exceptions_of_functions_are_runtime_errors_too(framework):
+    def failing(x):
+        raise KeyError("here")
+
+    for wrapped, argument in ((dr.wrap("drjit", framework)(failing), Float(1, 2)),
+                              (dr.wrap(framework, "drjit")(failing), array_of(framework, [1.0, 2.0]))):
+        for kind in (KeyError, RuntimeError):
+            with pytest.raises(kind, match="here"):
+                wrapped(argument)

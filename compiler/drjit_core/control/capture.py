@@ -10,7 +10,7 @@ from ..ir.build import broadcast_size, counter, literal, undefined
 from ..ir.deferred import Memory, Statement, defer, version_of
 from ..ir.dual import primal
 from ..ir.node import Node
-from ..ir.symbolic import Tracing, call_site, innermost, tells_elements_apart, width_of_write
+from ..ir.symbolic import Tracing, call_site, innermost, size_for_program, tells_elements_apart, width_of_write
 from ..ops.table import LITERAL
 from ..types import BOOL, UINT32, UINT64, ReduceOp
 from .choice import cond
@@ -72,12 +72,7 @@ def capture(function: str, nodes: Sequence[Node], active: Node, limit: int, act:
     ``function`` is the name of the user's, if that cannot be found.  The condition of a loop must not capture.
     """
     nodes = [primal(node) for node in nodes]
-    region = outer = innermost()
-    while outer is not None:
-        if outer.repeats:
-            return
-        outer = outer.outer
-    if region is None:
+    if innermost() is None:
         size = broadcast_size(function, active, *nodes)
         once(trace.ops.and_(active, literal(BOOL, True, size)), [],
              lambda _: _capture(function, nodes, active, limit, act))
@@ -92,7 +87,7 @@ def _capture(function: str, nodes: Sequence[Node], active: Node, limit: int,
     if region.live is region.entering:
         raise SymbolicValue(f"{call_site(function)}(): this stands in the condition of a symbolic loop, which must be "
                             "free of side effects, and has no values before the loop runs: move it to the loop's body.")
-    width, lanes = broadcast_size(function, active, *nodes), region.live.size
+    width, lanes = broadcast_size(function, active, *nodes), size_for_program(region.live)
     if lanes != 1 and width not in (1, lanes):
         raise IncompatibleSizes(function, (width, lanes))
     element = UINT32 if max(width, lanes) <= 1 << 32 else UINT64

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from ..ir.build cimport append, broadcast_size_of
+from ..ir.build cimport append, broadcast_size_of, invalid
 from ..ir.node cimport Node
 from ..ir.region cimport Call, Choice, Cond, Region, is_version, origin_of
 from ..ir.symbolic cimport Tracing, innermost, scope_of_all
@@ -15,6 +15,7 @@ cdef class _Choice(Construct):
     cdef public Node mask
     cdef public Node index
     cdef public object targets
+    cdef public object joined
     cdef public bint merged
     cdef public bint uniform
     cdef public list single
@@ -34,9 +35,9 @@ cdef class _Choice(Construct):
     cpdef bint mask_is_known(self) except -1
     @cython.locals(value=Node, values=list, i=cython.Py_ssize_t)
     cpdef bint repeats_values(self) except -1
-    @cython.locals(outer=Tracing, live=Node, width=int64_t, traced=Traced)
+    @cython.locals(outer=Tracing, live=Node, width=int64_t, traced=Traced, sources=list)
     cpdef attempt(self)
-    @cython.locals(value=Node)
+    @cython.locals(value=Node, region=Tracing)
     cpdef trace_into(self, Traced traced)
     @cython.locals(first=list, one=Node, other=Node, i=cython.Py_ssize_t)
     cpdef check(self, list results)
@@ -50,6 +51,8 @@ cdef class _Choice(Construct):
     cpdef dict aliases(self)
     @cython.locals(one=Traced, first=Node, result=Node, i=cython.Py_ssize_t, width=int64_t)
     cpdef dict passed(self)
+    @cython.locals(traced=Traced, result=Node, found=cython.bint)
+    cpdef bint has_nothing(self, Py_ssize_t position) except -1
     @cython.locals(traced=Traced)
     cpdef bint all_return(self, Py_ssize_t position, Node value) except -1
     cpdef Node outside(self, Traced traced, Node result)
@@ -58,6 +61,6 @@ cdef class _Choice(Construct):
 @cython.locals(region=Region)
 cdef list _written(object regions)
 cpdef tuple cond(Node mask, object arguments, object true, object false, object label=*, object name_of=*,
-                 Py_ssize_t count=*, bint gives_way=*)
+                 Py_ssize_t count=*, bint differentiates=*, object joined=*)
 cpdef tuple call(Node index, Node mask, object targets, object arguments, object label=*, object name_of=*,
-                 Py_ssize_t count=*, bint gives_way=*)
+                 Py_ssize_t count=*, bint differentiates=*, object joined=*)

@@ -7,55 +7,54 @@ from collections.abc import Callable, Sequence
 
 from ..errors import IncompatibleSizes
 from ..ir import trace
-from ..ir.build import append, broadcast_size_of, literal
+from ..ir.build import append, broadcast_size_of, invalid, literal
 from ..ir.extents import common_size
 from ..ir.node import Node
-from ..ir.region import CONTROL, Call, Choice, Cond, MemoryAsValue, Region, is_version, origin_of
+from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, origin_of
 from ..ir.symbolic import innermost, scope_of_all
-from ..ops.table import CALL, COND, FETCH, GATHER, LITERAL, LOOP, PHI, RESULT
+from ..ops.table import CALL, COND, LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, TYPES, UINT32
 from .construct import Construct, Traced, written_widths
-from .inline import Rows, inline, live_mask
-from .loop import while_loop
+from .inline import PLAIN, inline, live_mask
 from .once import atomic
+from .source import Source
 
-__all__ = ["PLAIN", "Versions", "call", "cond"]
+__all__ = ["Joined", "Versions", "call", "cond"]
 
 
-class Versions(dict[int, Node]):
-    """The new versions of those arguments that a branch or call has written to by index, by position."""
-
-    #: Positions of those that it does not read.
-    only_written: frozenset[int] = frozenset()
-
+#: The new versions of those arguments that a branch or call has written to by index, by position.
+Versions = dict[int, Node]
 
 _NONE: frozenset[int] = frozenset()
 #: Those of a branch or call that does not write.
-_UNWRITTEN = Versions()
+_UNWRITTEN: Versions = {}
 
 Function = Callable[[list[Node]], Sequence[Node]]
+#: What functions return besides their results, given the number of one: known when all have been called.
+Joined = Callable[[int], Sequence[Node]]
 
 
 def cond(mask: Node, arguments: Sequence[Node], true: Function, false: Function, label: str | None = None,
          name_of: Callable[[int], str] | None = None,
-         count: int = sys.maxsize, gives_way: bool = False) -> tuple[list[Node], Versions]:
+         count: int = sys.maxsize, differentiates: bool = False,
+         joined: Joined | None = None) -> tuple[list[Node], Versions]:
     """``true(arguments) if mask else false(arguments)`` for every element, as part of the kernel.
 
     Both functions are called with nodes, and return as many nodes of the same types.  Returned are the results, and by
     position the new versions of those arguments that the functions have written to by index.  What the functions
     compute of their arguments, and every access to memory, happens only if some element needs it.  Arguments from
     position ``count`` on are arrays of the caller's that the functions write to, which ``name_of`` names as such.
+    When all functions have been called, ``joined`` returns further results of each, by its number.
+    Whether it ``differentiates``, see :func:`.loop.while_loop`.
     """
-    if mask.kind == LITERAL:
-        return _Choice("cond", COND, mask, None, (true if mask.payload else false,), arguments, label, name_of,
-                       count, gives_way).trace()
-    return _Choice("cond", COND, mask, None, (true, false), arguments, label, name_of,
-                       count, gives_way).trace()
+    targets = (true, false) if mask.kind != LITERAL else (true if mask.payload else false,)
+    return _Choice("cond", COND, mask, None, targets, arguments, label, name_of, count, differentiates, joined).trace()
 
 
 def call(index: Node, mask: Node, targets: Sequence[Function], arguments: Sequence[Node], label: str | None = None,
          name_of: Callable[[int], str] | None = None,
-         count: int = sys.maxsize, gives_way: bool = False) -> tuple[list[Node], Versions]:
+         count: int = sys.maxsize, differentiates: bool = False,
+         joined: Joined | None = None) -> tuple[list[Node], Versions]:
     """``targets[index](arguments)`` for every element for which the mask is set, else zeros; see :func:`cond`.
 
     ``index`` is a 32-bit unsigned integer; elements for which it is too large are masked out.
@@ -64,8 +63,7 @@ def call(index: Node, mask: Node, targets: Sequence[Function], arguments: Sequen
         raise ValueError("call(): there is no target")
     if index.type != UINT32:
         raise TypeError(f"call(): the index must be uint32, found {TYPES[index.type].name}")
-    return _Choice("call", CALL, mask, index, targets, arguments, label, name_of,
-                       count, gives_way).trace()
+    return _Choice("call", CALL, mask, index, targets, arguments, label, name_of, count, differentiates, joined).trace()
 
 
 class _Choice(Construct):
@@ -83,10 +81,9 @@ class _Choice(Construct):
 
     def __init__(self, function: str, kind: int, mask: Node, index: Node | None, targets: Sequence[Function],
                  arguments: Sequence[Node], label: str | None, name_of: Callable[[int], str] | None,
-                 count: int, gives_way: bool) -> None:
-        self.set_up(function, "branch" if kind == COND else "call", arguments, label, name_of, count, gives_way)
-        if len(arguments) > count:
-            self.memory = frozenset(range(count, len(arguments)))
+                 count: int, differentiates: bool, joined: Joined | None) -> None:
+        self.joined = joined
+        self.set_up(function, "branch" if kind == COND else "call", arguments, label, name_of, count, differentiates)
         self.kind = kind
         self.mask = mask
         self.index = index
@@ -111,6 +108,8 @@ class _Choice(Construct):
                 continue
             if self.failure is not None:
                 self.fail()
+            if self.adopts():
+                continue
             self.add_borrowed()
             varying = self.memory - self.constant if self.memory else _NONE
             written = self.written_of(varying) if varying else varying
@@ -196,17 +195,30 @@ class _Choice(Construct):
             width = self.least
         else:
             self.wide = common_size(width, wide)
+        sources = self.recall(width, self.uniform)
         for number in range(len(self.targets)):
             traced = self.enter(0, width, (-1,))
             if self.uniform:
                 traced.region.uniform, traced.region.single = True, self.single[number]
+            if sources:
+                traced.source = sources[number]
             if not self.run(traced):
+                if sources:  # the user's functions know what is wrong, and where
+                    self.forget("")
+                    self.attempt()
                 return
+        if not sources:
+            if self.joined is not None:
+                for number, traced in enumerate(self.traced):
+                    traced.results = traced.results + self.values(self.joined(number), self.differentiates)
+                for traced in self.traced:
+                    self.check(traced.results)
+            self.called = self.traced
 
     def trace_into(self, traced: Traced) -> None:
         """Trace the target whose turn it is."""
-        target = self.targets[len(self.traced) - 1]
-        (traced.region.live,) = traced.masks
+        region, source = traced.region, traced.source
+        (region.live,) = traced.masks
         formals = traced.formals
         if self.merged:
             formals = formals.copy()
@@ -214,8 +226,16 @@ class _Choice(Construct):
             for i, value in enumerate(self.given):
                 if i not in self.memory | self.constant:
                     formals[i] = first.setdefault(value.id, formals[i])
-        traced.results = self.values(target(formals))
+        if source is None:
+            traced.results = self.values(self.targets[len(self.traced) - 1](formals), self.differentiates)
+        else:
+            traced.results = source.trace(0, source.values(region, formals, traced.masks))
         self.check(traced.results)
+
+    def source_of(self, traced: Traced) -> Source:
+        versions = [*traced.latest.values(), *[after for *_, after in traced.adopted]]
+        return Source(traced.region.id, traced.formals[:len(self.given)], traced.masks, traced.lent, traced.statements,
+                      (traced.results,), versions)
 
     def check(self, results: Sequence[Node]) -> None:
         """Refuse results that differ from those of the first target in number or type."""
@@ -257,10 +277,7 @@ class _Choice(Construct):
                                                        [varying.index(i) for i in written])))
         versions = _UNWRITTEN
         if written:
-            versions = Versions(zip(written, outputs[len(values):], strict=True))
-            versions.only_written = frozenset([position for position in written if position < len(self.given) and not [
-                region for region, traced in zip(regions, self.traced, strict=True)
-                if _reads(region, traced.formals[position])]])
+            versions = dict(zip(written, outputs[len(values):], strict=True))
         results = outputs
         if written or passed:
             found = passed | dict(zip(values, outputs, strict=False))
@@ -328,6 +345,9 @@ class _Choice(Construct):
         width = one.masks[0].size
         writes = [traced for traced in self.traced if traced.latest]
         for i, result in enumerate(one.results):
+            if (width == 1 or self.uniform) and self.has_nothing(i):
+                found[i] = invalid(result.type)
+                continue
             first = self.outside(one, result)
             if first is None or not self.all_return(i, first):
                 continue
@@ -337,6 +357,17 @@ class _Choice(Construct):
                 found[i] = first
         return found
 
+    def has_nothing(self, position: int) -> bool:
+        """Whether a result of a function has no elements, which those of others go with."""
+        found = False
+        for traced in self.traced:
+            result = traced.results[position]
+            if result.size > 1:
+                return False
+            if not result.size:
+                found = True
+        return found
+
     def all_return(self, position: int, value: Node) -> bool:
         """Whether a result of each target is the same value from outside."""
         return not [traced for traced in self.traced if self.outside(traced, traced.results[position]) is not value]
@@ -344,29 +375,13 @@ class _Choice(Construct):
     def outside(self, traced: Traced, result: Node) -> Node | None:
         """What a result of a target is outside of the choice, if it is there already."""
         if result.scope != traced.region.id:
-            return result
+            return result if result.size or result is not invalid(result.type) else None  # which is computed
         if result.kind == PHI and not is_version(result) and result is not traced.masks[0]:
             return self.given[result.attr]
         return None
 
     def name(self, position: int) -> str:
         return f"'{super().name(position)}'"
-
-
-def _reads(region: Region, formal: Node) -> bool:
-    """Whether a region reads memory by index, of which a formal is the first version."""
-    for node in region.nodes:
-        if node.kind in (GATHER, FETCH):
-            if node.d0 is not None and node.d0.scope == region.id and origin_of(node.d0, region.id) is formal:
-                return True
-        elif node.kind in CONTROL:
-            control = node.payload
-            for place, value in enumerate(control.initial):
-                if control.regions[0].formals[place].payload and value.scope == region.id and \
-                        origin_of(value, region.id) is formal and \
-                        any(_reads(inner, inner.formals[place]) for inner in control.regions):
-                    return True
-    return False
 
 
 def _is_single(value: Node) -> bool:
@@ -388,16 +403,4 @@ def _written(regions: Sequence[Region]) -> list[Node]:
     return found
 
 
-class _Plain(Rows):
-    """Trace functions on nodes."""
-
-    gather = staticmethod(trace.gather)
-    scatter = staticmethod(trace.scatter)
-    atomic = staticmethod(atomic)
-    while_loop = staticmethod(while_loop)
-    cond = staticmethod(cond)
-    call = staticmethod(call)
-
-
-#: What :func:`inline` traces with unless told otherwise.
-PLAIN = _Plain()
+PLAIN.atomic, PLAIN.cond, PLAIN.call = atomic, cond, call

@@ -20,14 +20,18 @@ cdef class Traced:
     cdef public list formals
     cdef public list masks
     cdef public list results
+    cdef public Node test
+    cdef public object source
     cdef public dict latest
     cdef public dict lent
+    cdef public list statements
+    cdef public list adopted
 
 
 cdef class Construct:
     cdef public str function
     cdef public str noun
-    cdef public bint gives_way
+    cdef public bint differentiates
     cdef public list given
     cdef public object label
     cdef public object name_of
@@ -40,18 +44,24 @@ cdef class Construct:
     cdef public list borrowed
     cdef public list statements
     cdef public list traced
+    cdef public list called
+    cdef public list sources
     cdef public object failure
     cpdef set_up(self, str function, str noun, object given, object label, object name_of, Py_ssize_t first_array,
-                 bint gives_way)
+                 bint differentiates)
     @cython.locals(node=Node, found=list)
-    cpdef list values(self, object nodes)
+    cpdef list values(self, object nodes, bint differentiates)
     cpdef begin(self)
-    @cython.locals(region=Tracing, formals=list, position=cython.Py_ssize_t, value=Node, is_memory=cython.bint, traced=Traced, outer=Tracing, formal=Node, mask=Node)
+    @cython.locals(region=Tracing, formals=list, position=cython.Py_ssize_t, value=Node, is_memory=cython.bint, traced=Traced, formal=Node, mask=Node)
     cpdef Traced enter(self, int64_t size, int64_t width, tuple masks)
     cpdef trace_into(self, Traced traced)
     @cython.locals(region=Tracing)
     cpdef bint run(self, Traced traced) except -1
+    @cython.locals(traced=Traced, region=Tracing)
+    cpdef list recall(self, int64_t width, bint uniform)
     @cython.locals(traced=Traced)
+    cpdef bint adopts(self) except -1
+    @cython.locals(traced=Traced, region=Tracing, formal=Node, position=cython.Py_ssize_t, again=cython.bint, found=frozenset)
     cpdef bint finds_memory(self) except -1
     @cython.locals(traced=Traced)
     cpdef add_borrowed(self)

@@ -1,7 +1,9 @@
 """What loops, branches and calls have in common: how their regions are traced, and what becomes of these.
 
-State variables and arguments are values or *memory*, by their use, which is known when the user's functions have been
-traced.  So they are traced again, until nothing new turns out.
+The user's functions are called once.  What turns out then (how wide variables are, which ones are left alone, which
+arrays from outside are written to) takes another trace, which is made of the nodes that the functions have left (see
+:mod:`.source`).  Functions are called again where these do not tell: if the program has asked for a number of elements
+that turned out to be another one, for example.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ from ..context import current
 from ..errors import SymbolicValue
 from ..ir.build import append
 from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
-from ..ir.dual import primal, tracked
+from ..ir.dual import primal, refuse, tracked
 from ..ir.extents import sized_as
 from ..ir.frames import user_place
 from ..ir.node import Node
-from ..ir.region import CONTROL, OWN, Region, is_local, writes
+from ..ir.region import CONTROL, OWN, Region, is_local, is_version, writes
 from ..ir.symbolic import (
     Tracing,
     call_site,
@@ -29,10 +31,12 @@ from ..ir.symbolic import (
     require_memory,
     scope_of_all,
 )
+from ..messages import LEVELS, logger
 from ..ops.table import PHI, RESULT
-from ..types import BOOL
+from ..types import BOOL, LogLevel
+from .source import Ambiguous, Source
 
-__all__ = ["Construct", "Differentiable", "Traced", "written_widths"]
+__all__ = ["Construct", "Restart", "Traced", "adopt", "late_formal", "written_widths"]
 
 _NONE: frozenset[int] = frozenset()
 #: Of constructs that write nothing, and have no statements.
@@ -40,26 +44,32 @@ _NOTHING: dict[Any, Node] = {}
 _EMPTY: list[Any] = []
 
 
-class Differentiable(Exception):
-    """A function's results track derivatives, which somebody else knows how to trace."""
+class Restart(Exception):
+    """A construct that is differentiated must be traced from the start, with more variables."""
 
 
 class Traced:
     """A region of a construct, traced once."""
 
-    __slots__ = ("formals", "latest", "lent", "masks", "region", "results")
+    __slots__ = ("adopted", "formals", "latest", "lent", "masks", "region", "results", "source", "statements", "test")
 
     def __init__(self, region: Tracing, formals: list[Node], masks: list[Node]) -> None:
         self.region = region
+        #: What it is traced of; ``None``: of calls of the user's functions.
+        self.source: Source | None = None
         #: What stands for the variables; a constant one stands for itself.
         self.formals = formals
         self.masks = masks
-        #: What the user's function has returned.
+        #: What the user's function has returned; of a loop also whether it goes on.
         self.results: list[Node] = _EMPTY
+        self.test: Node | None = None
         #: The last version of each formal that was written to, by the formal's id.
         self.latest: dict[int, Node] = _NOTHING
-        #: The formals that stand for memory of statements.
+        #: What has turned out to be a variable (see :func:`adopt`).
+        self.adopted: list[tuple[int, Node, Node, Node]] = _EMPTY
+        #: The formals that stand for memory of statements, and these.
         self.lent: dict[Memory, Node] = _NOTHING
+        self.statements: list[Statement] = _EMPTY
 
 
 class Construct:
@@ -75,15 +85,16 @@ class Construct:
     OUTSIDE = AS_VALUE = READ_BEFORE = SAME_ARRAY = ""
 
     def set_up(self, function: str, noun: str, given: Sequence[Node], label: str | None,
-               name_of: Callable[[int], str] | None, first_array: int, gives_way: bool) -> None:
+               name_of: Callable[[int], str] | None, first_array: int, differentiates: bool) -> None:
         """What ``__init__`` of all constructs does."""
         #: The name of the user's function, if the stack does not tell it.
         self.function = function
         #: What it is: a ``loop``, ``branch`` or ``call``.
         self.noun = noun
-        #: Whether it is given up by :class:`Differentiable` if results turn out to track derivatives.
-        self.gives_way = gives_way
-        self.given: Sequence[Node] = self.values(given)
+        #: Whether operations on duals are recorded, which no result is differentiated by: there are no variables but
+        #: those that the functions make.
+        self.differentiates = differentiates
+        self.given: Sequence[Node] = self.values(given, False)
         self.label = label
         self.name_of = name_of
         #: Positions from here on are arrays of the caller's that the functions write to.
@@ -99,19 +110,21 @@ class Construct:
         self.borrowed: list[Memory] = _EMPTY
         self.statements: list[Statement] = _EMPTY
         self.traced: list[Traced] = _EMPTY
+        #: The regions for which the user's functions were called, and what further traces are made of, if any are.
+        self.called: list[Traced] = _EMPTY
+        self.sources: list[Source] = _EMPTY
         #: What a function has raised.
         self.failure: Exception | None = None
 
-    def values(self, nodes: Sequence[Node]) -> list[Node]:
-        """The values of nodes; those whose derivatives are tracked are refused."""
+    def values(self, nodes: Sequence[Node], differentiates: bool) -> list[Node]:
+        """The values of nodes; those whose derivatives are tracked are refused, unless that is of no consequence."""
         found = []
         for node in nodes:
-            if tracked(node) is not None:
-                if self.gives_way:
-                    raise Differentiable
-                raise SymbolicValue(
-                    f"{call_site(self.function)}(): a variable tracks derivatives, and there are none yet of symbolic "
-                    "loops, branches and calls: use drjit.detach() or drjit.suspend_grad(), or mode='evaluated'.")
+            if not differentiates and tracked(node) is not None:
+                refuse(
+                    SymbolicValue, f"{call_site(self.function)}(): a variable tracks derivatives, and there are none "
+                    "yet of symbolic loops, branches and calls: use drjit.detach() or drjit.suspend_grad(), or "
+                    "mode='evaluated'.", node)
             found.append(primal(node))
         return found
 
@@ -127,26 +140,24 @@ class Construct:
     def enter(self, size: int, width: int, masks: Sequence[int]) -> Traced:
         """A region that is to be traced, with a formal for each variable.
 
-        ``size`` is that of the values, 0 if each has its own.  Masks are given by the positions of their formals, and
-        have the size ``width``.
+        ``size`` is that of the values, 0 if each has its own; those without elements keep theirs.  Masks are given by
+        the positions of their formals, and have the size ``width``.
         """
         region = Tracing(self.label, self.place, self.name_of, self.first_array, self.noun)
-        region.differentiates = self.gives_way
+        region.differentiates = self.differentiates
         region.initial = self.given
         formals = []
         for position, value in enumerate(self.given):
             if self.constant and position in self.constant:
                 formals.append(value)
+            elif not value.size:
+                formals.append(self.nothing(value))
             else:
                 is_memory = bool(self.memory) and position in self.memory
                 formals.append(append(PHI, value.type, value.size if is_memory or not size else size, None, None, None,
                                       None, position, OWN if is_local(value) else is_memory, region.id))
         traced = Traced(region, formals, [append(PHI, BOOL, width, None, None, None, None, attr, False, region.id)
                                           for attr in masks])
-        outer = innermost()
-        if outer is not None and outer.done:
-            region.done |= {formal.id for value, formal in zip(self.given, formals, strict=True)
-                            if value.id in outer.done}
         if current().recording is not None:
             for value, formal in zip(self.given, formals, strict=True):
                 if formal is not value:
@@ -156,8 +167,16 @@ class Construct:
         self.traced.append(traced)
         return traced
 
+    def nothing(self, value: Node) -> Node:
+        """What stands for a variable without elements."""
+        return value
+
     def trace_into(self, traced: Traced) -> None:
-        """Call the user's functions of a region."""
+        """Call the user's functions of a region, or trace again what they have left."""
+        raise NotImplementedError
+
+    def source_of(self, traced: Traced) -> Source:
+        """What calls of the user's functions have left in a region."""
         raise NotImplementedError
 
     def run(self, traced: Traced) -> bool:
@@ -167,18 +186,75 @@ class Construct:
         try:
             self.trace_into(traced)
             scope_of_all(traced.results)
-            if region.outside and not region.by_index:
+            if region.outside and not (region.by_index or region.adopted):
                 raise self.refusal(self.OUTSIDE)
         except RecursionError:  # in another trace, functions would call themselves as often, and so each of those
             raise
         except Exception as error:
             self.failure = error
         finally:
-            traced.latest, traced.lent = region.latest, region.borrowed
-            if region.statements:
-                self.statements = [*self.statements, *region.statements]
+            traced.latest, traced.lent, traced.adopted = region.latest, region.borrowed, region.adopted
+            traced.statements = region.statements if traced.source is None else traced.source.statements
+            if traced.statements:
+                self.statements = [*self.statements, *traced.statements]
             close(region)
         return self.failure is None
+
+    def recall(self, width: int, uniform: bool) -> list[Source]:
+        """What calls of the user's functions have left, if it tells what a trace of some width is; else nothing."""
+        for traced in self.called:
+            region = traced.region
+            if region.by_index or region.again:
+                return self.forget("they use all elements of what is accessed by index")
+            if region.asked and width != traced.masks[-1].size or uniform and traced.statements:
+                return self.forget(f"it has turned out to have {width} elements")
+        if self.called and not self.sources:
+            self.sources = [self.source_of(traced) for traced in self.called]
+        for source in self.sources:
+            if not source.tells(width):
+                return self.forget(f"it has turned out to have {width} elements")
+        return self.sources
+
+    def forget(self, why: str) -> list[Source]:
+        """Let the next trace call the user's functions."""
+        if why and logger.isEnabledFor(LEVELS[LogLevel.Info]):
+            logger.info("%s(): the functions of this symbolic %s are called again: %s.", call_site(self.function),
+                        self.noun, why)
+        self.sources = self.called = _EMPTY
+        return self.sources
+
+    def adopts(self) -> bool:
+        """Whether functions that were called have made variables of arrays from outside, which are some in the next
+        trace."""
+        found: dict[int, Node] = {}
+        if self.traced is self.called:
+            for traced in self.called:
+                for number, value, _, after in traced.adopted:
+                    found[self.first_array + number] = value
+                    if is_version(after):
+                        self.memory |= {self.first_array + number}
+        if not found:
+            return False
+        before, count = [found[position] for position in sorted(found)], len(self.given)
+        assert sorted(found) == list(range(count, count + len(found)))
+        self.given = self.initial = [*self.given, *before]
+        again = bool([traced for traced in self.called if traced.region.again])
+        try:
+            if again:
+                raise Ambiguous
+            self.sources = []
+            for traced in self.called:
+                stands = dict(zip(range(count, count + len(found)), before, strict=True))
+                stands |= {self.first_array + number: stand for number, _, stand, _ in traced.adopted}
+                traced.formals = traced.formals + [stands[position] for position in sorted(stands)]
+                source = self.source_of(traced)
+                source.note_origins([stand for stand in stands.values() if stand.scope != source.id])
+                self.sources.append(source)
+        except Ambiguous:
+            if self.called[0].region.taped:
+                raise Restart from None
+            self.forget("they may have read what they change in several ways")
+        return True
 
     def fail(self) -> NoReturn:
         """Raise what a function has raised, whose frames lead back to this object."""
@@ -190,12 +266,24 @@ class Construct:
             del failure
 
     def finds_memory(self) -> bool:
-        """Whether a trace has found variables that are accessed by index: they are memory in the next one."""
-        before = self.memory
+        """Note which variables are accessed by index; whether that takes another trace."""
+        again, found = False, _NONE
         for traced in self.traced:
-            if traced.region.by_index:
-                self.memory |= traced.region.by_index - self.constant
-        return self.memory != before
+            region = traced.region
+            for position, formal in enumerate(traced.formals):
+                if formal.payload and formal.scope == region.id:
+                    found |= {position}
+            if region.by_index:
+                found |= region.by_index - self.constant
+        if not found <= self.memory:
+            again = bool([traced for traced in self.traced if traced.region.by_index])
+            self.memory |= found
+            for traced in self.traced:  # what is memory for one function is so for all
+                for position in found:
+                    formal = traced.formals[position]
+                    if formal.scope == traced.region.id:
+                        formal.payload = formal.payload or True
+        return again
 
     def add_borrowed(self) -> None:
         """Add memory of statements to the variables, as far as any region has written to it."""
@@ -262,6 +350,21 @@ class Construct:
         if formal is not None:
             text = text.format(self.name(formal.attr))
         return SymbolicValue(f"{call_site(self.function)}(): {text}")
+
+
+def adopt(number: int, before: Node, stand: Node, after: Node) -> None:
+    """Tell that the construct of the innermost region has one more variable: its number among those from outside, what
+    it is before, what stands for it in this trace, and what it becomes."""
+    region = innermost()
+    assert region is not None
+    region.adopted = [*region.adopted, (number, before, stand, after)]
+
+
+def late_formal(before: Node) -> Node:
+    """What stands for a variable that the innermost region turns out to have."""
+    region = innermost()
+    assert region is not None and region.live is not None
+    return append(PHI, before.type, max(before.size, region.live.size), attr=-4, payload=False, scope=region.id)
 
 
 def written_widths(region: Region) -> list[Node]:

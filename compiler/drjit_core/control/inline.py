@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from ..ir import trace
@@ -20,6 +20,7 @@ from ..ops.table import (
     FETCH,
     FIRST_ELEMENTWISE,
     GATHER,
+    LITERAL,
     LOCAL,
     LOOP,
     OFFER,
@@ -29,7 +30,7 @@ from ..ops.table import (
 )
 from ..types import BOOL
 
-__all__ = ["ROWS", "Rows", "TraceFunctions", "inline", "live_mask"]
+__all__ = ["PLAIN", "ROWS", "Plain", "Rows", "TraceFunctions", "Values", "inline", "live_mask", "trace_again"]
 
 
 class TraceFunctions(Protocol):
@@ -44,7 +45,7 @@ class TraceFunctions(Protocol):
     def bitcast(self, a: Any, type_: int) -> Any:
         """Reinterpretation."""
 
-    def gather(self, source: Any, index: Any, mask: Any) -> Any:
+    def gather(self, source: Any, index: Any, mask: Any, harmless: bool) -> Any:
         """A read by index."""
 
     def scatter(self, target: Any, value: Any, index: Any, mask: Any, op: int, mode: int) -> Any:
@@ -54,7 +55,8 @@ class TraceFunctions(Protocol):
                expected: Any = None) -> tuple[Any, Any]:
         """An update by index, of which is also wanted what it finds."""
 
-    def while_loop(self, initial: Sequence[Any], condition: Any, body: Any, label: str | None) -> list[Any]:
+    def while_loop(self, initial: Sequence[Any], condition: Any, body: Any, label: str | None, *,
+                   trips: int) -> list[Any]:
         """A loop."""
 
     def cond(self, mask: Any, arguments: Sequence[Any], true: Any, false: Any, label: str | None) -> Any:
@@ -87,32 +89,74 @@ class Rows:
 ROWS = Rows()
 
 
+class Plain(Rows):
+    """Trace functions on nodes.  Those of constructs are set by the modules that have them."""
+
+    gather = staticmethod(trace.gather)
+    scatter = staticmethod(trace.scatter)
+    atomic: Callable[..., Any]
+    while_loop: Callable[..., Any]
+    cond: Callable[..., Any]
+    call: Callable[..., Any]
+
+
+#: What :func:`inline` traces with unless told otherwise.
+PLAIN = Plain()
+
+
 def inline(region: Region, actuals: Sequence[Any], *masks: Any, functions: TraceFunctions) -> list[Any]:
     """What a region computes, all parts of it, for other values of its formals and masks: results of the last part.
 
     It becomes part of the region that is being traced, if there is one.  Captures stand for themselves.
     """
-    values = _Values({}, region, actuals, masks)
+    values = Values({}, region.formals, actuals)
+    values.add(region.masks, masks)
     for part in region.parts:
-        _trace_again(part, values, functions)
+        trace_again(part, values, functions)
     return [values[node] for node in region.results[-1]]
 
 
-class _Values:
-    """What stands for the nodes of a region."""
+class Values:
+    """What stands for the nodes of a region.
 
-    def __init__(self, outer: dict[int, Any], region: Region, actuals: Sequence[Any], masks: Sequence[Any]) -> None:
+    If it is said which nodes are ``needed``, by their ids, others are not traced: they stand for anything.
+    """
+
+    __slots__ = ("found", "known", "needed")
+
+    def __init__(self, outer: Mapping[int, Any], nodes: Sequence[Node], actuals: Sequence[Any],
+                 needed: Collection[int] | None = None) -> None:
         self.known = dict(outer)
+        self.needed = needed
         #: What scatter-reductions have found, by their ids.
         self.found: dict[int, Any] = {}
-        self.known.update((formal.id, actual) for formal, actual in zip(region.formals, actuals, strict=True))
-        self.known.update((formal.id, actual) for formal, actual in zip(region.masks, masks, strict=False))
+        self.add(nodes, actuals)
+
+    def inner(self, region: Region, actuals: Sequence[Any]) -> Values:
+        """What stands for the nodes of a region within."""
+        return Values(self.known, region.formals, actuals, self.needed)
+
+    def needs(self, node: Node) -> bool:
+        """Whether a node is needed."""
+        return self.needed is None or node.id in self.needed
+
+    def of_all(self, nodes: Sequence[Node]) -> list[Any]:
+        """What stands for several nodes."""
+        return [self[node] if self.needs(node) else literal(node.type, 0) for node in nodes]
+
+    def add(self, nodes: Sequence[Node], actuals: Sequence[Any]) -> None:
+        """Let some values stand for nodes."""
+        for node, actual in zip(nodes, actuals, strict=False):
+            self.known[node.id] = actual
 
     def __getitem__(self, node: Node) -> Any:
         return self.known.get(node.id, node)
 
 
-def _trace_again(nodes: Sequence[Node], values: _Values, functions: TraceFunctions) -> None:
+def trace_again(nodes: Sequence[Node], values: Values, functions: TraceFunctions) -> None:
+    """Trace nodes again, in their order, with what stands for their operands."""
+    if values.needed is not None:
+        nodes = [node for node in nodes if node.id in values.needed]
     fetched = {node.d0.id for node in nodes if node.kind == FETCH and node.d0 is not None}
     fetched.update(node.id for node in nodes if node.kind == SCATTER and node.attr in EXCHANGES)
     for node in nodes:
@@ -129,7 +173,7 @@ def _trace_again(nodes: Sequence[Node], values: _Values, functions: TraceFunctio
             values.known[node.id] = _again(node, values, functions)
 
 
-def _again(node: Node, values: _Values, functions: TraceFunctions) -> Any:
+def _again(node: Node, values: Values, functions: TraceFunctions) -> Any:
     """Trace a node with other operands; of loops, branches and calls the list of their results."""
     kind = node.kind
     if kind == LOOP:
@@ -141,7 +185,9 @@ def _again(node: Node, values: _Values, functions: TraceFunctions) -> Any:
     if kind >= FIRST_ELEMENTWISE:
         return functions.row(kind, operands)
     if kind == GATHER:
-        return functions.gather(*operands[:3])
+        harmless = node.d3 is None and node.d1 is not None and node.d1.kind != LITERAL
+        source, index, mask = operands[:3]
+        return functions.gather(source, index, mask, harmless)
     if kind == OFFER:
         return operands[1]  # the exchange makes an offer of its own
     if kind == SCATTER:
@@ -160,38 +206,41 @@ def _again(node: Node, values: _Values, functions: TraceFunctions) -> Any:
     return _choice_again(node, operands, values, functions)
 
 
-def _loop_again(node: Node, values: _Values, functions: TraceFunctions) -> list[Any]:
+def _loop_again(node: Node, values: Values, functions: TraceFunctions) -> list[Any]:
     loop = node.payload
     region = loop.region
-    inner: _Values
+    inner: Values
 
     def condition(variables: Sequence[Any]) -> Any:
         nonlocal inner
-        inner = _Values(values.known, region, variables, (live_mask(),))
-        _trace_again(region.parts[0], inner, functions)
+        inner = values.inner(region, variables)
+        inner.known[region.masks[0].id] = live_mask()
+        trace_again(region.parts[0], inner, functions)
         return inner[loop.condition]
 
     def body(variables: Sequence[Any]) -> list[Any]:
         inner.known[region.masks[1].id] = live_mask()
-        _trace_again(region.parts[1], inner, functions)
-        return [inner[final] for final in loop.finals]
+        trace_again(region.parts[1], inner, functions)
+        return [inner[final] if values.needs(formal) else variable
+                for final, formal, variable in zip(loop.finals, region.formals, variables, strict=True)]
 
-    return functions.while_loop([values[value] for value in loop.initial], condition, body, loop.label)
+    return functions.while_loop(values.of_all(loop.initial), condition, body, loop.label, trips=loop.trips)
 
 
-def _choice_again(node: Node, operands: Sequence[Any], values: _Values, functions: TraceFunctions) -> list[Any]:
+def _choice_again(node: Node, operands: Sequence[Any], values: Values, functions: TraceFunctions) -> list[Any]:
     choice = node.payload
 
     def target(region: Region) -> Callable[[Sequence[Any]], list[Any]]:
         def trace(arguments: Sequence[Any]) -> list[Any]:
-            inner = _Values(values.known, region, arguments, (live_mask(),))
-            _trace_again(region.parts[0], inner, functions)
-            return [inner[result] for result in region.results[0][:choice.count]]
+            inner = values.inner(region, arguments)
+            inner.known[region.masks[0].id] = live_mask()
+            trace_again(region.parts[0], inner, functions)
+            return inner.of_all(region.results[0][:choice.count])
 
         return trace
 
     targets = [target(region) for region in choice.regions]
-    arguments = [values[value] for value in choice.initial]
+    arguments = values.of_all(choice.initial)
     if node.kind == COND:
         true, false = targets
         results, versions = functions.cond(operands[0], arguments, true, false, choice.label)

@@ -14,7 +14,7 @@ cdef long long OPTIMIZE_LOOPS
 
 
 cpdef list while_loop(object initial, object condition, object body, object label=*, object name_of=*,
-                      Py_ssize_t variables=*, object trips=*, bint together=*, bint gives_way=*)
+                      Py_ssize_t variables=*, object trips=*, bint together=*, bint differentiates=*)
 
 
 cdef class _Loop(Construct):
@@ -23,26 +23,28 @@ cdef class _Loop(Construct):
     cdef public object trips
     cdef public bint together
     cdef public frozenset changed
+    cdef public frozenset reassigned
     cdef public bint uniform
     cdef public list single
     cdef public object misfit
+    cdef public int64_t size
     cdef public list variables
     cdef public Node test
     cdef public list results
     cpdef list trace(self)
     @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, outer=Tracing, probed=cython.bint, narrowed=cython.bint, grown=cython.bint)
     cpdef list repeat(self)
-    @cython.locals(found=list, i=cython.Py_ssize_t, variable=Node)
+    @cython.locals(found=list, reassigned=list, i=cython.Py_ssize_t, variable=Node, result=Node)
     cpdef frozenset unchanged(self)
     cpdef int64_t width(self, bint strict=*) except? -1
     @cython.locals(i=cython.Py_ssize_t, node=Node)
     cpdef list but(self, frozenset left_out, list nodes)
-    @cython.locals(traced=Traced)
+    @cython.locals(traced=Traced, sources=list)
     cpdef attempt(self, int64_t size)
     @cython.locals(region=Tracing, entering=Node, live=Node)
     cpdef trace_into(self, Traced traced)
     @cython.locals(i=cython.Py_ssize_t, before=Node, after=Node)
-    cpdef check_results(self, list results)
+    cpdef check_results(self, list results, Py_ssize_t adopted)
     @cython.locals(formal=Node, result=Node)
     cpdef check_versions(self, Traced traced)
     @cython.locals(formal=Node, result=Node, origin=Node, id_=int64_t, traced=Traced)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from ..context import current
 from ..errors import IncompatibleSizes, SymbolicValue
 from ..flags import OPTIMIZE_LOOPS
-from ..ir.build import append, broadcast_size_of
+from ..ir.build import append, broadcast_size_of, invalid, nothing
 from ..ir.deferred import BORROWED, hand_over
 from ..ir.dual import primal
 from ..ir.extents import common_size, size_of
@@ -23,6 +23,8 @@ from ..types import BOOL, TYPES
 from .alike import check_alike
 from .construct import Construct, Traced, written_widths
 from .hoist import hoisted
+from .inline import PLAIN
+from .source import Source
 
 __all__ = ["while_loop"]
 
@@ -34,7 +36,7 @@ _MASKS = -1, -2
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                body: Callable[[list[Node]], list[Node]], label: str | None = None,
                name_of: Callable[[int], str] | None = None, variables: int = sys.maxsize,
-               trips: int = 0, together: bool = False, gives_way: bool = False) -> list[Node]:
+               trips: int = 0, together: bool = False, differentiates: bool = False) -> list[Node]:
     """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
@@ -47,6 +49,9 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     A body that writes to anything but its variables is an error here: the array layer, which knows what belongs to
     whom, passes such memory as variables.
 
+    Where variables, or what the functions compute, have no elements, the loop has none: nothing happens, and the
+    functions tell what they would have changed.
+
     In a region, a loop runs for the elements that take part, and its results depend on which; unless it has
     ``trips``: the caller vouches for it that the loop ends after about so many iterations, and writes nothing, whatever
     the region around it computes; 0 if nobody knows.
@@ -54,8 +59,11 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     A loop of one element whose body writes several values at once gets as many elements.  Elements know nothing of each
     other; if the caller means them ``together``, so that an iteration reads what the one before has written, what
     cannot be seen to do so is refused.
+
+    Operations on duals are recorded if the loop ``differentiates``: by variables of the body's own, which no result is
+    differentiated by. Others are :func:`drjit_core.derivatives.loop.repeat`'s work.
     """
-    return _Loop(initial, condition, body, label, name_of, variables, trips, together, gives_way).trace()
+    return _Loop(initial, condition, body, label, name_of, variables, trips, together, differentiates).trace()
 
 
 class _Loop(Construct):
@@ -77,17 +85,19 @@ class _Loop(Construct):
     def __init__(self, initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                  body: Callable[[list[Node]], list[Node]], label: str | None,
                  name_of: Callable[[int], str] | None, variables: int, trips: int, together: bool,
-                 gives_way: bool) -> None:
-        self.set_up("while_loop", "loop", initial, label, name_of, variables, gives_way)
+                 differentiates: bool) -> None:
+        self.set_up("while_loop", "loop", initial, label, name_of, variables, differentiates)
         self.condition = condition
         self.body = body
         self.trips = trips
         self.together = together
-        memory = [i for i, value in enumerate(initial) if i >= variables or is_local(value)]
+        memory = [i for i, value in enumerate(initial) if is_local(value)]
         if memory:
             self.memory = frozenset(memory)
         #: Positions of variables that the body has changed once: whether it does may depend on their width.
         self.changed = _NONE
+        #: Positions of variables that the body has given the literal that they are.
+        self.reassigned = _NONE
         #: Whether it is wide only for the sake of what it writes.
         self.uniform = False
         #: The widths of writes in the body before it was.
@@ -95,6 +105,7 @@ class _Loop(Construct):
         #: What went wrong with sizes that may have been those of variables that are left alone.
         self.misfit: Exception | None = None
         # Of a trace:
+        self.size = 0
         self.variables: list[Node]
         self.test: Node
         self.results: list[Node]
@@ -116,7 +127,15 @@ class _Loop(Construct):
             if self.finds_memory():
                 size = self.width() if size else 0
                 continue
+            if self.failure is None and self.adopts():
+                continue
             if self.failure is not None:
+                if self.constant & self.reassigned and isinstance(self.failure, RuntimeError):
+                    # it may be due to a variable that is a literal now, and which functions write to by index
+                    self.failure = None
+                    self.changed |= self.reassigned
+                    self.constant -= self.reassigned
+                    continue
                 if probed or size <= 1 or not (_about_sizes(self.failure) or self.may_be_narrower(self.failure)):
                     # of two refusals, the first is the one that the user knows; other exceptions, such as the caller's
                     # request for another trace, say what they say
@@ -144,6 +163,13 @@ class _Loop(Construct):
             try:
                 values = [*self.but(apart, self.initial), self.test, *self.but(apart, self.results)]
                 needed = broadcast_size_of("while_loop", values + written_widths(region))
+                if not needed:
+                    alone = self.left_alone(unchanged)
+                    if not alone:
+                        return self.of_nothing(unchanged)
+                    self.constant |= alone
+                    size = self.width(strict=True)
+                    continue
             except IncompatibleSizes:
                 if probed or size <= 1:
                     if self.misfit is not None:  # it knows where
@@ -184,11 +210,18 @@ class _Loop(Construct):
                     *self.but(apart, self.initial), *region.captures, None if outer is None else outer.live))
 
     def unchanged(self) -> frozenset[int]:
-        """Positions of variables that the body leaves alone, and has never changed."""
-        found = []
+        """Positions of variables that the body leaves alone, or gives the literal that they are, and has never changed.
+        """
+        found, reassigned = [], []
         for i, variable in enumerate(self.variables):
-            if self.results[i] is variable:
+            result = self.results[i]
+            if result is variable:
                 found.append(i)
+            elif result.kind == LITERAL and result is self.initial[i]:
+                reassigned.append(i)
+        if reassigned:
+            self.reassigned |= frozenset(reassigned)
+            found += reassigned
         return frozenset(found) - self.changed if found else _NONE
 
     def but_arrays(self, positions: frozenset[int]) -> frozenset[int]:
@@ -201,10 +234,24 @@ class _Loop(Construct):
         return isinstance(failure, RuntimeError) and any(
             value.size == 1 for value in self.but(self.constant | self.memory, self.initial))
 
+    def nothing(self, value: Node) -> Node:
+        """A node of its own stands for a variable without elements, which tells whether the body leaves it alone."""
+        return nothing(value.type)
+
+    def left_alone(self, unchanged: frozenset[int]) -> frozenset[int]:
+        """Positions of variables without elements that the body leaves alone: they say nothing of its width."""
+        return frozenset([i for i in unchanged - self.constant if not self.initial[i].size])
+
+    def of_nothing(self, unchanged: frozenset[int]) -> list[Node]:
+        """What the variables are after a loop without elements: what the body changes has none, either."""
+        alone = unchanged | self.constant | self.memory
+        return [value if i in alone else invalid(value.type) for i, value in enumerate(self.given)]
+
     def width(self, strict: bool = False) -> int:
-        """Common size of the variables that have a value for each element; 0 if there is none."""
+        """Common size of the variables that have a value for each element; 0 if there is none.  If they have no
+        elements, one is traced."""
         try:
-            return broadcast_size_of("while_loop", self.but(self.constant | self.memory, self.initial))
+            return broadcast_size_of("while_loop", self.but(self.constant | self.memory, self.initial)) or 1
         except IncompatibleSizes:
             if strict:
                 raise
@@ -216,33 +263,54 @@ class _Loop(Construct):
     def attempt(self, size: int) -> None:
         """Trace condition and body once."""
         self.begin()
+        sources = self.recall(size or 1, self.uniform)
         traced = self.enter(size, size or 1, _MASKS)
         traced.region.uniform, traced.region.single = self.uniform, self.single
+        traced.source = sources[0] if sources else None
         self.variables = traced.formals
         if self.run(traced):
-            self.results = traced.results
+            self.results = traced.results.copy()
+        elif sources:  # the user's functions know what is wrong, and where
+            self.forget("")
+            self.attempt(size)
+            return
+        if not sources and self.failure is None:
+            self.called, self.size = self.traced, size
 
     def trace_into(self, traced: Traced) -> None:
         """Trace the condition, then the body."""
-        region, (entering, live) = traced.region, traced.masks
+        region, (entering, live), source = traced.region, traced.masks, traced.source
         region.entering = region.live = entering
-        self.test = self.condition(list(self.variables))
-        if self.gives_way:
-            self.test = primal(self.test)
+        if source is None:
+            self.test = self.condition(list(self.variables))
+            if self.differentiates:
+                self.test = primal(self.test)
+        else:
+            values = source.values(region, self.variables, traced.masks)
+            (self.test,) = source.trace(0, values)
         _check_condition(self.test)
         region.live = live
-        traced.results = self.values(self.body(list(self.variables)))
-        self.check_results(traced.results)
+        if source is None:
+            traced.results = self.values(self.body(list(self.variables)), self.differentiates)
+        else:
+            traced.results = source.trace(1, values)
+        self.check_results(traced.results, len(region.adopted))
         self.check_versions(traced)
         scope_of_all((self.test,))
+        traced.test = self.test
 
-    def check_results(self, results: Sequence[Node]) -> None:
-        """Refuse results that are no state."""
-        if len(results) != len(self.given):
-            raise ValueError(f"while_loop(): the body returned {len(results)} variables, the loop has "
+    def source_of(self, traced: Traced) -> Source:
+        assert traced.test is not None
+        return Source(traced.region.id, traced.formals[:len(self.given)], traced.masks, traced.lent, traced.statements,
+                      ((traced.test,), traced.results), traced.latest.values(), self.size)
+
+    def check_results(self, results: Sequence[Node], adopted: int) -> None:
+        """Refuse results that are no state, followed by arrays that have just turned out to be."""
+        if len(results) != len(self.given) + adopted:
+            raise ValueError(f"while_loop(): the body returned {len(results) - adopted} variables, the loop has "
                              f"{len(self.given)}")
-        for i, after in enumerate(results):
-            before = self.given[i]
+        for i, before in enumerate(self.given):
+            after = results[i]
             if before.type != after.type:
                 raise TypeError(f"while_loop(): the type of state variable {i} changed from {TYPES[before.type].name} "
                                 f"to {TYPES[after.type].name} in the loop's body")
@@ -348,3 +416,6 @@ def _about_sizes(error: BaseException | None) -> bool:
 def _check_condition(test: Node) -> None:
     if test.type != BOOL:
         raise TypeError(f"while_loop(): the condition must be a mask, found {TYPES[test.type].name}")
+
+
+PLAIN.while_loop = while_loop

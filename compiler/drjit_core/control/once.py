@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ..errors import NoDerivative
 from ..ir import trace
 from ..ir.build import broadcast_size, counter, literal
-from ..ir.dual import primal, tracked
+from ..ir.dual import primal, refuse, tracked
 from ..ir.node import Node
 from ..ir.symbolic import call_site, innermost
 from ..ops.reductions import EXCHANGE
@@ -43,8 +43,9 @@ def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: in
             return atomic(primal(target), primal(value), index, mask, op, mode, expected)
         if op == EXCHANGE and innermost() is None:
             return _differentiable_exchange(target, value, index, mask, mode)
-        raise NoDerivative(f"{call_site('scatter')}(): there is no derivative of an update that depends on "
-                           "what it finds; use drjit.detach() if none is meant to flow.")
+        refuse(NoDerivative, f"{call_site('scatter')}(): there is no derivative of an update that depends on what it "
+               "finds; use drjit.detach() if none is meant to flow.", target, value)
+        return atomic(primal(target), primal(value), index, mask, op, mode, expected)
     if innermost() is not None or mask.kind == LITERAL and not mask.payload or not target.size or not \
             broadcast_size("scatter", value, index, mask):
         return trace.atomic(target, value, index, mask, op, mode, expected)
@@ -92,7 +93,8 @@ def compensated(target: Node, lost: Node, value: Node, index: Node, mask: Node) 
         error = ops.select(ops.eq(ops.sub(total, total), literal(total.type, 0)), error, literal(total.type, 0))
         return version, trace.scatter(variables[1], error, index, mask, ReduceOp.Add.value, 0)
 
-    if innermost() is not None or mask.kind == LITERAL and not mask.payload:
+    if innermost() is not None or mask.kind == LITERAL and not mask.payload or not \
+            broadcast_size("scatter", value, index, mask):
         version, lost = body([target, lost])
     else:
         version, lost = once(mask, [target, lost], body)

@@ -6,7 +6,7 @@ from ..ir.dual cimport dual
 from ..ir.node cimport Node
 from ..ir.trace cimport binary, gather, reduce, ternary
 from ..ir.vertex cimport Vertex
-from .formulas cimport product
+from .formulas cimport masked, product
 
 cdef int _PLUS, _MUL, _FMA, _SCATTERED, _ADD, _AUTO
 cdef object _HUB
@@ -14,6 +14,9 @@ cdef object _HUB
 
 cdef class Flow:
     cdef public bint again
+    cdef object part
+    cdef readonly int64_t limit
+    cdef public bint crosses
     cdef bint lanes
     cdef dict memory
     cdef readonly int64_t number

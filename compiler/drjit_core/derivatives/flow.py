@@ -8,17 +8,18 @@ they are scattered to.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from ..context import state
 from ..ir.build import literal, resize
-from ..ir.dual import dual
+from ..ir.dual import Scope, dual
 from ..ir.node import Node
 from ..ir.trace import binary, gather, opaque, reduce, scatter, ternary
 from ..ir.vertex import HUB, Vertex
 from ..ops.table import KIND, LITERAL
 from ..types import BOOL, UINT32, ReduceMode, ReduceOp
-from .formulas import product
+from .formulas import masked, product
 
 __all__ = ["Flow", "full"]
 
@@ -48,8 +49,12 @@ class Flow:
     """
 
     def __init__(self, *, again: bool = False, members: list[Vertex] | None = None, lanes: bool = False,
-                 memory: dict[int, Node] | None = None) -> None:
+                 memory: dict[int, Node] | None = None, scope: Scope | None = None) -> None:
         self.again = again
+        #: What flows out of a scope may have a part in some elements only: to vertices up to a limit, from what is not.
+        self.part: Callable[[int], Node] | None = None if scope is None else scope.lanes
+        self.limit = 0 if scope is None or scope.lanes is None else scope.limit
+        self.crosses = True
         self.lanes = lanes
         self.memory = memory
         self.number = _next()
@@ -130,7 +135,13 @@ class Flow:
         """Add to the gradient of a vertex what an operation of some width has to say about each of its elements."""
         if vertex is None or not self.takes(vertex):
             return
+        if self.crosses and vertex.id <= self.limit and self.part is not None:
+            gradient, sparse = masked(self.part(max(width, gradient.size, vertex.size)), gradient), True
         self.note(vertex)
+        if not width and vertex.size:  # of no elements, none says anything
+            if vertex.gradient is None and not vertex.pending:
+                vertex.gradient, vertex.sparse = literal(gradient.type, 0), True
+            return
         vertex.sparse = vertex.sparse or sparse
         if vertex.size == 1 < width and not self.lanes:
             if gradient.size == 1:  # each of so many elements says the same
@@ -150,7 +161,8 @@ class Flow:
         if vertex is None or not self.takes(vertex):
             return
         before = vertex.gradient
-        if before is not None and not sparse and (vertex.size > 1 or width == 1 or self.lanes):
+        if before is not None and not sparse and vertex.id > self.limit and (
+                vertex.size > 1 or width == 1 or self.lanes and width):
             self.note(vertex)
             if before.kind == _MUL and (before.d0 is gradient and before.d1 is factor
                                         or before.d0 is factor and before.d1 is gradient):

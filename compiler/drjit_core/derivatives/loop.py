@@ -19,201 +19,261 @@ when that has ended; gradients of reads by index are scattered to arrays.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..context import state
+from ..control.demand import Demand
 from ..control.extend import Counted, fits, loop_of, most_iterations
 from ..control.loop import while_loop
 from ..errors import NoDerivative, SymbolicValue
 from ..ir.build import literal
 from ..ir.deferred import assume_not
-from ..ir.dual import STRUCTURE, dual, primal, require_recording, tracked
+from ..ir.dual import STRUCTURE, dual, is_recorded, primal, refuse_for, tracked, vertex_of
 from ..ir.extension import Extension, take_over
 from ..ir.node import Node
-from ..ir.region import is_version
-from ..ir.symbolic import call_site, innermost
+from ..ir.region import is_version, operands
+from ..ir.symbolic import call_site, innermost, undo_writes, writes_so_far
 from ..ir.trace import ops, reduce
 from ..ir.vertex import HUB, Vertex
-from ..ops.table import GATHER, RESULT
+from ..ops.table import RESULT
 from ..types import TYPES, UINT32, ReduceOp
-from .choice import Tape, ends_of, spread, taped
 from .flow import Flow
-from .traversal import pull, push
+from .outside import hand_out
+from .tape import Copy, Function, Recorded, Tape, spread, taped, unknown
+from .traversal import go_on
 
 __all__ = ["Longest", "repeat"]
 
 Condition = Callable[[list[Node]], Node]
-Body = Callable[[list[Node]], list[Node]]
 #: Evaluates numbers of iterations, and values besides, and returns the largest of the numbers.
 Longest = Callable[[Node, list[Node]], int]
 
 
-class _Again(Exception):
-    """The body makes more of the state differentiable than was known."""
-
-
-def repeat(given: Sequence[Node], condition: Condition, body: Body, label: str | None, name_of: Callable[[int], str],
-           variables: int, bound: int | None, longest: Longest) -> list[Node]:
+def repeat(given: Sequence[Node], condition: Condition, body: Function, label: str | None,
+           name_of: Callable[[int], str], variables: int, bound: int | None, longest: Longest) -> list[Node]:
     """The state after a loop, with its derivatives; ``bound`` says how many iterations there are at most."""
-    return _Repetition(given, condition, body, label, name_of, variables, bound, longest).result()
+    return _Repetition(given, label, variables, bound, longest).result(condition, body, name_of)
 
 
-class _Repetition:
+class _Repetition(Recorded):
     """A loop: what its vertex knows about it."""
 
-    #: Derivatives of it can be differentiated.
-    again = True
-    name = "while_loop"
-
-    def __init__(self, given: Sequence[Node], condition: Condition, body: Body, label: str | None,
-                 name_of: Callable[[int], str], variables: int, bound: int | None, longest: Longest) -> None:
-        self.given = list(given)
-        self.condition = condition
-        self.body = body
+    def __init__(self, given: Sequence[Node], label: str | None, variables: int, bound: int | None,
+                 longest: Longest) -> None:
+        super().__init__("while_loop", given)
         self.label = label
-        self.name_of = name_of
         self.variables = variables
         self.bound = bound
         self.longest = longest
         #: How many iterations there are at most, if that is known by now.
         self.found: int | None = None
-        #: Which derivatives are tracked while the body runs.
-        self.scope = state.derivatives
         #: Positions of the state that is differentiated.
-        self.positions = {position for position, node in enumerate(given) if tracked(node) is not None}
-        #: Those of them that the body leaves alone: variables that all iterations share.
-        self.unchanged: set[int] = set()
-        self.tape: Tape | None = None
-        #: The variables that it depends on: initial values by position, and those that iterations share, with their
-        #: positions if they have one.
-        self.initial: list[tuple[int, Vertex]] = []
-        self.shared: list[Vertex] = []
-        self.shared_positions: list[int | None] = []
-        #: Those of the latter that are read by index.
-        self.read: list[int] = []
-        #: Those of them that are used in another way.
-        self.direct: list[int] = []
-        #: Positions of the state that is written to by index.
-        self.written: list[int] = []
-        #: The loop itself, if it has no effects and stands in no region; by positions of the state, its variables.
+        self.chosen: set[int] = set()
+        #: Positions of variables that may have derivatives and are left alone.
+        self.same: set[int] = set()
+        #: Positions of the state that the first inputs are initial values of: the others are shared by all iterations.
+        self.initial: list[int] = []
+        #: What the body has left, the condition, and whether the body writes to memory.
+        self.tape: Tape
+        self.test: Node
+        self.writes = False
+        #: The loop itself, if it has no effects; by positions of the state, its variables.
         self.node: Node | None = None
+        self.places: dict[int, int] = {}
         #: How often iterations have been visited from the last to the first.
         self.visits = 0
-        self.places: dict[int, int] = {}
         #: The widths of the results.
         self.widths: list[int] = []
-        #: Gradients by the places of results: what reverse mode has brought, and what forward mode sends.
-        self.received: dict[int, Node] = {}
-        self.sent: dict[int, Node] = {}
 
-    @property
-    def inputs(self) -> list[Vertex]:
-        """All variables that it depends on."""
-        return [*(vertex for _, vertex in self.initial), *self.shared]
+    # --- recording ---------------------------------------------------------------------------------------------------
 
-    def uses(self, place: int) -> tuple[bool, bool]:
-        """Whether an input is read by index, and whether it is used in another way."""
-        place -= len(self.initial)
-        return place in self.read, place < 0 or place in self.direct
+    def has_elements(self) -> bool:
+        """Whether the loop is as wide as to have any."""
+        return self.widths[self.changed[0]] > 0
 
-    # --- tracing -----------------------------------------------------------------------------------------------------
-
-    def result(self) -> list[Node]:
+    def result(self, condition: Condition, body: Function, name_of: Callable[[int], str]) -> list[Node]:
         """The state after the loop."""
-        plain = [primal(node) for node in self.given]
-        while True:
-            try:
-                outputs = while_loop(plain, self.test, self.recorded, self.label, self.name_of, self.variables,
-                                     together=True)
-            except _Again:
-                continue
-            break
+        def test(formals: list[Node]) -> Node:
+            _differentiate()
+            self.test = primal(condition(formals))
+            return self.test
+
+        def recorded(formals: list[Node]) -> list[Node]:
+            self.record(body, formals, name_of)
+            return self.tape.values
+
+        outputs = while_loop([primal(node) for node in self.given], test, recorded, self.label, name_of,
+                             self.variables, together=True)
+        tape = self.tape
+        found = [self.given[position] if position in self.same else node for position, node in enumerate(outputs)]
         if not self.changed:
-            return [self.given[position] if position in self.unchanged else node
-                    for position, node in enumerate(outputs)]
-        require_recording(self.name)
+            return found
+        self.find_inputs()
+        if not is_recorded(self.name, self.inputs):
+            return found
+        self.given += [before for _, (before, _) in sorted(tape.adopted.items())]
         self.widths = [node.size for node in outputs]
         self.node = loop_of(outputs)
         if self.node is not None:
             self.places = {position: node.attr for position, node in enumerate(outputs) if node.d0 is self.node}
-        tape = self.tape
-        assert tape is not None
-        if _reads_what_it_writes(outputs):
-            raise NoDerivative("there is no derivative of a symbolic loop that reads by index what it writes")
-        self.initial = [(position, vertex) for position in self.changed
-                        if (vertex := tracked(self.given[position])) is not None]
-        inner = {tape.leaves[position].id for position in self.changed}
-        place_of = {tape.leaves[position].id: position for position in self.unchanged}
-        found = [entry for entry in ends_of(tape, self.changed) if entry[0].id not in inner]
-        self.shared = [vertex for vertex, _, _ in found]
-        self.shared_positions = [place_of.get(vertex.id) for vertex in self.shared]
-        self.read = [place for place, (_, read, _) in enumerate(found) if read]
-        self.direct = [place for place, (_, _, direct) in enumerate(found) if direct]
-        self.written = [position for position, node in enumerate(outputs) if is_version(node)]
+        if self.writes:
+            self.let_go()
         hub = Vertex(HUB, outputs[0].type, outputs[self.changed[0]].size, info=self)
         hub.label = "drjit.while_loop" + ("" if self.label is None else f": {self.label}")
         return [dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=position))
-                if position in self.changed else self.given[position] if position in self.unchanged else node
-                for position, node in enumerate(outputs)]
+                if position in self.changed else node for position, node in enumerate(found)]
 
-    @property
-    def changed(self) -> list[int]:
-        """Positions of the state that is differentiated, and that the body changes."""
-        return sorted(self.positions - self.unchanged)
-
-    def test(self, formals: list[Node]) -> Node:
-        """The condition, of values."""
+    def record(self, body: Function, formals: list[Node], name_of: Callable[[int], str]) -> None:
+        """The body is called, and leaves a tape, of all variables that derivatives may turn out to flow to."""
         region = innermost()
         assert region is not None
-        region.differentiates = True
-        return primal(self.condition(formals))
-
-    def recorded(self, formals: list[Node]) -> list[Node]:
-        """The body, which leaves a tape, and returns values."""
-        found, self.tape = self.traced(formals)
-        more = {position for position, vertex in enumerate(self.tape.results)
-                if vertex is not None and TYPES[found[position].type].kind == "f"}
-        same = {position for position in self.positions - self.unchanged
-                if self.tape.results[position] is self.tape.leaves[position] and tracked(self.given[position])}
-        if same or not more <= self.positions:
-            self.positions |= more
-            self.unchanged |= same
-            raise _Again
+        scope = state.derivatives
+        records = scope is None or scope.records
+        self.tape, refused = taped(body, formals, {
+            position: tracked(node) for position, node in enumerate(self.given)
+            if TYPES[node.type].kind == "f" and (records or vertex_of(node) is not None)})
+        tape = self.tape
+        late = [stand for _, (_, stand) in sorted(tape.adopted.items())]
+        tape.formals += late  # which turned out to be state
+        self.same = {position for position, leaf in tape.leaves.items() if tape.vertices[position] is leaf and
+                     tape.values[position] is formals[position] and vertex_of(self.given[position]) is not None}
+        tape.vertices = []
+        self.chosen = chosen = self.differentiated(tape)
+        unchanged = chosen & self.same
+        self.changed = sorted(chosen - unchanged)
         for position in self.changed:
-            if self.tape.leaves[position].gradient is not None:
+            if tape.leaves[position].gradient is not None:
                 raise SymbolicValue(
                     f"{call_site('while_loop')}(): a traversal in the body of this symbolic loop has let derivatives "
-                    f"flow to the state variable {self.name_of(position)!r}, and they would have to go on to what it "
+                    f"flow to the state variable {name_of(position)!r}, and they would have to go on to what it "
                     "was computed from in the iteration before. Use drjit.detach() before its derivative is tracked "
                     "anew, or mode='evaluated'.")
-        return [primal(node) for node in found]
+        hand_out([(vertex, gradient) for position in sorted(unchanged)
+                  if (gradient := tape.leaves[position].gradient) is not None and
+                  (vertex := tracked(self.given[position])) is not None], go_on)
+        self.refuse(tape, refused)
+        tape.keep_leaves(chosen)
+        tape.keep(self.changed)
+        self.writes = bool(region.latest or region.outside or region.adopted)
+        try:
+            tape.ends(self.changed)
+            if self.writes and self.changed and (self.demand().writes or _made_of(
+                    self.demand().captures, late, formals)):
+                raise NoDerivative("there is no derivative of a symbolic loop that reads by index what it writes")
+        except NoDerivative as error:
+            refuse_for(NoDerivative, str(error), self.outer(tape, tape.leaves.values()))
+            self.changed = []
+            tape.keep_leaves(unchanged)
 
-    def traced(self, formals: Sequence[Node], *, again: bool = False) -> tuple[list[Node], Tape]:
-        """What the body returns, and its tape."""
-        variables = [(position, tracked(self.given[position]) if position in self.unchanged else None)
-                     for position in sorted(self.positions)]
-        return taped(self.body, formals[:len(self.given)], variables, self.scope, self.written, again=again)
+    def differentiated(self, tape: Tape) -> set[int]:
+        """Positions of the state that is differentiated: initial values are, or what it becomes depends on what is."""
+        found = {position for position, node in enumerate(self.given) if tracked(node) is not None}
+        results = {position: vertex for position in tape.leaves if (vertex := tape.results[position]) is not None}
+        reached = tape.reached(results.values())
+        while True:
+            live = {tape.leaves[position].id for position in found}
+            for vertex in reached:
+                if tape.is_outside(vertex) or any(operand.id in live for operand in vertex.operands()):
+                    live.add(vertex.id)
+            more = {position for position, vertex in results.items() if vertex.id in live}
+            if more <= found:
+                return found
+            found |= more
+
+    def find_inputs(self) -> None:
+        """Find out what the results depend on."""
+        place_of = {leaf.id: position for position, leaf in self.tape.leaves.items()}
+        initial = [(position, vertex) for position in self.changed
+                   if (vertex := tracked(self.given[position])) is not None]
+        shared = [entry for entry in self.tape.ends(self.changed) if place_of.get(entry[0].id) not in self.changed]
+        self.initial = [position for position, _ in initial]
+        self.positions = [*[None] * len(initial), *(place_of.get(vertex.id) for vertex, _, _ in shared)]
+        self.inputs = [vertex for _, vertex in initial]
+        for vertex, _, _ in shared:
+            position = place_of.get(vertex.id)
+            outside = vertex if position is None else tracked(self.given[position])
+            assert outside is not None
+            self.inputs.append(outside)
+        count = len(initial)
+        self.read = [place for place, (_, read, _) in enumerate(shared, count) if read]
+        self.direct = [place for place, (_, _, direct) in enumerate(shared, count) if direct]
+
+    def let_go(self) -> None:
+        """Hold no arrays that are written to, which would be copied: nobody reads there."""
+        needed = set(self.needed())
+        for position, value in enumerate(self.tape.values):
+            if position not in needed and is_version(value):
+                self.tape.values[position] = self.tape.formals[position]
+                self.given[position] = unknown(self.given[position])
+
+    # --- what is asked of it -----------------------------------------------------------------------------------------
+
+    def demand(self) -> Demand:
+        """What its derivatives need: all that the condition and the derivatives of an iteration do, in each of them."""
+        return self.tape.demand(self.changed, [self.test], repeats=True)
+
+    def recordings(self) -> list[tuple[Tape, Demand]]:
+        return [(self.tape, self.demand())]
+
+    def uses(self, place: int) -> tuple[bool, bool]:
+        return place in self.read, place < len(self.initial) or place in self.direct
+
+    def outer(self, tape: Tape, vertices: Iterable[Vertex]) -> list[Vertex]:
+        position_of = {leaf.id: position for position, leaf in tape.leaves.items()}
+        if not [vertex for vertex in vertices if position_of.get(vertex.id, -1) in (-1, *self.chosen)]:
+            return []  # derivatives of what does not become state that is differentiated
+        initial = [tracked(self.given[position]) for position in self.chosen]
+        return [*(vertex for vertex in initial if vertex is not None),
+                *(vertex for vertex in (*vertices, *tape.reached(tape.at(self.chosen)))
+                  if vertex.id not in position_of and tape.is_outside(vertex))]
+
+    def moved(self, copy: Copy) -> Recorded:
+        new = super().moved(copy)
+        assert isinstance(new, _Repetition)
+        new.node, new.places, new.visits = None, {}, 0
+        return new
+
+    # --- in regions --------------------------------------------------------------------------------------------------
+
+    def test_again(self, formals: Sequence[Node]) -> Node:
+        """The condition, once more."""
+        test: Node = Copy(self, self.tape, formals, (), [self.test]).values[self.test]
+        return test
+
+    def iterated(self, flow: Flow, formals: Sequence[Node], places: Sequence[int] = ()) -> tuple[Copy, list[Node]]:
+        """The body once more, and the state after it, as far as it is needed; derivatives flow at some places."""
+        tape = self.tape
+        if flow.again:
+            places = self.changed
+        wanted = range(len(self.given)) if self.node is not None and not flow.again else self.needed()
+        wanted = [position for position in wanted
+                  if position in self.changed or tape.values[position] is not tape.formals[position]]
+        copy = Copy(self, tape, formals, places, [tape.values[position] for position in wanted])
+        found = list(formals[:len(self.given)])
+        for position in wanted:
+            found[position] = copy.value(position)
+        return copy, found
 
     # --- forward mode ------------------------------------------------------------------------------------------------
 
     def forward(self, flow: Flow) -> None:
         """Let changes flow from the variables to the results."""
         count, order = len(self.given), self.changed
-        initial = {position: flow.change(vertex) for position, vertex in self.initial}
-        shared = [flow.change(vertex) for vertex in self.shared]
+        if not self.has_elements():
+            self.sent = {position: literal(self.given[position].type, 0) for position in order}
+            return
+        first = len(self.initial)
+        initial = {position: flow.change(vertex) for position, vertex in zip(self.initial, self.inputs, strict=False)}
+        shared = [(vertex, flow.change(vertex)) for vertex in self.at(range(first, len(self.inputs)))]
         changes = [initial.get(position) or literal(self.given[position].type, 0) for position in order]
 
         def body(formals: list[Node]) -> list[Node]:
-            found, tape = self.traced(formals, again=True)
-            pairs = [(tape.leaves[position], change)
-                     for position, change in zip(order, formals[count:], strict=True)]
-            pairs += [(end, change) for end, change in zip(self.ends(tape), shared, strict=True) if change is not None]
-            moved = iter(push(pairs, [vertex for position in order if (vertex := tape.results[position]) is not None],
-                              again=flow.again, lanes=True))
-            return [*found, *(literal(self.given[position].type, 0) if tape.results[position] is None else
-                              next(moved) or literal(self.given[position].type, 0) for position in order)]
+            copy, found = self.iterated(flow, formals, order)
+            own = [(copy.leaves[position], change) for position, change in zip(order, formals[count:], strict=True)]
+            moved = self.moving(copy, [*own, *shared], again=flow.again)
+            return [*found, *(moved.get(position) or literal(self.given[position].type, 0) for position in order)]
 
-        results = self.loop(flow, changes, lambda formals: self.test_again(formals[:count]), body)
+        results = self.loop(flow, changes, body)
         self.extend(results)
         for position, change in zip(order, results[count:], strict=True):
             self.sent[position] = spread(change, self.widths[position])
@@ -222,41 +282,41 @@ class _Repetition:
 
     def reverse(self, flow: Flow) -> None:
         """Let gradients flow from the results to the variables."""
+        if not self.has_elements():
+            for vertex in self.inputs:
+                flow.give(vertex, literal(vertex.type, 0), 0, True)
+            return
         gradients = {position: spread(gradient, self.widths[position])
                      for position, gradient in self.received.items()}
-        assert self.tape is not None
-        totals = [literal(self.shared[place].type, 0) for place in self.direct]
-        memory = [flow.room(self.shared[place]) for place in self.read]
+        read, direct = self.at(self.read), self.at(self.direct)
+        totals = [literal(vertex.type, 0) for vertex in direct]
+        memory = [flow.room(vertex) for vertex in read]
         leaves = {self.tape.leaves[position].id for position in self.changed}
         if all(_is_sum(self.tape.results[position], self.tape.leaves[position].id, leaves)
                for position in self.changed):
             totals, memory = self.reverse_sum(flow, gradients, totals, memory)
         else:
             gradients, totals, memory = self.reverse_general(flow, gradients, totals, memory)
-        for position, vertex in self.initial:
+        for position, vertex in zip(self.initial, self.inputs, strict=False):
             gradient = gradients.get(position)
             if gradient is not None:
                 flow.give(vertex, gradient, gradient.size, True)
-        for place, total in zip(self.direct, totals, strict=True):
-            flow.give(self.shared[place], total, total.size, True)
-        for place, version in zip(self.read, memory, strict=True):
-            flow.give_scattered(self.shared[place], version)
+        for vertex, total in zip(direct, totals, strict=True):
+            flow.give(vertex, total, total.size, True)
+        for vertex, version in zip(read, memory, strict=True):
+            flow.give_scattered(vertex, version)
 
-    def flowing(self, flow: Flow, formals: Sequence[Node], gradients: dict[int, Node], totals: Sequence[Node],
-                memory: Sequence[Node]) -> tuple[list[Node], dict[int, Node], list[Node], list[Node]]:
-        """One iteration: the next state; gradients of the one before; what has flown to shared variables."""
-        found, tape = self.traced(formals, again=True)
+    def visit(self, flow: Flow, copy: Copy, gradients: Mapping[int, Node], totals: Sequence[Node],
+              memory: Sequence[Node]) -> tuple[dict[int, Node], list[Node], list[Node]]:
+        """One iteration: gradients of the state before it; what has flown to shared variables."""
         order = self.changed
-        ends = self.ends(tape)
-        to = {ends[place].id: version for place, version in zip(self.read, memory, strict=True)}
-        pairs = [(vertex, gradient) for position, gradient in gradients.items()
-                 if (vertex := tape.results[position]) is not None]
-        results = pull(pairs, [*(tape.leaves[position] for position in order), *ends], again=flow.again, memory=to)
-        before = {position: literal(self.given[position].type, 0) if result is None else result
+        results, versions = self.flowing(copy, gradients, [copy.leaves[position] for position in order], memory,
+                                         again=flow.again)
+        before = {position: result or literal(self.given[position].type, 0)
                   for position, result in zip(order, results, strict=False)}
-        parts = [results[len(order) + place] for place in self.direct]
-        totals = [total if part is None else ops.add(total, part) for total, part in zip(totals, parts, strict=True)]
-        return found, before, totals, [to[ends[place].id] for place in self.read]
+        sums = [total if part is None else ops.add(total, part)
+                for total, part in zip(totals, results[len(order):], strict=True)]
+        return before, sums, versions
 
     def reverse_sum(self, flow: Flow, gradients: dict[int, Node], totals: list[Node],
                     memory: list[Node]) -> tuple[list[Node], list[Node]]:
@@ -264,10 +324,11 @@ class _Repetition:
         count, end = len(self.given), len(self.given) + len(totals)
 
         def body(formals: list[Node]) -> list[Node]:
-            found, _, sums, versions = self.flowing(flow, formals, gradients, formals[count:end], formals[end:])
+            copy, found = self.iterated(flow, formals, sorted(gradients))
+            _, sums, versions = self.visit(flow, copy, gradients, formals[count:end], formals[end:])
             return [*found, *sums, *versions]
 
-        results = self.loop(flow, [*totals, *memory], lambda formals: self.test_again(formals[:count]), body)
+        results = self.loop(flow, [*totals, *memory], body)
         self.extend(results)
         return results[count:end], results[end:]
 
@@ -276,13 +337,17 @@ class _Repetition:
         """Gradients of initial values and of shared variables, from the last iteration to the first."""
         if flow.again:
             return self.backwards(flow, *self.recomputed(flow), gradients, totals, memory)
-        loop, places = self.without_effects(flow)
-        most = self.most(loop)
-        if most is None or innermost() is not None and not fits(loop.payload, most):
+        loop, places = self.without_effects(flow, gradients)
+        most, region = self.most(loop), innermost()
+        if most is None or region is not None and not fits(loop.payload, most):
             return self.backwards(flow, *self.recomputed(flow), gradients, totals, memory)
-        counted = Counted(loop, most, anew=self.visits > 0 or innermost() is not None)
+        counted = Counted(loop, most, anew=self.visits > 0 or region is not None)
         self.visits += 1
+        before = None if region is None else writes_so_far(region)
         found = self.visited(flow, counted, places, gradients, totals, memory)
+        if found is None and region is not None:
+            undo_writes(region, before)
+            return self.backwards(flow, *self.recomputed(flow), gradients, totals, memory)
         if found is None:
             counted = Counted(loop, most, apart=True, anew=True)
             found = self.visited(flow, counted, places, gradients, totals, memory)
@@ -328,13 +393,20 @@ class _Repetition:
                 f"max_iterations={self.bound}, and their gradients are NaN: there is room for the state of so many "
                 "iterations only. Use a larger bound, or none, so that an evaluation finds out how many there are.")
 
-    def without_effects(self, flow: Flow) -> tuple[Node, dict[int, int]]:
-        """A loop that computes the state and does nothing else, and which of its variables it is, by positions."""
+    def without_effects(self, flow: Flow, gradients: Mapping[int, Node]) -> tuple[Node, dict[int, int]]:
+        """A loop that computes the state and does nothing else, and which of its variables it is, by positions.
+
+        It is as wide as the loop over gradients will be, which reads what this one keeps.
+        """
         if self.node is not None:
             return self.node, self.places
-        results = self.loop(flow, [], self.test_again, lambda formals: self.traced(formals, again=True)[0])
+        region = innermost()
+        live = None if region is None else region.live
+        width = max([node.size for node in (live, *gradients.values()) if node is not None], default=1)
+        results = self.loop(flow, [literal(UINT32, 0, width)], lambda formals: [
+            *self.iterated(flow, formals)[1], ops.add(formals[-1], literal(UINT32, 1))])
         loop = loop_of(results)
-        assert loop is not None, "a loop writes once more what it has written"
+        assert loop is not None, "what writes is needed"
         return loop, {position: node.attr for position, node in enumerate(results) if node.d0 is loop}
 
     def most(self, loop: Node) -> int | None:
@@ -354,38 +426,28 @@ class _Repetition:
         order = self.changed
         now = [gradients.get(position) or literal(self.given[position].type, 0) for position in order]
         first, last = 1 + len(order), 1 + len(order) + len(totals)
-        end = last + len(memory)
-        written = [primal(self.given[position]) for position in self.written]
 
         def condition(formals: list[Node]) -> Node:
             return ops.gt(formals[0], literal(UINT32, 0))  # type: ignore[no-any-return]
 
         def body(formals: list[Node]) -> list[Node]:
             iteration = ops.sub(formals[0], literal(UINT32, 1))
-            variables = state_of(iteration)
-            for position, formal in zip(self.written, formals[end:], strict=True):
-                variables[position] = formal
-            found, before, sums, versions = self.flowing(
-                flow, variables, dict(zip(order, formals[1:first], strict=True)), formals[first:last],
-                formals[last:end])
-            return [iteration, *(before[position] for position in order), *sums, *versions,
-                    *(found[position] for position in self.written)]
+            before, sums, versions = self.visit(
+                flow, Copy(self, self.tape, state_of(iteration), order),
+                dict(zip(order, formals[1:first], strict=True)), formals[first:last], formals[last:])
+            return [iteration, *(before[position] for position in order), *sums, *versions]
 
-        results = _loop(flow, [number, *now, *totals, *memory, *written], condition, body, self.label, str)
-        return dict(zip(order, results[1:first], strict=True)), results[first:last], results[last:end]
+        results = _loop(flow, [number, *now, *totals, *memory], condition, body, self.label, str)
+        return dict(zip(order, results[1:first], strict=True)), results[first:last], results[last:]
 
     def counted(self, flow: Flow, more: Callable[[list[Node]], Node] | None = None) -> list[Node]:
         """The state after the loop, and the number of iterations; ``more`` may end it earlier."""
         count = len(self.given)
 
-        def condition(formals: list[Node]) -> Node:
-            test = self.test_again(formals[:count])
-            return test if more is None else ops.and_(test, more(formals))
-
         def body(formals: list[Node]) -> list[Node]:
-            return [*self.traced(formals, again=True)[0], ops.add(formals[count], literal(UINT32, 1))]
+            return [*self.iterated(flow, formals)[1], ops.add(formals[count], literal(UINT32, 1))]
 
-        return self.loop(flow, [literal(UINT32, 0)], condition, body)
+        return self.loop(flow, [literal(UINT32, 0)], body, more)
 
     def recomputed(self, flow: Flow) -> tuple[Node, Callable[[Node], list[Node]]]:
         """Likewise, where there is no memory: it is computed again for each iteration."""
@@ -399,27 +461,17 @@ class _Repetition:
 
     # --- loops -------------------------------------------------------------------------------------------------------
 
-    def any_name(self, position: int) -> str:
-        """The name of a variable, of this loop or one for its derivatives."""
-        return self.name_of(position) if position < len(self.given) else "a gradient"
-
-    def ends(self, tape: Tape) -> list[Vertex]:
-        """The variables that iterations share, in a region."""
-        return [vertex if position is None else tape.leaves[position]
-                for position, vertex in zip(self.shared_positions, self.shared, strict=True)]
-
-    def test_again(self, formals: Sequence[Node]) -> Node:
-        """The condition, once more."""
-        region = innermost()
-        assert region is not None
-        region.repeats = True
-        return self.test([primal(formal) for formal in formals])
-
-    def loop(self, flow: Flow, further: Sequence[Node], condition: Condition, body: Body) -> list[Node]:
-        """A loop over the state and more."""
+    def loop(self, flow: Flow, further: Sequence[Node], body: Function,
+             more: Callable[[list[Node]], Node] | None = None) -> list[Node]:
+        """A loop over the state and more, as long as the original one, and perhaps shorter."""
         given = self.given if flow.again else [primal(node) for node in self.given]
-        return _loop(flow, [*given, *further], condition, body, self.label, self.any_name)
 
+        def condition(formals: list[Node]) -> Node:
+            test = self.test_again(formals)
+            return test if more is None else ops.and_(test, more(formals))
+
+        return _loop(flow, [*given, *further], condition, body, self.label, lambda position: (
+            "a variable" if position < len(given) else "a gradient"))
 
     def extend(self, results: Sequence[Node]) -> None:
         """Let a loop over the state and more compute what this one does, if a kernel would compute both."""
@@ -435,16 +487,36 @@ class _Repetition:
             loop.payload.extension = Extension(before, None, places)
 
 
-def _loop(flow: Flow, given: Sequence[Node], condition: Condition, body: Body, label: str | None,
+def _made_of(nodes: Iterable[Node], origins: Sequence[Node], formals: Sequence[Node]) -> bool:
+    """Whether any of some values was computed of arrays while a region was traced, as its formals tell: outside."""
+    first = min([formal.id for formal in formals], default=0)
+    todo, seen = list(nodes) if origins else [], {origin.id for origin in origins}
+    while todo:
+        node = todo.pop()
+        if node.id not in seen and node.id > first:
+            seen.add(node.id)
+            found = operands(node)
+            if any(operand is origin for operand in found for origin in origins):
+                return True
+            todo += found
+    return False
+
+
+def _differentiate() -> None:
+    """Let operations on duals be recorded in the region that is being traced."""
+    region = innermost()
+    assert region is not None
+    region.differentiates = True
+
+
+def _loop(flow: Flow, given: Sequence[Node], condition: Condition, body: Function, label: str | None,
           name_of: Callable[[int], str]) -> list[Node]:
     """A loop of a derivative, which is differentiable in turn if that is asked for."""
     if flow.again:  # which needs no memory, and so no bound: its own state is computed again
         return repeat(given, condition, body, label, name_of, len(given), None, lambda number, others: 0)
 
     def values(formals: list[Node]) -> list[Node]:
-        region = innermost()
-        assert region is not None
-        region.differentiates = True
+        _differentiate()
         return [primal(node) for node in body(formals)]
 
     return while_loop([primal(node) for node in given], condition, values, label, name_of, together=True)
@@ -457,7 +529,7 @@ def _is_sum(vertex: Vertex | None, leaf: int, leaves: set[int]) -> bool:
                     if operand is not None]
         inner = [operand for operand, depends in operands if depends]
         name = vertex.rule.name
-        if len(inner) != 1 or vertex.size != inner[0].size or not (
+        if len(inner) != 1 or not (
                 name == "add" or name == "sub" and vertex.a is inner[0] or name == "fma" and vertex.c is inner[0]):
             return False
         vertex = inner[0]
@@ -476,14 +548,4 @@ def _depends(vertex: Vertex, leaves: set[int]) -> bool:
         if vertex.id not in seen and vertex.id >= first:
             seen.add(vertex.id)
             todo += vertex.operands()
-    return False
-
-
-def _reads_what_it_writes(outputs: Sequence[Node]) -> bool:
-    """Whether the loop that has some results reads by index what it writes by index."""
-    for node in outputs:
-        if node.kind == RESULT and node.payload and node.d0 is not None:
-            region = node.d0.payload.region
-            return any(reader.kind == GATHER and reader.d0 is not None and reader.d0.scope == region.id
-                       for reader in region.nodes)
     return False

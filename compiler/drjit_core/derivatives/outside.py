@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ..errors import SymbolicValue
 from ..ir.build import counter, literal
 from ..ir.deferred import Memory, Statement, defer, version_of
-from ..ir.dual import primal
+from ..ir.dual import isolating_scope, primal, refuse_for
 from ..ir.node import Node
 from ..ir.symbolic import Tracing, call_site, innermost
 from ..ir.trace import scatter
@@ -30,19 +30,25 @@ GoOn = Callable[[list[Vertex]], object]
 
 
 class Outside:
-    """The variables from outside that a traversal in a region has reached."""
+    """The variables from outside that a traversal in a region has reached, and ``variables`` of the region itself that
+    are read by index, by ids: their gradients are scattered to memory, too."""
 
-    def __init__(self, region: Tracing, vertices: list[Vertex]) -> None:
-        _require_outermost(region, vertices)
+    def __init__(self, region: Tracing, vertices: list[Vertex], variables: dict[int, Vertex]) -> None:
         self.region = region
-        self.vertices = vertices
-        self._before = [(vertex.gradient, vertex.pending, vertex.sparse) for vertex in vertices]
-        self._memory = [_memory(vertex) for vertex in vertices]
+        self.variables = variables
+        entries = region.entries or {}
+        ends = [(vertex, vertex) for vertex in vertices]
+        ends += [(vertex, origin) for vertex in variables.values() if (origin := entries[vertex.id]) is not None]
+        #: What is reached, what that is outside, and memory for what it brings.
+        self._ends = [(vertex, origin, _memory(vertex)) for vertex, origin in ends if _is_outermost(region, origin)]
+        self._before = [(vertex.gradient, vertex.pending, vertex.sparse) for vertex in self.vertices]
         #: Arrays that gradients of reads by index are scattered to, by the ids of vertices.
-        self.versions = {vertex.id: version_of(memory, region)
-                         for vertex, memory in zip(vertices, self._memory, strict=True)}
-        if _repeats(region):
-            region.done |= {version.id for version in self.versions.values()}
+        self.versions = {vertex.id: version_of(memory, region) for vertex, _, memory in self._ends}
+
+    @property
+    def vertices(self) -> list[Vertex]:
+        """The vertices that are reached."""
+        return [vertex for vertex, _, _ in self._ends]
 
     def begin(self, flow: Flow) -> None:
         """Let the variables collect what this traversal brings, and nothing else."""
@@ -51,29 +57,32 @@ class Outside:
 
     def collect(self, flow: Flow, go_on: GoOn) -> None:
         """Write what has come together; it goes on from there when it is complete."""
-        _write(self.region, list(zip(self.vertices, self._memory, map(flow.gradient, self.vertices), strict=True)),
-               go_on)
+        _write(self.region, [(origin, memory, flow.gradient(vertex)) for vertex, origin, memory in self._ends], go_on)
 
     def end(self) -> None:
-        """Give the variables back the gradients that they have outside."""
+        """Give the variables back the gradients that they have outside; those of the region itself have one."""
         for vertex, (gradient, pending, sparse) in zip(self.vertices, self._before, strict=True):
+            if gradient is None and vertex.id in self.variables:
+                gradient = literal(vertex.type, 0)
             vertex.gradient, vertex.pending, vertex.sparse = gradient, pending, sparse
 
 
 def hand_out(gradients: list[tuple[Vertex, Node]], go_on: GoOn) -> None:
-    """Let gradients that have come together at the arguments of the region's function flow on from what is outside."""
+    """Let gradients that have come together at the variables of a region flow on from what these are outside."""
     region = innermost()
     assert region is not None
-    _require_outermost(region, [vertex for vertex, _ in gradients])
-    _write(region, [(vertex, _memory(vertex), gradient) for vertex, gradient in gradients], go_on)
+    _write(region, [(vertex, _memory(vertex), gradient) for vertex, gradient in gradients
+                    if gradient.kind != LITERAL or gradient.payload if _is_outermost(region, vertex)], go_on)
 
 
-def _require_outermost(region: Tracing, vertices: list[Vertex]) -> None:
-    if any(vertex.scope for vertex in vertices):
-        raise SymbolicValue(
-            f"{call_site('traverse')}(): derivatives would flow out of this symbolic {region.noun} to a variable of "
-            "another one around it. Differentiate where the variable is, or use drjit.detach() or drjit.suspend_grad() "
-            "if no derivative is meant to flow there.")
+def _is_outermost(region: Tracing, vertex: Vertex) -> bool:
+    """Whether derivatives may flow out of a region to a vertex; else nothing must turn out to depend on that."""
+    if vertex.scope:
+        refuse_for(
+            SymbolicValue, f"{call_site('traverse')}(): derivatives would flow out of this symbolic {region.noun} to a "
+            "variable of another one around it. Differentiate where the variable is, or use drjit.detach() or "
+            "drjit.suspend_grad() if no derivative is meant to flow there.", [vertex])
+    return not vertex.scope
 
 
 def _memory(vertex: Vertex) -> Memory:
@@ -82,14 +91,15 @@ def _memory(vertex: Vertex) -> Memory:
 
 def _write(region: Tracing, found: list[tuple[Vertex, Memory, Node | None]], go_on: GoOn) -> None:
     """Add gradients to memory, where elements take part; ``go_on`` is called for their vertices at the end."""
-    if _repeats(region):
-        return
+    scope = isolating_scope()
+    assert region.live is not None
+    mask = literal(BOOL, True) if scope is None or scope.lanes is None else scope.lanes(region.live.size)
     for vertex, memory, gradient in found:
         if gradient is not None:
             scalar = UINT32 if vertex.size <= 1 << 32 else UINT64
             single = vertex.size == 1
             scatter(version_of(memory, region), primal(gradient), literal(scalar, 0) if single else
-                    counter(vertex.size, scalar), literal(BOOL, True), _ADD, _AUTO if single else _NO_CONFLICTS)
+                    counter(vertex.size, scalar), mask, _ADD, _AUTO if single else _NO_CONFLICTS)
 
     def act() -> None:
         flow, reached = Flow(), []
@@ -100,12 +110,3 @@ def _write(region: Tracing, found: list[tuple[Vertex, Memory, Node | None]], go_
         go_on(reached)
 
     defer(Statement((), act))
-
-
-def _repeats(region: Tracing | None) -> bool:
-    """Whether a function is traced once more for its derivative: its gradients have flowed."""
-    while region is not None:
-        if region.repeats:
-            return True
-        region = region.outer
-    return False

@@ -12,12 +12,13 @@ import operator
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..context import Context, current, state
+from ..context import current, state
 from ..errors import NoDerivative
 from ..ir.build import literal
-from ..ir.dual import Scope
+from ..ir.dual import STRUCTURE as RULES
+from ..ir.dual import Scope, isolating_scope, refuse_for
 from ..ir.node import Node
-from ..ir.symbolic import innermost
+from ..ir.symbolic import Tracing, innermost
 from ..ir.trace import cast, ops, unary
 from ..ir.vertex import HUB, LEAF, Vertex, live_vertices
 from ..ops.derivatives import BOTH, FACTOR, NEGATED, OTHERWISE, PASSED, TIMES_R, TIMES_X, TIMES_Y, WHERE, Partial, Rule
@@ -41,6 +42,7 @@ class Consumed(RuntimeError):
 
 
 _NEG, _HALF = KIND["neg"], FLOAT16
+_GATHER, _IDENTITY = RULES["gather"], RULES["identity"]
 #: Operations with structure some elements of whose results may depend on nothing.
 _PARTLY = frozenset(("gather", "scatter", "scan", "output"))
 #: The rule of a vertex whose edges a traversal has cut.
@@ -53,14 +55,6 @@ _number = operator.attrgetter("id")
 _next_queue = itertools.count(1).__next__
 
 
-def _isolating(context: Context) -> Scope | None:
-    """The innermost scope that traversals must not leave."""
-    scope: Scope | None = context.derivatives
-    while scope is not None and (scope.ended or not scope.limit):
-        scope = scope.outer
-    return scope
-
-
 def enqueue(mode: int, vertices: Iterable[Vertex]) -> None:
     """Let the next traversal visit vertices, and all that depend on them, or that they depend on."""
     context = current()
@@ -69,23 +63,24 @@ def enqueue(mode: int, vertices: Iterable[Vertex]) -> None:
     with _lock:
         if mode == BACKWARD:
             region = innermost()
-            _reach(list(vertices), context.queued, context.queue, _isolating(context),
+            _reach(list(vertices), context.queued, context.queue, context.boundary, isolating_scope(),
                    0 if region is None else region.id)
         else:
             _reach_forward(list(vertices), context.queued, context.queue)
 
 
-def _reach(todo: list[Vertex], found: list[Vertex], number: int, scope: Scope | None, region: int) -> None:
-    """Find all vertices that some depend on. In a region, scopes hold for what is in there."""
+def _reach(todo: list[Vertex], found: list[Vertex], number: int, boundary: list[Vertex], scope: Scope | None,
+           region: int) -> None:
+    """Find all vertices that some depend on, up to the boundary of a scope. In a region, scopes hold for what is in
+    there."""
     while todo:
         vertex = todo.pop()
         if vertex.queued == number:
             continue
-        if scope is not None and vertex.id <= scope.limit and (not region or vertex.scope == region):
-            scope.postponed[vertex.id] = vertex
-            scope.before.setdefault(vertex.id, (vertex.gradient, vertex.sparse))
-            continue
         vertex.queued = number
+        if scope is not None and vertex.id <= scope.limit and (not region or vertex.scope == region):
+            boundary.append(vertex)
+            continue
         found.append(vertex)
         if vertex.rule is HUB:
             todo += vertex.operands()
@@ -96,6 +91,13 @@ def _reach(todo: list[Vertex], found: list[Vertex], number: int, scope: Scope | 
             todo.append(vertex.b)
         if vertex.c is not None:
             todo.append(vertex.c)
+
+
+def _expanded(vertices: list[Vertex], number: int) -> list[Vertex]:
+    """Some vertices, and what they depend on, but for those that have been found already."""
+    found = list(vertices)
+    _reach([operand for vertex in vertices for operand in vertex.operands()], found, number, [], None, 0)
+    return found
 
 
 def _reach_forward(start: list[Vertex], found: list[Vertex], number: int) -> None:
@@ -123,20 +125,47 @@ def traverse(mode: int, flags: int) -> list[Node]:
     If it raises, all gradients and edges are as before.
     """
     context = current()
-    order, queue = context.queued, context.queue
-    context.queued, context.queue = [], _next_queue()
-    if not (mode == BACKWARD and _descends(order)):
-        order.sort(key=_number, reverse=mode == BACKWARD)
+    order, queue, boundary = context.queued, context.queue, context.boundary
+    context.queued, context.queue, context.boundary = [], _next_queue(), []
+    region, scope = innermost(), isolating_scope()
     with _lock:
-        order = _distinct(order)
-        region, scope = innermost(), _isolating(context)
         if mode != BACKWARD:
-            return _traverse_forward(order, 0 if region is None else region.id, flags, queue)
+            beyond = _expanded(boundary, queue)
+            return _traverse_forward([*order, *beyond], beyond, region, flags, queue)
+        if boundary:
+            order = order + _expanded(_postponed(boundary, scope), queue)
+        if not _descends(order):
+            order.sort(key=_number, reverse=True)
+        order = _distinct(order)
         outside = None
         if region is not None:
-            order, beyond = _parted(order, region.id)
-            outside = Outside(region, _used(order, beyond))
-        return _traverse_backward(order, outside, flags, [] if scope is None else list(scope.postponed.values()), queue)
+            order, outer = _parted(order, region.id)
+            outside = Outside(region, _used(order, outer), _read_variables(order, region))
+            order = [vertex for vertex in order if vertex.id not in outside.variables]
+        return _traverse_backward(order, outside, flags, scope, queue)
+
+
+def _postponed(boundary: list[Vertex], scope: Scope | None) -> list[Vertex]:
+    """Let vertices wait for a scope to end; returns those that it does not hold back (any more)."""
+    rest = []
+    for vertex in boundary:
+        if scope is not None and vertex.id <= scope.limit:
+            scope.postponed[vertex.id] = vertex
+            scope.before.setdefault(vertex.id, (vertex.gradient, vertex.sparse))
+        else:
+            rest.append(vertex)
+    return rest
+
+
+def _read_variables(order: list[Vertex], region: Tracing) -> dict[int, Vertex]:
+    """The variables of a region that are read by index, as far as they may be differentiated."""
+    found: dict[int, Vertex] = {}
+    if region.entries:
+        for vertex in order:
+            source = vertex.a
+            if source is not None and vertex.rule is _GATHER and source.size != 1 and source.id in region.entries:
+                found[source.id] = source
+    return found
 
 
 def _parted(order: list[Vertex], region: int) -> tuple[list[Vertex], list[Vertex]]:
@@ -151,11 +180,19 @@ def _used(users: list[Vertex], vertices: list[Vertex]) -> list[Vertex]:
     return [vertex for vertex in vertices if vertex.id in used]
 
 
-def _traverse_forward(order: list[Vertex], region: int, flags: int, queue: int) -> list[Node]:
-    """In a region, those from outside are left as they were: it may be traced again."""
-    inside, outside = _parted(order, region) if region else (order, [])
-    before = [(vertex, vertex.gradient, vertex.pending, vertex.sparse) for vertex in outside]
-    flow = Flow(members=order, lanes=region != 0)
+def _traverse_forward(order: list[Vertex], beyond: list[Vertex], region: Tracing | None, flags: int,
+                      queue: int) -> list[Node]:
+    """What is ``beyond`` the boundary of a scope is left as it was, and in a region what is from outside."""
+    linked: list[Vertex] = []
+    if region is not None:
+        linked = _linked(order, region)
+        order = order + _expanded([vertex.a for vertex in linked if vertex.a is not None], queue)
+        beyond = [*beyond, *_parted(order, region.id)[1], *linked]
+    order = _distinct(sorted(order, key=_number))
+    left = {vertex.id for vertex in beyond}
+    inside = [vertex for vertex in order if vertex.id not in left]
+    before = [(vertex, vertex.gradient, vertex.pending, vertex.sparse) for vertex in beyond]
+    flow = Flow(members=order, lanes=region is not None)
     try:
         consumed = [vertex for vertex in order if vertex.rule is CONSUMED]
         if consumed:
@@ -171,16 +208,35 @@ def _traverse_forward(order: list[Vertex], region: int, flags: int, queue: int) 
         _forget_custom(order)
         for vertex, gradient, pending, sparse in before:
             vertex.gradient, vertex.pending, vertex.sparse = gradient, pending, sparse
+        for vertex in linked:
+            vertex.release()
     if flags & CLEAR_EDGES:
         _cut(flow, inside)
     return _gradients(inside)
 
 
-def _traverse_backward(order: list[Vertex], outside: Outside | None, flags: int,
-                       postponed: list[Vertex], queue: int) -> list[Node]:
+def _linked(order: list[Vertex], region: Tracing) -> list[Vertex]:
+    """The variables of a region among some vertices, joined to those that they have outside for a while: changes flow
+    in from there."""
+    found: list[Vertex] = []
+    entries = region.entries or {}
+    for vertex in order:
+        if vertex.id not in entries or vertex.gradient is not None:
+            continue
+        if region.noun == "loop":
+            refuse_for(NoDerivative, "there is no forward mode within a symbolic loop by its own state", [vertex])
+        else:
+            vertex.rule, vertex.a = _IDENTITY, entries[vertex.id]
+            found.append(vertex)
+    return found
+
+
+def _traverse_backward(order: list[Vertex], outside: Outside | None, flags: int, scope: Scope | None,
+                       queue: int) -> list[Node]:
     beyond: list[Vertex] = [] if outside is None else outside.vertices
+    postponed = [] if scope is None else list(scope.postponed.values())
     flow = Flow(members=[*order, *postponed, *beyond] if postponed or beyond else order, lanes=outside is not None,
-                memory=None if outside is None else outside.versions)
+                memory=None if outside is None else outside.versions, scope=scope if outside is None else None)
     try:
         _refuse_consumed(order, queue)
         _refuse_consumed(beyond, queue)
@@ -294,6 +350,7 @@ def _reverse(flow: Flow, order: list[Vertex], flags: int) -> None:
     _mark_depended(flow, order)
     for vertex in order:
         if flow.has_gradient(vertex):
+            flow.crosses = vertex.id > flow.limit
             _reverse_one(flow, vertex)
             if vertex.rule is not HUB and not _keeps(flow, BACKWARD, flags, vertex):
                 flow.clear(vertex)
@@ -449,7 +506,7 @@ def add_gradients(gradients: Sequence[tuple[Vertex, Node]], *, clear: bool) -> N
     """Add to the gradients of vertices; or replace them, if what they had is to be cleared first. A vertex may be there
     several times (as one of two components that are the same), and gets the sum."""
     with _lock:
-        flow = Flow()
+        flow = Flow(scope=isolating_scope())
         if clear:
             for vertex, _ in gradients:
                 flow.clear(vertex)
@@ -461,7 +518,7 @@ def add_gradients(gradients: Sequence[tuple[Vertex, Node]], *, clear: bool) -> N
 def set_ones(vertices: Sequence[Vertex]) -> None:
     """Let the gradients of vertices be one, for each time that a vertex is there."""
     with _lock:
-        flow = Flow()
+        flow = Flow(scope=isolating_scope())
         for vertex in vertices:
             flow.clear(vertex)
         for vertex in vertices:
@@ -480,7 +537,7 @@ def leave(scope: Scope) -> list[Node]:
     """Go on with what waited for a scope to end (which it has)."""
     if not scope.postponed:
         return []
-    outer = _isolating(current())
+    outer = isolating_scope()
     if outer is not None:  # which some of them may have to wait for, too
         outer.before = {**scope.before, **outer.before}
     vertices, scope.postponed, scope.before = list(scope.postponed.values()), {}, {}

@@ -25,7 +25,8 @@ from .symbolic import call_site, require_open, scope_of, user_line
 
 __all__ = ["BAKED_VALUES", "announce", "append", "bound", "broadcast_size", "broadcast_size_of",
            "counter", "evaluated", "find",
-           "held_literals", "invalid", "known_literal", "literal", "resize", "sized_by", "undefined"]
+           "held_literals", "invalid", "known_literal", "literal", "nothing",
+           "resize", "sized_by", "undefined"]
 
 _log = logging.getLogger("drjit")
 
@@ -155,10 +156,16 @@ def invalid(type_: int) -> Node:
     """The array of size zero."""
     node = _invalid.get(type_)
     if node is None:
-        _invalid[type_] = node = blank_node()
-        node.kind, node.type, node.size, node.id = INVALID, type_, 0, new_id()
-        node.d0 = node.d1 = node.d2 = node.d3 = None
-        node.attr, node.payload, node.scope = 0, None, 0
+        _invalid[type_] = node = nothing(type_)
+    return node
+
+
+def nothing(type_: int) -> Node:
+    """An array of size zero that is told apart from all others."""
+    node = blank_node()
+    node.kind, node.type, node.size, node.id = INVALID, type_, 0, new_id()
+    node.d0 = node.d1 = node.d2 = node.d3 = None
+    node.attr, node.payload, node.scope = 0, None, 0
     return node
 
 
@@ -218,7 +225,7 @@ def sized_by(node: Node, *operands: Node) -> Node:
 
 
 def broadcast_size(name: str, *nodes: Node) -> int:
-    """Common size of operands: equal sizes, where 1 goes with any but 0."""
+    """Common size of operands: equal sizes, where 1 goes with any, 0 included."""
     return broadcast_size_of(name, nodes)
 
 
@@ -227,11 +234,9 @@ def broadcast_size_of(name: str, nodes: Sequence[Node]) -> int:
     size = 1
     for node in nodes:
         if node.size != size:
-            if size == 1 and (node.size != 0 or len(nodes) == 1):
+            if size == 1:
                 size = node.size
-            elif node.size != 1 or size == 0:
-                if not [each for each in nodes if each.size]:
-                    return 0
+            elif node.size != 1:
                 raise IncompatibleSizes(name, tuple([each.size for each in nodes]))
     return size
 

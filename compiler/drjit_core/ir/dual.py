@@ -13,7 +13,7 @@ alone tell how long they live.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..context import current
@@ -24,8 +24,8 @@ from ..types import TYPES
 from .node import Node, blank_node, new_id
 from .vertex import Vertex, last_vertex, new_vertex
 
-__all__ = ["STRUCTURE", "Scope", "attached", "derived", "dual", "primal", "recorded", "require_recording",
-           "tracked", "vertex_of", "without"]
+__all__ = ["STRUCTURE", "Scope", "attached", "derived", "dual", "is_recorded", "isolating_scope",
+           "primal", "recorded", "refuse", "refuse_for", "surely_tracked", "tracked", "vertex_of", "without"]
 
 #: The rules of operations with structure, by their names.
 STRUCTURE: dict[str, Rule] = {name: Rule(name, ()) for name in (
@@ -39,10 +39,11 @@ _IS_FLOAT = bytes(info is not None and info.kind == "f" for info in TYPES)
 class Scope:
     """Which vertices derivatives are tracked for, in the dynamic extent of a ``with`` statement."""
 
-    __slots__ = ("before", "boundary", "enabled", "ended", "limit", "off", "on", "outer", "postponed")
+    __slots__ = ("before", "boundary", "enabled", "ended", "lanes", "limit", "off", "on", "outer", "postponed")
 
     def __init__(self, outer: Scope | None, enabled: bool, boundary: int | None = None,
-                 on: frozenset[int] = frozenset(), off: frozenset[int] = frozenset(), *, limit: int = 0) -> None:
+                 on: frozenset[int] = frozenset(), off: frozenset[int] = frozenset(), *, limit: int = 0,
+                 lanes: Callable[[int], Node] | None = None) -> None:
         self.outer = outer
         #: What holds for vertices that are not named: up to the boundary, and beyond it if none is named at all.
         self.enabled = enabled
@@ -51,6 +52,8 @@ class Scope:
         self.on, self.off = on, off
         #: The vertex that traversals stop at, if any, to go on with what is postponed when the scope ends.
         self.limit = limit
+        #: Which elements of an operation of some width may have a part in what waits; all of them if there is nothing.
+        self.lanes = lanes
         self.postponed: dict[int, Vertex] = {}
         #: Gradients that these had before, and whether zeros of them had no part, by ids.
         self.before: dict[int, tuple[Node | None, bool]] = {}
@@ -74,10 +77,12 @@ class Scope:
         return Scope(outer, before.enabled, before.boundary, before.on | set(ids), before.off - set(ids))
 
     @staticmethod
-    def isolating(outer: Scope | None) -> Scope:
+    def isolating(outer: Scope | None, lanes: Callable[[int], Node] | None = None) -> Scope:
         """Track what the scope around it does; traversals stop at what is there already."""
-        before = outer or Scope(None, True)
-        return Scope(outer, before.enabled, before.boundary, before.on, before.off, limit=last_vertex())
+        before, around = outer or Scope(None, True), isolating_scope()
+        if lanes is None and around is not None:
+            lanes = around.lanes
+        return Scope(outer, before.enabled, before.boundary, before.on, before.off, limit=last_vertex(), lanes=lanes)
 
     def end(self) -> None:
         """Let the innermost scope that has not ended hold again."""
@@ -100,6 +105,14 @@ class Scope:
         return self.enabled or bool(self.on)
 
 
+def isolating_scope() -> Scope | None:
+    """The innermost scope that traversals must not leave."""
+    scope: Scope | None = current().derivatives
+    while scope is not None and (scope.ended or not scope.limit):
+        scope = scope.outer
+    return scope
+
+
 def primal(node: Node) -> Node:
     """The value of a node, without its derivative."""
     return node.d0 if node.kind == _DUAL else node  # type: ignore[return-value]
@@ -117,6 +130,27 @@ def tracked(node: Node) -> Vertex | None:
     vertex: Vertex = node.payload
     scope = current().derivatives
     return vertex if scope is None or scope.tracks(vertex) else None
+
+
+def surely_tracked(node: Node) -> bool:
+    """Whether operations on a value are recorded, and not only because it belongs to a loop that is being traced, all
+    of whose state may turn out to be differentiated."""
+    regions, first = current().open, tracked(node)
+    todo, seen = [] if first is None else [first], set[int]()
+    while todo:
+        vertex = todo.pop()
+        entries = regions[vertex.scope].entries if vertex.scope in regions else None
+        if entries is None:
+            return True
+        if vertex.id in entries:
+            operands = [] if entries[vertex.id] is None else [entries[vertex.id]]
+        else:
+            operands = vertex.operands()
+            if not operands:
+                return True
+        todo += [operand for operand in operands if operand.id not in seen]
+        seen.update(operand.id for operand in operands)
+    return False
 
 
 def dual(value: Node, vertex: Vertex) -> Node:
@@ -149,7 +183,7 @@ _KEPT = bytes(bits for row in OPS for bits in _kept(row.derivative))
 def recorded(kind: int, value: Node, x: Node, y: Node | None = None, z: Node | None = None) -> Node:
     """The result of a row whose operands are duals, some of them: a dual, if a derivative flows to it."""
     rule = _RULES[kind]
-    if rule is None or not _IS_FLOAT[value.type] or not value.size:
+    if rule is None or not _IS_FLOAT[value.type]:
         return value
     place = 3 * kind
     return _recorded(rule, value, x, y, z, _KEPT[place], _KEPT[place + 1], _KEPT[place + 2])
@@ -178,7 +212,8 @@ def _recorded(rule: Rule, value: Node, x: Node, y: Node | None, z: Node | None, 
     if a is None and b is None and c is None:
         return value
     if context.region is not None and not context.region.differentiates:
-        _refuse(rule.name)
+        _refuse_recording(rule.name, [vertex for vertex in (a, b, c) if vertex is not None])
+        return value
     vertex = new_vertex(rule, value.type, value.size, a, b, c)
     if keeps & _X:
         vertex.x = primal(x)
@@ -199,20 +234,50 @@ def _followed(operand: Node | None, keeps: int, scope: Scope | None) -> Vertex |
     return vertex if scope is None or scope.tracks(vertex) else None
 
 
-def require_recording(name: str) -> None:
-    """Refuse operations on duals where they are not recorded."""
+def refuse(kind: type[Exception], message: str, *operands: Node) -> None:
+    """Raise what is wrong with an operation on duals of which there is no derivative, unless it turns out later whether
+    one is asked for: then the value is what it would be without."""
+    refuse_for(kind, message, [vertex for operand in operands if (vertex := tracked(operand)) is not None])
+
+
+def refuse_for(kind: type[Exception], message: str, vertices: Sequence[Vertex]) -> None:
+    """Likewise of what depends on some vertices."""
+    regions, todo, seen, found = current().open, list(vertices), set[int](), []
+    while todo:
+        vertex = todo.pop()
+        region = regions.get(vertex.scope)
+        if region is not None and region.entries is not None:
+            found.append((region, vertex))
+            continue
+        operands = [] if region is None else vertex.operands()
+        if not operands:
+            raise kind(message)
+        todo += [operand for operand in operands if operand.id not in seen]
+        seen.update(operand.id for operand in operands)
+    for region, vertex in found:
+        region.refused = [*region.refused, (vertex, kind, message)]
+
+
+def is_recorded(name: str, vertices: Sequence[Vertex]) -> bool:
+    """Whether an operation with structure of values with some vertices is recorded; else there is no derivative of it.
+    """
     region = current().region
-    if region is not None and not region.differentiates:
-        _refuse(name)
-    if region is not None and name == "scatter":
-        raise NoDerivative("there is no derivative of a write in a symbolic branch or call")
+    if region is None:
+        return True
+    if not region.differentiates:
+        _refuse_recording(name, vertices)
+    elif name == "scatter":
+        refuse_for(NoDerivative, "there is no derivative of a write in a symbolic branch or call", vertices)
+    else:
+        return True
+    return False
 
 
-def _refuse(name: str) -> None:
-    raise SymbolicValue(
-        f"an operation ({name.rstrip('_')}) on an array that tracks derivatives is traced in a symbolic loop, "
-        "branch or call, of which there are no derivatives yet: use drjit.detach() or drjit.suspend_grad(), or "
-        "mode='evaluated'.")
+def _refuse_recording(name: str, vertices: Sequence[Vertex]) -> None:
+    refuse_for(
+        SymbolicValue, f"an operation ({name.rstrip('_')}) on an array that tracks derivatives is traced in a symbolic "
+        "loop, branch or call, of which there are no derivatives yet: use drjit.detach() or drjit.suspend_grad(), or "
+        "mode='evaluated'.", vertices)
 
 
 def derived(name: str, value: Node, operands: Sequence[Node], info: Any = None, keeps: str = "") -> Node:
@@ -226,8 +291,9 @@ def derived(name: str, value: Node, operands: Sequence[Node], info: Any = None, 
     c = tracked(operands[2]) if count > 2 else None
     if a is None and b is None and c is None:
         return value
-    if current().region is not None:
-        require_recording(name)
+    if current().region is not None and not is_recorded(
+            name, [vertex for vertex in (a, b, c) if vertex is not None]):
+        return value
     vertex = new_vertex(STRUCTURE[name], value.type, value.size, a, b, c)
     vertex.info = info
     if "x" in keeps:

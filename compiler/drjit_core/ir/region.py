@@ -23,7 +23,8 @@ from ..ops.table import BOUND, CALL, EVALUATED, IS_WRITE, LITERAL, LOCAL, MEMORY
 from .node import Node, collect
 
 __all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "OWN", "Region", "in_record",
-           "is_local", "is_version", "memory_of", "operands", "origin_of", "values_of", "width_of_write", "writes"]
+           "is_local", "is_version", "memory_of", "needed_for", "operands", "origin_of", "values_of", "width_of_write",
+           "writes"]
 
 #: Kinds of nodes with regions.
 CONTROL = tuple(row.kind for row in OPS if row.effect == "region")
@@ -88,6 +89,13 @@ class Region:
         if not self.recorded:
             return self.captures
         return [capture for capture in self.captures if capture.id not in self.recorded or not in_record(capture)]
+
+
+def needed_for(scope: int, known: Sequence[Node], results: Sequence[Sequence[Node]]) -> list[list[Node]]:
+    """For each part of a region, the nodes that its results need, and parts before it do not, in the order of tracing;
+    without some that are ``known``."""
+    parts, _, _ = collect(scope, tuple(known), tuple([tuple(roots) for roots in results]), _IS_PLAIN, operands)
+    return parts
 
 
 def _look_through(id_: int, nodes: list[Node], roots: Sequence[Node], captures: dict[int, Node],

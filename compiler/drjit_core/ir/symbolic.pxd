@@ -21,8 +21,9 @@ cdef class Tracing:
     cdef public list initial
     cdef public object journal
     cdef public bint differentiates
-    cdef public bint repeats
-    cdef public frozenset done
+    cdef public bint taped
+    cdef public dict entries
+    cdef public list refused
     cdef public Node live
     cdef public Node entering
     cdef public bint uniform
@@ -30,6 +31,10 @@ cdef class Tracing:
     cdef public list widths
     cdef public list single
     cdef public frozenset by_index
+    cdef public bint asked
+    cdef public bint again
+    cdef public dict constants
+    cdef public list adopted
     cdef public dict but_elements
     cdef public dict roots
     cdef public dict latest

@@ -15,14 +15,16 @@ from ..context import current, state
 from ..errors import SymbolicValue
 from ..flags import SYMBOLIC_SCOPE
 from ..ops.table import COUNTER, GATHER, LITERAL, LOCAL, PHI, RESULT
+from .extents import sized_as
 from .frames import is_internal, user_place
 from .labels import label_of
 from .node import Node
 from .region import is_version, operands, origin_of
 
 __all__ = ["Tracing", "call_site", "close", "describe_value", "innermost", "is_same_in_all_elements", "new_region",
-           "open_", "replace_elements", "replace_version", "require_memory", "require_open", "scope_of", "scope_of_all",
-           "symbolic_error", "tells_elements_apart", "user_line", "width_of_write", "written_outside"]
+           "open_", "replace_elements", "replace_version", "require_memory", "require_open", "scope_of",
+           "scope_of_all", "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "undo_writes",
+           "user_line", "width_of_write", "writes_so_far", "written_outside"]
 
 #: So many regions that have been closed are remembered, up to twice as many at times.
 _REMEMBERED = 256
@@ -42,9 +44,10 @@ _NONE: frozenset[int] = frozenset()
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("apart", "borrowed", "but_elements", "by_index", "differentiates", "done", "entering", "id", "initial",
-                 "journal", "label", "latest", "live", "name_of", "noun", "open", "outer", "outside", "place",
-                 "repeats", "roots", "single", "statements", "uniform", "variables", "widths")
+    __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "but_elements", "by_index", "constants",
+                 "differentiates", "entering", "entries", "id", "initial", "journal", "label", "latest", "live",
+                 "name_of", "noun", "open", "outer", "outside", "place", "refused", "roots", "single", "statements",
+                 "taped", "uniform", "variables", "widths")
 
     def __init__(self, label: str | None, place: tuple[CodeType, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize, noun: str = "loop") -> None:
@@ -65,13 +68,14 @@ class Tracing:
         self.initial: Sequence[Node] = _EMPTY
         #: What notes changes of arrays that were made outside, if anything does (see :mod:`drjit._access.store`).
         self.journal: Any = None
-        #: Whether operations on duals are recorded (see :mod:`drjit_core.derivatives.choice`).
-        self.differentiates = False
-        #: Whether a function is traced once more for its derivative only: what it does besides has been done.
-        self.repeats = False
-        #: Formals, by their ids, to which it writes what has been written before, and which it does not read: such
-        #: writes do not happen again.
-        self.done: frozenset[int] = _NONE
+        #: Whether operations on duals are recorded, and whether they are for a tape (see
+        #: :mod:`drjit_core.derivatives.tape`).
+        self.differentiates = self.taped = False
+        #: If it is found out in the end which of them are differentiated: by the ids of vertices that variables have
+        #: here, those that they have outside, as far as they have some.  What there is no derivative of is noted until
+        #: then: vertices that it depends on, and what is to be raised, with which message.
+        self.entries: dict[int, Any] | None = None
+        self.refused: list[tuple[Any, type[Exception], str]] = _EMPTY
         #: The mask of elements that take part in what is being traced, and in what came before (a loop's condition).
         self.live: Node | None = None
         self.entering: Node | None = None
@@ -82,8 +86,17 @@ class Tracing:
         #: The widths of its writes, in their order; and what they were when it still was a region of one element.
         self.widths: list[int] = _EMPTY
         self.single: list[int] = _EMPTY
-        #: Positions of formals that turned out to be read or written by index.
+        #: Positions of formals that turned out to be accessed by index after elements of them had been set as values.
         self.by_index: frozenset[int] = _NONE
+        #: Whether the program has asked how many elements a value of it has.
+        self.asked = False
+        #: Constants that it reads by index, in memory, by their ids.
+        self.constants: dict[int, Node] = _NOTHING
+        #: Whether the user's functions must be called again if it is to be traced again.
+        self.again = False
+        #: What turned out to be a variable: its number, what it is before, what stands for it in this trace, and what
+        #: it becomes.
+        self.adopted: list[tuple[int, Node, Node, Node]] = _EMPTY
         #: Positions of formals that a value is but for elements that were set, by the value's id.
         self.but_elements: dict[int, int] = _NOTHING
         #: The formal that each version of this region, which a write has replaced or made, goes back to, by ids.
@@ -106,8 +119,6 @@ def open_(region: Tracing) -> None:
     context = current()
     _known[region.id] = context.open[region.id] = region
     region.outer, context.region, context.scope = context.region, region, region.id
-    if region.outer is not None and region.outer.done:
-        region.done |= region.outer.done
     context.flags |= SYMBOLIC_SCOPE
 
 
@@ -117,9 +128,9 @@ def close(region: Tracing) -> None:
     region.open, region.name_of, region.live, region.entering, region.journal = False, None, None, None, None
     del context.open[region.id]
     context.region, context.scope = outer, 0 if outer is None else outer.id
-    region.outer, region.initial = None, _EMPTY
-    region.latest = region.borrowed = _NOTHING
-    region.statements = _EMPTY
+    region.outer, region.initial, region.entries = None, _EMPTY, None
+    region.latest = region.borrowed = region.constants = _NOTHING
+    region.statements = region.adopted = region.refused = _EMPTY
     if outer is None:
         context.flags &= ~SYMBOLIC_SCOPE
     if len(_known) > 2 * _REMEMBERED:
@@ -177,13 +188,36 @@ def require_memory(operation: str, source: Node) -> None:
             if root is not None and region.latest[root] is not source:
                 raise _replaced(source, operation)
             return
-        if source.kind == PHI and source.attr >= 0:
-            region.by_index |= {source.attr}  # what is traced from now on will be traced again
+        if source.kind == PHI and source.attr >= 0:  # from now on it is memory
+            before = region.initial[source.attr]
+            require_memory(operation, before)
+            if region.asked and source.size != before.size:
+                region.by_index |= {source.attr}  # the program knows a number of elements that it has not
+            source.payload, source.size = True, before.size
+            if state.recording is not None:
+                sized_as(source, (before,))
             return
         if source.id in region.but_elements:
             region.by_index |= {region.but_elements[source.id]}
             return
     raise symbolic_error(source, operation, "an access by index needs an array in memory")
+
+
+def size_for_program(node: Node) -> int:
+    """How many elements a node has, for a program that may depend on it: a region that has turned out to have another
+    number is traced by calling the user's functions again."""
+    region: Tracing | None = state.open.get(node.scope) if node.scope else None
+    while region is not None:
+        region.asked = True
+        region = region.outer
+    return node.size
+
+
+def stands_for(node: Node) -> Node:
+    """What a formal stands for at first; other nodes as they are."""
+    while node.kind == PHI and node.attr >= 0 and node.scope in state.open:
+        node = state.open[node.scope].initial[node.attr]
+    return node
 
 
 def replace_elements(before: Node, after: Node) -> None:
@@ -208,6 +242,16 @@ def replace_version(target: Node, version: Node) -> None:
         region.latest[root] = version
     else:
         region.outside = True
+
+
+def writes_so_far(region: Tracing) -> tuple[Any, ...]:
+    """What has been written in a region so far."""
+    return dict(region.roots), dict(region.latest), list(region.widths)
+
+
+def undo_writes(region: Tracing, before: Any) -> None:
+    """Forget what has been written since, to no effect: nothing refers to it."""
+    region.roots, region.latest, region.widths = before
 
 
 def written_outside(node: Node) -> Node | None:
@@ -265,8 +309,8 @@ def tells_elements_apart(node: Node, literals: bool = False) -> bool:
         if len(seen) > _SEARCHED:
             return False
         inner: Any = (node.d1, node.d2) if node.kind == GATHER else operands(node)
-        if node.kind == PHI and node.attr >= 0 and node.scope in state.open:
-            inner = state.open[node.scope].initial[node.attr:node.attr + 1]
+        if node.kind == PHI and (origin := stands_for(node)) is not node:
+            inner = (origin,)
         for operand in inner:
             if operand is not None and operand.id not in seen:
                 seen.add(operand.id)

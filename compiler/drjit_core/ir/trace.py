@@ -5,7 +5,8 @@ name they are attributes of :data:`ops` (``ops.add(a, b)``).  Each one looks for
 folds and simplifies where an operand is a literal, and otherwise makes a node.  This is the hot path of tracing: plain
 functions, slots, no indirection; :func:`drjit_core.ir.build.append` is its general form for everything rare.
 
-Operands must have one type (masks aside) and sizes that are equal or 1; promotion is the array layer's work.
+Operands must have one type (masks aside) and sizes that are equal or 1, which goes with any, 0 included; promotion is
+the array layer's work.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ from .symbolic import (
 )
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "access", "atomic", "bitcast", "cast", "gather", "make_binary", "make_unary",
-           "opaque", "ops", "reduce", "scatter", "segment", "square", "view", "written"]
+           "nothing_of", "opaque", "ops", "reduce", "scatter", "segment", "square", "view", "written"]
 
 UnaryTrace = Callable[[Node], Node]
 BinaryTrace = Callable[[Node, Node], Node]
@@ -159,10 +160,13 @@ def binary(kind: int, a: Node, b: Node) -> Node:
     type_ = _TYPES_OF_RESULTS[kind * _TYPE_COUNT + b.type]
     size = a.size
     other = b.size
-    if type_ == _UNDEFINED or (size != other and ((size != 1 and other != 1) or not size or not other)):
+    if type_ == _UNDEFINED:
         _fail(kind, a, b)
-    if other > size:
-        size = other
+    if size != other:
+        if size == 1:
+            size = other
+        elif other != 1:
+            _fail(kind, a, b)
     if a.kind <= LITERAL or b.kind <= LITERAL or a is b:
         if not size:
             return invalid(type_)
@@ -212,12 +216,12 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
         _fail(kind, a, b, c)
     size = a.size
     if size != b.size or size != c.size or not size:
-        other = size if size != 1 else b.size if b.size != 1 else c.size
-        if not other or (b.size != other and b.size != 1) or (c.size != other and c.size != 1):
-            other = broadcast_size(OPS[kind].word, a, b, c)
-            if not other:
-                return invalid(type_)
-        size = other
+        if size == 1:
+            size = b.size if b.size != 1 else c.size
+        if (b.size != size and b.size != 1) or (c.size != size and c.size != 1):
+            _fail(kind, a, b, c)
+        if not size:
+            return invalid(type_)
     if (a.kind == LITERAL or b.kind == LITERAL or c.kind == LITERAL or b is c and _KNOWS_EQUALS[kind]) \
             and context.flags & CONSTANT_PROPAGATION:
         if a.kind == LITERAL and b.kind == LITERAL and c.kind == LITERAL:
@@ -325,25 +329,25 @@ def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Nod
     """
     if source.kind == DUAL:
         return derived("gather", gather(without(source), index, mask, harmless), (source,), (index, mask))
-    if source.scope:
-        require_memory("gather", source)
-    if index.kind == INVALID:
-        return invalid(source.type)
     size = index.size
-    if mask.size != 1 or not size:
+    if mask.size != 1:
         size = broadcast_size("gather", index, mask)
     if not size:
         return invalid(source.type)
+    if source.scope:
+        require_memory("gather", source)
     if mask.kind == LITERAL and not mask.payload or source.kind == INVALID:
         scope_of(index)
         return sized_by(literal(source.type, 0, size), index, mask)
+    region = current().region
     if source.kind == BOUND or source.kind == LITERAL and current().flags & DEBUG:  # an access: the index is checked
         source = opaque(source)
+    elif source.kind == LITERAL and region is not None and not harmless:  # which may be about to be written to
+        source = constant_memory(region, source)
     if source.kind == LITERAL:
         scope_of(index)
         value = sized_by(literal(source.type, source.payload, size, source.attr), index, mask)
         return ops.select(mask, value, literal(source.type, 0))  # type: ignore[no-any-return]
-    region = current().region
     if region is None or harmless or index.kind == LITERAL and index.payload >= 0 and size_of(source) > index.payload:
         return append(GATHER, source.type, size, source, index, mask)
     if region.entering is not None and region.entering is not region.live:  # a body may use what its condition has read
@@ -351,6 +355,20 @@ def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Nod
         if found is not None:
             return found
     return append(GATHER, source.type, size, source, index, mask, region.live)
+
+
+def constant_memory(region: Tracing, source: Node) -> Node:
+    """A constant that a region reads by index, in memory: one for all of its reads."""
+    found = region.constants.get(source.id)
+    if found is None:
+        region.constants = {**region.constants, source.id: opaque(source)}
+        found = region.constants[source.id]
+    return found
+
+
+def nothing_of(source: Node) -> Node:
+    """None of the elements of an array: no elements, which depend on it nevertheless, as far as derivatives go."""
+    return gather(source, invalid(UINT32), literal(BOOL, True)) if source.size else source
 
 
 def access(source: Node, first: int | Extent, stride: int | Extent, size: int | Extent) -> Node:
@@ -364,7 +382,7 @@ def access(source: Node, first: int | Extent, stride: int | Extent, size: int | 
         raise IndexError(f"access(): {size} elements from position {first} on, at a distance of {stride}, are not all "
                          f"within an array of size {source.size}")
     if not size:
-        return invalid(source.type)
+        return nothing_of(source)
     if stride == 1 and length == size:
         return source
     if source.kind == DUAL:
@@ -428,8 +446,6 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     require_memory("scatter", target)
     if op != ReduceOp.Identity.value and op not in EXCHANGES and TYPES[target.type].kind not in REDUCTIONS[op].accepts:
         raise UnsupportedType(f"scatter-reduction {ReduceOp(op).name}", TYPES[target.type].name)
-    if index.kind == INVALID:
-        return target
     size = broadcast_size("scatter", value, index, mask, value if expected is None else expected)
     if not size or not target.size or mask.kind == LITERAL and not mask.payload:
         return target
@@ -449,8 +465,6 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
         mask = ops.and_(mask, live)
         if expected is not None:  # part of the region, whatever the values depend on: nobody else knows what it means
             value = append(OFFER, target.type, broadcast_size("scatter", expected, value), expected, value, live)
-        if target.id in region.done:
-            return target
     if target.kind == LITERAL or target.kind == BOUND:
         target = opaque(target)
     version = append(SCATTER, target.type, target.size, target, value, index, mask, op, mode)
@@ -523,7 +537,7 @@ def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: in
     assert (expected is not None) == (op == COMPARE_EXCHANGE)
     version = scatter(target, value, index, mask, op, mode, False, expected)
     if version is target or version.kind != SCATTER:  # no lane takes part
-        found = literal(target.type, 0, max(1, broadcast_size("scatter", value, index, mask)))
+        found = literal(target.type, 0, broadcast_size("scatter", value, index, mask))
         return sized_by(found, value, index, mask), version
     assert version.d1 is not None and version.d2 is not None and version.d3 is not None and version.scope
     return append(FETCH, version.type, broadcast_size("scatter", version.d1, version.d2, version.d3), version), version

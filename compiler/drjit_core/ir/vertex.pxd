@@ -34,5 +34,6 @@ cdef class Vertex:
     cpdef release(self)
 
 
+cpdef bint any_vertex() noexcept
 cpdef int64_t last_vertex() noexcept
 cpdef Vertex new_vertex(Rule rule, int type_, int64_t size, Vertex a, Vertex b, Vertex c)

@@ -11,7 +11,7 @@ from ..context import current
 from ..ops.derivatives import Rule
 from .node import Node
 
-__all__ = ["HUB", "LEAF", "Vertex", "last_vertex", "live_vertices", "new_vertex"]
+__all__ = ["HUB", "LEAF", "Vertex", "any_vertex", "last_vertex", "live_vertices", "new_vertex"]
 
 #: The rule of a variable that derivatives are asked for; of what has more than three operands, which ``info`` knows.
 LEAF, HUB = Rule("", ()), Rule("custom", ())
@@ -113,6 +113,15 @@ def live_vertices(first: int = 0) -> list[Vertex]:
     """The vertices that exist, from an id on, in order of ids."""
     found = [reference() for reference in list(_made)]
     return sorted((vertex for vertex in found if vertex is not None and vertex.id >= first), key=lambda v: v.id)
+
+
+def any_vertex() -> bool:
+    """Whether any vertex exists."""
+    for reference in reversed(_made):  # the youngest is the most likely one
+        if reference() is not None:
+            return True
+    _sweep()
+    return False
 
 
 def last_vertex() -> int:

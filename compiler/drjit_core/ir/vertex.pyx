@@ -81,6 +81,11 @@ def live_vertices(int64_t first=0):
     return found
 
 
+cpdef bint any_vertex() noexcept:
+    """Whether any vertex exists."""
+    return _youngest != NULL
+
+
 cpdef int64_t last_vertex() noexcept:
     """A number from the ids of the vertices that exist up to those of the vertices that will."""
     return _last

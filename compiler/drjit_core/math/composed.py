@@ -54,16 +54,12 @@ def sign(a: Node) -> Node:
     """1 where a number is not negative, else -1."""
     if _kind_of_number(a, "sign") == "u":
         return sized_by(literal(a.type, 1, a.size), a)
-    if not a.size:
-        return a
     return ops.select(ops.ge(a, literal(a.type, 0)), literal(a.type, 1), literal(a.type, -1))  # type: ignore[no-any-return]
 
 
 def copysign(a: Node, b: Node) -> Node:
     """The magnitude of a number with the sign of another."""
     kind = _kind_of_number(a, "copysign")
-    if not a.size and not b.size:
-        return a
     if kind == "u":
         return _as_wide_as(a, b, "copysign")
     if a.kind == DUAL or b.kind == DUAL:
@@ -80,8 +76,6 @@ def mulsign(a: Node, b: Node) -> Node:
     """A number, negated where another is negative."""
     if _kind_of_number(a, "mulsign") == "u":
         return _as_wide_as(a, b, "mulsign")
-    if not a.size and not b.size:
-        return a
     return ops.select(ops.ge(b, literal(b.type, 0)), a, ops.neg(a))  # type: ignore[no-any-return]
 
 

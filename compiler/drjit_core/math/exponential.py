@@ -299,8 +299,6 @@ def _integer_power(a: Node, n: int) -> Node:
             raise UnsupportedType(f"power with the negative exponent {n}", TYPES[a.type].name)
     elif not is_float(a.type):
         raise UnsupportedType("power", TYPES[a.type].name)
-    elif not a.size:
-        return a
     elif a.type == FLOAT16:
         return cast(_integer_power(cast(a, FLOAT32), n), FLOAT16)
     elif abs(n) > _LARGEST_MULTIPLIED:

@@ -139,8 +139,6 @@ def digamma(a: Node) -> Node:
     """
     if a.type == FLOAT16:
         return cast(digamma(cast(a, FLOAT32)), FLOAT16)
-    if not a.size:
-        return a
     type_ = a.type
     one = constant(type_, 1)
     reflected = ops.lt(a, constant(type_, 0.5))

@@ -66,8 +66,8 @@ def elementary(function: Callable[[Node], Node], by_flag: bool = False) -> Calla
     """The trace function of a row of one operand, whose expansion the decorated function is.
 
     Half precision is computed in single precision.  Literals are expanded at once, which folds them; the function of an
-    empty array is empty, and is not expanded: the constants of the expansion have an element.  Functions that
-    have another expansion if FastMath is cleared (``by_flag``, for single precision) have another row as well.
+    array without elements has none, and is not expanded.  Functions that have another expansion if FastMath is cleared
+    (``by_flag``, for single precision) have another row as well.
     """
     name = function.__name__.lstrip("_")
     row = OPS[KIND[name]]
@@ -131,7 +131,7 @@ def elementary_binary(function: Callable[[Node, Node], Node]) -> Callable[[Node,
             return recorded(row.kind, call(primal(a), primal(b)), a, b)
         if a.kind <= LITERAL and b.kind <= LITERAL and a.size and b.size:
             return expand(a, b)
-        return trace(a, b)  # the empty array, if neither has elements
+        return trace(a, b)  # or the array without elements, if one of them has none
 
     EXPANSIONS[row.kind], TRACED[row.kind] = expand, call
     return call

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar, overload
 
+from ..._base.errors import ArgumentError
 from .runtime import HELPERS
 from .translate import Translator
 
@@ -21,6 +22,8 @@ T = TypeVar("T")
 
 #: The attribute of translated functions, which decorators around them copy.
 _DONE = "__drjit_syntax__"
+#: That of functions which are decorated by ``drjit.wrap``, likewise.
+_WRAPPED = "__drjit_wrap__"
 
 
 @overload
@@ -46,7 +49,7 @@ def syntax(f: Any = None, *, recursive: bool = False, print_ast: bool = False, p
     ``lambda`` always are. ``print_ast`` and ``print_code`` print the function before and after.
 
     Raises a ``SyntaxError`` for generators and coroutines, and a ``RuntimeError`` if the source of the function cannot
-    be found.
+    be found, or if this decorator stands above ``@drjit.wrap``.
 
     >>> from drjit.llvm import UInt
     >>> @dr.syntax
@@ -69,6 +72,9 @@ def syntax(f: Any = None, *, recursive: bool = False, print_ast: bool = False, p
     if not isinstance(f, types.FunctionType):
         raise TypeError(f"drjit.syntax(): expected a function, found an object of type '{type(f).__name__}'. Place the "
                         "decorator below others that return no functions.")
+    if _WRAPPED in f.__dict__:
+        raise ArgumentError(f"drjit.syntax(): '{f.__qualname__}' is decorated by @drjit.wrap, which lets it meet "
+                            "another framework, and belongs above: first @drjit.wrap, then @drjit.syntax.")
     if _DONE in f.__dict__:  # this function, or the one in it, is translated already
         return f
     if hasattr(f, "__wrapped__"):
@@ -83,10 +89,11 @@ def hint(arg: T, /, *, mode: Literal["scalar", "evaluated", "symbolic"] | None =
 
     Around a condition, or the ``range(…)`` of a ``for``, it tells the decorator what to pass on to ``drjit.if_stmt`` or
     ``drjit.while_loop``: ``mode`` (``'symbolic'`` or ``'evaluated'``; ``'scalar'`` leaves the construct as it is),
-    ``label``, ``strict`` and, of loops, ``max_iterations`` and ``compress``. ``include`` and ``exclude`` list local
-    variables that are, or are not, to be part of the state of an ``if`` or loop; what is excluded can be read. None of
-    this matters where the condition is no array. Raises a ``SyntaxError`` when the function is decorated, if a
-    construct has no such hint, a constant is no value of it, or a list names what is no variable.
+    ``label``, ``strict`` and, of loops, ``max_iterations`` and ``compress``. ``include`` and ``exclude`` list
+    variables that are, or are not, to be part of the state of an ``if`` or loop; what is excluded can be read. Those
+    that are included may also be variables of a function around the decorated one, or of its module. None of this
+    matters where the condition is no array. Raises a ``SyntaxError`` when the function is decorated, if a construct has
+    no such hint, a constant is no value of it, or a list names what is no variable.
 
     >>> from drjit.llvm import UInt
     >>> @dr.syntax
@@ -228,7 +235,8 @@ def _translate(f: types.FunctionType, recursive: bool, print_ast: bool, print_co
 
     hints = _mark_other_hints(f, node)
     taken = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-    translator = Translator(node, is_range, _Source(f).refuse, taken, "__class__" in free, recursive)
+    translator = Translator(node, is_range, _Source(f).refuse, taken, {*free}, f.__globals__.__contains__,
+                            "__class__" in free, recursive)
     node.body = translator.translate(node.body)
     node.decorator_list = []
     _print("Output", ast.Module([*translator.functions, node], []), print_ast, print_code)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["Hint", "is_hint", "named_elsewhere", "rehinted", "unhinted"]
+from .names import walk
+
+__all__ = ["Hint", "included", "is_hint", "named_elsewhere", "rehinted", "unhinted"]
 
 #: The hints of each construct.
 _HINTS = {
@@ -64,7 +66,7 @@ class Hint:
         entries = value.elts if isinstance(value, (ast.List, ast.Tuple)) else [value]
         for entry in entries:
             if not isinstance(entry, ast.Name) or entry is value:
-                raise refuse(test, f"'{name}' of drjit.hint() must be a list of local variables, such as [a, b]; found "
+                raise refuse(test, f"'{name}' of drjit.hint() must be a list of variables, such as [a, b]; found "
                              f"{ast.unparse(entry)}.")
         return {entry.id for entry in entries if isinstance(entry, ast.Name)}
 
@@ -109,6 +111,14 @@ def rehinted(test: ast.expr, value: ast.expr) -> ast.expr:
     if hasattr(test, "renamed"):
         result.renamed = True  # type: ignore[attr-defined]
     return result
+
+
+def included(nodes: Iterable[ast.AST]) -> set[str]:
+    """The names that hints list in ``include``, in a program without the functions in it."""
+    lists = [keyword.value for node in walk(nodes) if isinstance(node, ast.Call) and is_hint(node)
+             for keyword in node.keywords if keyword.arg == "include"]
+    return {entry.id for found in lists if isinstance(found, (ast.List, ast.Tuple)) for entry in found.elts
+            if isinstance(entry, ast.Name)}
 
 
 def named_elsewhere(function: ast.AST) -> set[str]:

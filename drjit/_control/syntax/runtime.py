@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import operator
 from collections.abc import Callable, Sequence
-from types import CellType
 from typing import Any
 
 import drjit_core as core
@@ -15,11 +12,12 @@ from ..._base.array import ArrayBase
 from ..._base.errors import ArgumentError, describe
 from ..._functions.elementwise import FUNCTIONS
 from ..._functions.traits import int_array_t
-from ..._trees.classes import field_types, sole_array
+from ..._trees.classes import sole_array
 from ..._trees.pytree import TreeSpec, flatten_nodes, is_pytree
-from ..branch import if_stmt
-from ..loop import loop_of
-from ..outside import TracedAgain
+from ..branch import branch, if_stmt
+from ..loop import loop
+from ..outside import Late
+from ..places import CELL, OBJECT
 
 __all__ = ["HELPERS", "UNSET"]
 
@@ -123,30 +121,8 @@ def following(at: Any, step: Any) -> Any:
 # --- constructs that elements leave early ----------------------------------------------------------------------------
 
 
-class _Again(TracedAgain):
-    """A branch or loop must be traced once more, with what has been found out about its variables."""
-
-
-class _Computed(TracedAgain):
+class _Computed(Exception):
     """A loop is not traced, but run: also if there is no derivative of what was traced."""
-
-
-class _Kept:
-    """A value without the arrays that hold it: whoever holds one of a traced function seems to be outside of it."""
-
-    __slots__ = ("leaves", "nodes", "spec")
-
-    def __init__(self, value: Any) -> None:
-        self.nodes, leaves, self.spec = flatten_nodes(value, "drjit.syntax")
-        self.leaves = [None if is_vector(leaf) else leaf for leaf in leaves]
-
-    def value(self) -> Any:
-        """The value again."""
-        return self.spec.rebuild_nodes(self.nodes, self.leaves)
-
-    def zeros(self) -> Any:
-        """Something of the same structure, in place of what no element uses."""
-        return self.spec.rebuild_nodes([core.literal(node.type, 0, node.size) for node in self.nodes], self.leaves)
 
 
 def _mask_type(condition: Any, flags: Sequence[Any]) -> Any:
@@ -171,108 +147,35 @@ def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
     cond = sole_array(cond)
     if not is_vector(cond) or cond._kind != "b" or cond._depth > 0:
         return if_stmt(args, cond, true_fn, false_fn, arg_labels, rv_labels, **hints)  # which refuses it
-    changed = _Attributes(attributes, args, cells)
-    if changed.places:
-        with changed:
-            return changed.stored(run_if(
-                changed.values + args, cond, changed.wrapped(true_fn), changed.wrapped(false_fn),
-                changed.labels + tuple(arg_labels), changed.labels + tuple(rv_labels), flags, result, guard, **hints))
     sides = _Sides(len(rv_labels) - flags, type(cond), result, guard)
-    if _evaluated(hints, JitFlag.SymbolicConditionals):
-        # What is computed cannot be taken back, and what one branch has computed may be used outside.
-        sides.final = True
-    while True:
-        sides.known = [None, None]
-        try:
-            results = if_stmt(args, cond, sides.wrapped(true_fn, 0), sides.wrapped(false_fn, 1), arg_labels, rv_labels,
-                              **hints)
-        except _Again:
+    results = branch(args, cond, sides.wrapped(true_fn, 0), sides.wrapped(false_fn, 1), arg_labels, rv_labels,
+                     fill=sides.fill, **hints)
+    for taken, other in zip(sides.taken, reversed(sides.taken), strict=True):
+        if other is None and taken is not None and taken[0]:  # all elements take the same way out
+            return (*results[:sides.count], *taken[1])
+    return tuple(results)
+
+
+def _places(attributes: Sequence[Any], args: Sequence[Any],
+            cells: dict[str, Any] | None) -> list[tuple[Any, int, Any]]:
+    """Attributes that a loop changes of objects which are no PyTrees, and variables that functions within the user's
+    one assign, which are the contents of cells."""
+    places: list[tuple[Any, int, Any]] = [(function.__closure__[0], CELL, name)
+                                          for name, function in (cells or {}).items()]
+    for position, _, path, stored in attributes:
+        owner = args[position]
+        if owner is UNSET or isinstance(owner, ArrayBase) or is_pytree(type(owner)):
             continue
-        for side, other in zip(sides.known, reversed(sides.known), strict=True):
-            if other is None and side is not None and side[1]:  # all elements take the same way out
-                return (*results[:sides.count], *side[2])
-        return tuple([UNSET if k in sides.dropped else sides.found[k] if value is UNSET and k in sides.found else value
-                      for k, value in enumerate(results)])
-
-
-class _Attributes:
-    """Attributes that a construct changes of objects which are no PyTrees: they are part of the state themselves.
-
-    So are variables that functions within the user's one assign, which are the contents of cells.
-    """
-
-    def __init__(self, attributes: Sequence[Any], args: Sequence[Any], cells: dict[str, Any] | None = None) -> None:
-        self.places: list[tuple[Any, str]] = []
-        labels = []
-        for name, function in (cells or {}).items():
-            self.places.append((function.__closure__[0], "cell_contents"))
-            labels.append(name)
-        for position, root, path, stored in attributes:
-            owner = args[position]
-            if owner is UNSET or isinstance(owner, ArrayBase) or is_pytree(type(owner)):
-                continue
-            for k, name in enumerate(path):
-                value = getattr(owner, name, UNSET)
-                tracked = isinstance(value, ArrayBase) or is_pytree(type(value))
-                if tracked or k == len(path) - 1:
-                    if (stored or tracked and not isinstance(value, (list, tuple, dict))) and \
-                            not any(owner is other and name == known for other, known in self.places):
-                        self.places.append((owner, name))
-                        labels.append(".".join([root, *path[:k + 1]]))
-                    break
-                owner = value
-        self.labels = tuple(labels)
-        self.values = self._read()
-
-    def _read(self) -> tuple[Any, ...]:
-        return tuple([_attribute(owner, name) for owner, name in self.places])
-
-    def _write(self, values: Sequence[Any]) -> None:
-        for (owner, name), value in zip(self.places, values, strict=True):
-            if value is not UNSET:
-                setattr(owner, name, value)
-            elif _attribute(owner, name) is not UNSET:
-                delattr(owner, name)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is not None:
-            self._write(self.values)
-
-    def wrapped(self, function: Callable[..., Any], condition: bool = False) -> Callable[..., Any]:
-        """A function that finds the attributes as they are in its arguments, and returns them as well."""
-        count = len(self.places)
-
-        def run(*values: Any) -> Any:
-            before = self._read()
-            self._write(values[:count])
-            try:
-                results = function(*values[count:])
-                if condition:
-                    return results
-                found = (*self._read(), *results)
-                return Dead(found) if results.__class__ is Dead else found
-            finally:
-                self._write(before)
-
-        # for a derivative, which calls this once more, with a copy of the function: they share these
-        run.__dict__["state_cells"] = [owner for owner, _ in self.places if owner.__class__ is CellType]
-        return run
-
-    def stored(self, results: Sequence[Any]) -> tuple[Any, ...]:
-        """Assign the attributes; returns the other results."""
-        self._write(results[:len(self.places)])
-        return tuple(results[len(self.places):])
-
-
-def _attribute(owner: Any, name: str) -> Any:
-    """An attribute; UNSET if there is none, or it is the contents of an empty cell."""
-    try:
-        return getattr(owner, name)
-    except (AttributeError, ValueError):
-        return UNSET
+        for k, name in enumerate(path):
+            value = getattr(owner, name, UNSET)
+            tracked = isinstance(value, ArrayBase) or is_pytree(type(value))
+            if tracked or k == len(path) - 1:
+                if (stored or tracked and not isinstance(value, (list, tuple, dict))) and \
+                        not any(owner is other and name == known for other, _, known in places):
+                    places.append((owner, OBJECT, name))
+                break
+            owner = value
+    return places
 
 
 class Dead(tuple):  # type: ignore[type-arg]
@@ -287,70 +190,39 @@ class _Sides:
     def __init__(self, count: int, mask: type, result: str | None, guard: bool) -> None:
         self.count, self.mask, self.result, self.guard = count, mask, result, guard
         self.optional = {count - 1} if result is not None else set[int]()  # values that need not be there
-        #: Results of the branches, whether no element goes on, and which of the flags are set.
-        self.known: list[tuple[list[Any], bool, list[Any]] | None] = [None, None]
-        self.found: dict[int, Any] = {}  # in place of values that no element uses
-        self.dropped = set[int]()  # variables that remain unassigned
-        #: Whether the branches are computed, so that they cannot be run again, and what one has computed may be used in
-        #: the other.
-        self.final = False
+        #: Of each branch whether no element goes on, and which of the flags are set.
+        self.taken: list[tuple[bool, list[Any]] | None] = [None, None]
 
     def wrapped(self, function: Callable[..., Any], side: int) -> Callable[..., Any]:
-        """A branch whose results go with those of the other one."""
+        """A branch, whose flags are masks."""
         def run(*values: Any) -> Any:
-            self.final |= core.innermost() is None  # also if there is no derivative of what is traced
             returned = function(*values)
-            results = list(returned)
-            dead = returned.__class__ is Dead or (self.guard and side == 1) or \
-                any(value is True for value in results[self.count:])
-            original = [UNSET if value is UNSET else _Kept(value) for value in results[:self.count]]
-            taken = results[self.count:]
-            other, again = self.known[1 - side], False
-            for k in range(self.count):
-                if k in self.dropped:
-                    results[k] = UNSET
-                elif other is not None and (results[k] is UNSET) != (other[0][k] is UNSET):
-                    again |= self._reconcile(k, results, other, dead)
-                elif results[k] is UNSET and k in self.found:
-                    results[k] = self.found[k]
-            self.known[side] = original, dead, taken
-            if again:
-                raise _Again
-            self._require_same_type()
-            return tuple(results[:self.count]) + tuple([self.mask(value) if value.__class__ is bool else value
-                                                        for value in results[self.count:]])
+            flags = list(returned[self.count:])
+            dead = returned.__class__ is Dead or (self.guard and side == 1) or any(value is True for value in flags)
+            self.taken[side] = dead, flags
+            return tuple(returned[:self.count]) + tuple([self.mask(value) if value.__class__ is bool else value
+                                                         for value in flags])
 
         return run
 
-    def _reconcile(self, k: int, results: list[Any], other: tuple[list[Any], bool, list[Any]], dead: bool) -> bool:
-        """What to do about a variable that one branch assigns; whether to trace them again."""
-        missing_here = results[k] is UNSET
-        if k in self.found:
-            if missing_here:
-                results[k] = self.found[k]
-            return False
-        if k in self.optional or (dead if missing_here else other[1]):
-            if self.final:
-                if missing_here:
-                    results[k] = other[0][k].value()
-                else:
-                    self.found[k], results[k] = results[k], UNSET
-                return False
-            self.found[k] = (other[0][k] if missing_here else _Kept(results[k])).zeros()
-            if missing_here:
-                results[k] = self.found[k]
-            return not missing_here
-        self.dropped.add(k)
-        results[k] = other[0][k].value() if self.final and missing_here else UNSET
-        return not self.final
-
-    def _require_same_type(self) -> None:
-        first, second = self.known
-        if self.result is None or first is None or second is None:
-            return
-        values = first[0][-1 + self.count], second[0][-1 + self.count]
-        if values[0] is not UNSET and values[1] is not UNSET:
-            _require_type(values[0].spec, values[1].spec, self.result)
+    def fill(self, returned: Sequence[Any]) -> None:
+        """Complete what both have returned: variables that only one of them assigns."""
+        for k in range(self.count):
+            unset = [side.value[k] is UNSET for side in returned]
+            if unset[0] == unset[1]:
+                continue
+            missing, other = (returned[0], returned[1]) if unset[0] else (returned[1], returned[0])
+            taken = self.taken[0 if unset[0] else 1]
+            if k in self.optional or taken is not None and taken[0]:  # no element uses it
+                spec, nodes, leaves = other.entry(k)
+                missing.replace(k, spec.rebuild_nodes([core.literal(node.type, 0, node.size) for node in nodes],
+                                                      leaves))
+            else:
+                other.replace(k, UNSET)
+        if self.result is not None:
+            first, second = [side.entry(self.count - 1)[0] for side in returned]
+            if UNSET not in [side.value[self.count - 1] for side in returned]:
+                _require_type(first, second, self.result)
 
 
 def _evaluated(hints: dict[str, Any], flag: JitFlag) -> bool:
@@ -358,7 +230,7 @@ def _evaluated(hints: dict[str, Any], flag: JitFlag) -> bool:
     mode = hints.get("mode")
     if mode is not None:
         return bool(mode == "evaluated")
-    return not core.flag(flag)
+    return not core.flag(flag) and core.innermost() is None
 
 
 def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], labels: Sequence[str],
@@ -373,48 +245,39 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
     count = len(state) - flags
     if True in [value for value in state[count:] if value.__class__ is bool]:
         return state  # all elements have left before
-    changed = _Attributes(attributes, state, cells)
-    if changed.places:
-        with changed:
-            return changed.stored(run_loop(
-                changed.values + state, changed.wrapped(cond, condition=True), changed.wrapped(body),
-                changed.labels + tuple(labels), flags, result, test, **hints))
     mask: Any = _mask_type(test, state[count:]) if flags else None
     state = state[:count] + tuple([mask(value) if value.__class__ is bool else value for value in state[count:]])
     place = count - 1 if result is not None else -1
     if place >= 0 and state[place] is UNSET and _evaluated(hints, JitFlag.SymbolicLoops):
         return _returning(state, cond, body, labels, place, result, hints)
-    while True:
-        found: list[Any] = []
+    late = Late() if place >= 0 and state[place] is UNSET else None
 
-        def step(*values: Any, initial: tuple[Any, ...] = state, found: list[Any] = found) -> Any:
-            if place >= 0 and initial[place] is UNSET and core.innermost() is None:
-                raise _Computed
-            results = list(body(*values))
-            for k in range(count):
-                if initial[k] is UNSET and results[k] is not UNSET:
-                    if k == place:
-                        found.append(_Kept(results[k]).zeros())
-                        raise _Again
-                    results[k] = UNSET
-                elif results[k] is UNSET:
-                    results[k] = values[k]  # of elements that have left
-                elif k == place and initial[k] is not UNSET:
-                    _require_type(_Kept(values[k]).spec, _Kept(results[k]).spec, result)
-            return tuple(results[:count]) + tuple([mask(value) if value.__class__ is bool else value
-                                                   for value in results[count:]])
+    def step(*values: Any) -> Any:
+        if late is not None and core.innermost() is None:
+            raise _Computed
+        results = list(body(*values))
+        for k in range(count):
+            if state[k] is UNSET and results[k] is not UNSET:
+                if late is not None and k == place:
+                    late.found(results[k], "drjit.syntax")
+                results[k] = UNSET
+            elif results[k] is UNSET:
+                results[k] = values[k]  # of elements that have left
+            elif k == place and state[k] is not UNSET:
+                _require_type(flatten_nodes(values[k], "")[2], flatten_nodes(results[k], "")[2], result)
+        return tuple(results[:count]) + tuple([mask(value) if value.__class__ is bool else value
+                                               for value in results[count:]])
 
-        try:
-            return loop_of(state, cond, step, labels, **hints)
-        except _Again:
-            state = (*state[:place], found[0], *state[place + 1:])
-        except _Computed:
-            return _returning(state, cond, body, labels, place, result, hints)
+    try:
+        found = loop(state, cond, step, labels, late=late, places=_places(attributes, state, cells), **hints)
+    except _Computed:
+        return _returning(state, cond, body, labels, place, result, hints)
+    return found if late is None or late.spec is None else (*found[:place], late.value, *found[place + 1:])
 
 
 def _require_type(first: TreeSpec, second: TreeSpec, function: str | None) -> None:
     """Refuse values to return that differ in their structure or types."""
-    difference = first.difference(second, "")
+    difference = first.difference(second, "", True)
     if difference is not None:
         place = f", in '{difference.path}'" if difference.path else ""
         raise ArgumentError(
@@ -444,13 +307,13 @@ def _returning(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
         if value is UNSET:
             value = found
         elif found is not value:
-            _require_type(_Kept(value).spec, _Kept(found).spec, function)
+            _require_type(flatten_nodes(value, "")[2], flatten_nodes(found, "")[2], function)
             value = if_stmt((), active & results[-1], lambda: found, lambda: value, rv_labels=(), mode="evaluated")
         if value is not UNSET:
             core.evaluate(flatten_nodes(value, "drjit.syntax")[0])
         return tuple(results)
 
-    results = loop_of(state[:place] + state[place + 1:], test, step, [*labels[:place], *labels[place + 1:]],
+    results = loop(state[:place] + state[place + 1:], test, step, [*labels[:place], *labels[place + 1:]],
                       **hints | {"mode": "evaluated"})
     return (*results[:place], value, *results[place:])
 
@@ -466,51 +329,17 @@ def run_choice(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], fa
     A Python number on one side becomes an array of the type on the other side.
     """
     cond = sole_array(cond)
-    changed = _Attributes((), args, cells)
-    if changed.places and is_vector(cond):
-        with changed:
-            count = len(changed.places)
-            yes, no = [_value_first(changed.wrapped(function), count) for function in (true_fn, false_fn)]
-            value, *rest = run_choice(changed.values + args, cond, yes, no, changed.labels + tuple(labels),
-                                      values + count, **hints)
-            return (value, *changed.stored(rest))
     if not is_vector(cond) or cond._kind != "b" or cond._depth > 0:
         return (_select(cond, true_fn(*args)[0], false_fn(*args)[0]), *args[:values - 1])
-    names = ("value", *labels[:values - 1])
-    if _evaluated(hints, JitFlag.SymbolicConditionals):  # each function is called once: it may write
-        found: list[Any] = [None, None]
 
-        def first(function: Callable[..., Any], side: int) -> Callable[..., Any]:
-            def run(*arguments: Any) -> Any:
-                found[side], *rest = function(*arguments)
-                return tuple(rest)
-
-            return run
-
-        rest = if_stmt(args, cond, first(true_fn, 0), first(false_fn, 1), labels, names[1:], **hints)
+    def fill(returned: Sequence[Any]) -> None:
+        found = [side.value[0] for side in returned]
         kind = _array_for(found, cond)
-        yes, no = [kind(value) if _is_number(value) and kind is not None else value for value in found]
-        value, = if_stmt((), cond, lambda: (yes,), lambda: (no,), (), names[:1], **hints | {"mode": "evaluated"})
-        return (value, *rest)
-    known: list[Any] = [None, None]
-    kind = None
+        for side, value in zip(returned, found, strict=True):
+            if _is_number(value) and kind is not None:
+                side.replace(0, kind(value))
 
-    def wrapped(function: Callable[..., Any], side: int) -> Callable[..., Any]:
-        def run(*arguments: Any) -> Any:
-            value, *rest = function(*arguments)
-            known[side] = value if _is_number(value) else type(value)
-            return (kind(value) if _is_number(value) and kind is not None else value, *rest)
-
-        return run
-
-    true_fn, false_fn = wrapped(true_fn, 0), wrapped(false_fn, 1)
-    try:
-        return if_stmt(args, cond, true_fn, false_fn, labels, names, **hints)
-    except ArgumentError:
-        kind = _array_for(known, cond)
-        if kind is None:
-            raise
-        return if_stmt(args, cond, true_fn, false_fn, labels, names, **hints)
+    return branch(args, cond, true_fn, false_fn, labels, ("value", *labels[:values - 1]), fill=fill, **hints)
 
 
 def _is_number(value: Any) -> bool:
@@ -528,50 +357,10 @@ def _array_for(values: Sequence[Any], cond: Any) -> Any:
     return types[0] if len(types) == 1 and issubclass(types[0], ArrayBase) else None
 
 
-def _value_first(function: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """A function that returns something else before the first ``count`` results."""
-    def run(*arguments: Any) -> Any:
-        results = function(*arguments)
-        return (results[count], *results[:count], *results[count + 1:])
-
-    return run
-
-
-def keeping(before: tuple[Any, ...], results: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Results of a construct, of which some are arrays that were there before, and have the same contents now.
-
-    These stay the objects that they are: what is written to them by index is for the caller, who holds them, too.
-    """
-    return tuple([new if old is None else _kept(old, new)
-                  for old, new in itertools.zip_longest(before, results)])
-
-
-def _kept(old: Any, new: Any) -> Any:
-    if old is new or old.__class__ is not new.__class__:
-        return new
-    if isinstance(old, ArrayBase):
-        same = old._dynamic and all(map(operator.is_, old._nodes(), new._nodes()))
-        return old if same else new
-    cls = old.__class__
-    if cls is tuple and len(old) == len(new):
-        return tuple(map(_kept, old, new))
-    if cls is list and len(old) == len(new):
-        new[:] = map(_kept, old, new)
-    elif cls is dict and old.keys() == new.keys():
-        new.update({key: _kept(old[key], value) for key, value in new.items()})
-    else:
-        for name in field_types(cls) or ():
-            value = getattr(new, name)
-            kept = _kept(getattr(old, name), value)
-            if kept is not value:
-                object.__setattr__(new, name, kept)  # the class may be frozen
-    return new
-
-
 #: The names by which translated functions call what is in here.
 HELPERS = {
-    "_dr_if_stmt": if_stmt, "_dr_while_loop": loop_of, "_dr_run_if": run_if, "_dr_run_loop": run_loop,
+    "_dr_if_stmt": if_stmt, "_dr_while_loop": loop, "_dr_run_if": run_if, "_dr_run_loop": run_loop,
     "_dr_choice": run_choice, "_dr_vector": is_vector, "_dr_remaining": remaining, "_dr_going": going,
     "_dr_either": either, "_dr_negated": negated, "_dr_range": array_range, "_dr_ArrayRange": ArrayRange,
-    "_dr_keeping": keeping, "_dr_more": more, "_dr_following": following, "_dr_UNSET": UNSET, "_dr_Dead": Dead,
+    "_dr_more": more, "_dr_following": following, "_dr_UNSET": UNSET, "_dr_Dead": Dead,
 }

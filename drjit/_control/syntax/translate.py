@@ -20,6 +20,7 @@ arrays these are masks, and what follows runs for the elements that have not lef
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -27,7 +28,7 @@ from typing import Any
 from .build import assign, call_of, if_unset, is_vector, load, or_unset, same, store, strings_of, tuple_of
 from .exits import Exit, Exits, Scope
 from .expressions import Expressions
-from .hints import Hint, named_elsewhere
+from .hints import Hint, included, named_elsewhere
 from .names import (
     TRY,
     Guard,
@@ -52,21 +53,32 @@ __all__ = ["Translator"]
 
 
 class Translator:
-    """Translates one function; ``functions`` are those of branches and loop bodies."""
+    """Translates one function; ``functions`` are those of branches and loop bodies.
+
+    ``enclosing`` are the variables of functions around it; ``is_global`` says whether a name is one of its module's.
+    """
 
     def __init__(self, function: ast.FunctionDef, is_range: Callable[[ast.expr], bool],
-                 refuse: Callable[[ast.AST, str], SyntaxError], taken: set[str], in_class: bool = False,
-                 recursive: bool = False) -> None:
-        self.is_range, self.recursive = is_range, recursive
+                 refuse: Callable[[ast.AST, str], SyntaxError], taken: set[str], enclosing: set[str],
+                 is_global: Callable[[str], bool], in_class: bool = False, recursive: bool = False) -> None:
+        self.is_range, self.recursive, self.is_global = is_range, recursive, is_global
         self.name, self.refuse, self.taken = function.name, refuse, taken
         args = function.args
         every = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
         self.parameters = [arg.arg for arg in every if arg is not None]
-        declared = {name for node in walk(function.body) if isinstance(node, (ast.Global, ast.Nonlocal))
-                    for name in node.names}
+        self.declarations = [node for node in walk(function.body) if isinstance(node, (ast.Global, ast.Nonlocal))]
         changed = bound(function.body)
+        elsewhere = named_elsewhere(function)
+        # what a hint makes part of the state is assigned, wherever the variable comes from
+        others = included(function.body) - changed - {*self.parameters}
+        self.declarations += self._declared(others, enclosing, elsewhere)
+        declared = {name for node in self.declarations for name in node.names}
+        changed |= others & declared
         self.own = set(self.parameters) | changed
-        self.known = self.own | named_elsewhere(function)
+        self.known = self.own | elsewhere
+        #: The variables that functions in here find in this one, or around it.
+        self.visible = enclosing | self.own - {
+            name for node in self.declarations if isinstance(node, ast.Global) for name in node.names}
         #: Variables that functions in here, or others, know too.
         self.shared = declared & changed
         scopes = list(nested_scopes(function.body))
@@ -86,7 +98,6 @@ class Translator:
         for node in walk(function.body):
             if isinstance(node, ast.Name) and node.id in ("locals", "vars", "eval", "exec", "dir"):
                 self.shared |= self.own
-        self.declarations = [node for node in walk(function.body) if isinstance(node, (ast.Global, ast.Nonlocal))]
         self.declared = declared
         self.functions: list[ast.FunctionDef] = []
         self.inner_functions: list[ast.FunctionDef] = []
@@ -110,6 +121,14 @@ class Translator:
         for node in result:
             self._locate(node, body[0])
         return result
+
+    def _declared(self, names: set[str], enclosing: set[str], elsewhere: set[str]) -> list[ast.Global | ast.Nonlocal]:
+        """Declarations of variables that the function has from around it, those aside that it declares itself."""
+        names = names - {name for node in self.declarations for name in node.names}
+        outer = sorted(names & enclosing)
+        others = sorted(name for name in names - enclosing
+                        if self.is_global(name) or name in elsewhere and not hasattr(builtins, name))
+        return [kind(found) for kind, found in ((ast.Nonlocal, outer), (ast.Global, others)) if found]
 
     # --- small things ------------------------------------------------------------------------------------------------
 
@@ -235,7 +254,8 @@ class Translator:
                 self._nested(inner)
         elif isinstance(node, ast.FunctionDef) and not any(
                 isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in walk(node.body)):
-            translator = Translator(node, self.is_range, self.refuse, self.taken, recursive=True)
+            translator = Translator(node, self.is_range, self.refuse, self.taken, self.visible, self.is_global,
+                                    recursive=True)
             body = translator.translate(node.body)
             node.body = [*translator.functions, *body]
 
@@ -285,8 +305,8 @@ class Translator:
         possible = scope.possible | bound(node)
         for name in sorted(hint.include):
             if name not in self.own:
-                raise self.refuse(node.test, f"'include' of drjit.hint() lists '{name}', which is no local variable of "
-                                  f"{self.name}().")
+                raise self.refuse(node.test, f"'include' of drjit.hint() lists '{name}', which is no variable of "
+                                  f"{self.name}(), of a function around it, or of its module.")
             if scope.main and name not in possible:
                 raise self.refuse(node.test, f"'include' of drjit.hint() lists '{name}', which {self.name}() has not "
                                   "assigned before.")
@@ -389,20 +409,10 @@ class Translator:
         keywords |= hint.of("mode", "label", "strict")
         call = call_of("_dr_if_stmt" if simple else "_dr_run_if", [values, load(test), *sides_], **keywords)
         targets = [*outs_, *(["_dr_result"] if "return" in kinds else [])]
-        call = self._keeping(call, targets, args_, inside)
         found = [*or_unset(unsure_), *self._unpacked(targets, flags, guard, call)]
         scope.flags |= set(flags)
         found += if_unset(sorted({*unsure_, *end_gaps}))
         return found
-
-    @staticmethod
-    def _keeping(call: ast.expr, targets: Sequence[str], args: Sequence[str], nodes: Iterable[ast.AST]) -> ast.expr:
-        """A call among whose results are arrays that the caller may hold, too, as no statement assigns them."""
-        kept = {*args} - bound(nodes)
-        if kept.isdisjoint(targets):
-            return call
-        before = [load(name) if name in kept else ast.Constant(None) for name in targets]
-        return call_of("_dr_keeping", [ast.Tuple(before, ast.Load()), call])
 
     def _unpacked(self, targets: list[str], flags: list[str], guard: Sequence[str], call: ast.expr) -> list[ast.stmt]:
         """Assign the results of a call, and combine flags that were set before."""
@@ -575,7 +585,6 @@ class Translator:
         scope.flags |= set(flags)
         functions = [self._bound(function, fixed, args) for function in (cond, body)]
         call = call_of("_dr_while_loop" if simple else "_dr_run_loop", [tuple_of(args), *functions], **keywords)
-        call = self._keeping(call, args, ordered, [*nodes, hint.test])
         return [*or_unset(unsure), *self._unpacked(args, [], (), call), *if_unset(unsure)]
 
     def _for(self, node: ast.For, scope: Scope) -> list[ast.stmt]:

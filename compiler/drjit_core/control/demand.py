@@ -1,0 +1,61 @@
+"""What some values of a region need, whatever else happens there: nodes of it and of the regions in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..ir.node import Node
+from ..ir.region import Control, Loop, is_local
+from ..ops.table import IS_WRITE, PHI, RESULT
+
+__all__ = ["Demand"]
+
+
+class Demand:
+    """The nodes that some values of a region need.
+
+    Writes are needed by what reads there, and loops, branches and calls by their results: what they do besides is not.
+    ``finals`` are what variables become, by their ids, if the region is a loop's, and runs as often.
+    """
+
+    __slots__ = ("_formals", "_scopes", "captures", "ids", "nodes", "writes")
+
+    def __init__(self, scope: int, roots: Iterable[Node], finals: Mapping[int, Node]) -> None:
+        #: The ids of all nodes, formals among them, and of those in the regions within.
+        self.ids = set[int]()
+        #: Those of the region itself, in the order of tracing; and what is needed from outside.
+        self.nodes: list[Node] = []
+        self.captures: list[Node] = []
+        #: Whether any of them writes to memory.
+        self.writes = False
+        #: The regions that are part of it, and what variables stand for, by their ids.
+        self._scopes = {scope}
+        self._formals: dict[int, list[Node]] = {number: [final] for number, final in finals.items()}
+        todo = list(roots)
+        while todo:
+            node = todo.pop()
+            if node.id in self.ids:
+                continue
+            self.ids.add(node.id)
+            todo += self._formals.get(node.id, ())
+            if node.scope not in self._scopes:
+                self.captures.append(node)
+            elif node.kind != PHI:
+                if node.scope == scope:
+                    self.nodes.append(node)
+                self.writes = self.writes or IS_WRITE[node.kind] and not is_local(node)
+                todo += [operand for operand in (node.d0, node.d1, node.d2, node.d3) if operand is not None]
+                if node.kind == RESULT and node.d0 is not None:
+                    todo += self._result(node.d0.payload, node.attr)
+        self.nodes.sort(key=lambda node: node.id)
+
+    def _result(self, control: Control, position: int) -> list[Node]:
+        """What a result of a loop, a branch or a call needs of its regions."""
+        found = [region.results[-1][position] for region in control.regions]
+        for region in control.regions:
+            self._scopes.add(region.id)
+            for number, formal in enumerate(region.formals):
+                self._formals[formal.id] = [control.initial[number]]
+                if isinstance(control, Loop):
+                    self._formals[formal.id].append(control.finals[number])
+        return [control.region.formals[position], control.condition] if isinstance(control, Loop) else found

@@ -1,0 +1,122 @@
+"""What one call of the user's functions has left: nodes of a region, of which all later traces are made.
+
+A loop, a branch or a call is traced again when something about its variables has turned out: how wide they are, that
+some are memory or do not change, that arrays from outside are written to.  The user's functions are not called for
+that, since whatever they do besides would happen again: the nodes are traced again, with other formals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ..ir.deferred import Memory, Statement, version_of
+from ..ir.node import Node
+from ..ir.region import needed_for, operands
+from ..ir.symbolic import Tracing
+from ..ops.table import BITCAST, CAST, COUNTER, FIRST_ELEMENTWISE, GATHER, LITERAL, OPAQUE, SCATTER
+from .inline import PLAIN, Values, trace_again
+
+__all__ = ["Ambiguous", "Source", "holders"]
+
+
+#: How many arrays of the program's hold a node: a function that the array layer sets.
+holders: list[Callable[[Node], int]] = [lambda node: 0]
+
+
+class Ambiguous(Exception):
+    """The nodes do not tell what another trace would be."""
+
+
+class Source:
+    """The nodes of a region, in parts with results of their own."""
+
+    __slots__ = ("aliases", "before", "first", "formals", "id", "lent", "masks", "parts", "results", "statements",
+                 "width")
+
+    def __init__(self, id_: int, formals: Sequence[Node], masks: Sequence[Node], lent: dict[Memory, Node],
+                 statements: list[Statement], results: Sequence[Sequence[Node]], versions: Iterable[Node] = (),
+                 width: int = 0) -> None:
+        self.id = id_
+        #: What stood for the variables: formals, constants, and arrays from outside that turned out to be variables.
+        self.formals = list(formals)
+        self.masks = list(masks)
+        self.lent = lent
+        self.statements = statements
+        #: How many elements the values among the formals had; 0 if each had its own number.
+        self.width = width
+        self.results = [list(part) for part in results]
+        roots = [*self.results[:-1], [*self.results[-1], *versions]]
+        known = tuple([node for node in (*formals, *masks, *lent.values()) if node.scope == self.id])
+        self.parts = needed_for(self.id, known, roots)
+        #: Nodes made from here on are of this trace.
+        self.first = min([node.id for node in known], default=masks[-1].id)
+        #: What was computed outside in this trace, and must be traced again as well.
+        self.before: list[Node] = []
+        #: What stands for constants in memory, which have turned out to be variables, as well.
+        self.aliases: dict[int, Node] = {}
+
+    def values(self, region: Tracing, formals: Sequence[Node], masks: Sequence[Node]) -> Values:
+        """What the trace into a region begins with."""
+        values = Values({}, self.formals, formals)
+        values.add(self.masks, masks)
+        for memory, formal in self.lent.items():
+            values.known[formal.id] = version_of(memory, region)
+        for alias, origin in self.aliases.items():
+            values.known[alias] = values[origin]
+        trace_again(self.before, values, PLAIN)
+        return values
+
+    def trace(self, part: int, values: Values) -> list[Node]:
+        """Trace a part again; returns its results."""
+        trace_again(self.parts[part], values, PLAIN)
+        return [values[node] for node in self.results[part]]
+
+    def note_origins(self, origins: Sequence[Node]) -> None:
+        """Some arrays from outside have turned out to be variables: what was computed of them in this trace, outside of
+        the region, is part of it."""
+        if not origins:
+            return
+        depends = {node.id for node in origins}
+        lowest = min([self.first, *depends])
+        todo = [operand for part in self.parts for node in part for operand in operands(node)]
+        todo += [node for result in self.results for node in result]
+        seen, captures = set[int](), list[Node]()
+        while todo:
+            node = todo.pop()
+            if node.id not in seen and node.id >= lowest and node.scope != self.id:
+                seen.add(node.id)
+                captures.append(node)
+                todo += operands(node)
+        for origin in origins:
+            memory = origin.d0 if origin.kind == OPAQUE else None
+            for node in captures:
+                if memory is not None and node.kind == OPAQUE and node.d0 is memory and node is not origin and \
+                        node.id >= self.first:
+                    if holders[0](memory) > 1:
+                        raise Ambiguous  # perhaps through another array
+                    self.aliases[node.id] = origin
+        for node in sorted(captures, key=lambda node: node.id):
+            if node.id in self.aliases:
+                continue
+            if node.id not in depends and any(operand.id in depends for operand in operands(node)):
+                if node.id < self.first:  # computed before, and perhaps once more since
+                    raise Ambiguous
+                if not (node.kind >= FIRST_ELEMENTWISE or node.kind in (CAST, BITCAST, GATHER)):
+                    raise Ambiguous
+                depends.add(node.id)
+                self.before.append(node)
+        for part in self.parts:
+            for node in part:
+                for operand in operands(node):
+                    if operand in origins and not (node.kind == SCATTER and operand is node.d0) and \
+                            holders[0](operand) > len([origin for origin in origins if origin is operand]):
+                        raise Ambiguous  # perhaps through another array
+
+    def tells(self, width: int) -> bool:
+        """Whether it tells what a trace of another width would be: nothing from outside is as wide as it was."""
+        if width == self.width or self.width < 2:
+            return True
+        return not [operand for part in self.parts for node in part for operand in operands(node)
+                    if operand.kind in (LITERAL, COUNTER) and operand.size == self.width] and \
+            not [node for result in self.results for node in result if node.kind == LITERAL and
+                 node.size == self.width]

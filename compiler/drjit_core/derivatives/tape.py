@@ -1,0 +1,398 @@
+"""What functions of loops, branches and calls leave when they are called on duals, and copies of that.
+
+A function of the user's is called once.  It leaves nodes of a region, and vertices: a *tape*.  A derivative of the
+construct needs both in a region of its own: there, the nodes are traced again, as far as they are needed, and vertices
+like those of the tape refer to the new ones.  So a derivative is that of what was traced, whatever the program has
+changed since, and what the function does besides is not done again.
+
+A vertex of many operands (a construct within, a custom operation) has an object that knows about it, which is *moved*:
+another one like it refers to the new nodes and vertices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy as shallow_copy
+from typing import Any
+
+from ..control.demand import Demand
+from ..control.inline import PLAIN, Values, trace_again
+from ..errors import NoDerivative
+from ..ir.build import literal, resize
+from ..ir.dual import dual, primal, refuse_for, tracked, vertex_of
+from ..ir.node import Node
+from ..ir.symbolic import Tracing, innermost
+from ..ir.vertex import HUB, LEAF, Vertex, last_vertex
+from ..ops.table import LITERAL
+from .flow import full
+from .traversal import CONSUMED, pull, push
+
+__all__ = ["Copy", "Function", "Recorded", "Tape", "spread", "taped", "unknown"]
+
+#: A function of a loop, branch or call, of nodes.
+Function = Callable[[list[Node]], list[Node]]
+
+#: Operations with structure that a region may be differentiated through.
+_ALLOWED = {"gather", "cast", "identity", "output"}
+_NOTHING: dict[int, Any] = {}
+
+
+class Tape:
+    """What a function has left in the graph, and in that of derivatives."""
+
+    def __init__(self, region: Tracing, boundary: int, formals: Sequence[Node], leaves: dict[int, Vertex],
+                 found: Sequence[Node]) -> None:
+        self.scope = region.id
+        #: Older vertices are from outside.
+        self.boundary = boundary
+        #: What stood for the variables, followed by arrays from outside that turned out to be variables.
+        self.formals = [primal(formal) for formal in formals]
+        self.adopted = {number: (before, stand) for number, before, stand, _ in region.adopted}
+        self.masks = [mask for mask in (region.entering, region.live) if mask is not None]
+        #: By positions of variables, the vertices that they had.
+        self.leaves = leaves
+        self._ends = {leaf.id for leaf in leaves.values()}
+        #: What it returned: values, and vertices of those that derivatives are tracked of; all vertices that they have.
+        self.values = [primal(node) for node in found]
+        self.results = [tracked(node) for node in found]
+        self.vertices = [vertex_of(node) for node in found]
+        self._orders: dict[tuple[int, ...], list[Vertex]] = {}
+        self._inputs: dict[tuple[int, ...], list[tuple[Vertex, bool, bool]]] = {}
+        self._demands: dict[Any, Demand] = {}
+
+    def add(self, nodes: Sequence[Node]) -> None:
+        """Add further results."""
+        self.values += [primal(node) for node in nodes]
+        self.results += [tracked(node) for node in nodes]
+        self.vertices += [vertex_of(node) for node in nodes]
+
+    # --- vertices ----------------------------------------------------------------------------------------------------
+
+    def is_outside(self, vertex: Vertex) -> bool:
+        """Whether a vertex is no part of the tape: it is from outside, or what an earlier traversal has left of one."""
+        return vertex.id <= self.boundary or vertex.rule is CONSUMED
+
+    def is_end(self, vertex: Vertex) -> bool:
+        """Whether derivatives end at a vertex: outside, or at a variable."""
+        return self.is_outside(vertex) or vertex.id in self._ends
+
+    def keep_leaves(self, positions: Collection[int]) -> None:
+        """Let only variables at some positions have derivatives."""
+        self.leaves = {position: leaf for position, leaf in self.leaves.items() if position in positions}
+        self._ends = {leaf.id for leaf in self.leaves.values()}
+        self._orders.clear()
+        self._inputs.clear()
+
+    def keep(self, places: Collection[int]) -> None:
+        """Let results have derivatives only at some places, and there only if they depend on anything outside."""
+        flowing = {vertex.id for vertex in self.order(self.there(places))}
+        self.results = [vertex if vertex is not None and place in places and (
+            vertex.id in flowing or self.is_end(vertex)) else None for place, vertex in enumerate(self.results)]
+
+    def there(self, places: Iterable[int]) -> tuple[int, ...]:
+        """Those of some places whose results have vertices."""
+        return tuple([place for place in places if self.results[place] is not None])
+
+    def reached(self, vertices: Iterable[Vertex]) -> list[Vertex]:
+        """All vertices that some depend on, up to where derivatives end, in the order of their making."""
+        found: dict[int, Vertex] = {}
+        todo = list(vertices)
+        while todo:
+            vertex = todo.pop()
+            if vertex.id not in found:
+                found[vertex.id] = vertex
+                if not self.is_end(vertex):
+                    todo += vertex.operands()
+        return [found[number] for number in sorted(found)]
+
+    def at(self, places: Iterable[int]) -> list[Vertex]:
+        """The vertices of results."""
+        return [vertex for place in places if (vertex := self.results[place]) is not None]
+
+    def order(self, places: tuple[int, ...]) -> list[Vertex]:
+        """The vertices of the tape along which derivatives flow to some results, in the order of their making."""
+        if places not in self._orders:
+            live, found = set[int](), []
+            for vertex in self.reached(self.at(places)):
+                if self.is_end(vertex):
+                    live.add(vertex.id)
+                elif any([operand.id in live for operand in vertex.operands()]):  # noqa: C419 (a hot path)
+                    live.add(vertex.id)
+                    found.append(vertex)
+            self._orders[places] = found
+        return self._orders[places]
+
+    def ends(self, places: Iterable[int]) -> list[tuple[Vertex, bool, bool]]:
+        """The variables that results depend on, and whether by reads by index, and otherwise."""
+        key = self.there(places)
+        if key not in self._inputs:
+            self._inputs[key] = self._ends_of(key)
+        return self._inputs[key]
+
+    def _ends_of(self, places: tuple[int, ...]) -> list[tuple[Vertex, bool, bool]]:
+        live = {vertex.id for vertex in self.order(places)}
+        found: dict[int, tuple[Vertex, bool, bool]] = {}
+        seen: set[int] = set()
+        todo = [(vertex, False, True) for vertex in self.at(places)]
+        while todo:
+            vertex, is_read, is_direct = todo.pop()
+            if self.is_end(vertex):
+                _, before, also = found.get(vertex.id, (vertex, False, False))
+                found[vertex.id] = vertex, is_read or before, is_direct or also
+                continue
+            if vertex.id not in live:
+                continue
+            if is_read:
+                raise NoDerivative("there is no derivative of a read by index of what a symbolic loop, branch or call "
+                                   "has computed itself; compute it before")
+            if vertex.id in seen:
+                continue
+            seen.add(vertex.id)
+            rule = vertex.rule
+            if rule is HUB:
+                todo += [(operand, *vertex.info.uses(place)) for place, operand in enumerate(vertex.info.inputs)]
+                continue
+            if not rule.partials and rule.name and rule.name not in _ALLOWED:
+                raise NoDerivative(f"there is no derivative of a {rule.name} in a symbolic branch or call")
+            reads = rule.name == "gather"
+            todo += [(operand, reads and operand.size != 1, not reads or operand.size == 1)
+                     for operand in vertex.operands()]
+        return list(found.values())
+
+    # --- nodes -------------------------------------------------------------------------------------------------------
+
+    def demand(self, places: Iterable[int], wanted: Sequence[Node] = (), repeats: bool = False) -> Demand:
+        """What derivatives of some results need of the region, and some values; ``repeats``: of a loop's, whose
+        variables become what the function returned."""
+        there = self.there(places)
+        key = there, tuple([node.id for node in wanted]), repeats
+        if key not in self._demands:
+            roots = list(wanted)
+            for vertex in self.order(there):
+                roots += [node for node in (vertex.x, vertex.y, vertex.z, vertex.r) if node is not None]
+                if vertex.rule is HUB:
+                    roots += vertex.info.nodes()
+                elif vertex.info.__class__ is tuple:
+                    roots += [entry for entry in vertex.info if isinstance(entry, Node)]
+            finals = {formal.id: value for formal, value in zip(self.formals, self.values, strict=False)} \
+                if repeats else {}
+            self._demands[key] = Demand(self.scope, roots, finals)
+        return self._demands[key]
+
+
+class Copy:
+    """What a tape of a construct is in the region that is being traced.
+
+    ``formals`` are the new ones; derivatives flow to the results at some ``places``, and some values are ``wanted``
+    besides.
+    """
+
+    def __init__(self, construct: Recorded, tape: Tape, formals: Sequence[Node], places: Sequence[int],
+                 wanted: Sequence[Node] = ()) -> None:
+        region = innermost()
+        assert region is not None and region.live is not None
+        region.differentiates = True
+        self.tape = tape
+        demand, before, width = tape.demand(places, wanted), tape.masks[-1].size, region.live.size
+        self.values = Values(construct.nodes_around, tape.formals, [primal(formal) for formal in formals], demand.ids)
+        self.values.add(tape.masks, [region.live] * len(tape.masks))
+        if width != before > 1:
+            self.values.known |= {node.id: resize(node, width) for node in demand.captures
+                                  if node.kind == LITERAL and node.size == before}
+        trace_again(demand.nodes, self.values, PLAIN)
+        #: The vertices of variables by their positions, if derivatives flow there: new ones, where variables change.
+        self.leaves = construct.vertices_of_variables()
+        self._vertices = dict(construct.vertices_around)
+        for position, leaf in tape.leaves.items():
+            if position in construct.changed and places:
+                self.leaves[position] = vertex_of(formals[position]) or Vertex(LEAF, leaf.type, leaf.size)
+            if position in self.leaves:
+                self._vertices[leaf.id] = self.leaves[position]
+        for vertex in tape.order(tape.there(places)):
+            self._vertices[vertex.id] = self._copied(vertex)
+        #: The vertices of the results, by their places.
+        self.results = {place: self.vertex(end) for place in places if (end := tape.results[place]) is not None}
+
+    def _copied(self, vertex: Vertex) -> Vertex:
+        """A vertex like another one."""
+        info = vertex.info
+        if vertex.rule is HUB:
+            info = info.moved(self)
+        elif info.__class__ is tuple:
+            info = tuple([self.values[entry] if isinstance(entry, Node) else entry for entry in info])
+        a, b, c = vertex.a, vertex.b, vertex.c
+        new = Vertex(vertex.rule, vertex.type, vertex.size, a and self._known(a), b and self._known(b),
+                     c and self._known(c), info)
+        x, y, z, r = vertex.x, vertex.y, vertex.z, vertex.r
+        if x is not None:
+            new.x = self.values[x]
+        if y is not None:
+            new.y = self.values[y]
+        if z is not None:
+            new.z = self.values[z]
+        if r is not None:
+            new.r = self.values[r]
+        if vertex.label is not None:
+            new.label = vertex.label
+        return new
+
+    def _known(self, vertex: Vertex) -> Vertex | None:
+        found = self._vertices.get(vertex.id)
+        return vertex if found is None and self.tape.is_outside(vertex) else found
+
+    def vertex(self, vertex: Vertex) -> Vertex:
+        """What stands for a vertex; where no derivatives flow, one that has nothing to do with any other."""
+        return self._known(vertex) or self._vertices.setdefault(
+            vertex.id, Vertex(LEAF, vertex.type, vertex.size))
+
+    def node(self, node: Node) -> Node:
+        """What stands for a value, which may be a dual."""
+        value: Node = self.values[primal(node)]
+        vertex = vertex_of(node)
+        if vertex is None:
+            return value
+        found = self._known(vertex)
+        return value if found is None else node if found is vertex and value is primal(node) else dual(value, found)
+
+    def value(self, place: int) -> Node:
+        """A result that was wanted, with its derivative if one flows there."""
+        value: Node = self.values[self.tape.values[place]]
+        vertex = self.results.get(place)
+        return value if vertex is None else dual(value, vertex)
+
+
+class Recorded:
+    """A loop, a branch or a call whose functions have left tapes: what its vertex knows about it."""
+
+    #: Derivatives of it can be differentiated.
+    again = True
+
+    def __init__(self, name: str, given: Sequence[Node]) -> None:
+        self.name = name
+        #: Its variables, which may be duals.
+        self.given = list(given)
+        #: The vertices that it depends on, and for each of them the position of the variable that it belongs to, if
+        #: there is one and it does not change.
+        self.inputs: list[Vertex] = []
+        self.positions: list[int | None] = []
+        #: Positions of variables that change from one region to the next, which are those of iterations.
+        self.changed: list[int] = []
+        #: Inputs that are read by index, by their places, and those that are used in another way: by themselves, or by
+        #: what is read once more; but for initial values of variables that change.
+        self.read: list[int] = []
+        self.direct: list[int] = []
+        #: Gradients by the places of results: what reverse mode has brought, and what forward mode sends.
+        self.received: dict[int, Node] = {}
+        self.sent: dict[int, Node] = {}
+        #: What stands for the nodes and vertices from outside that the tapes refer to, by ids, if it has been moved.
+        self.nodes_around: Mapping[int, Node] = _NOTHING
+        self.vertices_around: Mapping[int, Vertex] = _NOTHING
+        #: The ids of the inputs before.
+        self.keys: list[int] = []
+
+    # --- what a construct tells about itself --------------------------------------------------------------------------
+
+    def recordings(self) -> list[tuple[Tape, Demand]]:
+        """What its functions have left, and what its derivatives need of that."""
+        raise NotImplementedError
+
+    def outer(self, tape: Tape, vertices: Iterable[Vertex]) -> list[Vertex]:
+        """What stands outside for vertices at which derivatives end."""
+        raise NotImplementedError
+
+    def uses(self, place: int) -> tuple[bool, bool]:
+        """Whether an input is read by index, and whether it is used in another way."""
+        return place in self.read, place in self.direct
+
+    def vertices_of_variables(self) -> dict[int, Vertex]:
+        """The inputs that belong to variables which do not change, by positions: what they have in all regions."""
+        return {position: vertex for position, vertex in zip(self.positions, self.inputs, strict=True)
+                if position is not None}
+
+    def at(self, places: Iterable[int]) -> list[Vertex]:
+        """Inputs, each of them once."""
+        return list({self.inputs[place].id: self.inputs[place] for place in places}.values())
+
+    def flowing(self, copy: Copy, gradients: Mapping[int, Node], further: Sequence[Vertex], memory: Sequence[Node], *,
+                again: bool) -> tuple[list[Node | None], list[Node]]:
+        """The gradients of some vertices and of inputs, and versions of the memory for those that are read by index,
+        given gradients of results: in a region."""
+        read, direct = self.at(self.read), self.at(self.direct)
+        to = {vertex.id: version for vertex, version in zip(read, memory, strict=True)}
+        pairs = [(vertex, gradients[place]) for place, vertex in copy.results.items() if place in gradients]
+        results = pull(pairs, [*further, *direct, *read], again=again, memory=to)
+        return results[:len(further) + len(direct)], [to[vertex.id] for vertex in read]
+
+    def moving(self, copy: Copy, changes: Iterable[tuple[Vertex, Node | None]], *, again: bool) -> dict[int, Node]:
+        """The changes of results, given those of vertices: in a region."""
+        pairs = [(vertex, change) for vertex, change in changes if change is not None]
+        moved = push(pairs, list(copy.results.values()), again=again, lanes=True)
+        return {place: change for place, change in zip(copy.results, moved, strict=True) if change is not None}
+
+    def refuse(self, tape: Tape, refused: Iterable[tuple[Vertex, type[Exception], str]]) -> None:
+        """Raise what is wrong with operations that some vertices depend on, if anything outside is differentiated by
+        them, or by variables of the function's own; or leave that to the region around this one."""
+        for vertex, kind, message in refused:
+            reached = tape.reached([vertex])
+            if any(entry.rule is LEAF and not tape.is_end(entry) for entry in reached):
+                raise kind(message)
+            refuse_for(kind, message, self.outer(tape, [entry for entry in reached if tape.is_end(entry)]))
+
+    # --- what it is elsewhere -----------------------------------------------------------------------------------------
+
+    def needed(self) -> list[int]:
+        """Positions of the variables whose values its derivatives need."""
+        return [position for position in range(len(self.given))
+                if any(tape.formals[position].id in demand.ids for tape, demand in self.recordings())]
+
+    def captures(self) -> list[Node]:
+        """The values of regions around that they need besides, as the tapes refer to them."""
+        return list({node.id: node for _, demand in self.recordings() for node in demand.captures
+                     if node.scope}.values())
+
+    def nodes(self) -> list[Node]:
+        """All values from outside that they need."""
+        return [*[primal(self.given[position]) for position in self.needed()],
+                *[self.nodes_around.get(node.id, node) for node in self.captures()]]
+
+    def moved(self, copy: Copy) -> Recorded:
+        """The same in another region, where a copy of the tape that it is part of says what stands for what."""
+        new, needed = shallow_copy(self), set(self.needed())
+        new.given = [copy.node(node) if position in needed else unknown(node)
+                     for position, node in enumerate(self.given)]
+        new.inputs = [copy.vertex(vertex) for vertex in self.inputs]
+        new.keys = self.keys or [vertex.id for vertex in self.inputs]
+        new.vertices_around = dict(zip(new.keys, new.inputs, strict=True))
+        new.nodes_around = {node.id: copy.values[self.nodes_around.get(node.id, node)] for node in self.captures()}
+        new.received, new.sent = {}, {}
+        return new
+
+
+def unknown(node: Node) -> Node:
+    """In place of a value that nobody asks for."""
+    return literal(node.type, 0, node.size)
+
+
+def spread(gradient: Node, size: int) -> Node:
+    """A gradient with an element for each of a result; in regions, each element has its own anyway."""
+    return full(gradient, size) if innermost() is None else gradient
+
+
+def taped(function: Function, formals: Sequence[Node],
+          variables: Mapping[int, Vertex | None]) -> tuple[Tape, list[tuple[Vertex, type[Exception], str]]]:
+    """Call a function of the user's; what it leaves, and what there are no derivatives of: vertices that it depends on,
+    and what is to be raised.  ``variables`` have, by their positions, vertices outside, or may turn out to have some.
+    """
+    region = innermost()
+    assert region is not None
+    region.differentiates, region.taped, region.entries = True, True, {}
+    boundary, inside, leaves = last_vertex(), list(formals), {}
+    for position, vertex in variables.items():
+        formal = formals[position]
+        leaves[position] = leaf = Vertex(LEAF, formal.type, formal.size)
+        inside[position] = dual(formal, leaf)
+        region.entries[leaf.id] = vertex
+    found = function(inside)
+    for position, leaf in leaves.items():
+        leaf.size = formals[position].size  # which may have turned out to be memory
+    return Tape(region, boundary, formals, leaves, found), region.refused

@@ -1,0 +1,309 @@
+"""What functions of constructs are given, and what they do to it.
+
+A function gets arrays of its own in place of those that it was given, and the caller's lists, dictionaries and objects,
+in which such arrays stand for the caller's as long as it runs. Afterwards everything is as it was before, and the call
+tells what has changed (:class:`Call`): arrays that were changed in place, and places that hold others. What becomes of
+that, the construct decides, and writes it back when it is known.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import drjit_core as core
+
+from .._access.store import store_result
+from .._base.array import ArrayBase
+from .._base.errors import ArgumentError
+from .._trees.pytree import TreeSpec, children, construct, flatten, flatten_nodes
+from .places import Change, Snapshot, attributes_of, has_array, write_place
+from .state import copies
+
+__all__ = ["Call", "Given", "filled", "write_entries"]
+
+
+class Given:
+    """The arguments of a construct: a tree of arrays and other objects."""
+
+    __slots__ = ("function", "leaves", "nodes", "plain", "spec", "tree")
+
+    def __init__(self, function: str, tree: Any, spec: TreeSpec | None = None) -> None:
+        self.function = function
+        self.tree = tree
+        self.nodes, self.leaves, self.spec = flatten_nodes(tree, function)
+        if spec is not None and self.spec != spec:
+            self.leaves, self.spec = _in_order(spec, self.spec, self.leaves)
+            self.nodes = flatten_nodes(tuple(self.leaves), function)[0]
+        #: Whether there is nothing but arrays.
+        self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves)
+
+    def filled(self, returned: Any, leaves: Sequence[Any], call: Call, before: Sequence[core.Node],
+               after: Sequence[core.Node], stands: Sequence[Any] | None = None, spec: TreeSpec | None = None) -> Any:
+        """What a loop's body returned, with what the loop has made of it: the caller's arrays where it was given those
+        that stand for them, and has returned the same; others elsewhere. ``spec`` tells the shapes of tensors."""
+        fresh = (self.spec if spec is None else spec).fresh(after, leaves)
+        stands = call.arrays if stands is None else stands
+        for place, first, count in self.positions():
+            if leaves[place] is not stands[place]:
+                continue
+            array = self.leaves[place]
+            for position in range(first, first + count):
+                if after[position] is not before[position] or before[position] is not self.nodes[position]:
+                    store_result(array, position - first, after[position], fresh[place])
+            fresh[place] = array
+        for place, first in call.shared:
+            fresh[place] = fresh[first]
+        return filled(returned, self.spec, iter(fresh), self.tree, call)
+
+    def positions(self) -> Iterator[tuple[int, int, int]]:
+        """Of each array its place among the leaves, the first of its nodes, and their number."""
+        first = 0
+        for place, _, _, count, _ in self.spec.traced():
+            yield place, first, count
+            first += count
+
+
+class Call:
+    """One call of a function; ``spec`` is the structure of the arguments if tensors have other shapes than before."""
+
+    __slots__ = ("arrays", "copies", "given", "held", "nodes", "owned", "shared", "snapshot",
+                 "tree")
+
+    def __init__(self, given: Given, nodes: Sequence[core.Node], functions: Sequence[Callable[..., Any]],
+                 spec: TreeSpec | None = None) -> None:
+        self.given = given
+        self.nodes = nodes
+        #: What the caller's containers held, and objects that had to be copied, with what they are copies of.
+        self.held: list[tuple[Any, dict[Any, Any], dict[Any, Any]]] = []
+        self.copies: list[tuple[Any, Any, int, int]] = []
+        #: The caller's tuples and objects that others stand for, by the ids of these.
+        self.owned: dict[int, Any] = {}
+        #: Leaves that are in a container which is there before, and where they are in that.
+        self.shared: list[tuple[int, int]] = []
+        if spec is None:
+            spec = given.spec
+        if spec.is_flat:
+            self.tree = spec.rebuild_nodes(nodes, given.leaves)
+            self.arrays: Any = self.tree
+            if len(spec.traced()) < len(given.leaves) and spec.holds_numbers():
+                self.arrays = self.tree = tuple(copies(given.function, spec, nodes, given.leaves))
+            self.owned[id(self.tree)] = given.tree
+        else:
+            self.arrays = spec.fresh(nodes, given.leaves)
+            if spec.holds_numbers():
+                self.arrays = copies(given.function, spec, nodes, given.leaves)
+            self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
+        self.snapshot = Snapshot()
+        self.snapshot.seen.update([id(copy) for copy, *_ in self.copies])  # which are looked at by their leaves
+        if not given.plain:
+            self.snapshot.add(self.tree)
+        self.snapshot.add_functions(functions)
+
+    def exchanged(self, value: Any, spec: TreeSpec, leaves: Iterator[int],
+                  seen: dict[int, tuple[Any, int, int]]) -> Any:
+        """What stands for a part of the arguments, given the places of its leaves."""
+        if spec.children is None:
+            return self.arrays[next(leaves)]
+        known = seen.get(id(value))
+        if known is not None:  # the same container once more
+            found, first, count = known
+            self.shared += [(next(leaves), first + k) for k in range(count)]
+            return found
+        items, new, own = _items(value), {}, {}
+        first = last = -1
+        entries = dict(items)
+        for key, inner in zip(spec.keys if spec.cls is dict else entries, spec.children, strict=True):
+            entry, count = entries[key], len(inner.leaf_specs())
+            places = list(itertools.islice(leaves, count))
+            first, last = places[0] if places and first < 0 else first, places[-1] if places else last
+            new[key] = self.exchanged(entry, inner, iter(places), seen)
+            if inner.children is None:
+                own[key] = places[0]
+        if spec.cls is tuple:
+            found = tuple(new.values())
+            self.owned[id(found)] = value
+            return found
+        found, new = value, {key: new[key] for key in entries}
+        if spec.prototype is not None:
+            found = value.__drjit_rebuild__(new)
+            self.copies.append((found, value, first, last - first + 1))
+            self.owned[id(found)] = value
+        else:
+            write_entries(value, new)
+            now = dict(_items(value))
+            for key, place in own.items():  # properties may have made others of them
+                self.arrays[place] = now[key]
+            self.held.append((value, dict(items), now))
+        seen[id(value)] = found, first, last - first + 1
+        return found
+
+    def spec(self) -> TreeSpec:
+        """The structure of what the function is called with, in which tensors may have other shapes."""
+        leaves, spec = flatten(self.tree, self.given.function)
+        return spec if spec == self.given.spec else _in_order(self.given.spec, spec, leaves)[1]
+
+    def settle(self) -> None:
+        """See which arrays objects hold now that were copied."""
+        if self.copies:
+            arrays = list(self.arrays)
+            for copy, _, first, count in self.copies:
+                leaves, _ = flatten(copy, self.given.function)
+                if len(leaves) == count:
+                    arrays[first:first + count] = leaves
+            self.arrays = arrays
+
+    def changed(self) -> dict[int, core.Node]:
+        """The arrays that were changed in place: what they are, by the positions of their nodes."""
+        found: dict[int, core.Node] = {}
+        for place, first, count in self.given.positions():
+            array = self.arrays[place]
+            if not isinstance(array, ArrayBase) or not array._dynamic:
+                continue
+            for k, node in enumerate(array._nodes()):
+                if k < count and node is not self.nodes[first + k]:
+                    found[first + k] = node
+        return found
+
+    def leave(self, returned: Any = None) -> list[Change]:
+        """Let everything be as it was; returns the places that hold other arrays than before, but for those of
+        containers that were ``returned``.
+
+        Numbers, texts and the like remain what the function has made of them.
+        """
+        self.settle()
+        changes = [change for change in self.snapshot.changes()
+                   if has_array(change.before) or has_array(change.now)] if self.snapshot.entries else []
+        for change in reversed(changes):
+            write_place(change.container, change.kind, change.key, change.before)
+        for container, before, new in reversed(self.held):
+            now = dict(_items(container))
+            write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
+        if changes and returned is not None:
+            inside = _containers(returned, set())
+            changes = [change for change in changes if id(change.container) not in inside]
+        return changes
+
+    def caller_of(self, change: Change) -> Any:
+        """What the caller had in a place where an array of the function's stood before it changed that."""
+        for container, before, new in self.held:
+            if container is change.container and new.get(change.key, self) is change.before:
+                return before[change.key]
+        return change.before
+
+    def own(self, container: Any) -> Any:
+        """The caller's container that one stands for; others as they are."""
+        return self.owned.get(id(container), container)
+
+    def owns(self, container: Any) -> bool:
+        """Whether an object is one of the caller's that others stand for."""
+        return bool([original for _, original, *_ in self.copies if original is container])
+
+    def holds(self, container: Any) -> bool:
+        """Whether a container is one of the caller's."""
+        return bool([entry for entry, *_ in self.held if entry is container])
+
+    def owner(self, value: Any) -> Any:
+        """A tree that the function returned, with the caller's objects where others stand for them."""
+        found = self.own(value)
+        items = children(value)
+        if items is None:
+            return found
+        if found is not value:  # with the caller's arrays, and what else is known by now
+            if value.__class__ is tuple:
+                return found
+            (arrays, _), (leaves, spec) = [flatten(each, self.given.function) for each in (found, value)]
+            return become(found, spec.rebuild([array if isinstance(leaf, ArrayBase) else leaf for array, leaf
+                                               in zip(arrays, leaves, strict=True)]))
+        new = {key: self.owner(entry) for key, entry in items}
+        changed = {key: new[key] for key, entry in items if new[key] is not entry}
+        if not changed or hasattr(value, "__drjit_children__"):
+            return value
+        if value.__class__ is tuple:
+            return tuple(new.values())
+        write_entries(value, changed)
+        return value
+
+    def original(self, array: Any) -> int:
+        """The place among the leaves of the argument that an array stands for; -1 if it is none."""
+        if isinstance(array, ArrayBase):
+            for place, stand in enumerate(self.arrays):
+                if stand is array:
+                    return place
+        return -1
+
+    def require_shared(self, leaves: Sequence[Any], names: Sequence[str]) -> None:
+        """Refuse what is no longer the same container in several places, as it was before."""
+        for place, first in self.shared:
+            if leaves[place] is not leaves[first]:
+                paths = self.given.spec.paths(names)
+                raise ArgumentError(
+                    f"{self.given.function}(): '{paths[first]}' and '{paths[place]}' are in one container, which is "
+                    "given twice, and afterwards in two. Pass copies, so that they are two before, too.")
+
+
+def _in_order(spec: TreeSpec, other: TreeSpec, leaves: list[Any]) -> tuple[list[Any], TreeSpec]:
+    """Leaves and their structure, with keys in the order of another one, if they differ in that only."""
+    if spec.difference(other, "", True) is not None:
+        return leaves, other
+    leaves = list(spec.aligned(other, leaves))
+    return leaves, spec.reshaped({place: leaf._s for place, leaf in enumerate(leaves)
+                                  if isinstance(leaf, ArrayBase) and leaf._depth < 0})
+
+
+def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call: Call) -> Any:
+    """A tree that a function returned, with other leaves: in the same containers, unless these stand for others."""
+    if spec.children is None:
+        return next(leaves)
+    items, known = _items(value), dict(_items(before)) if before.__class__ is value.__class__ else {}
+    entries = dict(items)
+    new = {key: filled(entries[key], inner, leaves, known.get(key), call)
+           for key, inner in zip(spec.keys if spec.cls is dict else entries, spec.children, strict=True)}
+    new = {key: new[key] for key in entries}
+    if spec.cls is tuple:
+        same = len(known) == len(new) and not [key for key, entry in new.items() if known[key] is not entry]
+        return before if same else tuple(new.values())
+    if spec.prototype is not None:
+        original, made = call.own(value), value.__drjit_rebuild__(new)
+        return become(original, made) if call.owns(original) else made
+    if before is not value and call.holds(value):  # it has changed places with others
+        return list(new.values()) if spec.cls is list else new if spec.cls is dict else construct(spec.cls, new)
+    write_entries(value, {key: new[key] for key, entry in items if new[key] is not entry})
+    return value
+
+
+def become(owner: Any, other: Any) -> Any:
+    """Let an object that joins by the traversal protocol be like another one; returns it."""
+    assign = getattr(owner, "__drjit_assign__", None)
+    if assign is not None:
+        assign(other)
+    else:
+        for name, value in attributes_of(other).items():
+            object.__setattr__(owner, name, value)
+    return owner
+
+
+def _containers(value: Any, found: set[int]) -> set[int]:
+    """The ids of the containers of a tree."""
+    items = children(value)
+    if items is not None and not isinstance(value, ArrayBase):
+        found.add(id(value))
+        for _, entry in items:
+            _containers(entry, found)
+    return found
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    return children(value) or []
+
+
+def write_entries(container: Any, entries: dict[Any, Any]) -> None:
+    """Put values in a list, a dictionary, or the fields of an object."""
+    if container.__class__ is list or container.__class__ is dict:
+        for key, entry in entries.items():
+            container[key] = entry
+    else:
+        frozen = getattr(getattr(container, "__dataclass_params__", None), "frozen", False)
+        for key, entry in entries.items():
+            (object.__setattr__ if frozen else setattr)(container, key, entry)

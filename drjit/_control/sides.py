@@ -1,0 +1,221 @@
+"""Branches and calls that are evaluated: functions of which each lane takes one, computed one after the other.
+
+Each finds the arguments, and all that was there before, as the first one does, but for what was written by index. What
+they return and change is joined afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import drjit_core as core
+from drjit_core import Node, ops
+
+from .._access.lanes import TRUE, for_all, masked_access, written_from
+from .._access.store import Journal, noted, store, store_result
+from .._base.array import ArrayBase
+from .._base.errors import ArgumentError
+from .._base.nodes import broadcast
+from .._trees.pytree import TreeSpec
+from .choice import Results, Returned, argument_of, became, blended, invoked
+from .given import Call, Given
+from .outside import Words
+from .places import MISSING, Change, place_key, words_of, write_place
+
+__all__ = ["Sides", "evaluated"]
+
+#: What a function has made of something, given what it was and what it is: for the lanes that took the function.
+Join = Callable[[Node, Node], Node]
+
+
+class Sides:
+    """What the functions of one construct have changed so far, joined."""
+
+    def __init__(self, words: Words, given: Given, functions: Sequence[Callable[..., Any]], labels: Sequence[str],
+                 named: bool, results: Results) -> None:
+        self.words, self.given, self.functions, self.labels = words, given, functions, labels
+        self.named, self.results = named, results
+        #: The arguments as functions are given them: with what was written to them by index.
+        self.nodes = list(given.nodes)
+        #: Arguments, by the positions of nodes, arrays and places that were changed as a whole: what they are.
+        self.arguments: dict[int, Node] = {}
+        self.arrays: dict[tuple[int, int], tuple[Any, int, Node]] = {}
+        self.places: dict[tuple[int, Any], tuple[Change, list[Node], Sequence[Any], TreeSpec]] = {}
+        self.calls: list[Call] = []
+        self.returned: list[Returned] = []
+
+    def call(self, number: int, nodes: Sequence[Node], join: Join,
+             shapes: tuple[Any, Any] | None = None) -> dict[int, Node]:
+        """Call a function; returns the nodes of the arguments that it has changed.
+
+        If it is called for some elements only, ``shapes`` are those of tensors of these, and of all.
+        """
+        function = self.functions[number]
+        with noted() as journal:
+            call = Call(self.given, nodes, (function,))
+            try:
+                returned = Returned(self.words.function, invoked(function, self.named, call.tree))
+            except BaseException:
+                call.leave()
+                raise
+            if shapes is not None:
+                returned.widen(*shapes)
+            changes = call.leave()
+            known = {id(array) for array in (*call.arrays, *returned.leaves) if isinstance(array, ArrayBase)}
+            arrays = self.note_arrays(journal, known, join)
+        self.calls.append(call)
+        self.returned.append(returned)
+        changed = call.changed()
+        arrays |= became(call.arrays, self.given, changed) | became(self.given.leaves, self.given, changed)
+        before = list(self.places)
+        for change in changes:
+            self.note_place(change, call, join, shapes, arrays)
+        if arrays and before:
+            self.note_kept(set(before).difference([place_key(*change[:3]) for change in changes]), arrays, join)
+        return changed
+
+    def complete(self, number: int) -> list[Node]:
+        """The nodes of what the last function has returned, which must be like what others have."""
+        if len(self.returned) == 1:
+            self.results.complete(self.returned, self.labels[number:])
+        else:
+            self.results.compare(self.returned[-1], self.labels[number])
+        return self.returned[-1].nodes
+
+    def note_arrays(self, journal: Journal, known: set[int], join: Join) -> dict[tuple[int, int], Node]:
+        """Note arrays from outside that were changed as a whole; the next function finds what they were before.
+
+        Returns what the function has made of them, by their identity and the position of the node.
+        """
+        changed: dict[tuple[int, int], Node] = {}
+        for array, before, _ in list(journal.entries.values()):
+            if id(array) in known:
+                continue
+            for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
+                if new is not old and not written_from(new, old):
+                    key = id(array), position
+                    _, _, so_far = self.arrays.get(key, (None, 0, old))
+                    self.arrays[key] = array, position, join(so_far, new)
+                    changed[key] = new
+                    store(array, [old], position)
+        return changed
+
+    def note_kept(self, keys: set[tuple[int, Any]], arrays: Mapping[tuple[int, int], Node], join: Join) -> None:
+        """Note of places that other functions exchange what the last one has made of the arrays that are there."""
+        for key in keys:
+            change, nodes, leaves, spec = self.places[key]
+            if change.before is not MISSING:
+                now = Returned(self.words.function, change.before)
+                found = now.exchanged(arrays)
+                nodes = [node if new is old else join(node, new)
+                         for node, old, new in zip(nodes, now.nodes, found, strict=True)]
+                self.places[key] = change, nodes, leaves, spec
+
+    def note_place(self, change: Change, call: Call, join: Join, shapes: tuple[Any, Any] | None,
+                   arrays: Mapping[tuple[int, int], Node]) -> None:
+        """Note a place that holds other arrays."""
+        key = place_key(*change[:3])
+        function = self.words.function
+        known = self.places.get(key)
+        first = call.caller_of(change)
+        now: Returned | None = None
+        if change.now is not MISSING:
+            now = Returned(function, change.now)
+            now.nodes = now.exchanged(arrays)
+            if shapes is not None:
+                now.widen(*shapes)
+        if first is MISSING or now is None:
+            if known is None and now is not None:
+                self.places[key] = change._replace(before=first), [join(core.literal(node.type, 0), node)
+                                                                   for node in now.nodes], now.leaves, now.spec
+                return
+            if known is None or now is None:
+                raise self.refusal(change)
+        if known is None:
+            old_ = Returned(function, first)
+            old = old_.exchanged({key: node for key, (_, _, node) in self.arrays.items()} | became(
+                self.given.leaves, self.given, self.arguments))
+            before = old_.spec
+        else:
+            old, before = known[1], known[3]
+        found = before.meeting(now.spec)
+        if found is None:
+            raise self.refusal(change)
+        change = change._replace(before=first) if known is None else known[0]
+        self.places[key] = change, [join(*pair) for pair in zip(old, now.nodes, strict=True)], now.leaves, found
+
+    def refusal(self, change: Change) -> ArgumentError:
+        """What is wrong with a change."""
+        words = self.words
+        return ArgumentError(f"{words.function}(): the functions put values of different structure or types in "
+                             f"{words_of(change.container, change.kind, change.key)}. {words.remedy[0].upper()}"
+                             f"{words.remedy[1:]}, or compute both values before.")
+
+    def finish(self, values: Sequence[Node]) -> Any:
+        """The results; what the functions have changed is what it has become."""
+        for place, first, count in self.given.positions():
+            for position in range(first, first + count):
+                node = self.arguments.get(position, self.nodes[position])
+                if node is not self.given.nodes[position]:
+                    self.results.store(self.given.leaves[place], position - first, node)
+        for array, position, node in self.arrays.values():
+            store_result(array, position, node)
+        for change, nodes, leaves, spec in self.places.values():
+            write_place(change.container, change.kind, change.key,
+                        spec.rebuild_nodes(nodes, leaves, self.results.lanes))
+        return self.results.rebuilt(values, self.returned, self.calls)
+
+
+def evaluated(words: Words, given: Given, masks: Sequence[Node], functions: Sequence[Callable[..., Any]],
+              labels: Sequence[str], named: bool, results: Results, call: bool = False) -> Any:
+    """Compute all functions for all lanes, and join them; those of a ``call`` may take none."""
+    sides = Sides(words, given, functions, labels, named, results)
+    with noted(), masked_access(TRUE):  # which is the scope of what is known of versions
+        for number, mask in enumerate(masks):
+            def join(before: Node, now: Node, mask: Node = mask) -> Node:
+                return _selected(mask, now, before)
+
+            with masked_access(mask, some=False):
+                changed = sides.call(number, sides.nodes, join)
+            for position, node in changed.items():
+                before = sides.nodes[position]
+                if written_from(node, before):
+                    sides.nodes[position] = node
+                else:
+                    sides.arguments[position] = join(sides.arguments.get(position, before), node)
+        results.complete(sides.returned, labels)
+        found = [returned.nodes for returned in sides.returned]
+        if call:
+            joined = [_result(words, masks, position, values, given, results)
+                      for position, values in enumerate(zip(*found, strict=True))]
+        else:
+            joined = [blended(words, masks[0], position, yes, no, results)
+                      for position, (yes, no) in enumerate(zip(*found, strict=True))]
+        return sides.finish(joined)
+
+
+def _result(words: Words, masks: Sequence[Node], position: int, values: Sequence[Node], given: Given,
+            results: Results) -> Node:
+    """A result of all functions: that of each where it was chosen, or an argument that some have written to."""
+    which = {argument_of(value, given.nodes) for value in values}
+    memory = len(which) == 1 and None not in which and not all(value in given.nodes for value in values)
+    found = values[0] if memory else core.literal(values[0].type, 0)
+    for mask, value in zip(masks, values, strict=True):
+        found = blended(words, mask, position, value, found, results)
+    return found
+
+
+def _selected(mask: Node, now: Node, before: Node) -> Node:
+    """What something is where a mask is set, and what it was elsewhere; what has no element for each lane is changed
+    if any lane takes part."""
+    if now is before:
+        return now
+    if len({mask.size, now.size, before.size} - {1}) > 1:
+        whole = for_all(mask, max(now.size, before.size))
+        if whole is not None:
+            return ops.select(whole, now, before)  # type: ignore[no-any-return]
+        mask = core.reduce(mask, core.ReduceOp.Or.value)
+        if before.size == 1 != now.size:
+            before = broadcast(before, now.size)
+    return ops.select(mask, now, before)  # type: ignore[no-any-return]

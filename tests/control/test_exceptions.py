@@ -1,0 +1,233 @@
+"""What functions raise that loops, branches, calls and custom operations call: caught by its class, or as a
+``RuntimeError``."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import traceback
+import unittest
+import warnings
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+
+import drjit as dr
+from drjit._base import errors
+from drjit.llvm import Bool, UInt
+from drjit.llvm.ad import Float
+
+
+class Picky(Exception):
+    """Its constructor takes other arguments than it has kept, and it has a slot."""
+
+    __slots__ = ("code",)
+
+    def __init__(self, what: str, *, code: int) -> None:
+        super().__init__(f"{what} ({code})")
+        self.what, self.code = what, code
+
+    def __str__(self) -> str:
+        return f"picky: {self.what}"
+
+
+class New(OSError):
+    def __new__(cls, number: int, *, text: str) -> New:
+        return super().__new__(cls, number, text)
+
+    def __init__(self, number: int, *, text: str) -> None:
+        super().__init__(number, text)
+
+
+class Kept:
+    """A class that keeps an account of those derived from it."""
+
+    kinds: ClassVar[list[type]] = []
+
+    def __init_subclass__(cls) -> None:
+        cls.kinds.append(cls)
+
+
+class Listed(Kept, Exception):
+    pass
+
+
+class Meta(type):
+    pass
+
+
+class Managed(Exception, metaclass=Meta):
+    pass
+
+
+#: Exceptions that a function raises.
+RAISED: list[Callable[[], Exception]] = [
+    lambda: KeyError("here"), lambda: ZeroDivisionError("here"), AssertionError, lambda: Picky("here", code=3),
+    lambda: OSError(2, "nothing", "file"), lambda: FileNotFoundError(2, "nothing", "file", None, "other"),
+    lambda: UnicodeDecodeError("utf8", b"ab", 0, 1, "why"), lambda: SyntaxError("here", ("file", 1, 2, "text")),
+    lambda: ModuleNotFoundError("here", name="module", path="path"), lambda: AttributeError("here", name="x", obj=3),
+    lambda: ExceptionGroup("here", [ValueError(1), KeyError(2)]), lambda: RuntimeWarning("here"),
+    lambda: unittest.SkipTest("here"), lambda: New(2, text="here"),
+]
+#: Those that are passed on themselves.
+PASSED: list[Callable[[], BaseException]] = [
+    lambda: NotImplementedError("here"), lambda: StopIteration(3), StopAsyncIteration, lambda: Listed("here"),
+    lambda: Managed("here"), lambda: KeyboardInterrupt("here"), lambda: SystemExit(2), GeneratorExit,
+]
+
+
+class Operation(dr.CustomOp):
+    def eval(self, function: Any) -> Any:
+        return function()
+
+
+class Shape:
+    def area(self, function: Any) -> Any:
+        return function()
+
+
+SHAPES = [Shape(), Shape()]
+MASK = Bool(True, False)
+
+
+def pointers() -> Any:
+    return dr.instance_array(Shape, UInt)(SHAPES)
+
+
+@dr.syntax
+def decorated(x: Any, function: Any) -> Any:
+    while x < 3:
+        if x > 1:
+            function()
+        x += 1
+    return x
+
+
+#: What calls a function, in both modes where there are two.
+CONSTRUCTS: dict[str, Callable[[Callable[..., Any]], Any]] = {
+    "a custom operation": lambda f: dr.custom(Operation, f),
+    "a decorated function": lambda f: decorated(UInt(0, 1), f),
+    "the mode of a loop that is asked for": lambda f: dr.while_loop((UInt(0, 1),), lambda _: f(), lambda i: i),
+    "nested ones": lambda f: dr.if_stmt((), MASK, lambda: dr.switch(UInt(0, 1), [f, f]), lambda: f()),
+}
+for mode in ("symbolic", "evaluated"):
+    CONSTRUCTS |= {
+        f"the body of a loop, {mode}": lambda f, mode=mode: dr.while_loop(  # type: ignore[misc]
+            (UInt(0, 1),), lambda i: i < 3, lambda _: f(), mode=mode),
+        f"the condition of a loop, {mode}": lambda f, mode=mode: dr.while_loop(  # type: ignore[misc]
+            (UInt(0, 1),), lambda _: f(), lambda i: i, mode=mode),
+        f"a branch, {mode}": lambda f, mode=mode: dr.if_stmt((), MASK, f, f, mode=mode),  # type: ignore[misc]
+        f"a call, {mode}": lambda f, mode=mode: dr.switch(UInt(0, 1), [f, f], mode=mode),  # type: ignore[misc]
+        f"a dispatch, {mode}": lambda f, mode=mode: dr.dispatch(  # type: ignore[misc]
+            pointers(), lambda _: f(), mode=mode),
+        f"a method, {mode}": lambda f, mode=mode: pointers().area(f, mode=mode),  # type: ignore[misc]
+    }
+
+
+def caught(construct: Callable[[Callable[..., Any]], Any], error: BaseException) -> BaseException:
+    def function() -> Any:
+        raise error
+
+    with pytest.raises(BaseException) as info:
+        construct(function)
+    return info.value
+
+
+@pytest.mark.parametrize("name", CONSTRUCTS)
+def test_exceptions_are_of_their_class_and_runtime_errors(name: str) -> None:
+    original = KeyError("here")
+    original.add_note("a note")
+    found = caught(CONSTRUCTS[name], original)
+    assert isinstance(found, KeyError) and isinstance(found, RuntimeError) and found.__cause__ is original
+    assert found.__notes__ == ["a note"] and str(found) == "'here'"
+    for error in (found, original):
+        frames = traceback.extract_tb(error.__traceback__)
+        assert frames[-1].line == "raise error"
+    assert not {frame.name for frame in traceback.extract_tb(original.__traceback__)} & {"while_loop", "run", "trace"}
+
+
+@pytest.mark.parametrize("make", RAISED)
+def test_exceptions_keep_what_they_are(make: Callable[[], Exception]) -> None:
+    original = make()
+    found = caught(CONSTRUCTS["a branch, symbolic"], original)
+    cls = type(original)
+    assert isinstance(found, cls) and isinstance(found, RuntimeError) and found.__cause__ is original
+    assert (type(found).__name__, type(found).__qualname__, type(found).__module__, type(found).__doc__) == (
+        cls.__name__, cls.__qualname__, cls.__module__, cls.__doc__)
+    for error in (found, copy.copy(found)):
+        assert isinstance(error, cls) and isinstance(error, RuntimeError) and str(error) == str(original)
+        assert (error.args, error.__dict__) == (original.args, original.__dict__)
+        for name in {*dir(original)} - {*dir(BaseException), "__slots__"}:
+            value = getattr(original, name, None)
+            assert callable(value) or getattr(error, name, None) == value, name
+
+
+@pytest.mark.parametrize("make", [make for make in RAISED if type(make()) not in (Picky, New)])
+def test_exceptions_pickle_as_the_original(make: Callable[[], Exception]) -> None:
+    found = caught(CONSTRUCTS["a branch, symbolic"], make())
+    again = pickle.loads(pickle.dumps(found))
+    assert isinstance(again, type(make())) and isinstance(again, RuntimeError) and str(again) == str(found)
+
+
+@pytest.mark.parametrize("make", PASSED)
+def test_exceptions_that_are_passed_on_themselves(make: Callable[[], BaseException]) -> None:
+    original, kinds = make(), list(Kept.kinds)
+    for name in ("the body of a loop, symbolic", "a branch, evaluated", "a call, symbolic", "a custom operation"):
+        assert caught(CONSTRUCTS[name], original) is original
+    assert original.__cause__ is None and Kept.kinds == kinds
+
+
+def test_exceptions_go_through_several_constructs_as_one() -> None:
+    original = KeyError("here")
+    found = caught(lambda f: dr.while_loop((UInt(0, 1),), lambda i: i < 3, lambda i: dr.if_stmt(
+        (i,), i < 2, lambda i: dr.custom(Operation, f), lambda i: i + 1)), original)
+    assert found.__cause__ is original and type(found).__mro__.count(RuntimeError) == 1
+
+
+def test_plain_python_branches_and_calls_pass_exceptions_on() -> None:
+    for construct in (lambda f: dr.if_stmt((), True, f, f), lambda f: dr.switch(0, [f]),
+                      lambda f: dr.dispatch(SHAPES[0], lambda _: f())):
+        original = KeyError("here")
+        assert caught(construct, original) is original
+
+
+def test_assertions_of_evaluated_loops_are_caught_as_runtime_errors() -> None:
+    def body(i: Any) -> Any:
+        dr.assert_true(i < 2)
+        return i + 1
+
+    for kind in (RuntimeError, AssertionError):
+        with dr.scoped_set_flag(dr.JitFlag.Debug), pytest.raises(kind):
+            dr.while_loop((UInt(0, 1),), lambda i: i < 3, body, mode="evaluated")
+
+
+def test_custom_operations_are_left_as_they_were() -> None:
+    class Failing(dr.CustomOp):
+        last: Any = None
+
+        def eval(self, x: Any) -> Any:
+            Failing.last = self
+            raise KeyError("here")
+
+    x = Float(1)
+    dr.enable_grad(x)
+    with pytest.raises(RuntimeError) as info:
+        dr.custom(Failing, x)
+    assert isinstance(info.value, KeyError) and Failing.last._link is None
+
+
+def test_classes_live_as_long_as_their_exceptions() -> None:
+    class Own(Exception):
+        pass
+
+    found = caught(CONSTRUCTS["a branch, symbolic"], Own("here"))
+    again = caught(CONSTRUCTS["a call, evaluated"], Own("here"))
+    assert type(found) is type(again) and Own in errors._classes
+    del found, again
+    gc.collect()
+    assert errors._classes[Own]() is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert isinstance(caught(CONSTRUCTS["a branch, symbolic"], Own("here")), RuntimeError)
