@@ -249,17 +249,22 @@ def test_arrays_of_their_own_in_symbolic_loops(name):
     assert np.asarray(x).tolist() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("write", [lambda x: x.__iadd__(1), lambda x: x.__setitem__(slice(None), 5),
-                                   lambda x: x.__setitem__(xp.asarray([True, False, True]), 5)])
-def test_symbolic_loops_refuse_to_replace_arrays_from_outside(write):
-    x = xp.asarray([1.0, 2.0, 3.0])
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize(("write", "expected"), [
+    (lambda x: x.__iadd__(1), [3, 4, 5]), (lambda x: x.__setitem__(slice(None), 5), [5, 5, 5]),
+    (lambda x: x.__setitem__(xp.asarray([True, False, True]), 5), [5, 2, 5])])
+def test_loops_change_arrays_as_a_whole(write, expected, mode):
+    x, calls = xp.asarray([1.0, 2.0, 3.0]), []
 
     def body(i):
+        calls.append(i)
         write(x)
         return (i + 1,)
 
-    with pytest.raises(RuntimeError, match=r"drjit.while_loop\(\).*made outside, as a whole"):
-        dr.while_loop((UInt32(0),), lambda i: i < 2, body)
-    assert np.asarray(x).tolist() == [1, 2, 3]
-    found = dr.while_loop((UInt32(0), x), lambda i, x: i < 2, lambda i, x: (i + 1, (write(x), x)[1]))[1]
-    assert np.asarray(found)[0] in (3, 5) and np.asarray(x).tolist() == [1, 2, 3]
+    dr.while_loop((UInt32(0),), lambda i: i < 2, body, mode=mode)
+    assert np.asarray(x).tolist() == expected
+    assert len(calls) == (1 if mode == "symbolic" else 2)
+    x = xp.asarray([1.0, 2.0, 3.0])
+    found = dr.while_loop((UInt32(0), x), lambda i, x: i < 2, lambda i, x: (i + 1, (write(x), x)[1]), mode=mode)[1]
+    assert found is x
+    assert np.asarray(x).tolist() == expected
