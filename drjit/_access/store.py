@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import threading
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -25,8 +24,8 @@ from .._base.handle import views
 from .._base.nodes import broadcast, elements_of, pack
 from .lanes import note_version, note_writes
 
-__all__ = ["Buffers", "Journal", "innermost_journal", "journal_of", "note_attribute", "note_narrow", "noted", "store",
-           "store_result", "store_same", "store_written"]
+__all__ = ["Journal", "innermost_journal", "note_narrow", "noted", "store", "store_result", "store_same",
+           "store_written"]
 
 
 def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
@@ -139,34 +138,6 @@ def store_result(array: Any, position: int, node: Node, like: Any = None) -> Non
 
 #: What most constructs have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
-_EMPTY: list[Any] = []
-
-
-class Buffers:
-    """The memory of ``dr.Local`` in the functions of an outermost construct, from one trace to the next."""
-
-    __slots__ = ("arrays", "made")
-
-    def __init__(self) -> None:
-        #: Arrays that are such memory, by their identity.
-        self.arrays: dict[int, Any] = _NOTHING
-        #: What was made within, by the place of the function and the number in it: a trace finds again what the one
-        #: before has made.
-        self.made: dict[tuple[int, ...], Any] = _NOTHING
-
-    def note(self, array: Any) -> None:
-        """Note an array that is such memory."""
-        self.arrays = self.arrays or {}
-        self.arrays[id(array)] = array
-
-    def add(self, place: tuple[int, ...], memory: Any) -> None:
-        """Add what was made at a place."""
-        self.made = self.made or {}
-        self.made[place] = memory
-
-    def own(self, array: Any) -> bool:
-        """Whether an array is memory that was made within the construct."""
-        return any(array is entry for memory in self.made.values() for entry in memory.arrays)
 
 
 class Journal:
@@ -175,36 +146,34 @@ class Journal:
     The region that is being traced has it from :meth:`begin` on. Whoever calls that also calls :meth:`roll_back`.
     """
 
-    __slots__ = ("attributes", "buffers", "earlier", "entries", "inner", "made", "narrow", "path")
+    __slots__ = ("around", "arrays", "begun", "entries", "made", "memory", "narrow", "number", "order", "outermost")
 
-    def __init__(self, buffers: Buffers | None = None, path: tuple[int, ...] = ()) -> None:
-        #: Local memory, of this function and of those within, and where this one is in the outermost one.
-        self.buffers = Buffers() if buffers is None else buffers
-        self.path = path
-        #: How many buffers of local memory have been made in this trace.
-        self.made = 0
+    def __init__(self, around: Journal | None = None, number: int = 0) -> None:
         self.entries: dict[int, tuple[Any, list[Node], tuple[int, ...] | None]] = _NOTHING
-        #: Likewise objects that hold arrays as attributes, of which they exchange one for another.
-        self.attributes: dict[int, tuple[Any, dict[str, Any]]] = _NOTHING
         #: Whether a component of one element, beside larger ones, was to be written to by index.
         self.narrow = False
-        #: What each loop within writes to, in the order of the program: in this trace, and in the one before.
-        self.inner: list[list[tuple[weakref.ref[Any], int]]] = _EMPTY
-        self.earlier: list[list[tuple[weakref.ref[Any], int]]] = _EMPTY
+        #: That of the function around this one, and of the outermost one.
+        self.around = around
+        self.outermost: Journal = self if around is None else around.outermost
+        #: Which of the functions of its construct this one is, and which one that is of those around.
+        self.number, self.order = number, 0
+        #: How many constructs have begun in this trace, and how many buffers of local memory have been made.
+        self.begun = self.made = 0
+        #: Of the outermost function: arrays that are memory of ``dr.Local`` and were written to, by their identity; and
+        #: what was made within, by its place, where a trace finds again what the one before has made.
+        self.arrays: dict[int, Any] = _NOTHING
+        self.memory: dict[tuple[int, ...], Any] = _NOTHING
+        if around is not None:
+            self.order = around.begun
 
     def begin(self) -> None:
         """A trace begins, perhaps not the first one."""
         region = innermost()
         assert region is not None
         region.journal = self
-        self.roll_back()
-        self.made = 0
-        self.earlier, self.inner = self.inner or self.earlier, _EMPTY
-
-    def add_inner(self, written: list[tuple[weakref.ref[Any], int]]) -> None:
-        """Note what a loop, a branch or a call within, which has been traced, writes to."""
-        self.inner = self.inner or []
-        self.inner.append(written)
+        if self.entries:
+            self.roll_back()
+        self.made = self.begun = 0
 
     def note(self, array: Any) -> None:
         """Remember an array, which is about to be changed, unless it has been already."""
@@ -216,33 +185,47 @@ class Journal:
 
     def roll_back(self) -> None:
         """Give all arrays back what they held."""
-        if self.entries:
-            for array, nodes, shape in self.entries.values():
-                if shape is not None:
-                    array._s = shape
-                store_same(array, nodes)
-            self.entries = _NOTHING
-        if self.attributes:
-            for owner, values in self.attributes.values():
-                for name, value in values.items():
-                    setattr(owner, name, value)
-            self.attributes = _NOTHING
+        for array, nodes, shape in self.entries.values():
+            if shape is not None:
+                array._s = shape
+            store_same(array, nodes)
+        self.entries = _NOTHING
 
+    # --- memory of ``dr.Local`` ---------------------------------------------------------------------------------------
 
-def journal_of(around: Journal | None, buffers: Buffers, number: int = 0) -> Journal:
-    """A journal of one of the functions of a construct that is traced next."""
-    path = () if around is None else (*around.path, len(around.inner))
-    return Journal(buffers, (*path, number))
+    def place(self) -> tuple[int, ...]:
+        """The place of the buffer that is made next, by numbers of constructs, functions and buffers."""
+        found = [self.made]
+        self.made += 1
+        journal: Journal | None = self
+        while journal is not None:
+            found += [journal.number, journal.order]
+            journal = journal.around
+        return tuple(found)
 
+    def note_memory(self, array: Any) -> None:
+        """Note an array that is such memory."""
+        outermost = self.outermost
+        outermost.arrays = outermost.arrays or {}
+        outermost.arrays[id(array)] = array
 
-def note_attribute(owner: Any, name: str) -> None:
-    """Note that an object of the library is about to exchange one of its arrays for another."""
-    journal = innermost_journal()
-    if journal is not None:
-        journal.attributes = journal.attributes or {}
-        values = journal.attributes.setdefault(id(owner), (owner, {}))[1]
-        if name not in values:
-            values[name] = getattr(owner, name, None)
+    def is_memory(self, array: Any) -> bool:
+        """Whether an array is such memory, which was written to."""
+        return id(array) in self.outermost.arrays
+
+    def keep(self, place: tuple[int, ...], memory: Any) -> None:
+        """Keep what was made at a place."""
+        outermost = self.outermost
+        outermost.memory = outermost.memory or {}
+        outermost.memory[place] = memory
+
+    def kept(self, place: tuple[int, ...]) -> Any:
+        """What was made at a place in the trace before, if anything."""
+        return self.outermost.memory.get(place)
+
+    def has_made(self, array: Any) -> bool:
+        """Whether an array is memory that was made within the construct."""
+        return any(array is entry for memory in self.outermost.memory.values() for entry in memory.arrays)
 
 
 def note_narrow() -> None:

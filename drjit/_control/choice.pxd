@@ -5,11 +5,12 @@ from drjit_core.ir.dual cimport primal
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.region cimport is_version
 from drjit_core.ir.vertex cimport any_vertex
-from drjit._access.store cimport Buffers, Journal, innermost_journal, journal_of
+from drjit._access.store cimport Journal, innermost_journal
 from drjit._control.given cimport Call, Given
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 cdef list _EMPTY
+cdef dict _NOTHING
 
 
 @cython.freelist(16)
@@ -25,6 +26,12 @@ cdef class Results:
     cdef public str which
     cdef public Node called
     cdef public list common
+    @cython.locals(number=cython.Py_ssize_t, first=Returned)
+    cpdef complete(self, object returned, object labels)
+    @cython.locals(leaves=list)
+    cpdef compare(self, Returned other, str which)
+    @cython.locals(fresh=list, origin=cython.Py_ssize_t)
+    cpdef object rebuilt(self, object nodes, object returned=*, object calls=*)
 
 
 @cython.freelist(16)
@@ -48,10 +55,35 @@ cdef class SymbolicChoice:
     cdef public list changed
     cdef public dict arrays
     cdef public dict places
-    @cython.locals(around=Journal, buffers=Buffers)
+    @cython.locals(around=Journal, journal=Journal)
     cpdef object run(self)
-    @cython.locals(journal=Journal, nodes=list, called=Call)
+    cpdef tuple chosen(self, list targets)
+    @cython.locals(journal=Journal, nodes=list, called=Call, returned=Returned, places=list, arrays=dict)
     cpdef list target(self, Py_ssize_t number, list formals)
+    cpdef dict outside(self, Py_ssize_t number, Call called, object leaves, object formals)
+    @cython.locals(effects=Effects, changed=dict, found=list)
+    cpdef list joined(self, Py_ssize_t number)
+    @cython.locals(effects=Effects)
+    cpdef join(self)
+    @cython.locals(effects=Effects, count=cython.Py_ssize_t, returned=list, calls=list, first=cython.Py_ssize_t)
+    cpdef object finish(self, list values, dict versions)
+
+
+@cython.freelist(16)
+cdef class Returned:
+    cdef public object value
+    cdef public list nodes
+    cdef public list leaves
+    cdef public TreeSpec spec
+
+
+@cython.freelist(16)
+cdef class Effects:
+    cdef public Call call
+    cdef public Returned returned
+    cdef public dict changed
+    cdef public dict places
+    cdef public dict arrays
 
 
 @cython.freelist(16)
@@ -60,5 +92,7 @@ cdef class _Target:
     cdef public Py_ssize_t number
 
 
+@cython.locals(each=Returned, call_=Call, number=cython.Py_ssize_t, found=cython.Py_ssize_t, origin=cython.Py_ssize_t)
+cpdef Py_ssize_t origin_of(Py_ssize_t place, object returned, object calls) except -2
 cpdef object invoked(object function, bint named, object values)
 cpdef object run_directly(object target, bint named, Py_ssize_t width, Given given, tuple lanes)

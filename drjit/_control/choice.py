@@ -24,7 +24,7 @@ from drjit_core import (
 )
 
 from .._access.lanes import masked_access, written_apart, written_from
-from .._access.store import Buffers, Journal, innermost_journal, journal_of, store, store_result
+from .._access.store import Journal, innermost_journal, store, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.nodes import broadcast
@@ -39,7 +39,9 @@ __all__ = ["Effects", "Results", "SymbolicChoice", "argument_of", "blended", "in
 
 
 _LITERAL = core.KIND["literal"]
+#: What most constructs have no entries in: whoever adds the first one replaces it.
 _EMPTY: list[Any] = []
+_NOTHING: dict[Any, Any] = {}
 
 
 class Results:
@@ -76,10 +78,9 @@ class Results:
         if self.fill is not None:
             self.fill(returned)
         first = returned[0]
-        self.spec, self.leaves, self.which = first.spec, list(first.leaves), labels[0]
-        self.common = list(first.nodes)
-        for entry in first.spec.traced():  # arrays of the result need not live on: their nodes do
-            self.leaves[entry[0]] = None
+        self.spec, self.leaves, self.which = first.spec, first.leaves, labels[0]
+        if self.called is not None:
+            self.common = list(first.nodes)
         for number in range(1, len(returned)):
             self.compare(returned[number], labels[number])
 
@@ -138,15 +139,27 @@ class Results:
         if self.called is not None and [node for node in self.common if node is not None and node.kind == _LITERAL]:
             nodes = [value if node is None or node.kind != _LITERAL else _where(self.called, node, value.size)
                      for node, value in zip(self.common, nodes, strict=True)]
-        if not calls:
-            return self.spec.rebuild_nodes(nodes, self.leaves, self.lanes)
         fresh = self.spec.fresh(nodes, self.leaves, self.lanes)
-        for place, *_ in self.spec.traced():
-            origins = {call_.original(each.leaves[place]) for call_, each in zip(calls, returned, strict=True)}
-            origin = origins.pop()
-            if not origins and origin >= 0:
+        if not calls:
+            return self.spec.rebuild(fresh)
+        for place, _, _ in self.spec.positions():
+            origin = origin_of(place, returned, calls)
+            if origin >= 0:
                 fresh[place] = calls[0].given.leaves[origin]
+        if self.spec.children is None:
+            return fresh[0]
         return _joined([each.value for each in returned], self.spec, iter(fresh), calls)
+
+
+def origin_of(place: int, returned: Sequence[Returned], calls: Sequence[Call]) -> int:
+    """The place of an argument that all functions have returned in one place; -1 if that is something else."""
+    origin = -1
+    for number, each in enumerate(returned):
+        found = calls[number].original(each.leaves[place])
+        if found < 0 or number and found != origin:
+            return -1
+        origin = found
+    return origin
 
 
 def _where(called: core.Node, result: core.Node, width: int) -> core.Node:
@@ -225,6 +238,8 @@ def _joined(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], calls:
     """A tree that several functions returned, with other leaves: in the containers that all of them returned."""
     if spec.children is None:
         return next(leaves)
+    if spec.is_flat and [call_ for call_, value in zip(calls, values, strict=True) if call_.own(value) is value]:
+        return tuple(leaves)  # of a function's own
     items = [dict(children(value) or ()) for value in values]
     keys = list(items[0])
     new = {key: _joined([entries[key] for entries in items], inner, leaves, calls)
@@ -256,7 +271,7 @@ def _advice(what: str, first: str, second: str) -> str:
 
 def became(arrays: Sequence[Any], given: Given, changed: Mapping[int, core.Node]) -> dict[tuple[int, int], core.Node]:
     """What arrays of arguments have become, by their identity and the position of the node."""
-    return {(id(arrays[place]), position - first): changed[position] for place, first, count in given.positions()
+    return {(id(arrays[place]), position - first): changed[position] for place, first, count in given.spec.positions()
             for position in range(first, first + count) if position in changed} if changed else {}
 
 
@@ -271,7 +286,7 @@ class Effects:
         #: Arguments that it has changed in place, by the positions of nodes.
         self.changed = call_.changed()
         #: Places that hold other arrays, and arrays from outside that have changed as a whole.
-        self.places = {place_key(*change[:3]): change for change in places}
+        self.places = {place_key(*change[:3]): change for change in places} if places else _NOTHING
         self.arrays = arrays
 
     def became(self) -> dict[tuple[int, int], core.Node]:
@@ -302,10 +317,9 @@ class _Place:
         #: Leaves that are one of the caller's arrays after all of them, by place.
         self.kept: dict[int, Any] = {}
         for place, *_ in self.spec.traced():
-            origins = {effects.call.original(each.leaves[place])
-                       for (effects, _), each in zip(found, self.after, strict=True)}
-            if len(origins) == 1 and -1 not in origins:
-                self.kept[place] = found[0][0].call.given.leaves[origins.pop()]
+            origin = origin_of(place, self.after, [effects.call for effects, _ in found])
+            if origin >= 0:
+                self.kept[place] = found[0][0].call.given.leaves[origin]
         #: What it held before, as far as that is known.
         before = None if change.before is MISSING else Returned(words.function, change.before)
         self.before = [core.literal(node.type, 0) for node in self.nodes(self.after[0])] \
@@ -343,7 +357,6 @@ class SymbolicChoice:
         #: What messages call the user's functions.
         self.labels = labels
         self.functions = functions
-        self.labels = labels
         #: Whether there are arguments with names: then what the functions are given is a pair.
         self.named = named
         self.given = given
@@ -352,22 +365,21 @@ class SymbolicChoice:
         self.results = results
         self.count = len(given.nodes)
         #: Arguments that the functions are given as they are, by position.
-        self.known: dict[int, core.Node] = {}
+        self.known: dict[int, core.Node] = _NOTHING
         #: Arrays from outside that the functions write to by index: arrays, components and what these were.
-        self.written: dict[Any, tuple[Any, int, core.Node]] = {}
+        self.written: dict[Any, tuple[Any, int, core.Node]] = _NOTHING
         #: One for each function.
-        self.journals: list[Journal] = []
-        self.effects: list[Effects] = []
+        self.journals: list[Journal] = _EMPTY
+        self.effects: list[Effects] = _EMPTY
         #: What the functions change: arguments, by the positions of nodes; arrays; places.
-        self.changed: list[int] = []
-        self.arrays: dict[Any, tuple[Any, int, core.Node]] = {}
-        self.places: dict[Any, _Place] = {}
+        self.changed: list[int] = _EMPTY
+        self.arrays: dict[Any, tuple[Any, int, core.Node]] = _NOTHING
+        self.places: dict[Any, _Place] = _NOTHING
 
     def run(self) -> Any:
         """The results, joined."""
         around = innermost_journal()
-        buffers = Buffers() if around is None else around.buffers
-        self.journals = [journal_of(around, buffers, number) for number in range(len(self.functions))]
+        self.journals = [Journal(around, number) for number in range(len(self.functions))]
         targets = [_Target(self, number) for number in range(len(self.functions))]
         while True:
             try:
@@ -378,14 +390,14 @@ class SymbolicChoice:
                 if around is not None:
                     raise
                 request.widen()
-                self.written.clear()
+                self.written = _NOTHING
                 continue
             except SymbolicValue:
                 wide = widened(self.journals, around, self.nodes, self.given.leaves)
                 if wide is None:
                     raise
                 self.nodes = wide
-                self.written.clear()
+                self.written = _NOTHING
                 continue
             except IncompatibleSizes as error:
                 if user_part(error) is not None:
@@ -396,9 +408,12 @@ class SymbolicChoice:
                     f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the "
                     f"{self.words.noun}; {self.words.otherwise} otherwise.") from None
             break
+        if around is not None:
+            around.begun += 1
         for number, (array, position, initial) in enumerate(self.written.values()):
             version = versions.get(self.count + number)
-            if version is not None and version is not initial and (around is not None or not buffers.own(array)):
+            if version is not None and version is not initial and (around is not None or not any(
+                    journal.has_made(array) for journal in self.journals)):
                 store_result(array, position, version)
         found = self.finish(values, versions)
         self.effects = _EMPTY
@@ -428,29 +443,33 @@ class SymbolicChoice:
                 del self.written[key]
         journal.begin()
         try:
-            for (array, position, _), formal in zip(self.written.values(), formals[self.count:], strict=False):
-                store(array, [formal], position)
-            nodes = formals[:self.count]
+            nodes = formals
+            if len(formals) > self.count:
+                nodes = formals[:self.count]
+                for (array, position, _), formal in zip(self.written.values(), formals[self.count:], strict=False):
+                    store(array, [formal], position)
             if self.known:
                 nodes = [self.known.get(position, formal) for position, formal in enumerate(nodes)]
-            called = Call(self.given, nodes, (function,))
+            called = Call(self.given, nodes, function)
             try:
                 returned = Returned(self.words.function, invoked(function, self.named, called.tree))
             except BaseException:
                 called.leave()
                 raise
             places = called.leave()
-            arrays = self.outside(number, called, returned.leaves, formals[self.count:])
+            arrays = self.outside(number, called, returned.leaves, formals) if journal.entries else _NOTHING
             self.effects.append(Effects(called, returned, places, arrays))
-            return []  # before all functions have been called, nobody knows what their results have in common
+            return _EMPTY  # before all functions have been called, nobody knows what their results have in common
         finally:
-            journal.roll_back()
+            if journal.entries:
+                journal.roll_back()
 
     def outside(self, number: int, called: Call, leaves: Sequence[Any],
-                variables: Sequence[core.Node]) -> dict[Any, Any]:
+                formals: Sequence[core.Node]) -> dict[Any, Any]:
         """The arrays from outside that a function has changed as a whole; writes by index make variables of them, as
         far as they are none."""
         known = {id(array) for array in (*called.arrays, *leaves) if isinstance(array, ArrayBase)}
+        variables = formals[self.count:]
         changed: dict[Any, Any] = {}
         functions = (self.functions[number],)
         for array, position, initial, node in changed_arrays(self.words, self.journals[number], known, functions):
@@ -461,6 +480,7 @@ class SymbolicChoice:
             if not is_version(primal(node)):
                 changed[key] = array, position, initial, node
                 continue
+            self.written = self.written or {}
             self.written.setdefault(key, (array, position, primal(initial)))
             if place >= len(variables):
                 adopt(place, primal(initial), primal(initial), primal(node))
@@ -471,33 +491,38 @@ class SymbolicChoice:
         if not number:
             self.join()
         effects = self.effects[number]
-        changed = effects.changed
-        found = list(effects.returned.nodes)
-        found += [changed.get(position, effects.call.nodes[position]) for position in self.changed]
-        for key, (_, _, before) in self.arrays.items():
-            found.append(effects.arrays[key][3] if key in effects.arrays else before)
-        for place in self.places.values():
-            found += place.nodes(place.after[number])
+        found = effects.returned.nodes
+        if self.changed or self.arrays or self.places:
+            changed = effects.changed
+            found = found + [changed.get(position, effects.call.nodes[position]) for position in self.changed]
+            for key, (_, _, before) in self.arrays.items():
+                found.append(effects.arrays[key][3] if key in effects.arrays else before)
+            for place in self.places.values():
+                found += place.nodes(place.after[number])
         return found
 
     def join(self) -> None:
         """Find out what the functions return, and change."""
         self.results.complete([effects.returned for effects in self.effects], self.labels)
-        self.arrays, self.places = {}, {}
+        self.changed, self.arrays, self.places = _EMPTY, _NOTHING, _NOTHING
         positions: set[int] = set()
         for effects in self.effects:
-            positions |= {position for position, node in effects.changed.items()
-                          if not is_version(primal(node))}
-            self.arrays |= {key: entry[:3] for key, entry in effects.arrays.items()}
+            if effects.changed:
+                positions.update([position for position, node in effects.changed.items()
+                                  if not is_version(primal(node))])
+            if effects.arrays:
+                self.arrays = self.arrays | {key: entry[:3] for key, entry in effects.arrays.items()}
             for key, change in effects.places.items():
                 if key in self.places:
                     continue
                 if change.before is not MISSING or all(key in each.places for each in self.effects):
+                    self.places = self.places or {}
                     self.places[key] = _Place(change._replace(before=effects.call.caller_of(change)), self.words, [
                         (each, self.standing(each, key, change)) for each in self.effects], self.results.lanes)
                 else:
                     keep_new(change)
-        self.changed = sorted(positions)
+        if positions:
+            self.changed = sorted(positions)
 
     def standing(self, effects: Effects, key: Any, change: Change) -> Any:
         """What a place holds after a function, which perhaps does not change it."""
@@ -522,8 +547,11 @@ class SymbolicChoice:
         """The results; what the functions have changed is what it has become."""
         given, returned = self.given, [effects.returned for effects in self.effects]
         count = len(returned[0].nodes)
+        calls = [effects.call for effects in self.effects] if self.index is None else _EMPTY
+        if not versions and len(values) == count:  # nothing has changed
+            return self.results.rebuilt(values, returned, calls)
         others = iter(values[count:])
-        for place, first, size in given.positions():
+        for place, first, size in given.spec.positions():
             for position in range(first, first + size):
                 node = versions.get(position)
                 if position in self.changed:
@@ -535,7 +563,6 @@ class SymbolicChoice:
             store_result(array, position, self.taken(next(others), before))
         for entry in self.places.values():
             entry.write([self.taken(next(others), before) for before in entry.before])
-        calls = [effects.call for effects in self.effects] if self.index is None else ()
         return self.results.rebuilt(values[:count], returned, calls)
 
     def is_in_place(self, position: int) -> bool:

@@ -61,10 +61,9 @@ class _Objects:
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
 
-    def call(self, nodes: Sequence[Node], functions: Sequence[Callable[..., Any]],
-             spec: TreeSpec | None = None) -> Call:
+    def call(self, nodes: Sequence[Node], function: Callable[..., Any] | None, spec: TreeSpec | None = None) -> Call:
         """What a function is called with; ``spec`` tells the shapes of tensors."""
-        return Call(self.given, nodes, functions, spec)
+        return Call(self.given, nodes, function, spec)
 
     def returned(self, call: Call, value: Any, spec: TreeSpec, mask: Node, journal: Journal,
                  join: Join) -> tuple[list[Node], TreeSpec]:
@@ -74,7 +73,7 @@ class _Objects:
         call.require_shared(leaves, self.names)
         call.settle()
         changed = call.changed()
-        for place, first, count in self.given.positions():
+        for place, first, count in self.given.spec.positions():
             if leaves[place] is call.arrays[place]:
                 continue
             if all(written_from(results[k], call.nodes[k]) for k in range(first, first + count) if k in changed):
@@ -94,7 +93,7 @@ class _Objects:
 
     def finish(self, before: Sequence[Node], nodes: Sequence[Node], spec: TreeSpec | None = None) -> Any:
         """The state after the loop."""
-        for place, first, count in self.first.positions():
+        for place, first, count in self.first.spec.positions():
             for position in range(first, first + count):
                 if position in self.others or position in self.memory:
                     store_result(self.first.leaves[place], position - first,
@@ -137,7 +136,7 @@ class Evaluated:
         nodes, state, first = list(self.nodes), _State(self.nodes), self.spec
         while True:
             state.prepare(nodes)
-            call = self.objects.call(nodes, (), self.spec if self.tensors else None)
+            call = self.objects.call(nodes, None, self.spec if self.tensors else None)
             try:
                 value = self.cond(*call.tree)
                 test = condition_of(value)
@@ -152,7 +151,7 @@ class Evaluated:
             if not core.read_element(found, 0):
                 return nodes
             with masked_access(active), noted() as journal:
-                call = self.objects.call(nodes, (self.body,), self.spec if self.tensors else None)
+                call = self.objects.call(nodes, self.body, self.spec if self.tensors else None)
                 try:
                     value = self.body(*call.tree)
                 except BaseException:
@@ -287,7 +286,7 @@ class Compressed:
         """For which of the elements that are left the condition holds."""
         self.state.prepare(self.nodes)
         with on_part(self.lanes, self.width):
-            call = self.objects.call(self.nodes, ())
+            call = self.objects.call(self.nodes, None)
             test = condition_of(self.called(self.cond, call))
             call.leave()
         self.state.check()
@@ -298,7 +297,7 @@ class Compressed:
     def step(self, active: Node) -> None:
         """An iteration."""
         with on_part(self.lanes, self.width), masked_access(active), watched(self.nodes) as watch, noted() as journal:
-            call = self.objects.call(self.nodes, (self.body,))
+            call = self.objects.call(self.nodes, self.body)
             inside = call.spec()
             results, after = self.objects.returned(call, self.called(self.body, call), inside, active, journal,
                                                    functools.partial(self.join, active))

@@ -1,9 +1,15 @@
 cimport cython
 
-from drjit._control.places cimport Snapshot, attributes_of, write_place
+from drjit_core.ir.node cimport Node
+from drjit._base.handle cimport held
+from drjit._control.places cimport Snapshot, attributes_of, snapshot, write_place
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
+cdef dict _NOTHING
+cdef list _EMPTY
 
+
+@cython.freelist(16)
 cdef class Given:
     cdef public str function
     cdef public object tree
@@ -11,6 +17,8 @@ cdef class Given:
     cdef public list leaves
     cdef public TreeSpec spec
     cdef public bint plain
+    @cython.locals(fresh=list, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t)
+    cpdef object filled(self, object returned, object leaves, Call call, object before, object after, object stands=*, object spec=*)
 
 
 @cython.freelist(16)
@@ -22,11 +30,13 @@ cdef class Call:
     cdef public dict owned
     cdef public list shared
     cdef public object tree
-    cdef public object arrays
+    cdef public list arrays
     cdef public Snapshot snapshot
     cpdef settle(self)
-    @cython.locals(found=dict, k=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
+    @cython.locals(found=dict, k=cython.Py_ssize_t, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cpdef dict changed(self)
     @cython.locals(changes=list)
     cpdef list leave(self, object returned=*)
     cpdef object own(self, object container)
+    @cython.locals(place=cython.Py_ssize_t)
+    cpdef Py_ssize_t original(self, object array) except -2

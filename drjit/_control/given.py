@@ -17,11 +17,16 @@ import drjit_core as core
 from .._access.store import store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
+from .._base.handle import held
 from .._trees.pytree import TreeSpec, children, construct, flatten, flatten_nodes
-from .places import Change, Snapshot, attributes_of, has_array, write_place
+from .places import Change, attributes_of, has_array, snapshot, write_place
 from .state import copies
 
 __all__ = ["Call", "Given", "filled", "write_entries"]
+
+#: What most calls have no entries in: whoever adds the first one replaces it.
+_NOTHING: dict[Any, Any] = {}
+_EMPTY: list[Any] = []
 
 
 class Given:
@@ -45,7 +50,7 @@ class Given:
         that stand for them, and has returned the same; others elsewhere. ``spec`` tells the shapes of tensors."""
         fresh = (self.spec if spec is None else spec).fresh(after, leaves)
         stands = call.arrays if stands is None else stands
-        for place, first, count in self.positions():
+        for place, first, count in self.spec.positions():
             if leaves[place] is not stands[place]:
                 continue
             array = self.leaves[place]
@@ -55,14 +60,12 @@ class Given:
             fresh[place] = array
         for place, first in call.shared:
             fresh[place] = fresh[first]
+        if self.spec.is_flat:
+            for place, entry in enumerate(fresh):
+                if entry is not self.leaves[place]:
+                    return tuple(fresh)
+            return self.tree
         return filled(returned, self.spec, iter(fresh), self.tree, call)
-
-    def positions(self) -> Iterator[tuple[int, int, int]]:
-        """Of each array its place among the leaves, the first of its nodes, and their number."""
-        first = 0
-        for place, _, _, count, _ in self.spec.traced():
-            yield place, first, count
-            first += count
 
 
 class Call:
@@ -71,35 +74,30 @@ class Call:
     __slots__ = ("arrays", "copies", "given", "held", "nodes", "owned", "shared", "snapshot",
                  "tree")
 
-    def __init__(self, given: Given, nodes: Sequence[core.Node], functions: Sequence[Callable[..., Any]],
+    def __init__(self, given: Given, nodes: Sequence[core.Node], function: Callable[..., Any] | None,
                  spec: TreeSpec | None = None) -> None:
         self.given = given
         self.nodes = nodes
         #: What the caller's containers held, and objects that had to be copied, with what they are copies of.
-        self.held: list[tuple[Any, dict[Any, Any], dict[Any, Any]]] = []
-        self.copies: list[tuple[Any, Any, int, int]] = []
+        self.held: list[tuple[Any, dict[Any, Any], dict[Any, Any]]] = _EMPTY
+        self.copies: list[tuple[Any, Any, int, int]] = _EMPTY
         #: The caller's tuples and objects that others stand for, by the ids of these.
-        self.owned: dict[int, Any] = {}
+        self.owned: dict[int, Any] = _NOTHING
         #: Leaves that are in a container which is there before, and where they are in that.
-        self.shared: list[tuple[int, int]] = []
+        self.shared: list[tuple[int, int]] = _EMPTY
         if spec is None:
             spec = given.spec
+        self.arrays: list[Any] = spec.fresh(nodes, given.leaves)
+        if not given.plain and spec.holds_numbers():
+            self.arrays = copies(given.function, spec, nodes, given.leaves)
         if spec.is_flat:
-            self.tree = spec.rebuild_nodes(nodes, given.leaves)
-            self.arrays: Any = self.tree
-            if len(spec.traced()) < len(given.leaves) and spec.holds_numbers():
-                self.arrays = self.tree = tuple(copies(given.function, spec, nodes, given.leaves))
-            self.owned[id(self.tree)] = given.tree
+            self.tree: Any = tuple(self.arrays)
         else:
-            self.arrays = spec.fresh(nodes, given.leaves)
-            if spec.holds_numbers():
-                self.arrays = copies(given.function, spec, nodes, given.leaves)
+            self.held, self.copies, self.owned, self.shared = [], [], {}, []
             self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
-        self.snapshot = Snapshot()
-        self.snapshot.seen.update([id(copy) for copy, *_ in self.copies])  # which are looked at by their leaves
-        if not given.plain:
-            self.snapshot.add(self.tree)
-        self.snapshot.add_functions(functions)
+        #: What is held by what the function knows; copies are looked at by their leaves.
+        self.snapshot = snapshot(None if given.plain else self.tree, function, [copy for copy, *_ in self.copies]
+                                 if self.copies else _EMPTY)
 
     def exchanged(self, value: Any, spec: TreeSpec, leaves: Iterator[int],
                   seen: dict[int, tuple[Any, int, int]]) -> Any:
@@ -147,7 +145,7 @@ class Call:
     def settle(self) -> None:
         """See which arrays objects hold now that were copied."""
         if self.copies:
-            arrays = list(self.arrays)
+            arrays = self.arrays.copy()
             for copy, _, first, count in self.copies:
                 leaves, _ = flatten(copy, self.given.function)
                 if len(leaves) == count:
@@ -156,13 +154,16 @@ class Call:
 
     def changed(self) -> dict[int, core.Node]:
         """The arrays that were changed in place: what they are, by the positions of their nodes."""
-        found: dict[int, core.Node] = {}
-        for place, first, count in self.given.positions():
+        found = _NOTHING
+        for place, first, count in self.given.spec.positions():
             array = self.arrays[place]
-            if not isinstance(array, ArrayBase) or not array._dynamic:
+            if type(array) is not type(self.given.leaves[place]) and not (isinstance(array, ArrayBase) and
+                                                                          array._dynamic):
                 continue
-            for k, node in enumerate(array._nodes()):
+            nodes = (held(array),) if array._depth <= 0 else array._c
+            for k, node in enumerate(nodes):
                 if k < count and node is not self.nodes[first + k]:
+                    found = found or {}
                     found[first + k] = node
         return found
 
@@ -172,11 +173,15 @@ class Call:
 
         Numbers, texts and the like remain what the function has made of them.
         """
-        self.settle()
-        changes = [change for change in self.snapshot.changes()
-                   if has_array(change.before) or has_array(change.now)] if self.snapshot.entries else []
-        for change in reversed(changes):
-            write_place(change.container, change.kind, change.key, change.before)
+        if self.copies:
+            self.settle()
+        changes: list[Change] = _EMPTY
+        if self.snapshot is not None:
+            changes = self.snapshot.changes()
+            if changes:
+                changes = [change for change in changes if has_array(change.before) or has_array(change.now)]
+                for change in reversed(changes):
+                    write_place(change.container, change.kind, change.key, change.before)
         for container, before, new in reversed(self.held):
             now = dict(_items(container))
             write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
@@ -194,7 +199,7 @@ class Call:
 
     def own(self, container: Any) -> Any:
         """The caller's container that one stands for; others as they are."""
-        return self.owned.get(id(container), container)
+        return self.given.tree if container is self.tree else self.owned.get(id(container), container)
 
     def owns(self, container: Any) -> bool:
         """Whether an object is one of the caller's that others stand for."""
@@ -227,10 +232,9 @@ class Call:
 
     def original(self, array: Any) -> int:
         """The place among the leaves of the argument that an array stands for; -1 if it is none."""
-        if isinstance(array, ArrayBase):
-            for place, stand in enumerate(self.arrays):
-                if stand is array:
-                    return place
+        for place, stand in enumerate(self.arrays):
+            if stand is array:
+                return place if isinstance(array, ArrayBase) else -1
         return -1
 
     def require_shared(self, leaves: Sequence[Any], names: Sequence[str]) -> None:

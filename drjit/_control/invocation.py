@@ -135,7 +135,7 @@ class _Call:
 
     def known_mask(self) -> dict[int, core.Node]:
         """The mask that functions see, which is set, by the position of its node."""
-        for place, first, _ in self.given.positions():
+        for place, first, _ in self.given.spec.positions():
             if self.given.leaves[place] is self.given_mask:
                 return {first: self.given.nodes[first]}
         return {}

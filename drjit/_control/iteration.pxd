@@ -5,7 +5,7 @@ from drjit_core.ir.dual cimport primal
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.region cimport is_version
 from drjit_core.ir.vertex cimport any_vertex
-from drjit._access.store cimport Buffers, Journal, innermost_journal, journal_of
+from drjit._access.store cimport Journal, innermost_journal
 from drjit._control.given cimport Call, Given
 from drjit._control.state cimport mask_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
@@ -23,23 +23,27 @@ cdef class SymbolicLoop:
     cdef public object max_iterations
     cdef public Py_ssize_t count
     cdef public object shapes
+    cdef public tuple lanes
     cdef public object variables
     cdef public Journal journal
     cdef public TreeSpec spec
     cdef public object returned
     cdef public list final
     cdef public Call called
-    @cython.locals(around=Journal, buffers=Buffers, results=list, node=Node, result=Node)
+    @cython.locals(around=Journal, results=list, node=Node, result=Node, position=cython.Py_ssize_t)
     cpdef object run(self)
     cpdef list trace(self)
     cpdef list all_variables(self)
     cpdef list repeated(self)
-    @cython.locals(test=Node)
+    @cython.locals(test=Node, call=Call)
     cpdef Node test(self, list variables)
-    @cython.locals(results=list)
+    @cython.locals(results=list, call=Call)
     cpdef list following(self, list variables)
-    cpdef Call call(self, list variables, tuple functions)
-    @cython.locals(count=cython.Py_ssize_t, new=Node, position=cython.Py_ssize_t, results=list, final=list, after=TreeSpec)
+    cpdef begin(self, list variables)
+    cpdef end(self)
+    cpdef Call call(self, list variables, object function)
+    cpdef object applied(self, object function, Call call)
+    @cython.locals(count=cython.Py_ssize_t, new=Node, position=cython.Py_ssize_t, results=list, final=list, after=TreeSpec, changes=list)
     cpdef list called_body(self, Call call, list variables)
 
 

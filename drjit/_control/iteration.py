@@ -18,7 +18,7 @@ from drjit_core import (
 )
 
 from .._access.lanes import note_version, with_lanes
-from .._access.store import Buffers, Journal, innermost_journal, journal_of, store_result
+from .._access.store import Journal, innermost_journal, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.pytree import TreeSpec, flatten_nodes
@@ -51,10 +51,11 @@ class SymbolicLoop:
         self.max_iterations = max_iterations
         self.count = len(given.nodes)
         #: If any of the state is a tensor: those of one element have as many as the loop is wide.
-        self.shapes = Shapes(given.spec, given.nodes) if [
-            entry for entry in given.spec.traced() if entry[4] < 0] else None
-        #: What is no state, and changes all the same.
-        self.variables = Variables(_WORDS, (body,), late, places)
+        self.shapes = Shapes(given.spec, given.nodes) if given.spec.has_tensors() else None
+        #: The shape of the condition.
+        self.lanes: tuple[int, ...] = ()
+        #: What is no state, and changes all the same, if anything does.
+        self.variables = Variables(_WORDS, (body,), late, places) if late is not None or places else None
         self.journal: Journal
         #: The structure of what the functions are given.
         self.spec = given.spec
@@ -66,42 +67,51 @@ class SymbolicLoop:
     def run(self) -> Any:
         """The state after the loop."""
         around = innermost_journal()
-        buffers = Buffers() if around is None else around.buffers
+        self.journal = Journal(around)
         while True:
-            self.journal = journal_of(around, buffers)
             try:
                 results = self.trace()
             except Restart:
                 continue
             except Reshaped:
-                self.variables.clear()
+                self.clear()
                 continue
             except Wider as request:
                 if around is not None:
                     raise
                 request.widen()
-                self.variables.clear()
+                self.clear()
                 continue
             except SymbolicValue:
                 wide = widened([self.journal], around, self.nodes, self.given.leaves)
                 if wide is None:
                     raise
                 self.nodes = wide
-                self.variables.clear()
+                self.clear()
                 continue
             break
-        for node, result in zip(self.nodes, results, strict=False):
+        if around is not None:
+            around.begun += 1
+        for position, node in enumerate(self.nodes):
+            result = results[position]
             if is_version(primal(result)):
                 note_version(result, node)
-        self.variables.finish(results[self.count:], buffers if around is None else None)
-        for position, (array, component) in self.variables.written.items():
-            store_result(array, component, results[position])
+        if self.variables is not None:
+            self.variables.lanes = self.lanes
+            self.variables.finish(results[self.count:], self.journal if around is None else None)
+            for position, (array, component) in self.variables.written.items():
+                store_result(array, component, results[position])
         if self.returned is None:  # it was never called
             return self.given.tree
         spec = None if self.shapes is None else self.shapes.after(results)
         found = self.given.filled(self.returned, self.final, self.called, self.nodes, results, None, spec)
         self.returned = None
         return found
+
+    def clear(self) -> None:
+        """Forget what else changes: it is found again."""
+        if self.variables is not None:
+            self.variables.clear()
 
     def trace(self) -> list[core.Node]:
         """The nodes of the state after the loop, and of what else it changes."""
@@ -119,7 +129,7 @@ class SymbolicLoop:
 
     def all_variables(self) -> list[core.Node]:
         """The state, and what else is known to change."""
-        return [*self.nodes, *self.variables.initial] if self.variables.initial else self.nodes
+        return self.nodes if self.variables is None else [*self.nodes, *self.variables.initial]
 
     def repeated(self) -> list[core.Node]:
         """What the compiler makes of it; most loops have nothing to do with derivatives."""
@@ -133,33 +143,30 @@ class SymbolicLoop:
 
     def test(self, variables: list[core.Node]) -> core.Node:
         """The condition, of what stands for the variables."""
-        self.journal.begin()
+        self.begin(variables)
         try:
-            self.variables.preset(variables[self.count:])
-            call = self.call(variables, ())
+            call = self.call(variables, None)
             try:
                 value = self.applied(self.cond, call)
                 test = condition_of(value)
-                self.variables.lanes = shape_of(value)
+                self.lanes = shape_of(value)
                 if self.shapes is not None:
-                    self.shapes.note_condition(self.variables.lanes)
+                    self.shapes.note_condition(self.lanes)
             finally:
                 call.leave()
             return with_lanes(test, test.size)
         finally:
-            self.variables.restore()
-            self.journal.roll_back()
+            self.end()
 
     def following(self, variables: list[core.Node]) -> list[core.Node]:
         """The variables after an iteration."""
-        self.journal.begin()
+        self.begin(variables)
         try:
-            self.variables.preset(variables[self.count:])
             if self.shapes is not None:
                 region = core.innermost()
                 assert region is not None
                 region.asked = True  # their shapes tell how many elements there are
-            call = self.call(variables, (self.body,))
+            call = self.call(variables, self.body)
             try:
                 results = self.called_body(call, variables)
             except BaseException:
@@ -168,15 +175,34 @@ class SymbolicLoop:
             self.called = call
             return results
         finally:
+            self.end()
+
+    def begin(self, variables: list[core.Node]) -> None:
+        """Let what is no state have the values that it has in a trace."""
+        self.journal.begin()
+        if self.variables is not None:
+            self.variables.lanes = self.lanes
+            try:
+                self.variables.preset(variables[self.count:])
+            except BaseException:
+                self.end()
+                raise
+
+    def end(self) -> None:
+        """Let it have those of before."""
+        if self.variables is not None:
             self.variables.restore()
+        if self.journal.entries:
             self.journal.roll_back()
 
-    def call(self, variables: list[core.Node], functions: Sequence[Callable[..., Any]]) -> Call:
+    def call(self, variables: list[core.Node], function: Callable[..., Any] | None) -> Call:
         """What one of the user's functions is called with."""
-        given, self.spec = variables[:self.count], self.given.spec
+        given, self.spec = variables, self.given.spec
+        if len(given) > self.count:
+            given = given[:self.count]
         if self.shapes is not None:
             given, self.spec = self.shapes.given(given)
-        return Call(self.given, given, functions, self.spec)
+        return Call(self.given, given, function, self.spec)
 
     def applied(self, function: Callable[..., Any], call: Call) -> Any:
         """What a function of the user returns; sizes that do not go together may be due to shapes that were assumed."""
@@ -203,16 +229,25 @@ class SymbolicLoop:
         if len(given.spec.traced()) < len(final) and self.strict:
             _require_unchanged(given.leaves, final, given.spec, names)
         self.returned, self.final = returned, final
-        call.require_shared(final, names)
-        call.settle()
-        kept = [final[place] is call.arrays[place] for place, _, _ in given.positions()]
-        changes = call.leave([returned, *self.variables.settle()])
+        if call.shared:
+            call.require_shared(final, names)
+        if call.copies:
+            call.settle()
+        values = self.variables.settle() if self.variables is not None else ()
+        changes = call.leave((returned, *values))
+        if self.variables is None:
+            if not changes and not self.journal.entries:
+                return results
+            self.variables = Variables(_WORDS, (self.body,))
+            self.variables.lanes = self.lanes
+        kept = [final[place] is call.arrays[place] for place, _, _ in given.spec.positions()]
         return results + self.variables.found(call, kept, changes, self.journal, variables[count:], final)
 
     def name_of(self, position: int) -> str:
         """The name of a variable."""
         if position < self.count:
             return self.given.spec.node_paths(self.names)[position]
+        assert self.variables is not None
         return self.variables.name_of(position - self.count)
 
 

@@ -222,12 +222,11 @@ class Local(Generic[T]):
         memory = None
         if region is not None and journal is not None:
             self._region, self._fresh = region.id, True
-            place = (*journal.path, journal.made)
-            journal.made += 1
-            memory = journal.buffers.made.get(place)
+            place = journal.place()
+            memory = journal.kept(place)
             if memory is None or not memory.fits(kinds, self._size):
                 memory = _Memory(kinds, self._size)
-                journal.buffers.add(place, memory)
+                journal.keep(place, memory)
         self._memory = memory or _Memory(kinds, self._size)
 
     def _fill(self, write: Callable[[Any], None]) -> None:
@@ -325,7 +324,7 @@ class Local(Generic[T]):
                 after = scattered(before)
             for array, node in zip(arrays, after, strict=True):
                 if journal is not None:
-                    journal.buffers.note(array)
+                    journal.note_memory(array)
                 store_written(array, [node])
         except CORE_ERRORS as error:
             raise translate(error, function) from None

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import drjit_core as core
 from drjit_core import Node, SymbolicValue, adopt, late_formal, ops, primal
 
-from .._access.store import Buffers, Journal, store, store_result
+from .._access.store import Journal, store, store_result
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.handle import holders
@@ -70,9 +70,9 @@ class _Array:
         """Let the variable have other values."""
         store(self.array, formals, self.position)
 
-    def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         """Let it have those that it has after the construct."""
-        if results[0] is not self.initial[0] and (buffers is None or not buffers.own(self.array)):
+        if results[0] is not self.initial[0] and (outermost is None or not outermost.has_made(self.array)):
             store_result(self.array, self.position, results[0])
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
@@ -110,7 +110,7 @@ class _Place:
         self.found = found
         return nodes
 
-    def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         fresh = self.found.fresh(results, self.leaves, self.lanes)
         kept = bool(self.stands)
         first = 0
@@ -138,7 +138,7 @@ class _First:
     def preset(self, formals: Sequence[Node]) -> None:
         pass
 
-    def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         pass
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
@@ -152,7 +152,7 @@ class _Argument(_First):
         self.array, self.position = array, position
         self.initial = [initial]
 
-    def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         store_result(self.array, self.position, results[0])
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
@@ -175,7 +175,7 @@ class Late(_First):
         self.nodes, self.leaves, self.spec = flatten_nodes(value, function)
         self.initial = [core.literal(node.type, 0) for node in self.nodes]
 
-    def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         assert self.spec is not None
         self.value = self.spec.rebuild_nodes(results, self.leaves, self.lanes)
 
@@ -186,8 +186,8 @@ class Late(_First):
 class Variables:
     """Variables of a loop that are no state, in the order in which they were found."""
 
-    def __init__(self, words: Words, functions: Sequence[Callable[..., Any]], late: Late | None,
-                 places: Sequence[tuple[Any, int, Any]]) -> None:
+    def __init__(self, words: Words, functions: Sequence[Callable[..., Any]], late: Late | None = None,
+                 places: Sequence[tuple[Any, int, Any]] = ()) -> None:
         self.words = words
         self.functions = functions
         self.late = late
@@ -240,12 +240,12 @@ class Variables:
             if entry.__class__ is _Place:
                 entry.write(entry.change.before)
 
-    def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         """Let all of them have the values that they have after the construct."""
         position = 0
         for entry in self.entries.values():
             count, entry.lanes = len(entry.initial), self.lanes
-            entry.finish(results[position:position + count], buffers)
+            entry.finish(results[position:position + count], outermost)
             position += count
 
     def name_of(self, number: int) -> str:
@@ -324,7 +324,7 @@ class Variables:
         """Note arguments that are changed in place, but not returned: the first iteration changes those of the caller.
         """
         changed = call.changed()
-        for (place, first, count), is_kept in zip(call.given.positions(), kept, strict=True):
+        for (place, first, count), is_kept in zip(call.given.spec.positions(), kept, strict=True):
             for position in range(first, first + count):
                 if not is_kept and position in changed and core.is_version(primal(changed[position])):
                     self.written[position] = call.given.leaves[place], position - first
@@ -404,7 +404,7 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
                 continue
             origin = core.written_outside(primal(new))
             count = 2 * sum([leaf is array for leaf in returned])
-            if id(array) not in journal.buffers.arrays and (
+            if not journal.is_memory(array) and (
                     old.scope == region.id and not _is_preset(old) or not owners.keep(array, count)):
                 if origin is not None:
                     raise _own_memory(words, array)

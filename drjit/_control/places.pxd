@@ -1,29 +1,43 @@
 cimport cython
 
-cdef int _MOST_CONTAINERS, _MOST_ENTRIES, _SKIPPED, _LIST, _TUPLE, _DICT, _FUNCTION, _METHOD, _PARTIAL
-cdef dict _kinds, _slots, _names
+from drjit._base.handle cimport Handle
+
+cdef int _MOST_CONTAINERS, _MOST_ENTRIES, _SKIPPED, _LIST, _TUPLE, _DICT, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _VARIABLES
+cdef dict _kinds, _classes, _slots, _names, _own
 
 
 cdef int _kind_of(object cls) except -1
+cdef int _kind_of_class(object cls) except -1
+cdef bint _is_own(object module) except -1
 
 
+@cython.freelist(16)
 cdef class Snapshot:
-    cdef public list entries
+    cdef public list held
     cdef public set seen
-    cpdef add_functions(self, object functions)
-    @cython.locals(todo=list, seen=set, kind=cython.int)
+    @cython.locals(todo=list, seen=set, kind=cython.int, count=cython.Py_ssize_t, entries=dict, content=object)
     cpdef add(self, object value)
-    @cython.locals(held=dict)
+    @cython.locals(held=list, few=cython.bint)
+    cpdef add_entries(self, object container, int kind, dict entries, list todo)
+    @cython.locals(held=list, names=tuple, variables=dict)
     cpdef add_function(self, object function, list todo)
-    @cython.locals(found=list, kind=cython.int)
+    @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict, variables=dict)
     cpdef list changes(self)
 
 
+cpdef Snapshot snapshot(object tree, object function, object apart=*)
+@cython.locals(own=object)
+cdef dict _entries_of(object container, int kind)
 cdef _compare(object container, int kind, dict before, dict now, list found)
-cdef list _referring(object values)
+cdef bint _refers(object value) except -1
+cdef _push(list values, list todo)
+@cython.locals(position=cython.Py_ssize_t)
+cdef bint _same(list now, list before) except -1
+cdef bint _same_entries(dict now, list held, Py_ssize_t first, Py_ssize_t end) except -1
+cdef tuple _slots_of(object cls)
 @cython.locals(found=dict)
 cpdef dict attributes_of(object owner)
 cdef object _contents(object cell)
-@cython.locals(names=dict)
+@cython.locals(names=dict, known=tuple)
 cpdef tuple names_of(object code)
 cpdef write_place(object container, int kind, object key, object value)

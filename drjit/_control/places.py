@@ -9,58 +9,79 @@ or that they know, are remembered before a call, and compared after it (:class:`
 from __future__ import annotations
 
 import functools
-import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from .._base.array import ArrayBase
+from .._base.handle import Handle
 from .._trees.pytree import is_pytree
 
 __all__ = ["CELL", "MISSING", "OBJECT", "Change", "Snapshot", "attributes_of", "has_array", "keep_new", "place_key",
-           "read_place", "words_of", "write_place"]
+           "read_place", "snapshot", "words_of", "write_place"]
 
 #: What is in a place where nothing is.
 MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
 #: So many containers are looked at, and so many entries of each.
 _MOST_CONTAINERS, _MOST_ENTRIES = 4096, 1024
 
-#: What a class is: of no interest; a container whose entries are looked at; something that refers to others.
-_SKIPPED, _LIST, _TUPLE, _DICT, OBJECT, CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS = range(10)
+#: What a class is: of no interest; a container whose entries are looked at; something that refers to others. (The last
+#: ones: classes themselves; variables of a module.)
+_SKIPPED, _LIST, _TUPLE, _DICT, OBJECT, CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _VARIABLES = range(11)
 _kinds: dict[type, int] = {
     list: _LIST, tuple: _TUPLE, dict: _DICT, CellType: CELL, FunctionType: _FUNCTION, MethodType: _METHOD,
     functools.partial: _PARTIAL, int: _SKIPPED, float: _SKIPPED, bool: _SKIPPED, str: _SKIPPED, type(None): _SKIPPED,
-    ModuleType: _SKIPPED, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS}
+    ModuleType: _SKIPPED, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS, type(MISSING): _SKIPPED}
 #: The modules whose classes, and their objects, are none of the user's.
 _OURS = "drjit", "drjit_core"
+_own: dict[str, bool] = {}
 #: The flag of classes that are made when a program runs: those of programs without a module say ``builtins``, too.
 _MADE = 1 << 9
+#: Likewise classes as objects.
+_classes: dict[type, int] = {}
 #: The slots of classes of objects.
 _slots: dict[type, tuple[str, ...]] = {}
-#: Names of variables of its module that a function, and those within it, use.
-_names: dict[CodeType, tuple[str, ...]] = {}
+#: Names of variables of its module that a function, and those within it, use: by the id of its code, which is slow to
+#: compare.
+_names: dict[int, tuple[CodeType, tuple[str, ...]]] = {}
 
 
 def _kind_of(cls: type) -> int:
     """What a class is."""
-    found = _SKIPPED
-    if issubclass(cls, list):
-        found = _LIST
-    elif issubclass(cls, tuple):
-        found = _TUPLE
-    elif issubclass(cls, dict):
-        found = _DICT
-    elif issubclass(cls, type):
-        found = _CLASS
-    elif not issubclass(cls, (ArrayBase, ModuleType)) and (not _is_ours(cls) or is_pytree(cls)):
-        found = OBJECT
-    _kinds[cls] = found
+    found = _kinds.get(cls)
+    if found is None:
+        found = _SKIPPED
+        if issubclass(cls, list):
+            found = _LIST
+        elif issubclass(cls, tuple):
+            found = _TUPLE
+        elif issubclass(cls, dict):
+            found = _DICT
+        elif issubclass(cls, type):
+            found = _CLASS
+        elif not issubclass(cls, (ArrayBase, ModuleType)) and (_kind_of_class(cls) == _CLASS or is_pytree(cls)):
+            found = OBJECT
+        _kinds[cls] = found
     return found
 
 
-def _is_ours(cls: type) -> bool:
-    """Whether a class is none of the user's."""
-    return str(cls.__module__).partition(".")[0] in _OURS or cls.__module__ == "builtins" and not cls.__flags__ & _MADE
+def _kind_of_class(cls: type) -> int:
+    """Whether the attributes of a class are of interest, because it is the user's."""
+    found = _classes.get(cls)
+    if found is None:
+        own = _is_own(str(cls.__module__)) or cls.__module__ == "builtins" and not cls.__flags__ & _MADE
+        found = _classes[cls] = _SKIPPED if own else _CLASS
+    return found
+
+
+def _is_own(module: str) -> bool:
+    """Whether a module is none of the user's."""
+    found = _own.get(module)
+    if found is None:
+        if len(_own) > _MOST_CONTAINERS:
+            _own.clear()
+        found = _own[module] = module.partition(".")[0] in _OURS
+    return found
 
 
 class Change(NamedTuple):
@@ -74,24 +95,18 @@ class Change(NamedTuple):
 
 
 class Snapshot:
-    """What containers hold: those of some trees, and those that functions know.
+    """What containers hold: those of a tree, and those that a function knows.
 
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("entries", "seen")
+    __slots__ = ("held", "seen")
 
     def __init__(self) -> None:
-        #: The containers, with their kinds and what they hold.
-        self.entries: list[tuple[Any, int, Any]] = []
+        #: Of each container: the container, what it is, the number of keys and values, and these in turn; of lists a
+        #: copy, of cells the content.
+        self.held: list[Any] = []
         self.seen: set[int] = set()
-
-    def add_functions(self, functions: Iterable[Callable[..., Any]]) -> None:
-        """Look at what functions know."""
-        for function in functions:
-            if function.__class__ is not FunctionType or function.__closure__ is not None or \
-                    function.__defaults__ is not None or names_of(function.__code__):
-                self.add(function)
 
     def add(self, value: Any) -> None:
         """Look at a value, and at all that it refers to."""
@@ -99,88 +114,126 @@ class Snapshot:
         seen = self.seen
         while todo:
             value = todo.pop()
-            cls = value.__class__
-            kind = _kinds.get(cls, -1)
-            if kind < 0:
-                kind = _kind_of(cls)
-            if kind == _SKIPPED or id(value) in seen:
+            kind = _kind_of(type(value))
+            count = len(seen)
+            if kind == _SKIPPED or count >= _MOST_CONTAINERS:
                 continue
-            if len(seen) >= _MOST_CONTAINERS:
-                return
             seen.add(id(value))
-            if kind == _TUPLE:
-                todo.extend(_referring(value))
+            if len(seen) == count:  # it was there
+                continue
+            if kind == OBJECT or kind == _DICT or kind == _CLASS:
+                entries = _entries_of(value, kind)
+                if entries:
+                    self.add_entries(value, kind, entries, todo)
+                elif kind != _CLASS:
+                    self.held += (value, kind, 0)
+            elif kind == _TUPLE:
+                _push(list(value), todo)
             elif kind == _LIST:
-                held: Any = list.__getitem__(value, slice(None))
-                self.entries.append((value, kind, held))
-                todo.extend(_referring(held))
-            elif kind == _DICT:
-                held = dict(value.items())
-                self.entries.append((value, kind, held))
-                todo.extend(_referring(held.values()))
-            elif kind == OBJECT:
-                held = attributes_of(value)
-                self.entries.append((value, kind, held))
-                todo.extend(_referring(held.values()))
-            elif kind == _CLASS:
-                held = {} if _is_ours(value) else _class_attributes(value)
-                if held:
-                    self.entries.append((value, kind, held))
-                    todo.extend(_referring(held.values()))
+                content = list.__getitem__(value, slice(None))
+                self.held += (value, kind, content)
+                _push(content, todo)
             elif kind == CELL:
-                held = _contents(value)
-                self.entries.append((value, kind, held))
-                if held is not MISSING:
-                    todo.append(held)
+                content = _contents(value)
+                self.held += (value, kind, content)
+                if _refers(content):
+                    todo.append(content)
             elif kind == _FUNCTION:
                 self.add_function(value, todo)
             elif kind == _METHOD:
-                todo.extend((value.__self__, value.__func__))
+                todo += (value.__self__, value.__func__)
             else:
-                todo.extend((value.func, *value.args, *value.keywords.values()))
+                todo += (value.func, *value.args, *value.keywords.values())
+
+    def add_entries(self, container: Any, kind: int, entries: dict[Any, Any], todo: list[Any]) -> None:
+        """Note what a container holds."""
+        held = self.held
+        few = len(entries) <= _MOST_ENTRIES
+        held.append(container)
+        held.append(kind)
+        held.append(2 * len(entries))
+        for key, value in entries.items():
+            held.append(key)
+            held.append(value)
+            if few and _refers(value):
+                todo.append(value)
 
     def add_function(self, function: FunctionType, todo: list[Any]) -> None:
         """Look at the variables that a function uses."""
-        variables = function.__globals__
-        names = names_of(function.__code__)
         if function.__closure__ is not None:
-            todo.extend(function.__closure__)
+            todo += function.__closure__
         if function.__defaults__ is not None:
-            todo.extend(function.__defaults__)
+            _push(list(function.__defaults__), todo)
         if function.__kwdefaults__ is not None:
-            todo.extend(function.__kwdefaults__.values())
-        if not names or variables.get("__name__", "").partition(".")[0] in ("drjit", "drjit_core"):
-            return
-        held = {name: variables[name] for name in names if name in variables}
-        if held:
-            self.entries.append((variables, _DICT, held))
-            todo.extend(_referring(held.values()))
+            todo += function.__kwdefaults__.values()
+        names, variables = names_of(function.__code__), function.__globals__
+        if names and not _is_own(variables.get("__name__", "")):
+            held = self.held
+            held.append(variables)
+            held.append(_VARIABLES)
+            held.append(2 * len(names))
+            for name in names:
+                value = variables.get(name, MISSING)
+                held.append(name)
+                held.append(value)
+                if _refers(value):
+                    todo.append(value)
 
     def changes(self) -> list[Change]:
         """The places that hold something else now."""
         found: list[Change] = []
-        for container, kind, held in self.entries:
-            if kind == _LIST:
-                now: Any = list.__getitem__(container, slice(None))
-                if len(now) != len(held) or not _same(now, held):
-                    _compare(container, kind, dict(enumerate(held)), dict(enumerate(now)), found)
-            elif kind == _DICT:
-                if not _same_entries(container, held):
-                    _compare(container, kind, held, dict(container.items()) if len(container) <= 2 * len(held) + 64
-                             else {key: container.get(key, MISSING) for key in held}, found)
-            elif kind == OBJECT:
-                now = attributes_of(container)
-                if len(now) != len(held) or not _same_entries(now, held):
-                    _compare(container, kind, held, now, found)
-            elif kind == _CLASS:
-                now = _class_attributes(container)
-                if len(now) != len(held) or not _same_entries(now, held):
-                    _compare(container, kind, held, now, found)
-            else:
+        held, position = self.held, 0
+        while position < len(held):
+            container, kind, before = held[position], held[position + 1], held[position + 2]
+            position += 3
+            if kind == CELL:
                 now = _contents(container)
-                if now is not held:
-                    found.append(Change(container, kind, "", held, now))
+                if now is not before:
+                    found.append(Change(container, kind, "", before, now))
+            elif kind == _LIST:
+                now = list.__getitem__(container, slice(None))
+                if not _same(now, before):
+                    _compare(container, kind, dict(enumerate(before)), dict(enumerate(now)), found)
+            else:
+                first, position = position, position + before
+                if kind == _VARIABLES:
+                    for place in range(first, position, 2):
+                        now = container.get(held[place], MISSING)
+                        if now is not held[place + 1]:
+                            found.append(Change(container, _DICT, held[place], held[place + 1], now))
+                    continue
+                entries = _entries_of(container, kind)
+                if not _same_entries(entries, held, first, position):
+                    old = dict(zip(held[first:position:2], held[first + 1:position:2], strict=True))
+                    _compare(container, kind, old, dict(entries), found)
         return found
+
+
+def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Iterable[Any] = ()) -> Snapshot | None:
+    """What is held by the containers of a tree, but for some, and by those that a function knows; ``None`` if there are
+    none."""
+    if tree is None and (function is None or function.__class__ is FunctionType and function.__closure__ is None and
+                         function.__defaults__ is None and not names_of(function.__code__)):
+        return None
+    found = Snapshot()
+    found.seen.update([id(each) for each in apart])
+    if tree is not None:
+        found.add(tree)
+    if function is not None:
+        found.add(function)
+    return found if found.held else None
+
+
+def _entries_of(container: Any, kind: int) -> dict[Any, Any]:
+    """The entries of a dictionary, the attributes of an object, or those of a class that hold arrays."""
+    if kind == _DICT:
+        return container if type(container) is dict else dict(container.items())
+    if kind == _CLASS:
+        return _class_attributes(container)
+    if not _slots_of(type(container)):
+        own = getattr(container, "__dict__", None)
+        return own if type(own) is dict else {}
+    return attributes_of(container)
 
 
 def _compare(container: Any, kind: int, before: dict[Any, Any], now: dict[Any, Any], found: list[Change]) -> None:
@@ -193,30 +246,54 @@ def _compare(container: Any, kind: int, before: dict[Any, Any], now: dict[Any, A
             found.append(Change(container, kind, key, MISSING, value))
 
 
-def _referring(values: Any) -> list[Any]:
-    """Those of some values that may refer to others, unless they are many."""
-    if len(values) > _MOST_ENTRIES:
-        return []
-    return [value for value in values if _kinds.get(value.__class__, -1) != _SKIPPED]
+def _refers(value: Any) -> bool:
+    """Whether something may refer to other objects."""
+    cls = type(value)
+    return not (cls is str or cls is int or cls is float or cls is bool or value is None or isinstance(value, Handle)) \
+        and _kind_of(cls) != _SKIPPED
+
+
+def _push(values: list[Any], todo: list[Any]) -> None:
+    """Add those of some values that may refer to others, unless they are many."""
+    if len(values) <= _MOST_ENTRIES:
+        for value in values:
+            if _refers(value):
+                todo.append(value)
 
 
 def _same(now: list[Any], before: list[Any]) -> bool:
-    return all(map(operator.is_, now, before))
+    if len(now) != len(before):
+        return False
+    for position, value in enumerate(now):  # noqa: SIM110  (compiled)
+        if value is not before[position]:
+            return False
+    return True
 
 
-def _same_entries(now: dict[Any, Any], before: dict[Any, Any]) -> bool:
-    return all(now.get(key, MISSING) is value for key, value in before.items())
+def _same_entries(now: dict[Any, Any], held: list[Any], first: int, end: int) -> bool:
+    """Whether keys and values are those of before, in the same order."""
+    if 2 * len(now) != end - first:
+        return False
+    for key, value in now.items():
+        if value is not held[first + 1] or key is not held[first]:
+            return False
+        first += 2
+    return True
+
+
+def _slots_of(cls: type) -> tuple[str, ...]:
+    found = _slots.get(cls)
+    if found is None:
+        found = _slots[cls] = tuple([name for base in cls.__mro__ for name, entry in vars(base).items()
+                                     if entry.__class__ is MemberDescriptorType])
+    return found
 
 
 def attributes_of(owner: Any) -> dict[str, Any]:
     """The attributes that are stored in an object, without calling anything."""
-    cls = owner.__class__
-    if cls not in _slots:
-        _slots[cls] = tuple([name for base in cls.__mro__ for name, entry in vars(base).items()
-                             if entry.__class__ is MemberDescriptorType])
     own = getattr(owner, "__dict__", None)
     found = dict(own) if own.__class__ is dict else {}
-    for name in _slots[cls]:
+    for name in _slots_of(type(owner)):
         value = getattr(owner, name, MISSING)
         if value is not MISSING:
             found[name] = value
@@ -225,8 +302,10 @@ def attributes_of(owner: Any) -> dict[str, Any]:
 
 def _class_attributes(cls: type) -> dict[str, Any]:
     """The attributes of a class that are arrays, or may hold some."""
+    if _kind_of_class(cls) == _SKIPPED:
+        return {}
     return {name: value for name, value in vars(cls).items() if isinstance(value, ArrayBase) or not (
-        name[:2] == "__" or callable(value) or _kinds.get(value.__class__) == _SKIPPED)}
+        name[:2] == "__" or callable(value) or _kind_of(type(value)) == _SKIPPED)}
 
 
 def _contents(cell: CellType) -> Any:
@@ -238,15 +317,17 @@ def _contents(cell: CellType) -> Any:
 
 def names_of(code: CodeType) -> tuple[str, ...]:
     """The names, of attributes or variables of its module, that a function uses, and those within it."""
-    found = _names.get(code)
-    if found is None:
-        names = dict.fromkeys(code.co_names)
-        for constant in code.co_consts:
-            if constant.__class__ is CodeType:
-                names.update(dict.fromkeys(names_of(constant)))
-        if len(_names) > _MOST_CONTAINERS:
-            _names.clear()
-        found = _names[code] = tuple(names)
+    known = _names.get(id(code))
+    if known is not None and known[0] is code:
+        return known[1]
+    names = dict.fromkeys(code.co_names)
+    for constant in code.co_consts:
+        if constant.__class__ is CodeType:
+            names.update(dict.fromkeys(names_of(constant)))
+    if len(_names) > _MOST_CONTAINERS:
+        _names.clear()
+    found = tuple(names)
+    _names[id(code)] = code, found
     return found
 
 
@@ -316,12 +397,10 @@ def has_array(value: Any, depth: int = 0) -> bool:
     """Whether something is a traced array, or a container with some."""
     if isinstance(value, ArrayBase):
         return bool(value._dynamic)
-    kind = _kinds.get(value.__class__, -1)
-    if kind < 0:
-        kind = _kind_of(value.__class__)
+    kind = _kind_of(type(value))
     if depth > 8:
         return False
-    entries: Sequence[Any] = ()
+    entries: list[Any] = []
     if kind in (_LIST, _TUPLE):
         entries = list(value)
     elif kind == _DICT:

@@ -53,7 +53,7 @@ class Sides:
         """
         function = self.functions[number]
         with noted() as journal:
-            call = Call(self.given, nodes, (function,))
+            call = Call(self.given, nodes, function)
             try:
                 returned = Returned(self.words.function, invoked(function, self.named, call.tree))
             except BaseException:
@@ -154,7 +154,7 @@ class Sides:
 
     def finish(self, values: Sequence[Node]) -> Any:
         """The results; what the functions have changed is what it has become."""
-        for place, first, count in self.given.positions():
+        for place, first, count in self.given.spec.positions():
             for position in range(first, first + count):
                 node = self.arguments.get(position, self.nodes[position])
                 if node is not self.given.nodes[position]:

@@ -19,7 +19,6 @@ import drjit_core as core
 from drjit_core import Node, ReduceOp, cast, counter, invalid, literal
 
 from .._access.slicing import parse_slice, read
-from .._access.store import note_attribute
 from .._arrays.broadcasting import make as make_tensor
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
@@ -377,7 +376,6 @@ class Philox4x32Generator(Generator):
 
     def _move(self, steps: Node) -> None:
         """Set the counter. It is scheduled for evaluation, lest what is drawn next depend on all drawn before."""
-        note_attribute(self, "_counter")
         if not isinstance(self._seed, ArrayBase):
             self._counter = steps.payload
             return

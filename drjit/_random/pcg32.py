@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from drjit_core import ops
 
-from .._access.store import note_attribute
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, translate
 from .._base.types import FLOAT16, FLOAT32, FLOAT64, INT64, UINT32, UINT64, require_backend
@@ -155,7 +154,6 @@ class PCG32Base(Generator):
     @state.setter
     def state(self, value: Any) -> None:
         argument = self._argument(UINT64, value, "state", "state")
-        note_attribute(self, "_state")
         self._state = argument
 
     @property
@@ -171,7 +169,6 @@ class PCG32Base(Generator):
     @inc.setter
     def inc(self, value: Any) -> None:
         argument = self._argument(UINT64, value, "inc", "inc")
-        note_attribute(self, "_inc")
         self._inc = argument
 
     # --- traversal, see drjit._trees.pytree ---------------------------------------------------------------------------
@@ -199,7 +196,6 @@ class PCG32Base(Generator):
             bits = steps.permute(state if forward else new)
         except CORE_ERRORS as error:
             raise translate(error, self._function(method)) from None
-        note_attribute(self, "_state")
         self._state = steps.wrapped(self._types[UINT64], new)
         return bits
 
@@ -276,7 +272,6 @@ class PCG32Base(Generator):
             new, value = steps.bounded(steps.value(state), steps.value(increment), number, mask, bits)
         except CORE_ERRORS as error:
             raise translate(error, self._function(method)) from None
-        note_attribute(self, "_state")
         self._state = steps.wrapped(self._types[UINT64], new)
         return steps.wrapped(self._types[scalar], value)
 
@@ -325,7 +320,6 @@ class PCG32Base(Generator):
     def _move(self, state: Any) -> Any:
         if state is NotImplemented:
             return state
-        note_attribute(self, "_state")
         self._state = state
         return self
 

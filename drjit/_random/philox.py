@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import drjit_core as core
 from drjit_core import Node, cast, literal
 
-from .._access.store import note_attribute
 from .._base.errors import CORE_ERRORS, translate
 from .._base.types import FLOAT16, FLOAT32, FLOAT64, UINT32, UINT64, require_backend
 from .._promotion.promote import wrap
@@ -100,7 +99,6 @@ class PhiloxBase(Generator):
     @seed.setter
     def seed(self, value: Any) -> None:
         argument = self._arrays[UINT32, 2](value)
-        note_attribute(self, "_seed")
         self._seed = argument
 
     @property
@@ -118,7 +116,6 @@ class PhiloxBase(Generator):
     @counter.setter
     def counter(self, value: Any) -> None:
         argument = self._arrays[UINT32, 4](value)
-        note_attribute(self, "_counter")
         self._counter = argument
 
     @property
@@ -140,7 +137,6 @@ class PhiloxBase(Generator):
         if not 0 <= number <= 64:
             raise TypeError(f"{self._function('iterations')}: the number of rounds must be an int from 0 to 64, found "
                             f"{value!r}.")
-        note_attribute(self, "_iterations")
         self._iterations = number
 
     # --- traversal, see drjit._trees.pytree ---------------------------------------------------------------------------
@@ -175,7 +171,6 @@ class PhiloxBase(Generator):
                 last = ops.select(mask, last, counters[3]) if mask is not False else counters[3]
         except CORE_ERRORS as error:
             raise translate(error, self._function(name)) from None
-        note_attribute(self, "_counter")
         self._counter = wrap(self._arrays[UINT32, 4], [*counters[:3], last])
         return bits
 

@@ -11,7 +11,6 @@ from typing import Any
 import drjit_core as core
 from drjit_core import BAKED, KIND, SHAPE, binary, cast, literal, ternary
 
-from .._access.store import note_attribute
 from .._base.handle import held
 from .._base.types import FLOAT32, UINT32, UINT64
 from .._promotion.componentwise import flat_array
@@ -75,7 +74,6 @@ def draw(generator: Any, states: Any, results: Any, floating: bool) -> Any:
     new, value = advance(state, held(generator._inc)), permute(state)
     if floating:
         value = unit_float32(value)
-    note_attribute(generator, "_state")
     generator._state = flat_array(states, new)
     return flat_array(results, value)
 

@@ -14,6 +14,7 @@ cdef class TreeSpec:
     cdef public object prototype
     cdef public object _hash
     cdef public list _arrays
+    cdef public list _positions
     cdef public bint is_flat
     cpdef object rebuild(self, object leaves)
     cpdef object rebuild_nodes(self, object nodes, object leaves, tuple lanes=*)
@@ -23,6 +24,8 @@ cdef class TreeSpec:
     cpdef list traced(self)
     @cython.locals(found=list)
     cpdef list leaf_specs(self)
+    cpdef list positions(self)
+    cpdef bint has_tensors(self) except -1
     @cython.locals(entry=TreeSpec)
     cpdef _collect(self, list found)
 

@@ -49,7 +49,7 @@ class TreeSpec:
     that, and it takes no part in comparisons.
     """
 
-    __slots__ = ("_arrays", "_hash", "children", "cls", "is_flat", "keys", "prototype", "shape")
+    __slots__ = ("_arrays", "_hash", "_positions", "children", "cls", "is_flat", "keys", "prototype", "shape")
 
     #: Class of a container or leaf.
     cls: Any
@@ -64,13 +64,15 @@ class TreeSpec:
     _hash: int | None
     #: Which leaves are traced arrays, with their types, shapes, numbers of component nodes and dimensions of these.
     _arrays: list[tuple[int, type[ArrayBase], tuple[int, ...], int, int]] | None
+    #: Of each of these its place among the leaves, the first of its nodes, and their number.
+    _positions: list[tuple[int, int, int]] | None
     #: Whether it is a tuple of leaves.
     is_flat: bool
 
     def __init__(self, cls: Any, shape: tuple[int, ...] = (), keys: tuple[Any, ...] = (),
                  children: tuple[TreeSpec, ...] | None = None, prototype: Any = None) -> None:
         self.cls, self.shape, self.keys, self.children, self.prototype = cls, shape, keys, children, prototype
-        self._hash = self._arrays = None
+        self._hash = self._arrays = self._positions = None
         self.is_flat = False
         if cls is tuple and children is not None:
             self.is_flat = not [entry for entry in children if entry.children is not None]
@@ -189,6 +191,22 @@ class TreeSpec:
                 for k, entry in enumerate(self.leaf_specs())
                 if isinstance(entry.cls, type) and issubclass(entry.cls, ArrayBase) and entry.cls._dynamic]
         return self._arrays
+
+    def positions(self) -> list[tuple[int, int, int]]:
+        """Of each traced array its place among the leaves, the first of its nodes, and their number."""
+        if self._positions is None:
+            first, self._positions = 0, []
+            for place, _, _, count, _ in self.traced():
+                self._positions.append((place, first, count))
+                first += count
+        return self._positions
+
+    def has_tensors(self) -> bool:
+        """Whether any traced array is a tensor."""
+        for entry in self.traced():  # noqa: SIM110  (compiled)
+            if entry[4] < 0:
+                return True
+        return False
 
     def holds_numbers(self) -> bool:
         """Whether any leaf is an array that is not traced."""
