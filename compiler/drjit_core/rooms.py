@@ -46,6 +46,8 @@ ROOMS = (
     "drjit_core.derivatives.formulas",
     "drjit_core.derivatives.flow",
     "drjit_core.derivatives.traversal",
+    "drjit_core.control.inline",
+    "drjit_core.control.source",
     "drjit_core.control.construct",
     "drjit_core.control.loop",
     "drjit_core.control.choice",

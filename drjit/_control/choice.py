@@ -412,8 +412,8 @@ class SymbolicChoice:
             around.begun += 1
         for number, (array, position, initial) in enumerate(self.written.values()):
             version = versions.get(self.count + number)
-            if version is not None and version is not initial and (around is not None or not any(
-                    journal.has_made(array) for journal in self.journals)):
+            if version is not None and version is not initial and (
+                    around is not None or not [journal for journal in self.journals if journal.has_made(array)]):
                 store_result(array, position, version)
         found = self.finish(values, versions)
         self.effects = _EMPTY
@@ -515,7 +515,7 @@ class SymbolicChoice:
             for key, change in effects.places.items():
                 if key in self.places:
                     continue
-                if change.before is not MISSING or all(key in each.places for each in self.effects):
+                if change.before is not MISSING or not [each for each in self.effects if key not in each.places]:
                     self.places = self.places or {}
                     self.places[key] = _Place(change._replace(before=effects.call.caller_of(change)), self.words, [
                         (each, self.standing(each, key, change)) for each in self.effects], self.results.lanes)

@@ -66,12 +66,18 @@ class TraceFunctions(Protocol):
         """A call: results, and new versions of arguments by position."""
 
 
+#: What traces elementwise rows, by kind.
+_functions: dict[int, Callable[..., Node]] = {}
+
+
 class Rows:
     """Trace functions on nodes: of what each element computes for itself."""
 
     def row(self, kind: int, operands: Sequence[Node]) -> Node:
         """An elementwise operation."""
-        function: Callable[..., Node] = TRACED.get(kind) or getattr(trace.ops, OPS[kind].name)
+        function = _functions.get(kind)
+        if function is None:
+            function = _functions[kind] = TRACED.get(kind) or getattr(trace.ops, OPS[kind].name)
         return function(*operands)
 
     cast = staticmethod(trace.cast)
@@ -158,10 +164,10 @@ def trace_again(nodes: Sequence[Node], values: Values, functions: TraceFunctions
     if values.needed is not None:
         nodes = [node for node in nodes if node.id in values.needed]
     fetched = {node.d0.id for node in nodes if node.kind == FETCH and node.d0 is not None}
-    fetched.update(node.id for node in nodes if node.kind == SCATTER and node.attr in EXCHANGES)
+    fetched.update([node.id for node in nodes if node.kind == SCATTER and node.attr in EXCHANGES])
     for node in nodes:
         if node.id in fetched:
-            target, value, index, mask = (values[d] for d in (node.d0, node.d1, node.d2, node.d3) if d is not None)
+            target, value, index, mask = [values[d] for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
             expected = None
             if node.attr == COMPARE_EXCHANGE:
                 assert node.d1 is not None and node.d1.d0 is not None and node.d1.d1 is not None

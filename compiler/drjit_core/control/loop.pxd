@@ -32,7 +32,7 @@ cdef class _Loop(Construct):
     cdef public Node test
     cdef public list results
     cpdef list trace(self)
-    @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, outer=Tracing, probed=cython.bint, narrowed=cython.bint, grown=cython.bint)
+    @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, outer=Tracing, probed=cython.bint, narrowed=cython.bint, grown=cython.bint, again=cython.bint)
     cpdef list repeat(self)
     @cython.locals(found=list, reassigned=list, i=cython.Py_ssize_t, variable=Node, result=Node)
     cpdef frozenset unchanged(self)

@@ -121,9 +121,11 @@ class _Loop(Construct):
         # Zero stands for a trace that finds out which variables are left alone, or are memory: their sizes do not
         # matter. In it, each variable has its own size.
         size = self.width()
-        probed, narrowed, grown = not size, False, False
+        probed, narrowed, grown, again = not size, False, False, True
         while True:
-            self.attempt(size)
+            if again:
+                self.attempt(size)
+            again = True
             if self.finds_memory():
                 size = self.width() if size else 0
                 continue
@@ -191,7 +193,9 @@ class _Loop(Construct):
             elif unchanged and (fresh := (
                     unchanged if current().flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant):
                 # The caller's arrays come last: whether a write to them remains may depend on what else is constant.
-                self.constant |= self.but_arrays(fresh) or fresh
+                fresh = self.but_arrays(fresh) or fresh
+                self.constant |= fresh
+                again = self.uses(fresh)
             elif self.constant and self.constant - unchanged:
                 self.changed |= self.constant - unchanged
                 self.constant -= self.changed
@@ -223,6 +227,13 @@ class _Loop(Construct):
             self.reassigned |= frozenset(reassigned)
             found += reassigned
         return frozenset(found) - self.changed if found else _NONE
+
+    def uses(self, positions: frozenset[int]) -> bool:
+        """Whether the functions do more with some variables than leave them alone."""
+        if self.statements or self.traced[0].adopted or self.traced[0].latest:
+            return True
+        used = self.region().used
+        return bool([i for i in positions if self.results[i] is not self.variables[i] or self.variables[i].id in used])
 
     def but_arrays(self, positions: frozenset[int]) -> frozenset[int]:
         """Positions of variables, without those of the caller's arrays."""

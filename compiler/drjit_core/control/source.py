@@ -77,7 +77,7 @@ class Source:
         if not origins:
             return
         depends = {node.id for node in origins}
-        lowest = min([self.first, *depends])
+        lowest = min(self.first, min(depends))
         todo = [operand for part in self.parts for node in part for operand in operands(node)]
         todo += [node for result in self.results for node in result]
         seen, captures = set[int](), list[Node]()

@@ -1,0 +1,24 @@
+cimport cython
+
+from ..ir.build cimport append, literal
+from ..ir.node cimport Node
+from ..ir.symbolic cimport Tracing, innermost
+
+
+@cython.freelist(8)
+cdef class Values:
+    cdef public dict known
+    cdef public object needed
+    cdef public dict found
+    cpdef bint needs(self, Node node) except -1
+    cpdef list of_all(self, object nodes)
+    @cython.locals(node=Node)
+    cpdef add(self, object nodes, object actuals)
+
+
+@cython.locals(node=Node)
+cpdef trace_again(object nodes, Values values, object functions)
+@cython.locals(kind=cython.int, operands=list)
+cdef object _again(Node node, Values values, object functions)
+@cython.locals(region=Tracing)
+cpdef Node live_mask()
