@@ -11,7 +11,6 @@ cdef class Journal:
     cdef public dict entries
     cdef public bint narrow
     cdef public Journal around
-    cdef public Journal outermost
     cdef public Py_ssize_t number
     cdef public Py_ssize_t order
     cdef public Py_ssize_t begun
@@ -21,6 +20,8 @@ cdef class Journal:
     @cython.locals(region=Tracing)
     cpdef begin(self)
     cpdef roll_back(self)
+    @cython.locals(journal=Journal)
+    cpdef Journal outermost(self)
 
 
 @cython.locals(region=Tracing)

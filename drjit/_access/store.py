@@ -143,20 +143,20 @@ _NOTHING: dict[Any, Any] = {}
 class Journal:
     """What arrays held before they were changed: by their identity, each array with the component nodes it had.
 
+    It serves the functions of a construct, one after the other.
     The region that is being traced has it from :meth:`begin` on. Whoever calls that also calls :meth:`roll_back`.
     """
 
-    __slots__ = ("around", "arrays", "begun", "entries", "made", "memory", "narrow", "number", "order", "outermost")
+    __slots__ = ("around", "arrays", "begun", "entries", "made", "memory", "narrow", "number", "order")
 
-    def __init__(self, around: Journal | None = None, number: int = 0) -> None:
+    def __init__(self, around: Journal | None = None) -> None:
         self.entries: dict[int, tuple[Any, list[Node], tuple[int, ...] | None]] = _NOTHING
         #: Whether a component of one element, beside larger ones, was to be written to by index.
         self.narrow = False
-        #: That of the function around this one, and of the outermost one.
+        #: That of the function around this one.
         self.around = around
-        self.outermost: Journal = self if around is None else around.outermost
-        #: Which of the functions of its construct this one is, and which one that is of those around.
-        self.number, self.order = number, 0
+        #: Which of the functions of its construct is traced, and which one that is of those around.
+        self.number = self.order = 0
         #: How many constructs have begun in this trace, and how many buffers of local memory have been made.
         self.begun = self.made = 0
         #: Of the outermost function: arrays that are memory of ``dr.Local`` and were written to, by their identity; and
@@ -193,6 +193,13 @@ class Journal:
 
     # --- memory of ``dr.Local`` ---------------------------------------------------------------------------------------
 
+    def outermost(self) -> Journal:
+        """That of the outermost function around this one."""
+        journal = self
+        while journal.around is not None:
+            journal = journal.around
+        return journal
+
     def place(self) -> tuple[int, ...]:
         """The place of the buffer that is made next, by numbers of constructs, functions and buffers."""
         found = [self.made]
@@ -205,27 +212,27 @@ class Journal:
 
     def note_memory(self, array: Any) -> None:
         """Note an array that is such memory."""
-        outermost = self.outermost
+        outermost = self.outermost()
         outermost.arrays = outermost.arrays or {}
         outermost.arrays[id(array)] = array
 
     def is_memory(self, array: Any) -> bool:
         """Whether an array is such memory, which was written to."""
-        return id(array) in self.outermost.arrays
+        return id(array) in self.outermost().arrays
 
     def keep(self, place: tuple[int, ...], memory: Any) -> None:
         """Keep what was made at a place."""
-        outermost = self.outermost
+        outermost = self.outermost()
         outermost.memory = outermost.memory or {}
         outermost.memory[place] = memory
 
     def kept(self, place: tuple[int, ...]) -> Any:
         """What was made at a place in the trace before, if anything."""
-        return self.outermost.memory.get(place)
+        return self.outermost().memory.get(place)
 
     def has_made(self, array: Any) -> bool:
         """Whether an array is memory that was made within the construct."""
-        return any(array is entry for memory in self.outermost.memory.values() for entry in memory.arrays)
+        return any(array is entry for memory in self.outermost().memory.values() for entry in memory.arrays)
 
 
 def note_narrow() -> None:

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
-import drjit_core as core
-from drjit_core import JitFlag
-
 from .._base.array import ArrayBase
 from .._base.errors import presented
 from .._base.typing import Ts
@@ -52,21 +49,13 @@ def if_stmt(args: tuple[*Ts], cond: ArrayBase | bool, true_fn: Callable[[*Ts], T
     [-1, 3]
     """
     _check(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict)
-    way = mode or _mode_for(cond)
-    if way == "scalar":
+    if mode == "scalar" or mode is None and cond.__class__ is bool:
         return (true_fn if cond else false_fn)(*args)
     try:
-        return _run(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, way,  # type: ignore[no-any-return]
+        return _run(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode,  # type: ignore[no-any-return]
                     strict)
     except Exception as error:
         raise presented(error, _FUNCTION)  # noqa: B904
-
-
-def _mode_for(cond: Any) -> str:
-    """The mode that the type of a condition and a flag decide on."""
-    if cond.__class__ is bool:
-        return "scalar"
-    return "symbolic" if core.flag(JitFlag.SymbolicConditionals) else "evaluated"
 
 
 def branch(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
@@ -74,8 +63,7 @@ def branch(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
            mode: str | None = None, strict: bool = True,
            fill: Callable[[Sequence[Any]], None] | None = None) -> Any:
     """:func:`if_stmt`, where something may complete what both functions have returned before it is compared."""
-    mode = mode or _mode_for(cond)
-    if mode == "scalar":
+    if mode == "scalar" or mode is None and cond.__class__ is bool:
         return (true_fn if cond else false_fn)(*args)
     try:
         return _run(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict, fill)

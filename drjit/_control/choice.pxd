@@ -50,7 +50,7 @@ cdef class SymbolicChoice:
     cdef public Py_ssize_t count
     cdef public dict known
     cdef public dict written
-    cdef public list journals
+    cdef public Journal journal
     cdef public list effects
     cdef public list changed
     cdef public dict arrays
@@ -58,7 +58,7 @@ cdef class SymbolicChoice:
     @cython.locals(around=Journal, journal=Journal)
     cpdef object run(self)
     cpdef tuple chosen(self, list targets)
-    @cython.locals(journal=Journal, nodes=list, called=Call, returned=Returned, places=list, arrays=dict)
+    @cython.locals(journal=Journal, nodes=list, called=Call, returned=Returned, places=list, arrays=dict, changed=dict)
     cpdef list target(self, Py_ssize_t number, list formals)
     cpdef dict outside(self, Py_ssize_t number, Call called, object leaves, object formals)
     @cython.locals(effects=Effects, changed=dict, found=list)

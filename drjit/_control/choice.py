@@ -280,11 +280,12 @@ class Effects:
 
     __slots__ = ("arrays", "call", "changed", "places", "returned")
 
-    def __init__(self, call_: Call, returned: Returned, places: Sequence[Change], arrays: dict[Any, Any]) -> None:
+    def __init__(self, call_: Call, returned: Returned, places: Sequence[Change], arrays: dict[Any, Any],
+                 changed: dict[int, core.Node]) -> None:
         self.call = call_
         self.returned = returned
         #: Arguments that it has changed in place, by the positions of nodes.
-        self.changed = call_.changed()
+        self.changed = changed
         #: Places that hold other arrays, and arrays from outside that have changed as a whole.
         self.places = {place_key(*change[:3]): change for change in places} if places else _NOTHING
         self.arrays = arrays
@@ -368,8 +369,7 @@ class SymbolicChoice:
         self.known: dict[int, core.Node] = _NOTHING
         #: Arrays from outside that the functions write to by index: arrays, components and what these were.
         self.written: dict[Any, tuple[Any, int, core.Node]] = _NOTHING
-        #: One for each function.
-        self.journals: list[Journal] = _EMPTY
+        self.journal: Journal
         self.effects: list[Effects] = _EMPTY
         #: What the functions change: arguments, by the positions of nodes; arrays; places.
         self.changed: list[int] = _EMPTY
@@ -379,7 +379,7 @@ class SymbolicChoice:
     def run(self) -> Any:
         """The results, joined."""
         around = innermost_journal()
-        self.journals = [Journal(around, number) for number in range(len(self.functions))]
+        self.journal = Journal(around)
         targets = [_Target(self, number) for number in range(len(self.functions))]
         while True:
             try:
@@ -393,7 +393,7 @@ class SymbolicChoice:
                 self.written = _NOTHING
                 continue
             except SymbolicValue:
-                wide = widened(self.journals, around, self.nodes, self.given.leaves)
+                wide = widened(self.journal, around, self.nodes, self.given.leaves)
                 if wide is None:
                     raise
                 self.nodes = wide
@@ -413,7 +413,7 @@ class SymbolicChoice:
         for number, (array, position, initial) in enumerate(self.written.values()):
             version = versions.get(self.count + number)
             if version is not None and version is not initial and (
-                    around is not None or not [journal for journal in self.journals if journal.has_made(array)]):
+                    around is not None or not self.journal.has_made(array)):
                 store_result(array, position, version)
         found = self.finish(values, versions)
         self.effects = _EMPTY
@@ -436,11 +436,12 @@ class SymbolicChoice:
 
     def target(self, number: int, formals: list[core.Node]) -> list[core.Node]:
         """What one of the functions returns for what stands for the arguments."""
-        function, journal = self.functions[number], self.journals[number]
+        function, journal = self.functions[number], self.journal
         if not number:
             self.effects = []
             for key in list(self.written)[len(formals) - self.count:]:  # of a trace that was given up
                 del self.written[key]
+        journal.number = number
         journal.begin()
         try:
             nodes = formals
@@ -452,13 +453,15 @@ class SymbolicChoice:
                 nodes = [self.known.get(position, formal) for position, formal in enumerate(nodes)]
             called = Call(self.given, nodes, function)
             try:
-                returned = Returned(self.words.function, invoked(function, self.named, called.tree))
+                returned = Returned(self.results.function, invoked(function, self.named, called.tree))
             except BaseException:
                 called.leave()
                 raise
             places = called.leave()
-            arrays = self.outside(number, called, returned.leaves, formals) if journal.entries else _NOTHING
-            self.effects.append(Effects(called, returned, places, arrays))
+            arrays = changed = _NOTHING
+            if journal.entries:
+                arrays, changed = self.outside(number, called, returned.leaves, formals), called.changed()
+            self.effects.append(Effects(called, returned, places, arrays, changed))
             return _EMPTY  # before all functions have been called, nobody knows what their results have in common
         finally:
             if journal.entries:
@@ -472,7 +475,7 @@ class SymbolicChoice:
         variables = formals[self.count:]
         changed: dict[Any, Any] = {}
         functions = (self.functions[number],)
-        for array, position, initial, node in changed_arrays(self.words, self.journals[number], known, functions):
+        for array, position, initial, node in changed_arrays(self.words, self.journal, known, functions):
             key = id(array), position
             place = list(self.written).index(key) if key in self.written else len(self.written)
             if place < len(variables) and node is variables[place]:

@@ -1,6 +1,16 @@
+cimport cython
+
+from drjit_core.context cimport current
 from drjit_core.ir.node cimport Node
+from drjit._control.given cimport Given
 from drjit._control.choice cimport Results, SymbolicChoice, run_directly
-from drjit._control.state cimport mask_of, told_apart, uninitialized
+from drjit._control.state cimport mask_of, shape_of, told_apart, uninitialized
+
+cdef long long _SYMBOLIC_CONDITIONALS
+cdef int _LITERAL
 
 cdef Node _mask(object cond)
 cdef _check_labels(str name, object labels)
+@cython.locals(mask=Node, given=Given, results=Results)
+cpdef object run(object args, object cond, object true_fn, object false_fn, object arg_labels, object rv_labels,
+                 object label, object mode, object strict, object fill=*)

@@ -7,21 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, ops
+from drjit_core import KIND, JitFlag, current, ops
 
 from .._base.arguments import require_bool, require_label, require_mode
 from .._base.errors import ArgumentError, SizeError, describe
 from .choice import Results, SymbolicChoice, run_directly
 from .given import Given
 from .outside import Words
-from .shapes import shape_of
 from .sides import evaluated
-from .state import mask_of, told_apart, uninitialized
+from .state import mask_of, shape_of, told_apart, uninitialized
 
 __all__ = ["FUNCTION", "check", "run"]
 
 FUNCTION = "drjit.if_stmt"
 _LITERAL = KIND["literal"]
+_SYMBOLIC_CONDITIONALS = JitFlag.SymbolicConditionals.value
 _LABELS = ["true_fn", "false_fn"]
 _WORDS = Words(FUNCTION, "a side of this symbolic branch",
                "pass it in 'args' and return it from both functions", "branch",
@@ -72,13 +72,15 @@ def _names(count: int) -> tuple[str, ...]:
 
 
 def run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], arg_labels: Sequence[str],
-        rv_labels: Sequence[str], label: str | None, mode: str, strict: bool,
+        rv_labels: Sequence[str], label: str | None, mode: str | None, strict: bool,
         fill: Callable[[Sequence[Any]], None] | None = None) -> Any:
     mask = _mask(cond)
     given = Given(FUNCTION, args)
     given.nodes = told_apart(given.nodes)
     results = Results(FUNCTION, tuple(rv_labels), strict, ", or pass strict=False", fill, shape_of(cond))
-    names = tuple(arg_labels) or _names(len(given.spec.children or ()))
+    names = tuple(arg_labels) or _names(len(args))
+    if mode is None:
+        mode = "symbolic" if current().flags & _SYMBOLIC_CONDITIONALS else "evaluated"
     try:
         if mode == "evaluated" or not mask.size:
             return evaluated(_WORDS, given, [mask, ops.inv(mask)], [true_fn, false_fn], _LABELS, False, results)

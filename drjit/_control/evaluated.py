@@ -28,7 +28,8 @@ from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .given import Call, Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
 from .places import MISSING, Change, write_place
-from .shapes import changed_shape, shape_of
+from .shapes import changed_shape
+from .state import shape_of
 
 __all__ = ["Compressed", "Evaluated"]
 

@@ -1,7 +1,12 @@
+from drjit_core.context cimport current
 from drjit_core.ir.node cimport Node
 from drjit._control.choice cimport Results, SymbolicChoice, run_directly
 from drjit._control.given cimport Given
 from drjit._control.state cimport told_apart
+
+
+cdef long long _DEBUG, _OPTIMIZE_CALLS, _SYMBOLIC_CALLS
+cdef int _LITERAL
 
 
 cdef class _Call:

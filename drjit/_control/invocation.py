@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, JitFlag, ops
+from drjit_core import KIND, JitFlag, current, ops
 
 from .._access.lanes import TRUE, Watch, masked_access, on_part, watched, with_lanes, written_from
 from .._access.store import noted
@@ -31,6 +31,7 @@ __all__ = ["call"]
 
 _LITERAL = KIND["literal"]
 _DEBUG, _OPTIMIZE_CALLS = JitFlag.Debug.value, JitFlag.OptimizeCalls.value
+_SYMBOLIC_CALLS = JitFlag.SymbolicCalls.value
 #: While so many functions are traced, or more, no cycles are collected.
 _MANY = 64
 
@@ -75,7 +76,8 @@ class _Call:
         self.mask_type = retype(type(index), BOOL)
         #: The elements that take part, and the mask array that functions see instead, if there is any.
         self.mask, self.given_mask, args, kwargs = _without_mask(self.mask_type, args, kwargs)
-        self.mode = mode or ("symbolic" if is_symbolic(function, JitFlag.SymbolicCalls) else "evaluated")
+        self.mode = mode or ("symbolic" if current().flags & _SYMBOLIC_CALLS or
+                             is_symbolic(function, JitFlag.SymbolicCalls) else "evaluated")
         #: Whether there are keyword arguments: then values are a pair, else a tuple.
         self.named = bool(kwargs)
         #: What the values are called.
@@ -93,9 +95,10 @@ class _Call:
 
     def result(self) -> Any:
         """What the functions return, joined."""
-        if core.state.flags & _DEBUG:
+        flags = current().flags
+        if flags & _DEBUG:
             self.check()
-        if self.index.kind == _LITERAL and self.mask is TRUE and core.state.flags & _OPTIMIZE_CALLS and \
+        if self.index.kind == _LITERAL and self.mask is TRUE and flags & _OPTIMIZE_CALLS and \
                 self.index.payload < len(self.targets):
             return self.directly(self.index.payload)
         if not self.width:
@@ -125,7 +128,7 @@ class _Call:
                                     self.named, self.given, self.roots, self.results)
             if self.given_mask is not None:
                 choice.known = self.known_mask()
-            if core.state.flags & _OPTIMIZE_CALLS:
+            if current().flags & _OPTIMIZE_CALLS:
                 self.results.called = self.mask if self.nothing_at is None else ops.and_(
                     self.mask, ops.neq(self.index, core.literal(self.index.type, self.nothing_at)))
             return choice.run()

@@ -24,8 +24,8 @@ from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call, Given
 from .outside import Late, Variables, Wider, Words, widened
-from .shapes import Reshaped, Shapes, shape_of
-from .state import equal, mask_of
+from .shapes import Reshaped, Shapes
+from .state import equal, mask_of, shape_of
 
 __all__ = ["FUNCTION", "SymbolicLoop", "changed_size", "condition_of", "flattened", "require_tuple"]
 
@@ -83,7 +83,7 @@ class SymbolicLoop:
                 self.clear()
                 continue
             except SymbolicValue:
-                wide = widened([self.journal], around, self.nodes, self.given.leaves)
+                wide = widened(self.journal, around, self.nodes, self.given.leaves)
                 if wide is None:
                     raise
                 self.nodes = wide

@@ -19,7 +19,7 @@ def is_symbolic(function: str, flag: JitFlag) -> bool:
 
     Within symbolic constructs it is, since there is nothing to evaluate; if the flag says otherwise, a warning tells.
     """
-    if core.flag(flag):
+    if core.current().flags & flag.value:
         return True
     if core.innermost() is None:
         return False

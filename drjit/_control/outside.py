@@ -420,15 +420,16 @@ def _is_preset(node: Node) -> bool:
 _PHI = core.KIND["phi"]
 
 
-def widened(journals: Sequence[Journal], around: Journal | None, nodes: Sequence[Node],
+def widened(journal: Journal, around: Journal | None, nodes: Sequence[Node],
             leaves: Sequence[Any]) -> list[Node] | None:
     """The nodes of a state or of arguments, in which the components of an array are as large as each other; ``None`` if
     that would not help functions, which were to write to narrower ones by index.
 
     What belongs to a construct around this one is made wider by that, which is traced again, too.
     """
-    if not any(journal.narrow for journal in journals):
+    if not journal.narrow:
         return None
+    journal.narrow = False
     found, start = list(nodes), 0
     for leaf in leaves:
         if isinstance(leaf, ArrayBase) and leaf._dynamic:

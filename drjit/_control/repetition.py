@@ -19,7 +19,7 @@ from .state import told_apart, uninitialized
 
 __all__ = ["FUNCTION", "checked", "run"]
 
-_COMPRESS_LOOPS = JitFlag.CompressLoops.value
+_COMPRESS_LOOPS, _SYMBOLIC_LOOPS = JitFlag.CompressLoops.value, JitFlag.SymbolicLoops.value
 
 
 def checked(state: Any, cond: Any, body: Any, labels: Any, label: Any, mode: Any, strict: Any, compress: Any,
@@ -68,8 +68,8 @@ def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: S
     try:
         if mode is None:
             test = cond(*state)
-            mode = "scalar" if type(test) is bool else \
-                "symbolic" if is_symbolic(FUNCTION, JitFlag.SymbolicLoops) else "evaluated"
+            mode = "scalar" if type(test) is bool else "symbolic" if current().flags & _SYMBOLIC_LOOPS or \
+                is_symbolic(FUNCTION, JitFlag.SymbolicLoops) else "evaluated"
         if mode != "scalar":
             return _traced(given, cond, body, names, label, mode, strict,
                            None if max_iterations == -1 else max_iterations, compress, late, places)

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from drjit_core import Node, primal
 
-from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
-from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, joint_shape
 
-__all__ = ["Reshaped", "Shapes", "changed_shape", "shape_of"]
+__all__ = ["Reshaped", "Shapes", "changed_shape"]
 
 Shape = tuple[int, ...]
 
@@ -135,14 +132,6 @@ class Shapes:
         """The structure of the state after the loop, given its nodes."""
         return self.spec.reshaped({leaf: shape for leaf, shape in self.found.items()
                                    if math.prod(shape) == nodes[self.single[leaf]].size})
-
-
-def shape_of(mask: Any) -> Shape:
-    """The shape of a mask with one element for each lane, which may be of another package."""
-    array = sole_array(mask)
-    if not isinstance(array, ArrayBase):
-        return ()
-    return array._s if array._depth < 0 else (array._nodes()[0].size,)
 
 
 def changed_shape(name: str, before: Shape, after: Shape) -> ArgumentError:

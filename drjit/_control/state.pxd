@@ -7,6 +7,7 @@ from drjit._trees.pytree cimport TreeSpec
 cdef set _masks
 cpdef object arguments(object function, TreeSpec spec, object nodes, list leaves)
 cpdef Node mask_of(object value)
+cpdef tuple shape_of(object mask)
 cpdef Py_ssize_t uninitialized(object error, object nodes, TreeSpec spec) except -2
 @cython.locals(node=Node)
 cpdef list told_apart(list nodes)

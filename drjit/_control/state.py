@@ -13,7 +13,7 @@ from .._base.handle import held
 from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten
 
-__all__ = ["arguments", "copies", "equal", "mask_of", "told_apart", "uninitialized"]
+__all__ = ["arguments", "copies", "equal", "mask_of", "shape_of", "told_apart", "uninitialized"]
 
 #: Classes of traced masks of one dimension.
 _masks: set[type] = set()
@@ -42,6 +42,16 @@ def mask_of(value: Any) -> core.Node | None:
     if array is value and not array._depth:
         _masks.add(type(value))
     return array._nodes()[0]  # type: ignore[no-any-return]
+
+
+def shape_of(mask: Any) -> tuple[int, ...]:
+    """The shape of a mask with one element for each lane, which may be of another package."""
+    if type(mask) in _masks:
+        return (held(mask).size,)
+    array = sole_array(mask)
+    if not isinstance(array, ArrayBase):
+        return ()
+    return array._s if array._depth < 0 else (array._nodes()[0].size,)
 
 
 def told_apart(nodes: list[core.Node]) -> list[core.Node]:

@@ -1,12 +1,16 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from ..context cimport current
 from ..ir.build cimport append, broadcast_size_of, invalid
 from ..ir.node cimport Node
 from ..ir.region cimport Call, Choice, Cond, Region, is_version, origin_of
 from ..ir.symbolic cimport Tracing, innermost, scope_of_all
 from .construct cimport Construct, Traced, written_widths
 
+cdef list _EMPTY
+cdef dict _UNWRITTEN, _UNALIASED
+cdef int _FEW
 cdef int CALL, COND, FETCH, GATHER, LITERAL, LOOP, PHI, RESULT, BOOL
 
 
@@ -28,12 +32,12 @@ cdef class _Choice(Construct):
     cpdef frozenset written_of(self, frozenset positions)
     @cython.locals(traced=Traced, i=cython.Py_ssize_t)
     cpdef list regions(self, list values, list written)
-    @cython.locals(mask=Node, apart=Node, region=Region, traced=Traced)
+    @cython.locals(mask=Node, apart=Node, region=Region, traced=Traced, writes=cython.bint)
     cpdef bint grows(self, list regions, Py_ssize_t count) except -1
     @cython.locals(region=Region, traced=Traced)
     cpdef int64_t size(self, object regions, Py_ssize_t count) except? -1
     cpdef bint mask_is_known(self) except -1
-    @cython.locals(value=Node, values=list, i=cython.Py_ssize_t)
+    @cython.locals(value=Node, values=list, i=cython.Py_ssize_t, k=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cpdef bint repeats_values(self) except -1
     @cython.locals(outer=Tracing, live=Node, width=int64_t, traced=Traced, sources=list)
     cpdef attempt(self)
@@ -47,9 +51,9 @@ cdef class _Choice(Construct):
     cpdef Region region(self, Traced traced, list values, list written)
     @cython.locals(outer=Tracing, enclosing=Node, size=int64_t, scope=int64_t)
     cpdef Node node(self, Choice choice)
-    @cython.locals(traced=Traced, result=Node, formal=Node, i=cython.Py_ssize_t)
+    @cython.locals(traced=Traced, result=Node, formal=Node, i=cython.Py_ssize_t, found=dict)
     cpdef dict aliases(self)
-    @cython.locals(one=Traced, first=Node, result=Node, i=cython.Py_ssize_t, width=int64_t)
+    @cython.locals(one=Traced, first=Node, result=Node, i=cython.Py_ssize_t, width=int64_t, found=dict)
     cpdef dict passed(self)
     @cython.locals(traced=Traced, result=Node, found=cython.bint)
     cpdef bint has_nothing(self, Py_ssize_t position) except -1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
+from ..context import current
 from ..errors import IncompatibleSizes
 from ..ir import trace
 from ..ir.build import append, broadcast_size_of, invalid, literal
@@ -26,8 +27,12 @@ __all__ = ["Joined", "Versions", "call", "cond"]
 Versions = dict[int, Node]
 
 _NONE: frozenset[int] = frozenset()
-#: Those of a branch or call that does not write.
+_EMPTY: list[Source] = []
+#: So few values are compared one by one.
+_FEW = 8
+#: Those of a branch or call that does not write, and its results that are memory.
 _UNWRITTEN: Versions = {}
+_UNALIASED: dict[int, int] = {}
 
 Function = Callable[[list[Node]], Sequence[Node]]
 #: What functions return besides their results, given the number of one: known when all have been called.
@@ -120,7 +125,9 @@ class _Choice(Construct):
             else:
                 aliases = self.aliases()
                 passed = self.passed()
-                values = [i for i in range(len(self.traced[0].results)) if i not in aliases and i not in passed]
+                values = list(range(len(self.traced[0].results)))
+                if aliases or passed:
+                    values = [i for i in values if i not in aliases and i not in passed]
                 order = sorted(written) if written else []
                 regions = self.regions(values, order)
                 if not self.grows(regions, len(values)):
@@ -143,8 +150,10 @@ class _Choice(Construct):
         Where results of one element meet others of several, each element writes.  Where only as many elements are
         written at once, single writes happen once.
         """
-        mask, apart = self.traced[0].masks[0], self.apart
-        if not [region for region in regions if region.writes]:
+        mask, apart, writes = self.traced[0].masks[0], self.apart, False
+        for region in regions:
+            writes |= region.writes
+        if not writes:
             self.joins |= apart is not None
             return apart is not None
         results = [mask, *[value for region in regions for value in region.results[0][:count]]]
@@ -175,13 +184,20 @@ class _Choice(Construct):
 
     def repeats_values(self) -> bool:
         """Whether a value is given twice, which makes the program of one."""
-        if len(self.given) < 2:
+        count = len(self.given)
+        if count < 2:
             return False
-        values, apart = [], self.memory | self.constant
+        values: list[int] = []
         for i, value in enumerate(self.given):
-            if i not in apart:
+            if i not in self.memory and i not in self.constant:
                 values.append(value.id)
-        return len(set(values)) < len(values)
+        if count > _FEW:
+            return len(set(values)) < len(values)
+        for i in range(1, len(values)):
+            for k in range(i):
+                if values[i] == values[k]:
+                    return True
+        return False
 
     def attempt(self) -> None:
         """Trace all targets once."""
@@ -193,9 +209,9 @@ class _Choice(Construct):
         width = broadcast_size_of(self.function, wide)
         if self.least > width:
             width = self.least
-        else:
+        elif current().recording is not None:
             self.wide = common_size(width, wide)
-        sources = self.recall(width, self.uniform)
+        sources = self.recall(width, self.uniform) if self.called else _EMPTY
         for number in range(len(self.targets)):
             traced = self.enter(0, width, (-1,))
             if self.uniform:
@@ -315,11 +331,11 @@ class _Choice(Construct):
 
     def aliases(self) -> dict[int, int]:
         """Results that are memory: the last version of an argument, by position of the result that of the argument."""
-        found: dict[int, int] = {}
+        found = _UNALIASED
         for traced in self.traced:
             for i, result in enumerate(traced.results):
                 if result.scope == traced.region.id and is_version(result):
-                    formal = origin_of(result, result.scope)
+                    formal, found = origin_of(result, result.scope), found or {}
                     if result is not traced.latest.get(formal.id, formal) or found.setdefault(i, formal.attr) != \
                             formal.attr or traced.formals[formal.attr] is not formal:
                         raise self.refusal(f"result {i} is an array that was written to by index, but not its last "
@@ -338,7 +354,7 @@ class _Choice(Construct):
         that are read by index, or that have another number of elements.  Where functions write, results tell how many
         elements do; and elements that take no part in a call have zeros.
         """
-        found: dict[int, Node] = {}
+        found = _UNWRITTEN
         if self.mask_is_known():
             return found
         one = self.traced[0]
@@ -346,6 +362,7 @@ class _Choice(Construct):
         writes = [traced for traced in self.traced if traced.latest]
         for i, result in enumerate(one.results):
             if (width == 1 or self.uniform) and self.has_nothing(i):
+                found = found or {}
                 found[i] = invalid(result.type)
                 continue
             first = self.outside(one, result)
@@ -354,6 +371,7 @@ class _Choice(Construct):
             if width > 1 and first.size not in (1, width) or \
                     not writes and [k for k in self.constant if self.given[k] is first] or \
                     not writes and self.kind == COND and first.size == width:
+                found = found or {}
                 found[i] = first
         return found
 
@@ -370,7 +388,10 @@ class _Choice(Construct):
 
     def all_return(self, position: int, value: Node) -> bool:
         """Whether a result of each target is the same value from outside."""
-        return not [traced for traced in self.traced if self.outside(traced, traced.results[position]) is not value]
+        for traced in self.traced:  # noqa: SIM110  (compiled)
+            if self.outside(traced, traced.results[position]) is not value:
+                return False
+        return True
 
     def outside(self, traced: Traced, result: Node) -> Node | None:
         """What a result of a target is outside of the choice, if it is there already."""

@@ -59,7 +59,7 @@ cdef class Construct:
     cpdef bint run(self, Traced traced) except -1
     @cython.locals(traced=Traced, region=Tracing)
     cpdef list recall(self, int64_t width, bint uniform)
-    @cython.locals(traced=Traced)
+    @cython.locals(traced=Traced, found=dict)
     cpdef bint adopts(self) except -1
     @cython.locals(traced=Traced, region=Tracing, formal=Node, position=cython.Py_ssize_t, again=cython.bint, found=frozenset)
     cpdef bint finds_memory(self) except -1

@@ -226,10 +226,11 @@ class Construct:
     def adopts(self) -> bool:
         """Whether functions that were called have made variables of arrays from outside, which are some in the next
         trace."""
-        found: dict[int, Node] = {}
+        found = _NOTHING
         if self.traced is self.called:
             for traced in self.called:
                 for number, value, _, after in traced.adopted:
+                    found = found or {}
                     found[self.first_array + number] = value
                     if is_version(after):
                         self.memory |= {self.first_array + number}

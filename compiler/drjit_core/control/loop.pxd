@@ -9,6 +9,7 @@ from ..ir.region cimport Loop, Region, is_local, is_version, origin_of
 from ..ir.symbolic cimport Tracing, innermost, scope_of_all
 from .construct cimport Construct, Traced, written_widths
 
+cdef list _EMPTY
 cdef int EVALUATED, LITERAL, LOOP, PHI, BOOL
 cdef long long OPTIMIZE_LOOPS
 
@@ -32,6 +33,7 @@ cdef class _Loop(Construct):
     cdef public Node test
     cdef public list results
     cpdef list trace(self)
+    cpdef bint uses(self, frozenset positions) except -1
     @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, outer=Tracing, probed=cython.bint, narrowed=cython.bint, grown=cython.bint, again=cython.bint)
     cpdef list repeat(self)
     @cython.locals(found=list, reassigned=list, i=cython.Py_ssize_t, variable=Node, result=Node)

@@ -29,6 +29,7 @@ from .source import Source
 __all__ = ["while_loop"]
 
 _NONE: frozenset[int] = frozenset()
+_EMPTY: list[Source] = []
 #: Positions of the formals that are masks: of the elements that the condition is computed for, and the body.
 _MASKS = -1, -2
 
@@ -153,7 +154,7 @@ class _Loop(Construct):
                 self.results += [self.traced[0].latest[formal.id] for formal in self.variables[len(self.given):]]
             unchanged = self.unchanged()
             self.check_memory(unchanged)
-            apart = self.constant | self.memory
+            apart = self.constant | self.memory if self.constant else self.memory
             if not size:
                 self.constant = self.but_arrays(unchanged)
                 size = self.width(strict=True)
@@ -274,7 +275,7 @@ class _Loop(Construct):
     def attempt(self, size: int) -> None:
         """Trace condition and body once."""
         self.begin()
-        sources = self.recall(size or 1, self.uniform)
+        sources = self.recall(size or 1, self.uniform) if self.called else _EMPTY
         traced = self.enter(size, size or 1, _MASKS)
         traced.region.uniform, traced.region.single = self.uniform, self.single
         traced.source = sources[0] if sources else None
