@@ -30,11 +30,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple
 
+import drjit_core as core
 from drjit_core import (
     KIND,
-    Node,
     ReduceMode,
     ReduceOp,
     Scope,
@@ -70,7 +71,7 @@ _OR = ReduceOp.Or.value
 class Part(NamedTuple):
     """Some lanes of a construct, which what runs has been given as if there were no others."""
 
-    lanes: Node
+    lanes: core.Node
     #: The number of lanes of the construct.
     width: int
     #: How many masks there were when it began.
@@ -81,9 +82,9 @@ class _Stack(threading.local):
     """The masks of the constructs whose bodies run in this thread, innermost last."""
 
     def __init__(self) -> None:
-        self.masks: list[Node] = []
+        self.masks: list[core.Node] = []
         #: Those of them that belong to constructs which may run although no lane takes part.
-        self.uncertain: list[Node] = []
+        self.uncertain: list[core.Node] = []
         #: Ids of the results of writes that the masks have held back, and of the versions before them.
         self.origins: dict[int, int] = {}
         #: Of evaluated calls, and of loops that remove lanes: the lanes that what runs was given, innermost last.
@@ -93,51 +94,63 @@ class _Stack(threading.local):
 _stack = _Stack()
 
 
-@contextmanager
-def masked_access(mask: Node, some: bool = True) -> Iterator[None]:
+class masked_access:
     """Reads and writes of elements inside happen only for the lanes whose mask is set; see the module's text.
 
-    ``some`` says that there are such lanes.
+    ``some`` says that there are such lanes. Traversals inside end at what was there before: what they bring there, in
+    lanes that take part, flows on from there in the end.
     """
-    _stack.masks.append(mask)
-    if not some:
-        _stack.uncertain.append(mask)
-    try:
-        with _isolated():
-            yield
-    finally:
-        _stack.masks.pop()
-        if not some:
-            _stack.uncertain.pop()
-        if not _stack.masks:
-            _stack.origins.clear()
+
+    __slots__ = ("mask", "scope", "some")
+
+    def __init__(self, mask: core.Node, some: bool = True) -> None:
+        self.mask = mask
+        self.some = some
+        self.scope: Any = None
+
+    def __enter__(self) -> None:
+        _stack.masks.append(self.mask)
+        if not self.some:
+            _stack.uncertain.append(self.mask)
+        if any_vertex():
+            self.scope = state.derivatives = Scope.isolating(state.derivatives, _of_lanes)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        try:
+            scope, self.scope = self.scope, None
+            if scope is not None:
+                scope.end()
+                if kind is None:
+                    schedule([node for node in leave(scope) if not node.scope])
+                else:
+                    abandon(scope)
+        finally:
+            _stack.masks.pop()
+            if not self.some:
+                _stack.uncertain.pop()
+            if not _stack.masks:
+                _stack.origins.clear()
 
 
-@contextmanager
-def _isolated() -> Iterator[None]:
-    """Traversals inside end at what was there before: what they bring there, in lanes that take part, flows on from
-    there in the end."""
-    if not any_vertex():
-        yield
-        return
-    scope = state.derivatives = Scope.isolating(state.derivatives, lambda width: with_lanes(TRUE, width))
-    try:
-        yield
-    except BaseException:
-        scope.end()
-        abandon(scope)
-        raise
-    scope.end()
-    schedule([node for node in leave(scope) if not node.scope])
+def _of_lanes(width: int) -> core.Node:
+    """The lanes that take part, of so many."""
+    return with_lanes(TRUE, width)
 
 
-@contextmanager
-def on_part(lanes: Node, width: int) -> Iterator[None]:
+class on_part:
     """What runs inside is given the elements of some lanes of a construct of so many."""
-    _stack.parts.append(Part(lanes, width, len(_stack.masks)))
-    try:
-        yield
-    finally:
+
+    __slots__ = ("part",)
+
+    def __init__(self, lanes: core.Node, width: int) -> None:
+        self.part = Part(lanes, width, len(_stack.masks))
+
+    def __enter__(self) -> None:
+        _stack.parts.append(self.part)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
         _stack.parts.pop()
 
 
@@ -170,11 +183,11 @@ def part_of(depth: int) -> Part | None:
 class Watch:
     """Some nodes, and which of them have been read or written by index since it began."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[core.Node]) -> None:
         self.ids = {primal(node).id for node in nodes}
         self.read: set[int] = set()
 
-    def accessed(self, node: Node) -> bool:
+    def accessed(self, node: core.Node) -> bool:
         """Whether a node has been read by index, or is what a write in an evaluated construct began with."""
         number = primal(node).id
         return number in self.read or number in _stack.origins.values()
@@ -185,7 +198,7 @@ WATCHES: list[Watch] = []
 
 
 @contextmanager
-def watched(nodes: Sequence[Node]) -> Iterator[Watch]:
+def watched(nodes: Sequence[core.Node]) -> Iterator[Watch]:
     """See which nodes are read by index, or written to, by what runs inside."""
     watch = Watch(nodes)
     WATCHES.append(watch)
@@ -195,7 +208,7 @@ def watched(nodes: Sequence[Node]) -> Iterator[Watch]:
         WATCHES.remove(watch)
 
 
-def note_read(source: Node) -> None:
+def note_read(source: core.Node) -> None:
     """An element of an array is read by its index; called only if :data:`WATCHES` are there."""
     number = stands_for(primal(source)).id
     for watch in WATCHES:
@@ -207,12 +220,12 @@ def note_read(source: Node) -> None:
 _VERSIONS = KIND["scatter"], KIND["opaque"]
 
 
-def note_writes(nodes: Sequence[Node]) -> None:
+def note_writes(nodes: Sequence[core.Node]) -> None:
     """Remember of nodes that are the results of writes which version they were made of; evaluation forgets it."""
     if _stack.masks:
         origins = _stack.origins
         for node in map(primal, nodes):
-            version: Node = node  # and those before it, which the construct may have been given
+            version: core.Node = node  # and those before it, which the construct may have been given
             while version.kind in _VERSIONS and (version is node or version.id not in origins):
                 before = version.d0
                 if before is None:
@@ -221,20 +234,20 @@ def note_writes(nodes: Sequence[Node]) -> None:
                 version = before
 
 
-def note_version(node: Node, original: Node) -> Node:
+def note_version(node: core.Node, original: core.Node) -> core.Node:
     """Remember that a node, which is returned, is made of another version of the same array."""
     if _stack.masks and node is not original:
         _stack.origins[primal(node).id] = primal(original).id
     return node
 
 
-def note_origin(node: Node, number: int) -> None:
+def note_origin(node: core.Node, number: int) -> None:
     """Remember that a node is made of the version of an array that has, or had, some id."""
     if _stack.masks:
         _stack.origins[primal(node).id] = number
 
 
-def written_from(new: Node, old: Node) -> bool:
+def written_from(new: core.Node, old: core.Node) -> bool:
     """Whether one node is a later version of another, made by nothing but writes in an evaluated construct.
 
     The lanes that do not take part have then been held back already, whatever elements the others wrote to.
@@ -242,13 +255,13 @@ def written_from(new: Node, old: Node) -> bool:
     return primal(old).id in _versions(new)
 
 
-def written_apart(first: Node, second: Node) -> bool:
+def written_apart(first: core.Node, second: core.Node) -> bool:
     """Whether two nodes are versions of one array, of which neither has the writes of the other."""
     one, other = [primal(first).id, *_versions(first)], [primal(second).id, *_versions(second)]
     return one[0] not in other and other[0] not in one and not set(one).isdisjoint(other)
 
 
-def _versions(node: Node) -> Iterator[int]:
+def _versions(node: core.Node) -> Iterator[int]:
     """The ids of the versions that a node was made of, the last one first."""
     number = _stack.origins.get(primal(node).id)
     while number is not None:
@@ -256,7 +269,7 @@ def _versions(node: Node) -> Iterator[int]:
         number = _stack.origins.get(number)
 
 
-def lane_mask(width: int) -> Node | None:
+def lane_mask(width: int) -> core.Node | None:
     """The lanes that take part in an access of ``width`` elements, or ``None`` if it is not per lane."""
     if not _stack.masks or width < 2:
         return None
@@ -274,9 +287,9 @@ def lane_mask(width: int) -> Node | None:
     return result
 
 
-def _of_all(part: Part) -> Node:
+def _of_all(part: Part) -> core.Node:
     """Which of all lanes of a construct take part, if what runs is given some."""
-    taken: Node = TRUE
+    taken: core.Node = TRUE
     for mask in _stack.masks[part.masks:]:
         if mask.size == part.lanes.size:
             taken = _and(taken, mask)
@@ -284,7 +297,7 @@ def _of_all(part: Part) -> Node:
     return scatter(nobody, taken, part.lanes, TRUE, ReduceOp.Identity.value, ReduceMode.NoConflicts.value)
 
 
-def for_all(mask: Node, width: int) -> Node | None:
+def for_all(mask: core.Node, width: int) -> core.Node | None:
     """A mask of the lanes that what runs is given, for all ``width`` lanes of a construct around; ``None`` if none has
     so many."""
     for part in reversed(_stack.parts):
@@ -316,7 +329,7 @@ def in_plain_code() -> bool:
     return not _stack.masks and not _stack.parts and innermost() is None
 
 
-def with_lanes(mask: Node, width: int) -> Node:
+def with_lanes(mask: core.Node, width: int) -> core.Node:
     """A mask of an access of ``width`` elements, without the lanes that do not take part."""
     if not _stack.masks:
         return mask
@@ -329,12 +342,12 @@ def with_lanes(mask: Node, width: int) -> Node:
     return result
 
 
-def _some(lanes: Node) -> Node:
+def _some(lanes: core.Node) -> core.Node:
     """Whether any lane takes part; where each lane of a region does what there is one of, whether it does."""
     return lanes if lanes.size == 1 or lanes.scope else reduce(lanes, _OR)
 
 
-def widest_mask() -> Node | None:
+def widest_mask() -> core.Node | None:
     """The lanes that take part in the innermost construct that has several, for updates that all of them make.
 
     ``None`` if there is no such construct, or all of its lanes take part.

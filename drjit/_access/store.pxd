@@ -24,5 +24,10 @@ cdef class Journal:
     cpdef Journal outermost(self)
 
 
+@cython.freelist(4)
+cdef class noted:
+    cdef public Journal journal
+
+
 @cython.locals(region=Tracing)
 cpdef Journal innermost_journal()

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from types import TracebackType
 from typing import Any
 
 from drjit_core import Node, import_copy, innermost, is_version, primal, schedule
@@ -252,21 +252,29 @@ class _Running(threading.local):
 _running = _Running()
 
 
-@contextmanager
-def noted() -> Iterator[Journal]:
+class noted:
     """Note what arrays are changed while a function of an evaluated construct runs; if it raises, all get back what
     they held."""
-    journal, journals = Journal(), _running.journals
-    journals.append(journal)
-    try:
-        yield journal
-    except BaseException:
-        journal.roll_back()
-        raise
-    finally:
-        journals.pop()
-    if journals and journal.entries:
-        journals[-1].entries = {**journal.entries, **journals[-1].entries}
+
+    __slots__ = ("journal",)
+
+    def __init__(self) -> None:
+        self.journal = Journal()
+
+    def __enter__(self) -> Journal:
+        _running.journals.append(self.journal)
+        return self.journal
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        journal, journals = self.journal, _running.journals
+        try:
+            if kind is not None:
+                journal.roll_back()
+        finally:
+            journals.pop()
+        if kind is None and journals and journal.entries:
+            journals[-1].entries = {**journal.entries, **journals[-1].entries}
 
 
 def innermost_journal() -> Journal | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -78,7 +79,7 @@ class Results:
         if self.fill is not None:
             self.fill(returned)
         first = returned[0]
-        self.spec, self.leaves, self.which = first.spec, first.leaves, labels[0]
+        self.spec, self.leaves, self.which = first.spec, list(first.leaves), labels[0]
         if self.called is not None:
             self.common = list(first.nodes)
         for number in range(1, len(returned)):
@@ -239,7 +240,7 @@ def _joined(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], calls:
     if spec.children is None:
         return next(leaves)
     if spec.is_flat and [call_ for call_, value in zip(calls, values, strict=True) if call_.own(value) is value]:
-        return tuple(leaves)  # of a function's own
+        return tuple(itertools.islice(leaves, len(spec.children)))  # of a function's own
     items = [dict(children(value) or ()) for value in values]
     keys = list(items[0])
     new = {key: _joined([entries[key] for entries in items], inner, leaves, calls)
@@ -460,7 +461,9 @@ class SymbolicChoice:
             places = called.leave()
             arrays = changed = _NOTHING
             if journal.entries:
-                arrays, changed = self.outside(number, called, returned.leaves, formals), called.changed()
+                arrays = self.outside(number, called, returned.leaves, formals)
+            if journal.entries or called.copies:
+                changed = called.changed()
             self.effects.append(Effects(called, returned, places, arrays, changed))
             return _EMPTY  # before all functions have been called, nobody knows what their results have in common
         finally:

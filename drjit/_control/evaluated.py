@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, Node, cast, literal, ops
+from drjit_core import KIND, cast, literal, ops
 
 from .._access.lanes import TRUE, for_all, masked_access, on_part, watched, with_lanes, written_from
 from .._access.store import Journal, noted, store, store_result
@@ -37,7 +37,9 @@ _EVALUATED = KIND["evaluated"]
 _NO_CONFLICTS = core.ReduceMode.NoConflicts.value
 
 #: What becomes of something that was changed, given what it is and what it was: the latter in lanes that take no part.
-Join = Callable[[Node, Node], Node]
+Join = Callable[[core.Node, core.Node], core.Node]
+
+_MISFITS = (SizeError, *CORE_ERRORS)
 
 #: Elements are removed when no more of them are left than this share; else all would be moved for the sake of a few.
 _SHARE = 0.75
@@ -54,7 +56,7 @@ class _Objects:
         #: Which variables are the caller's arrays still: iterations have returned what they were given.
         self.kept = [True] * len(given.leaves)
         #: What the caller's arrays have become that are none any more.
-        self.others: dict[int, Node] = {}
+        self.others: dict[int, core.Node] = {}
         #: Positions of arrays that were written to by index, and returned as others.
         self.memory: set[int] = set()
         #: What places held before the loop.
@@ -62,12 +64,13 @@ class _Objects:
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
 
-    def call(self, nodes: Sequence[Node], function: Callable[..., Any] | None, spec: TreeSpec | None = None) -> Call:
+    def call(self, nodes: Sequence[core.Node], function: Callable[..., Any] | None,
+             spec: TreeSpec | None = None) -> Call:
         """What a function is called with; ``spec`` tells the shapes of tensors."""
         return Call(self.given, nodes, function, spec)
 
-    def returned(self, call: Call, value: Any, spec: TreeSpec, mask: Node, journal: Journal,
-                 join: Join) -> tuple[list[Node], TreeSpec]:
+    def returned(self, call: Call, value: Any, spec: TreeSpec, mask: core.Node, journal: Journal,
+                 join: Join) -> tuple[list[core.Node], TreeSpec]:
         """The nodes and the structure of what the body has returned; what it has changed besides is joined."""
         value = require_tuple(value, len(self.names))
         results, leaves, after = flattened(value, spec, self.names)
@@ -92,7 +95,7 @@ class _Objects:
             self.given = Given(FUNCTION, call.owner(value), self.first.spec)
         return results, after
 
-    def finish(self, before: Sequence[Node], nodes: Sequence[Node], spec: TreeSpec | None = None) -> Any:
+    def finish(self, before: Sequence[core.Node], nodes: Sequence[core.Node], spec: TreeSpec | None = None) -> Any:
         """The state after the loop."""
         for place, first, count in self.first.spec.positions():
             for position in range(first, first + count):
@@ -131,9 +134,9 @@ class Evaluated:
                 self.objects.undo()
                 raise
 
-    def repeated(self) -> list[Node]:
+    def repeated(self) -> list[core.Node]:
         """The nodes of the state after the loop."""
-        active: Node | None = None
+        active: core.Node | None = None
         nodes, state, first = list(self.nodes), _State(self.nodes), self.spec
         while True:
             state.prepare(nodes)
@@ -167,7 +170,7 @@ class Evaluated:
             del call, value, results, after  # they hold what scatters could otherwise write to in place
 
 
-def _blend(mask: Node, new: Node, old: Node) -> Node:
+def _blend(mask: core.Node, new: core.Node, old: core.Node) -> core.Node:
     """What an array is that was changed as a whole, where a mask is set: if it has an element for each lane, of those
     that are given to what runs or of all."""
     if new is old or written_from(new, old):
@@ -213,12 +216,12 @@ class _State:
     What it read would be computed in a kernel of its own then, and with it much of the rest, which is computed later.
     """
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[core.Node]) -> None:
         core.evaluate(nodes)
         self.is_read = False
-        self.pending: list[Node] = []
+        self.pending: list[core.Node] = []
 
-    def prepare(self, nodes: Sequence[Node]) -> None:
+    def prepare(self, nodes: Sequence[core.Node]) -> None:
         """What must be done before the condition is called."""
         if self.is_read:
             core.evaluate(nodes)
@@ -242,14 +245,14 @@ class Compressed:
         self.state = _State(self.nodes)
         self.cond, self.body, self.names = cond, body, names
         self.width = self.left = 0
-        self.lanes: Node = TRUE
+        self.lanes: core.Node = TRUE
         #: Which variables are memory that all elements share; not known before some iteration.
         self.memory: list[bool] | None = None
         #: Since elements were removed first: which variables have a value for each of those that are left,
         self.own: list[bool] = []
         #: which of them have changed, and what all elements have, as far as they have finished.
         self.changed: list[bool] = []
-        self.whole: list[Node] = []
+        self.whole: list[core.Node] = []
 
     def run(self) -> Any:
         """The state after the loop."""
@@ -283,7 +286,7 @@ class Compressed:
             active = ops.and_(active, self.test())
         return self.objects.finish(first.nodes, self.all_elements())
 
-    def test(self) -> Node:
+    def test(self) -> core.Node:
         """For which of the elements that are left the condition holds."""
         self.state.prepare(self.nodes)
         with on_part(self.lanes, self.width):
@@ -295,7 +298,7 @@ class Compressed:
             raise self.misfit(f"{FUNCTION}(): 'cond' returned {test.size} elements, for {self.left} ones!")
         return test
 
-    def step(self, active: Node) -> None:
+    def step(self, active: core.Node) -> None:
         """An iteration."""
         with on_part(self.lanes, self.width), masked_access(active), watched(self.nodes) as watch, noted() as journal:
             call = self.objects.call(self.nodes, self.body)
@@ -305,7 +308,7 @@ class Compressed:
             if after != inside:
                 _joined(self.spec, inside, after, self.names, flat=True)
             del call, after
-            memory = [watch.accessed(old) or new is not old and written_from(new, old)
+            memory = [bool(watch.accessed(old)) or new is not old and written_from(new, old)
                       for old, new in zip(self.nodes, results, strict=True)]
             for position, (old, new) in enumerate(zip(self.nodes, results, strict=True)):
                 if self.own and self.own[position] and memory[position]:
@@ -319,7 +322,7 @@ class Compressed:
                         self.own[position], self.whole[position] = True, broadcast(old, self.width)
             try:
                 found = _blended(active, self.nodes, results, self.spec, self.names)
-            except (SizeError, *CORE_ERRORS) as error:
+            except _MISFITS as error:
                 raise self.explained(error) from None
             if self.memory is None and not any(
                     accessed and new is not old and not written_from(new, old) and self.width in (old.size, new.size)
@@ -328,7 +331,7 @@ class Compressed:
                 self.memory = memory
             self.nodes = found
 
-    def join(self, active: Node, new: Node, old: Node) -> Node:
+    def join(self, active: core.Node, new: core.Node, old: core.Node) -> core.Node:
         """What something from outside has become that was changed as a whole, where a mask is set: it has an element
         for each lane, or for each of those that are left."""
         if self.left == self.width or new is old or written_from(new, old):
@@ -361,7 +364,7 @@ class Compressed:
         """The name of a variable."""
         return self.spec.node_paths(self.names)[position]
 
-    def remove(self, active: Node, left: int) -> Node:
+    def remove(self, active: core.Node, left: int) -> core.Node:
         """Remove the elements that have finished, given how many have not; returns which take part then."""
         kept = set_positions(active)
         following = literal(BOOL, True, left)
@@ -386,14 +389,14 @@ class Compressed:
         core.evaluate([*self.nodes, *self.whole, self.lanes])
         return following
 
-    def finish(self, mask: Node) -> None:
+    def finish(self, mask: core.Node) -> None:
         """Write the state of some of the elements that are left to the arrays of all."""
         for position, node in enumerate(self.nodes):
             if self.own[position] and self.changed[position]:
                 self.whole[position] = core.scatter(self.whole[position], node, self.lanes, mask,
                                                     core.ReduceOp.Identity.value, core.ReduceMode.NoConflicts.value)
 
-    def all_elements(self) -> list[Node]:
+    def all_elements(self) -> list[core.Node]:
         """The state of all elements at the end."""
         if self.left == self.width:
             return self.nodes
@@ -418,8 +421,8 @@ def _joined(first: TreeSpec, before: TreeSpec, after: TreeSpec, names: Sequence[
     return found
 
 
-def _blended(active: Node, before: Sequence[Node], results: Sequence[Node], spec: TreeSpec,
-             names: Sequence[str]) -> list[Node]:
+def _blended(active: core.Node, before: Sequence[core.Node], results: Sequence[core.Node], spec: TreeSpec,
+             names: Sequence[str]) -> list[core.Node]:
     """The state with its new values where elements are active, the old ones elsewhere."""
     found, changed = list(results), []
     for position, (old, new) in enumerate(zip(before, results, strict=True)):

@@ -236,7 +236,7 @@ class SymbolicLoop:
         values = self.variables.settle() if self.variables is not None else ()
         changes = call.leave((returned, *values))
         if self.variables is None:
-            if not changes and not self.journal.entries:
+            if not changes and not self.journal.entries and not call.copies:
                 return results
             self.variables = Variables(_WORDS, (self.body,))
             self.variables.lanes = self.lanes

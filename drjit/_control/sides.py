@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, ops
+from drjit_core import ops
 
 from .._access.lanes import TRUE, for_all, masked_access, written_from
 from .._access.store import Journal, noted, store, store_result
@@ -26,7 +26,7 @@ from .places import MISSING, Change, place_key, words_of, write_place
 __all__ = ["Sides", "evaluated"]
 
 #: What a function has made of something, given what it was and what it is: for the lanes that took the function.
-Join = Callable[[Node, Node], Node]
+Join = Callable[[core.Node, core.Node], core.Node]
 
 
 class Sides:
@@ -39,14 +39,14 @@ class Sides:
         #: The arguments as functions are given them: with what was written to them by index.
         self.nodes = list(given.nodes)
         #: Arguments, by the positions of nodes, arrays and places that were changed as a whole: what they are.
-        self.arguments: dict[int, Node] = {}
-        self.arrays: dict[tuple[int, int], tuple[Any, int, Node]] = {}
-        self.places: dict[tuple[int, Any], tuple[Change, list[Node], Sequence[Any], TreeSpec]] = {}
+        self.arguments: dict[int, core.Node] = {}
+        self.arrays: dict[tuple[int, int], tuple[Any, int, core.Node]] = {}
+        self.places: dict[tuple[int, Any], tuple[Change, list[core.Node], Sequence[Any], TreeSpec]] = {}
         self.calls: list[Call] = []
         self.returned: list[Returned] = []
 
-    def call(self, number: int, nodes: Sequence[Node], join: Join,
-             shapes: tuple[Any, Any] | None = None) -> dict[int, Node]:
+    def call(self, number: int, nodes: Sequence[core.Node], join: Join,
+             shapes: tuple[Any, Any] | None = None) -> dict[int, core.Node]:
         """Call a function; returns the nodes of the arguments that it has changed.
 
         If it is called for some elements only, ``shapes`` are those of tensors of these, and of all.
@@ -75,7 +75,7 @@ class Sides:
             self.note_kept(set(before).difference([place_key(*change[:3]) for change in changes]), arrays, join)
         return changed
 
-    def complete(self, number: int) -> list[Node]:
+    def complete(self, number: int) -> list[core.Node]:
         """The nodes of what the last function has returned, which must be like what others have."""
         if len(self.returned) == 1:
             self.results.complete(self.returned, self.labels[number:])
@@ -83,12 +83,12 @@ class Sides:
             self.results.compare(self.returned[-1], self.labels[number])
         return self.returned[-1].nodes
 
-    def note_arrays(self, journal: Journal, known: set[int], join: Join) -> dict[tuple[int, int], Node]:
+    def note_arrays(self, journal: Journal, known: set[int], join: Join) -> dict[tuple[int, int], core.Node]:
         """Note arrays from outside that were changed as a whole; the next function finds what they were before.
 
         Returns what the function has made of them, by their identity and the position of the node.
         """
-        changed: dict[tuple[int, int], Node] = {}
+        changed: dict[tuple[int, int], core.Node] = {}
         for array, before, _ in list(journal.entries.values()):
             if id(array) in known:
                 continue
@@ -101,7 +101,7 @@ class Sides:
                     store(array, [old], position)
         return changed
 
-    def note_kept(self, keys: set[tuple[int, Any]], arrays: Mapping[tuple[int, int], Node], join: Join) -> None:
+    def note_kept(self, keys: set[tuple[int, Any]], arrays: Mapping[tuple[int, int], core.Node], join: Join) -> None:
         """Note of places that other functions exchange what the last one has made of the arrays that are there."""
         for key in keys:
             change, nodes, leaves, spec = self.places[key]
@@ -113,7 +113,7 @@ class Sides:
                 self.places[key] = change, nodes, leaves, spec
 
     def note_place(self, change: Change, call: Call, join: Join, shapes: tuple[Any, Any] | None,
-                   arrays: Mapping[tuple[int, int], Node]) -> None:
+                   arrays: Mapping[tuple[int, int], core.Node]) -> None:
         """Note a place that holds other arrays."""
         key = place_key(*change[:3])
         function = self.words.function
@@ -152,7 +152,7 @@ class Sides:
                              f"{words_of(change.container, change.kind, change.key)}. {words.remedy[0].upper()}"
                              f"{words.remedy[1:]}, or compute both values before.")
 
-    def finish(self, values: Sequence[Node]) -> Any:
+    def finish(self, values: Sequence[core.Node]) -> Any:
         """The results; what the functions have changed is what it has become."""
         for place, first, count in self.given.spec.positions():
             for position in range(first, first + count):
@@ -167,13 +167,13 @@ class Sides:
         return self.results.rebuilt(values, self.returned, self.calls)
 
 
-def evaluated(words: Words, given: Given, masks: Sequence[Node], functions: Sequence[Callable[..., Any]],
+def evaluated(words: Words, given: Given, masks: Sequence[core.Node], functions: Sequence[Callable[..., Any]],
               labels: Sequence[str], named: bool, results: Results, call: bool = False) -> Any:
     """Compute all functions for all lanes, and join them; those of a ``call`` may take none."""
     sides = Sides(words, given, functions, labels, named, results)
     with noted(), masked_access(TRUE):  # which is the scope of what is known of versions
         for number, mask in enumerate(masks):
-            def join(before: Node, now: Node, mask: Node = mask) -> Node:
+            def join(before: core.Node, now: core.Node, mask: core.Node = mask) -> core.Node:
                 return _selected(mask, now, before)
 
             with masked_access(mask, some=False):
@@ -195,8 +195,8 @@ def evaluated(words: Words, given: Given, masks: Sequence[Node], functions: Sequ
         return sides.finish(joined)
 
 
-def _result(words: Words, masks: Sequence[Node], position: int, values: Sequence[Node], given: Given,
-            results: Results) -> Node:
+def _result(words: Words, masks: Sequence[core.Node], position: int, values: Sequence[core.Node], given: Given,
+            results: Results) -> core.Node:
     """A result of all functions: that of each where it was chosen, or an argument that some have written to."""
     which = {argument_of(value, given.nodes) for value in values}
     memory = len(which) == 1 and None not in which and not all(value in given.nodes for value in values)
@@ -206,7 +206,7 @@ def _result(words: Words, masks: Sequence[Node], position: int, values: Sequence
     return found
 
 
-def _selected(mask: Node, now: Node, before: Node) -> Node:
+def _selected(mask: core.Node, now: core.Node, before: core.Node) -> core.Node:
     """What something is where a mask is set, and what it was elsewhere; what has no element for each lane is changed
     if any lane takes part."""
     if now is before:

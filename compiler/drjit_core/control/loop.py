@@ -231,10 +231,12 @@ class _Loop(Construct):
 
     def uses(self, positions: frozenset[int]) -> bool:
         """Whether the functions do more with some variables than leave them alone."""
-        if self.statements or self.traced[0].adopted or self.traced[0].latest:
+        traced = self.traced[0]
+        if self.statements or traced.adopted or traced.latest:
             return True
-        used = self.region().used
-        return bool([i for i in positions if self.results[i] is not self.variables[i] or self.variables[i].id in used])
+        region = Region(traced.region.id, self.variables, traced.masks,
+                        ((self.test,), self.but(self.constant, self.results)))
+        return bool([i for i in positions if self.variables[i].id in region.used])
 
     def but_arrays(self, positions: frozenset[int]) -> frozenset[int]:
         """Positions of variables, without those of the caller's arrays."""

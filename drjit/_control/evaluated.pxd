@@ -1,0 +1,38 @@
+cimport cython
+
+from drjit_core.ir.node cimport Node
+from drjit._access.lanes cimport masked_access, with_lanes, written_from
+from drjit._access.store cimport Journal, noted
+from drjit._control.given cimport Call, Given
+from drjit._control.iteration cimport condition_of, flattened, require_tuple
+from drjit._control.places cimport write_place
+from drjit._control.state cimport shape_of
+from drjit._trees.pytree cimport TreeSpec, flatten_nodes
+
+
+cdef class _Objects:
+    cdef public Given first
+    cdef public Given given
+    cdef public object names
+    cdef public object last
+    cdef public list kept
+    cdef public dict others
+    cdef public set memory
+    cdef public list places
+    cdef public tuple lanes
+    cpdef Call call(self, object nodes, object function, TreeSpec spec=*)
+
+
+cdef class Evaluated:
+    cdef public _Objects objects
+    cdef public list nodes
+    cdef public object cond
+    cdef public object body
+    cdef public object names
+    cdef public bint tensors
+    cdef public TreeSpec spec
+
+
+cdef class _State:
+    cdef public bint is_read
+    cdef public list pending
