@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.values import plain_scalar
 from .invocation import call
@@ -59,7 +60,7 @@ def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: 
             raise TypeError(f"{function}(): 'targets[{position}]' must be callable, found {describe(target)}.")
     if not targets:
         raise ArgumentError(f"{function}(): 'targets' is empty.")
-    number = plain_scalar(index)
+    number = None if isinstance(index, ArrayBase) else plain_scalar(index)
     if number.__class__ is int:
         if not 0 <= number < len(targets):
             raise IndexError(f"{function}(): 'index' is {number}, and there are {len(targets)} targets.")

@@ -9,6 +9,7 @@ from drjit._access.store cimport Journal, innermost_journal
 from drjit._control.given cimport Call, Given
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
+cdef int _LITERAL
 cdef list _EMPTY
 cdef dict _NOTHING
 
@@ -28,9 +29,9 @@ cdef class Results:
     cdef public list common
     @cython.locals(number=cython.Py_ssize_t, first=Returned)
     cpdef complete(self, object returned, object labels)
-    @cython.locals(leaves=list)
+    @cython.locals(leaves=list, node=Node, position=cython.Py_ssize_t)
     cpdef compare(self, Returned other, str which)
-    @cython.locals(fresh=list, origin=cython.Py_ssize_t)
+    @cython.locals(fresh=list, origin=cython.Py_ssize_t, node=Node, position=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cpdef object rebuilt(self, object nodes, object returned=*, object calls=*)
 
 
@@ -52,10 +53,11 @@ cdef class SymbolicChoice:
     cdef public dict written
     cdef public Journal journal
     cdef public list effects
+    cdef public list returned
     cdef public list changed
     cdef public dict arrays
     cdef public dict places
-    @cython.locals(around=Journal, journal=Journal)
+    @cython.locals(around=Journal, number=cython.Py_ssize_t, targets=list)
     cpdef object run(self)
     cpdef tuple chosen(self, list targets)
     @cython.locals(journal=Journal, nodes=list, called=Call, returned=Returned, places=list, arrays=dict, changed=dict)

@@ -64,7 +64,7 @@ class Results:
         self.which = ""
         #: Of a symbolic call that is optimized: for which elements functions are called, whose results may be known.
         self.called: core.Node | None = None
-        #: The results that all functions have returned.
+        #: The results that all functions have returned, as far as they are literals.
         self.common: list[core.Node | None] = _EMPTY
 
     def root(self, value: Any) -> str | Sequence[str]:
@@ -80,8 +80,7 @@ class Results:
             self.fill(returned)
         first = returned[0]
         self.spec, self.leaves, self.which = first.spec, list(first.leaves), labels[0]
-        if self.called is not None:
-            self.common = list(first.nodes)
+        self.common = _EMPTY if self.called is None else list(first.nodes)
         for number in range(1, len(returned)):
             self.compare(returned[number], labels[number])
 
@@ -92,24 +91,26 @@ class Results:
             root = self.root(other.value)
             difference = self.spec.difference(other.spec, root, True)
             if difference is not None:
-                place, what, first, second = difference
+                path, what, first, second = difference
                 raise ArgumentError(
                     f"{self.function}(): '{self.which}' and '{which}' must return values of the same types and "
-                    f"structure, but the {what} of '{place}' is {first} in '{self.which}' and {second} in '{which}'."
+                    f"structure, but the {what} of '{path}' is {first} in '{self.which}' and {second} in '{which}'."
                     f"{_advice(what, first, second)}")
             other.align(self.spec)
             self.spec = self.spec.joined(other.spec)
         if self.called is not None:
-            self.common = [one if one is two else None for one, two in zip(self.common, other.nodes, strict=True)]
+            for position, node in enumerate(self.common):
+                if node is not None and (node is not other.nodes[position] or node.kind != _LITERAL):
+                    self.common[position] = None
         leaves = other.leaves
         if len(self.spec.traced()) == len(leaves):  # there is nothing but traced arrays
             return
         if self.strict:
-            for position, (old, new) in enumerate(zip(self.leaves, leaves, strict=True)):
+            for place, (old, new) in enumerate(zip(self.leaves, leaves, strict=True)):
                 if not (isinstance(new, ArrayBase) and new._dynamic or old is new or equal(old, new)):
-                    place = self.spec.paths(self.root(other.value))[position]
+                    path = self.spec.paths(self.root(other.value))[place]
                     raise ArgumentError(
-                        f"{self.function}(): '{self.which}' and '{which}' return different values of '{place}', a "
+                        f"{self.function}(): '{self.which}' and '{which}' return different values of '{path}', a "
                         f"Python object of type {describe(old)} that is not tracked: {old!r} and {new!r}. Use a Dr.Jit "
                         f"array instead{self.otherwise}.")
         else:
@@ -137,9 +138,11 @@ class Results:
         Where all functions have returned the same literal, it is that.
         """
         assert self.spec is not None
-        if self.called is not None and [node for node in self.common if node is not None and node.kind == _LITERAL]:
-            nodes = [value if node is None or node.kind != _LITERAL else _where(self.called, node, value.size)
-                     for node, value in zip(self.common, nodes, strict=True)]
+        for position, node in enumerate(self.common):
+            if node is not None and node.kind == _LITERAL:
+                assert self.called is not None
+                nodes = list(nodes)
+                nodes[position] = _where(self.called, node, nodes[position].size)
         fresh = self.spec.fresh(nodes, self.leaves, self.lanes)
         if not calls:
             return self.spec.rebuild(fresh)
@@ -372,6 +375,7 @@ class SymbolicChoice:
         self.written: dict[Any, tuple[Any, int, core.Node]] = _NOTHING
         self.journal: Journal
         self.effects: list[Effects] = _EMPTY
+        self.returned: list[Returned] = _EMPTY
         #: What the functions change: arguments, by the positions of nodes; arrays; places.
         self.changed: list[int] = _EMPTY
         self.arrays: dict[Any, tuple[Any, int, core.Node]] = _NOTHING
@@ -381,7 +385,9 @@ class SymbolicChoice:
         """The results, joined."""
         around = innermost_journal()
         self.journal = Journal(around)
-        targets = [_Target(self, number) for number in range(len(self.functions))]
+        targets = []
+        for number in range(len(self.functions)):
+            targets.append(_Target(self, number))
         while True:
             try:
                 values, versions = self.chosen(targets)
@@ -411,13 +417,13 @@ class SymbolicChoice:
             break
         if around is not None:
             around.begun += 1
-        for number, (array, position, initial) in enumerate(self.written.values()):
-            version = versions.get(self.count + number)
+        for place, (array, position, initial) in enumerate(self.written.values()):
+            version = versions.get(self.count + place)
             if version is not None and version is not initial and (
                     around is not None or not self.journal.has_made(array)):
                 store_result(array, position, version)
         found = self.finish(values, versions)
-        self.effects = _EMPTY
+        self.effects = self.returned = _EMPTY
         return found
 
     def chosen(self, targets: list[_Target]) -> tuple[list[core.Node], Versions]:
@@ -509,7 +515,10 @@ class SymbolicChoice:
 
     def join(self) -> None:
         """Find out what the functions return, and change."""
-        self.results.complete([effects.returned for effects in self.effects], self.labels)
+        self.returned = []
+        for effects in self.effects:
+            self.returned.append(effects.returned)
+        self.results.complete(self.returned, self.labels)
         self.changed, self.arrays, self.places = _EMPTY, _NOTHING, _NOTHING
         positions: set[int] = set()
         for effects in self.effects:
@@ -551,9 +560,12 @@ class SymbolicChoice:
 
     def finish(self, values: list[core.Node], versions: Versions) -> Any:
         """The results; what the functions have changed is what it has become."""
-        given, returned = self.given, [effects.returned for effects in self.effects]
+        given, returned, calls = self.given, self.returned, _EMPTY
         count = len(returned[0].nodes)
-        calls = [effects.call for effects in self.effects] if self.index is None else _EMPTY
+        if self.index is None:
+            calls = []
+            for effects in self.effects:
+                calls.append(effects.call)
         if not versions and len(values) == count:  # nothing has changed
             return self.results.rebuilt(values, returned, calls)
         others = iter(values[count:])

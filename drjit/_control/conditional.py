@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -65,12 +64,6 @@ def _mask(cond: Any) -> core.Node:
     raise TypeError(f"{FUNCTION}(): 'cond' must be a one-dimensional mask array or a bool, found {describe(cond)}.")
 
 
-@functools.lru_cache(16)
-def _names(count: int) -> tuple[str, ...]:
-    """What arguments are called that have no labels."""
-    return tuple([f"args[{k}]" for k in range(count)])
-
-
 def run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], arg_labels: Sequence[str],
         rv_labels: Sequence[str], label: str | None, mode: str | None, strict: bool,
         fill: Callable[[Sequence[Any]], None] | None = None) -> Any:
@@ -78,7 +71,7 @@ def run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..
     given = Given(FUNCTION, args)
     given.nodes = told_apart(given.nodes)
     results = Results(FUNCTION, tuple(rv_labels), strict, ", or pass strict=False", fill, shape_of(cond))
-    names = tuple(arg_labels) or _names(len(args))
+    names = tuple(arg_labels) or "args"
     if mode is None:
         mode = "symbolic" if current().flags & _SYMBOLIC_CONDITIONALS else "evaluated"
     try:

@@ -17,7 +17,6 @@ cdef class _Call:
     cdef object names
     cdef object label
     cdef Node index
-    cdef object mask_type
     cdef Node mask
     cdef object given_mask
     cdef str mode

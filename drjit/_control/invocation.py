@@ -73,9 +73,8 @@ class _Call:
         self.names = names
         self.label = label
         self.index: core.Node = index._nodes()[0]
-        self.mask_type = retype(type(index), BOOL)
         #: The elements that take part, and the mask array that functions see instead, if there is any.
-        self.mask, self.given_mask, args, kwargs = _without_mask(self.mask_type, args, kwargs)
+        self.mask, self.given_mask, args, kwargs = _without_mask(type(index), args, kwargs)
         self.mode = mode or ("symbolic" if current().flags & _SYMBOLIC_CALLS or
                              is_symbolic(function, JitFlag.SymbolicCalls) else "evaluated")
         #: Whether there are keyword arguments: then values are a pair, else a tuple.
@@ -269,7 +268,7 @@ def _too_large(count: int, index: object) -> str:
     return f"attempted to invoke callable with index {index}, but this value must be smaller than {count}."
 
 
-def _without_mask(mask_type: type[ArrayBase], args: tuple[Any, ...],
+def _without_mask(index_type: type[ArrayBase], args: tuple[Any, ...],
                   kwargs: dict[str, Any]) -> tuple[core.Node, Any, tuple[Any, ...], dict[str, Any]]:
     """The mask among the arguments, the array that is set in its place, and the arguments as the functions see them."""
     seen: Any = None
@@ -283,7 +282,7 @@ def _without_mask(mask_type: type[ArrayBase], args: tuple[Any, ...],
         args = (*args[:-1], seen)
     else:
         return TRUE, None, args, kwargs
-    node = core.literal(BOOL, value) if value.__class__ is bool else mask_type(value)._nodes()[0]
+    node = core.literal(BOOL, value) if value.__class__ is bool else retype(index_type, BOOL)(value)._nodes()[0]
     return TRUE if node.kind == _LITERAL and node.payload and node.size == 1 else node, seen, args, kwargs
 
 

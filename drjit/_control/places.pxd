@@ -1,8 +1,10 @@
 cimport cython
 
+from drjit_core.ir.frames cimport closure_of, code_of, defaults_of, globals_of
 from drjit._base.handle cimport Handle
 
-cdef int _MOST_CONTAINERS, _MOST_ENTRIES, _SKIPPED, _LIST, _TUPLE, _DICT, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _VARIABLES
+cdef int _MOST_CONTAINERS, _MOST_ENTRIES, _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _VARIABLES
+cdef object _MISSING
 cdef dict _kinds, _classes, _slots, _names, _own
 
 
@@ -19,7 +21,7 @@ cdef class Snapshot:
     cpdef add(self, object value)
     @cython.locals(held=list, few=cython.bint)
     cpdef add_entries(self, object container, int kind, dict entries, list todo)
-    @cython.locals(held=list, names=tuple, variables=dict)
+    @cython.locals(held=list, names=tuple, variables=dict, cells=tuple)
     cpdef add_function(self, object function, list todo)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict, variables=dict)
     cpdef list changes(self)

@@ -9,9 +9,11 @@ or that they know, are remembered before a call, and compared after it (:class:`
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
+
+from drjit_core import closure_of, code_of, defaults_of, globals_of
 
 from .._base.array import ArrayBase
 from .._base.handle import Handle
@@ -27,9 +29,11 @@ _MOST_CONTAINERS, _MOST_ENTRIES = 4096, 1024
 
 #: What a class is: of no interest; a container whose entries are looked at; something that refers to others. (The last
 #: ones: classes themselves; variables of a module.)
-_SKIPPED, _LIST, _TUPLE, _DICT, OBJECT, CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _VARIABLES = range(11)
+_SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _VARIABLES = range(11)
+#: What other modules know of these, and what is where nothing is, as it is compiled.
+OBJECT, CELL, _MISSING = _OBJECT, _CELL, MISSING
 _kinds: dict[type, int] = {
-    list: _LIST, tuple: _TUPLE, dict: _DICT, CellType: CELL, FunctionType: _FUNCTION, MethodType: _METHOD,
+    list: _LIST, tuple: _TUPLE, dict: _DICT, CellType: _CELL, FunctionType: _FUNCTION, MethodType: _METHOD,
     functools.partial: _PARTIAL, int: _SKIPPED, float: _SKIPPED, bool: _SKIPPED, str: _SKIPPED, type(None): _SKIPPED,
     ModuleType: _SKIPPED, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS, type(MISSING): _SKIPPED}
 #: The modules whose classes, and their objects, are none of the user's.
@@ -60,7 +64,7 @@ def _kind_of(cls: type) -> int:
         elif issubclass(cls, type):
             found = _CLASS
         elif not issubclass(cls, (ArrayBase, ModuleType)) and (_kind_of_class(cls) == _CLASS or is_pytree(cls)):
-            found = OBJECT
+            found = _OBJECT
         _kinds[cls] = found
     return found
 
@@ -121,7 +125,7 @@ class Snapshot:
             seen.add(id(value))
             if len(seen) == count:  # it was there
                 continue
-            if kind == OBJECT or kind == _DICT or kind == _CLASS:
+            if kind == _OBJECT or kind == _DICT or kind == _CLASS:
                 entries = _entries_of(value, kind)
                 if entries:
                     self.add_entries(value, kind, entries, todo)
@@ -133,7 +137,7 @@ class Snapshot:
                 content = list.__getitem__(value, slice(None))
                 self.held += (value, kind, content)
                 _push(content, todo)
-            elif kind == CELL:
+            elif kind == _CELL:
                 content = _contents(value)
                 self.held += (value, kind, content)
                 if _refers(content):
@@ -160,20 +164,21 @@ class Snapshot:
 
     def add_function(self, function: FunctionType, todo: list[Any]) -> None:
         """Look at the variables that a function uses."""
-        if function.__closure__ is not None:
-            todo += function.__closure__
-        if function.__defaults__ is not None:
-            _push(list(function.__defaults__), todo)
+        cells, defaults, variables = closure_of(function), defaults_of(function), globals_of(function)
+        if cells is not None:
+            todo += cells
+        if defaults is not None:
+            _push(list(defaults), todo)
         if function.__kwdefaults__ is not None:
             todo += function.__kwdefaults__.values()
-        names, variables = names_of(function.__code__), function.__globals__
+        names = names_of(code_of(function))
         if names and not _is_own(variables.get("__name__", "")):
             held = self.held
             held.append(variables)
             held.append(_VARIABLES)
             held.append(2 * len(names))
             for name in names:
-                value = variables.get(name, MISSING)
+                value = variables.get(name, _MISSING)
                 held.append(name)
                 held.append(value)
                 if _refers(value):
@@ -186,7 +191,7 @@ class Snapshot:
         while position < len(held):
             container, kind, before = held[position], held[position + 1], held[position + 2]
             position += 3
-            if kind == CELL:
+            if kind == _CELL:
                 now = _contents(container)
                 if now is not before:
                     found.append(Change(container, kind, "", before, now))
@@ -198,7 +203,7 @@ class Snapshot:
                 first, position = position, position + before
                 if kind == _VARIABLES:
                     for place in range(first, position, 2):
-                        now = container.get(held[place], MISSING)
+                        now = container.get(held[place], _MISSING)
                         if now is not held[place + 1]:
                             found.append(Change(container, _DICT, held[place], held[place + 1], now))
                     continue
@@ -209,14 +214,15 @@ class Snapshot:
         return found
 
 
-def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Iterable[Any] = ()) -> Snapshot | None:
+def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any] = ()) -> Snapshot | None:
     """What is held by the containers of a tree, but for some, and by those that a function knows; ``None`` if there are
     none."""
-    if tree is None and (function is None or function.__class__ is FunctionType and function.__closure__ is None and
-                         function.__defaults__ is None and not names_of(function.__code__)):
+    if tree is None and (function is None or type(function) is FunctionType and closure_of(function) is None and
+                         defaults_of(function) is None and not names_of(code_of(function))):
         return None
     found = Snapshot()
-    found.seen.update([id(each) for each in apart])
+    if apart:
+        found.seen.update([id(each) for each in apart])
     if tree is not None:
         found.add(tree)
     if function is not None:
@@ -238,12 +244,12 @@ def _entries_of(container: Any, kind: int) -> dict[Any, Any]:
 
 def _compare(container: Any, kind: int, before: dict[Any, Any], now: dict[Any, Any], found: list[Change]) -> None:
     for key, value in before.items():
-        other = now.get(key, MISSING)
+        other = now.get(key, _MISSING)
         if other is not value:
             found.append(Change(container, kind, key, value, other))
     for key, value in now.items():
         if key not in before:
-            found.append(Change(container, kind, key, MISSING, value))
+            found.append(Change(container, kind, key, _MISSING, value))
 
 
 def _refers(value: Any) -> bool:
@@ -294,8 +300,8 @@ def attributes_of(owner: Any) -> dict[str, Any]:
     own = getattr(owner, "__dict__", None)
     found = dict(own) if own.__class__ is dict else {}
     for name in _slots_of(type(owner)):
-        value = getattr(owner, name, MISSING)
-        if value is not MISSING:
+        value = getattr(owner, name, _MISSING)
+        if value is not _MISSING:
             found[name] = value
     return found
 
@@ -312,7 +318,7 @@ def _contents(cell: CellType) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
-        return MISSING
+        return _MISSING
 
 
 def names_of(code: CodeType) -> tuple[str, ...]:
@@ -333,20 +339,20 @@ def names_of(code: CodeType) -> tuple[str, ...]:
 
 def place_key(container: Any, kind: int, key: Any) -> tuple[int, Any]:
     """What tells a place from others; a cell is known by several names."""
-    return id(container), "" if kind == CELL else key
+    return id(container), "" if kind == _CELL else key
 
 
 def read_place(container: Any, kind: int, key: Any) -> Any:
     """What is in a place."""
-    if kind == CELL:
+    if kind == _CELL:
         return _contents(container)
-    return getattr(container, key, MISSING) if kind in (OBJECT, _CLASS) else container[key]
+    return getattr(container, key, _MISSING) if kind in (_OBJECT, _CLASS) else container[key]
 
 
 def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
     """Put something in a place, or nothing."""
     if kind == _LIST:
-        if value is MISSING:
+        if value is _MISSING:
             if key < len(container):
                 list.__delitem__(container, key)
         elif key < len(container):
@@ -354,21 +360,21 @@ def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
         else:
             list.append(container, value)
     elif kind == _DICT:
-        if value is MISSING:
+        if value is _MISSING:
             container.pop(key, None)
         else:
             container[key] = value
-    elif kind == CELL:
-        if value is MISSING:
+    elif kind == _CELL:
+        if value is _MISSING:
             del container.cell_contents
         else:
             container.cell_contents = value
     elif kind == _CLASS:
-        if value is not MISSING:
+        if value is not _MISSING:
             type.__setattr__(container, key, value)
         elif key in vars(container):
             type.__delattr__(container, key)
-    elif value is MISSING:
+    elif value is _MISSING:
         if hasattr(container, key):
             object.__delattr__(container, key)
     else:
@@ -378,15 +384,15 @@ def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
 def keep_new(change: Change) -> None:
     """Let a place that was not there before hold what a function has put in it, of which nobody knows what it is for
     other elements; but for what a class computes when it is asked for, and keeps."""
-    if change.kind != OBJECT or not hasattr(type(change.container), change.key):
+    if change.kind != _OBJECT or not hasattr(type(change.container), change.key):
         write_place(change.container, change.kind, change.key, change.now)
 
 
 def words_of(container: Any, kind: int, key: Any) -> str:
     """A place, in words."""
-    if kind == CELL or kind == _DICT and "__builtins__" in container:
+    if kind == _CELL or kind == _DICT and "__builtins__" in container:
         return f"the variable '{key}'" if key else "a variable of an enclosing function"
-    if kind == OBJECT:
+    if kind == _OBJECT:
         return f"the attribute '{key}' of an object of type {type(container).__name__}"
     if kind == _CLASS:
         return f"the attribute '{key}' of the class {container.__name__}"
@@ -405,6 +411,6 @@ def has_array(value: Any, depth: int = 0) -> bool:
         entries = list(value)
     elif kind == _DICT:
         entries = list(value.values())
-    elif kind == OBJECT:
+    elif kind == _OBJECT:
         entries = list(attributes_of(value).values())
     return len(entries) <= _MOST_ENTRIES and any(has_array(entry, depth + 1) for entry in entries)

@@ -39,7 +39,7 @@ cdef class _Choice(Construct):
     cpdef bint mask_is_known(self) except -1
     @cython.locals(value=Node, values=list, i=cython.Py_ssize_t, k=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cpdef bint repeats_values(self) except -1
-    @cython.locals(outer=Tracing, live=Node, width=int64_t, traced=Traced, sources=list)
+    @cython.locals(outer=Tracing, live=Node, width=int64_t, traced=Traced, sources=list, wide=list, number=cython.Py_ssize_t)
     cpdef attempt(self)
     @cython.locals(value=Node, region=Tracing)
     cpdef trace_into(self, Traced traced)

@@ -125,9 +125,10 @@ class _Choice(Construct):
             else:
                 aliases = self.aliases()
                 passed = self.passed()
-                values = list(range(len(self.traced[0].results)))
-                if aliases or passed:
-                    values = [i for i in values if i not in aliases and i not in passed]
+                values = []
+                for i in range(len(self.traced[0].results)):
+                    if i not in aliases and i not in passed:
+                        values.append(i)
                 order = sorted(written) if written else []
                 regions = self.regions(values, order)
                 if not self.grows(regions, len(values)):
@@ -205,7 +206,11 @@ class _Choice(Construct):
         outer = innermost()
         live = None if outer is None else outer.live
         self.apart = live if outer is not None and outer.uniform and not self.joins else None
-        wide = [node for node in (self.mask, self.index, live if self.apart is None else None) if node is not None]
+        wide = [self.mask]
+        if self.index is not None:
+            wide.append(self.index)
+        if live is not None and self.apart is None:
+            wide.append(live)
         width = broadcast_size_of(self.function, wide)
         if self.least > width:
             width = self.least

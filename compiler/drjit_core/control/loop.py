@@ -154,7 +154,7 @@ class _Loop(Construct):
                 self.results += [self.traced[0].latest[formal.id] for formal in self.variables[len(self.given):]]
             unchanged = self.unchanged()
             self.check_memory(unchanged)
-            apart = self.constant | self.memory if self.constant else self.memory
+            apart = self.constant | self.memory if self.constant and self.memory else self.constant or self.memory
             if not size:
                 self.constant = self.but_arrays(unchanged)
                 size = self.width(strict=True)
@@ -265,7 +265,8 @@ class _Loop(Construct):
         """Common size of the variables that have a value for each element; 0 if there is none.  If they have no
         elements, one is traced."""
         try:
-            return broadcast_size_of("while_loop", self.but(self.constant | self.memory, self.initial)) or 1
+            apart = self.constant | self.memory if self.constant and self.memory else self.constant or self.memory
+            return broadcast_size_of("while_loop", self.but(apart, self.initial)) or 1
         except IncompatibleSizes:
             if strict:
                 raise

@@ -2,4 +2,5 @@ cpdef bint is_internal(object frame) except -1
 cpdef tuple user_place()
 cpdef object code_of(object function)
 cpdef object closure_of(object function)
+cpdef object defaults_of(object function)
 cpdef dict globals_of(object function)

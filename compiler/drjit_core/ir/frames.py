@@ -9,7 +9,7 @@ import sys
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
-__all__ = ["closure_of", "code_of", "globals_of", "is_internal", "user_place"]
+__all__ = ["closure_of", "code_of", "defaults_of", "globals_of", "is_internal", "user_place"]
 
 #: Frames of these packages are not the user's, nor are those of the module by which they enter contexts.
 _INTERNAL = ("drjit_core", "drjit", "contextlib")
@@ -46,6 +46,11 @@ def code_of(function: FunctionType) -> CodeType:
 def closure_of(function: FunctionType) -> tuple[CellType, ...] | None:
     """The cells of the variables that it has from functions around it."""
     return function.__closure__
+
+
+def defaults_of(function: FunctionType) -> tuple[Any, ...] | None:
+    """The values of parameters that may be left out."""
+    return function.__defaults__
 
 
 def globals_of(function: FunctionType) -> dict[str, Any]:

@@ -14,6 +14,7 @@ cdef extern from "Python.h":
     PyObject* PyDict_GetItemWithError(object, object) except? NULL
     PyObject* PyFunction_GetCode(object) except NULL
     PyObject* PyFunction_GetClosure(object) except? NULL
+    PyObject* PyFunction_GetDefaults(object) except? NULL
     PyObject* PyFunction_GetGlobals(object) except NULL
 
 cdef tuple _INTERNAL = ("drjit_core", "drjit", "contextlib")
@@ -67,6 +68,12 @@ cpdef object code_of(object function):
 cpdef object closure_of(object function):
     """The cells of the variables that it has from functions around it."""
     cdef PyObject* found = PyFunction_GetClosure(function)
+    return None if found == NULL else <object> found
+
+
+cpdef object defaults_of(object function):
+    """The values of parameters that may be left out."""
+    cdef PyObject* found = PyFunction_GetDefaults(function)
     return None if found == NULL else <object> found
 
 

@@ -6,6 +6,7 @@ from .frames cimport is_internal, user_place
 from .node cimport Node
 
 cdef long long SYMBOLIC_SCOPE
+cdef Py_ssize_t _REMEMBERED
 
 
 @cython.freelist(16)
