@@ -275,6 +275,7 @@ class noted:
             journals.pop()
         if kind is None and journals and journal.entries:
             journals[-1].entries = {**journal.entries, **journals[-1].entries}
+        journal.entries = _NOTHING  # which hold what later writes could otherwise write to in place
 
 
 def innermost_journal() -> Journal | None:

@@ -52,7 +52,8 @@ class _Objects:
         self.first = given
         self.given = given
         self.names = names
-        self.last: tuple[Any, list[Any], Call] | None = None
+        #: Of the last iteration: what it returned, the leaves, the call, and which arrays are those it was given.
+        self.last: tuple[Any, list[Any], Call | None, list[bool]] | None = None
         #: Which variables are the caller's arrays still: iterations have returned what they were given.
         self.kept = [True] * len(given.leaves)
         #: What the caller's arrays have become that are none any more.
@@ -77,7 +78,7 @@ class _Objects:
         call.require_shared(leaves, self.names)
         call.settle()
         changed = call.changed()
-        for place, first, count in self.given.spec.positions():
+        for place, first, count in self.given.spec.positions() if changed else ():
             if leaves[place] is call.arrays[place]:
                 continue
             if all(written_from(results[k], call.nodes[k]) for k in range(first, first + count) if k in changed):
@@ -88,10 +89,19 @@ class _Objects:
                     self.others[position] = _blend(mask, changed[position], call.nodes[position])
             self.kept[place] = False
         changes = call.leave(value)
-        self.places = _join_places(join, changes, self.lanes) + self.places
-        _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves) if isinstance(array, ArrayBase)})
-        self.last = value, leaves, call
-        if not self.given.plain:
+        if changes:
+            self.places = _join_places(join, changes, self.lanes) + self.places
+        if journal.entries:
+            _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
+                                         if isinstance(array, ArrayBase)})
+        same = [leaf is array for leaf, array in zip(leaves, call.arrays, strict=True)]
+        call.nodes = ()  # what writes could otherwise write to in place
+        if self.given.plain:  # nor need arrays of the iteration live on, which hold that
+            for array in call.arrays:
+                journal.entries.pop(id(array), None)
+            self.last = None, [None] * len(leaves), None, same
+        else:
+            self.last = value, leaves, call, same
             self.given = Given(FUNCTION, call.owner(value), self.first.spec)
         return results, after
 
@@ -104,9 +114,9 @@ class _Objects:
                                  self.others.get(position, nodes[position]))
         if self.last is None:
             return self.first.tree
-        value, leaves, call = self.last
-        arrays = [array if kept else None for array, kept in zip(call.arrays, self.kept, strict=True)]
-        return self.first.filled(value, leaves, call, before, nodes, arrays, spec)
+        value, leaves, call, same = self.last
+        returned = [kept and is_same for kept, is_same in zip(self.kept, same, strict=True)]
+        return self.first.filled(value, leaves, call, before, nodes, returned, spec)
 
     def undo(self) -> None:
         """Let places hold what they held before."""
@@ -430,7 +440,7 @@ def _blended(active: core.Node, before: Sequence[core.Node], results: Sequence[c
             continue
         if new.size not in (1, old.size) and old.size != 1:
             raise changed_size(old, new, spec.node_paths(names)[position])
-        if len({active.size, old.size, new.size} - {1}) > 1:
+        if (old.size != active.size or new.size != active.size) and len({active.size, old.size, new.size} - {1}) > 1:
             raise SizeError(f"{FUNCTION}(): the state variable '{spec.node_paths(names)[position]}' has a size that "
                             f"does not go with that of the condition! (sizes: {old.size}, {active.size})")
         changed.append(position)

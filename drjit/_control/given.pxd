@@ -18,7 +18,7 @@ cdef class Given:
     cdef public TreeSpec spec
     cdef public bint plain
     @cython.locals(fresh=list, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t)
-    cpdef object filled(self, object returned, object leaves, Call call, object before, object after, object stands=*, object spec=*)
+    cpdef object filled(self, object returned, object leaves, Call call, object before, object after, object kept=*, object spec=*)
 
 
 @cython.freelist(16)

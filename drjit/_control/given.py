@@ -44,27 +44,28 @@ class Given:
         #: Whether there is nothing but arrays.
         self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves)
 
-    def filled(self, returned: Any, leaves: Sequence[Any], call: Call, before: Sequence[core.Node],
-               after: Sequence[core.Node], stands: Sequence[Any] | None = None, spec: TreeSpec | None = None) -> Any:
+    def filled(self, returned: Any, leaves: Sequence[Any], call: Call | None, before: Sequence[core.Node],
+               after: Sequence[core.Node], kept: Sequence[bool] | None = None, spec: TreeSpec | None = None) -> Any:
         """What a loop's body returned, with what the loop has made of it: the caller's arrays where it was given those
-        that stand for them, and has returned the same; others elsewhere. ``spec`` tells the shapes of tensors."""
+        that stand for them, and has returned the same; others elsewhere. Which ones these are, ``kept`` may tell;
+        ``spec`` tells the shapes of tensors."""
         fresh = (self.spec if spec is None else spec).fresh(after, leaves)
-        stands = call.arrays if stands is None else stands
         for place, first, count in self.spec.positions():
-            if leaves[place] is not stands[place]:
+            if not kept[place] if kept is not None else call is None or leaves[place] is not call.arrays[place]:
                 continue
             array = self.leaves[place]
             for position in range(first, first + count):
                 if after[position] is not before[position] or before[position] is not self.nodes[position]:
                     store_result(array, position - first, after[position], fresh[place])
             fresh[place] = array
-        for place, first in call.shared:
-            fresh[place] = fresh[first]
         if self.spec.is_flat:
             for place, entry in enumerate(fresh):
                 if entry is not self.leaves[place]:
                     return tuple(fresh)
             return self.tree
+        assert call is not None
+        for place, first in call.shared:
+            fresh[place] = fresh[first]
         return filled(returned, self.spec, iter(fresh), self.tree, call)
 
 

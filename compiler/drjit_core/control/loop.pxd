@@ -32,6 +32,8 @@ cdef class _Loop(Construct):
     cdef public list variables
     cdef public Node test
     cdef public list results
+    @cython.locals(i=cython.Py_ssize_t, value=Node)
+    cpdef note_local(self)
     cpdef list trace(self)
     cpdef bint uses(self, frozenset positions) except -1
     @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, outer=Tracing, probed=cython.bint, narrowed=cython.bint, grown=cython.bint, again=cython.bint)

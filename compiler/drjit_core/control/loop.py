@@ -92,9 +92,7 @@ class _Loop(Construct):
         self.body = body
         self.trips = trips
         self.together = together
-        memory = [i for i, value in enumerate(initial) if is_local(value)]
-        if memory:
-            self.memory = frozenset(memory)
+        self.note_local()
         #: Positions of variables that the body has changed once: whether it does may depend on their width.
         self.changed = _NONE
         #: Positions of variables that the body has given the literal that they are.
@@ -110,6 +108,12 @@ class _Loop(Construct):
         self.variables: list[Node]
         self.test: Node
         self.results: list[Node]
+
+    def note_local(self) -> None:
+        """Note which variables are memory in any case."""
+        for i, value in enumerate(self.given):
+            if is_local(value):
+                self.memory |= {i}
 
     def trace(self) -> list[Node]:
         """Trace until nothing new turns out; returns what the variables are after the loop."""
