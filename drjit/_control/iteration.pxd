@@ -41,6 +41,7 @@ cdef class SymbolicLoop:
     cpdef list following(self, list variables)
     cpdef begin(self, list variables)
     cpdef end(self)
+    cpdef bint returns_all(self, Call call, list final) except -1
     cpdef Call call(self, list variables, object function)
     cpdef object applied(self, object function, Call call)
     @cython.locals(count=cython.Py_ssize_t, new=Node, position=cython.Py_ssize_t, results=list, final=list, after=TreeSpec, changes=list)

@@ -236,12 +236,20 @@ class SymbolicLoop:
         values = self.variables.settle() if self.variables is not None else ()
         changes = call.leave((returned, *values))
         if self.variables is None:
-            if not changes and not self.journal.entries and not call.copies:
+            if not changes and not call.copies and self.returns_all(call, final):
                 return results
             self.variables = Variables(_WORDS, (self.body,))
             self.variables.lanes = self.lanes
         kept = [final[place] is call.arrays[place] for place, _, _ in given.spec.positions()]
         return results + self.variables.found(call, kept, changes, self.journal, variables[count:], final)
+
+    def returns_all(self, call: Call, final: list[Any]) -> bool:
+        """Whether all arrays that the body has changed in place are state, which it has returned."""
+        for array, _, _ in self.journal.entries.values():
+            place = call.original(array)
+            if place < 0 or final[place] is not array:
+                return False
+        return True
 
     def name_of(self, position: int) -> str:
         """The name of a variable."""
