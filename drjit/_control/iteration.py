@@ -54,7 +54,7 @@ class SymbolicLoop:
         self.shapes = Shapes(given.spec, given.nodes) if [
             entry for entry in given.spec.traced() if entry[4] < 0] else None
         #: What is no state, and changes all the same.
-        self.variables = Variables(_WORDS, (body,), late, places)
+        self.variables = Variables(_WORDS, (body,), late, places, given.leaves)
         self.journal: Journal
         #: The structure of what the functions are given.
         self.spec = given.spec
@@ -125,9 +125,9 @@ class SymbolicLoop:
         """What the compiler makes of it; most loops have nothing to do with derivatives."""
         if any_vertex():
             return repeat(self.all_variables(), self.test, self.following, self.label, self.name_of, self.count,
-                          self.max_iterations, _longest)
+                          self.max_iterations, _longest, self.variables.presumed)
         return while_loop(self.all_variables(), self.test, self.following, self.label, self.name_of, self.count,
-                          0, True, True)
+                          0, True, True, self.variables.presumed)
 
     # --- what the compiler calls -------------------------------------------------------------------------------------
 

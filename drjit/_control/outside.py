@@ -11,7 +11,7 @@ import gc
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import CellType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import drjit_core as core
@@ -25,7 +25,7 @@ from .._base.nodes import broadcast
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call
-from .places import MISSING, Change, has_array, keep_new, place_key, read_place, words_of, write_place
+from .places import MISSING, Change, Snapshot, has_array, keep_new, place_key, read_place, words_of, write_place
 
 __all__ = ["Late", "Variables", "Wider", "Words", "changed_arrays", "name_in_program", "widened"]
 
@@ -183,12 +183,51 @@ class Late(_First):
         return "the value that is returned"
 
 
+#: Codes of functions that have changed no constants from outside.
+_harmless: set[CodeType] = set()
+#: So many codes are remembered, and so many components of arrays are variables from the start.
+_MOST_CODES, _MOST_PRESUMED = 4096, 256
+
+
+def _code_of(function: Callable[..., Any]) -> CodeType | None:
+    code: CodeType | None = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code
+
+
+def presumed(functions: Sequence[Callable[..., Any]], known: Sequence[Any]) -> list[ArrayBase]:
+    """The arrays that functions refer to, but for those that are ``known`` as variables, which hold constants.
+
+    What is computed with a constant is often known at once, and would not tell what it is computed of. So these are
+    variables of a loop, and presumed to stay as they are, until the body has been called: it tells which it changes.
+    """
+    if all(_code_of(function) in _harmless for function in functions):
+        return []
+    snapshot = Snapshot()
+    snapshot.add_functions(functions)
+    others, found, count = {id(array) for array in known}, [], 0
+    for array in snapshot.arrays():
+        nodes = array._nodes()
+        if id(array) not in others and any(primal(node).kind == _LITERAL for node in nodes):
+            found.append(array)
+            count += len(nodes)
+    return found if count <= _MOST_PRESUMED else []
+
+
+def remember(functions: Sequence[Callable[..., Any]]) -> None:
+    """Remember that functions have changed no constants, and presume nothing the next time."""
+    if len(_harmless) > _MOST_CODES:
+        _harmless.clear()
+    _harmless.update([code for function in functions if (code := _code_of(function)) is not None])
+
+
 class Variables:
     """Variables of a loop that are no state, in the order in which they were found."""
 
     def __init__(self, words: Words, functions: Sequence[Callable[..., Any]], late: Late | None,
-                 places: Sequence[tuple[Any, int, Any]]) -> None:
+                 places: Sequence[tuple[Any, int, Any]], known: Sequence[Any] = ()) -> None:
         self.words = words
+        #: Arrays that the functions may change, and then must not have taken for constants: see :func:`presumed`.
+        self.arrays = presumed(functions, known)
         self.functions = functions
         self.late = late
         self.places = places
@@ -210,6 +249,13 @@ class Variables:
                 entry = _Place(Change(container, kind, key, value, value), self.words.function)
                 self.entries[place_key(container, kind, key)] = entry
                 self.initial += entry.initial
+        first = len(self.initial)
+        for array in self.arrays:
+            for position, node in enumerate(array._nodes()):
+                self.entries[id(array), position] = _Array(array, position, node)
+                self.initial.append(node)
+        #: How many variables, the last ones, are presumed to stay as they are.
+        self.presumed = len(self.initial) - first
 
     def preset(self, formals: Sequence[Node]) -> None:
         """Let all of them have the values that they have in a trace."""
@@ -283,6 +329,8 @@ class Variables:
             after["late",] = self.late.nodes
             if ("late",) not in self.entries:
                 new["late",] = self.late
+        if self.presumed:
+            self.learn(after, formals)
         results: list[Node] = []
         position = 0
         for key, entry in self.entries.items():
@@ -292,6 +340,13 @@ class Variables:
         if new:
             results += self.added(new, after)
         return results
+
+    def learn(self, after: dict[Any, Sequence[Node]], formals: Sequence[Node]) -> None:
+        """Remember if the functions change none of the arrays that they are presumed to leave alone."""
+        keys = list(self.entries)[-self.presumed:]
+        if all(after.get(key, (formal,))[0] is formal
+               for key, formal in zip(keys, formals[len(formals) - self.presumed:], strict=True)):
+            remember(self.functions)
 
     def known(self, call: Call) -> set[int]:
         """Arrays that a call has been given, and those that stand in places."""
@@ -369,6 +424,7 @@ class Variables:
                 self.initial.append(initial)
                 results.append(node)
             self.entries[key] = entry
+        self.presumed = 0
         return results
 
 

@@ -31,6 +31,8 @@ _kinds: dict[type, int] = {
     list: _LIST, tuple: _TUPLE, dict: _DICT, CellType: CELL, FunctionType: _FUNCTION, MethodType: _METHOD,
     functools.partial: _PARTIAL, int: _SKIPPED, float: _SKIPPED, bool: _SKIPPED, str: _SKIPPED, type(None): _SKIPPED,
     ModuleType: _SKIPPED, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS}
+#: Those whose entries have names.
+_NAMED = _DICT, OBJECT, _CLASS
 #: The modules whose classes, and their objects, are none of the user's.
 _OURS = "drjit", "drjit_core"
 #: The flag of classes that are made when a program runs: those of programs without a module say ``builtins``, too.
@@ -109,6 +111,7 @@ class Snapshot:
                 return
             seen.add(id(value))
             if kind == _TUPLE:
+                self.entries.append((value, kind, value))
                 todo.extend(_referring(value))
             elif kind == _LIST:
                 held: Any = list.__getitem__(value, slice(None))
@@ -146,7 +149,7 @@ class Snapshot:
         if function.__closure__ is not None:
             todo.extend(function.__closure__)
         if function.__defaults__ is not None:
-            todo.extend(function.__defaults__)
+            todo.append(function.__defaults__)
         if function.__kwdefaults__ is not None:
             todo.extend(function.__kwdefaults__.values())
         if not names or variables.get("__name__", "").partition(".")[0] in ("drjit", "drjit_core"):
@@ -155,6 +158,18 @@ class Snapshot:
         if held:
             self.entries.append((variables, _DICT, held))
             todo.extend(_referring(held.values()))
+
+    def arrays(self) -> list[Any]:
+        """The arrays that containers hold, but for those of others; each once."""
+        found: dict[int, Any] = {}
+        for _, kind, held in self.entries:
+            values: Iterable[Any] = held.values() if kind in _NAMED else (held,) if kind == CELL else held
+            for value in values:
+                if isinstance(value, ArrayBase) and value._dynamic:
+                    while value._o is not None:
+                        value = value._o[0]
+                    found[id(value)] = value
+        return list(found.values())
 
     def changes(self) -> list[Change]:
         """The places that hold something else now."""
@@ -176,7 +191,7 @@ class Snapshot:
                 now = _class_attributes(container)
                 if len(now) != len(held) or not _same_entries(now, held):
                     _compare(container, kind, held, now, found)
-            else:
+            elif kind == CELL:
                 now = _contents(container)
                 if now is not held:
                     found.append(Change(container, kind, "", held, now))

@@ -36,7 +36,7 @@ _MASKS = -1, -2
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                body: Callable[[list[Node]], list[Node]], label: str | None = None,
                name_of: Callable[[int], str] | None = None, variables: int = sys.maxsize,
-               trips: int = 0, together: bool = False, differentiates: bool = False) -> list[Node]:
+               trips: int = 0, together: bool = False, differentiates: bool = False, presumed: int = 0) -> list[Node]:
     """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
@@ -60,10 +60,16 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     other; if the caller means them ``together``, so that an iteration reads what the one before has written, what
     cannot be seen to do so is refused.
 
+    The last variables, so many as are ``presumed``, are arrays of the caller's that the body perhaps changes. As long as
+    it does not, it may look at their elements.
+
     Operations on duals are recorded if the loop ``differentiates``: by variables of the body's own, which no result is
     differentiated by. Others are :func:`drjit_core.derivatives.loop.repeat`'s work.
     """
-    return _Loop(initial, condition, body, label, name_of, variables, trips, together, differentiates).trace()
+    loop = _Loop(initial, condition, body, label, name_of, variables, trips, together, differentiates)
+    if presumed:
+        loop.presumed = frozenset(range(len(initial) - presumed, len(initial)))
+    return loop.trace()
 
 
 class _Loop(Construct):
@@ -75,6 +81,9 @@ class _Loop(Construct):
                "without getting it as state.")
     AS_VALUE = ("the body of a symbolic loop writes to {} by index, and computes with all of its elements; there, only "
                 "accesses by index know what they find. Use drjit.gather(), or run the loop with mode='evaluated'.")
+    LOOKED_AT = ("the body of a symbolic loop looks at elements of {}, and changes it. What it finds then is what was "
+                 "there before the loop, also in later iterations. Compute with the array, or use drjit.gather(); or "
+                 "run the loop with mode='evaluated'.")
     READ_BEFORE = ("a symbolic loop within another one writes to {} by index, and reads what was there before it "
                    "began; symbolic loops make no copies of arrays. Read it before the inner loop, or run the outer "
                    "one with mode='evaluated'.")
@@ -127,7 +136,7 @@ class _Loop(Construct):
             if self.finds_memory():
                 size = self.width() if size else 0
                 continue
-            if self.failure is None and self.adopts():
+            if self.failure is None and self.settles():
                 continue
             if self.failure is not None:
                 if self.constant & self.reassigned and isinstance(self.failure, RuntimeError):
@@ -209,6 +218,27 @@ class _Loop(Construct):
                 size, narrowed, self.wide = found, True, common_size(found, (
                     *self.but(apart, self.initial), *region.captures, None if outer is None else outer.live))
 
+    def settles(self) -> bool:
+        """Whether it has turned out which arrays from outside are variables, which takes another trace."""
+        if self.traced is not self.called:
+            return False
+        (traced,) = self.called
+        if traced.region.read:
+            self.check_read(traced)
+        presumed, self.presumed = self.presumed, _NONE
+        self.constant |= frozenset([i for i in presumed if self.results[i] is self.variables[i]])
+        return self.adopts() or bool(presumed)
+
+    def check_read(self, traced: Traced) -> None:
+        """Refuse to change arrays from outside whose elements the program has looked at."""
+        read = {node.id for node in traced.region.read}
+        for number, before, *_ in traced.adopted:
+            if before.id in read:
+                raise self.refusal(self.LOOKED_AT.format(self.name(self.first_array + number)))
+        for i in self.presumed:
+            if self.variables[i].id in read and self.results[i] is not self.variables[i]:
+                raise self.refusal(self.LOOKED_AT, self.variables[i])
+
     def unchanged(self) -> frozenset[int]:
         """Positions of variables that the body leaves alone, or gives the literal that they are, and has never changed.
         """
@@ -251,7 +281,8 @@ class _Loop(Construct):
         """Common size of the variables that have a value for each element; 0 if there is none.  If they have no
         elements, one is traced."""
         try:
-            return broadcast_size_of("while_loop", self.but(self.constant | self.memory, self.initial)) or 1
+            left_out = self.constant | self.memory | self.presumed
+            return broadcast_size_of("while_loop", self.but(left_out, self.initial)) or 1
         except IncompatibleSizes:
             if strict:
                 raise
