@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
@@ -85,7 +85,9 @@ class _Place:
 
     def __init__(self, change: Change, function: str) -> None:
         self.change, self.function = change, function
-        self.initial, self.originals, self.spec = flatten_nodes(change.before, function)
+        #: What it holds before, in this trace and outside.
+        self.before, self.originals, self.spec = flatten_nodes(change.before, function)
+        self.initial: list[Node] = self.before
         #: What stands for the leaves, and those that there are afterwards.
         self.stands: list[Any] = []
         self.leaves = self.originals
@@ -194,8 +196,9 @@ def _code_of(function: Callable[..., Any]) -> CodeType | None:
     return code
 
 
-def presumed(functions: Sequence[Callable[..., Any]], known: Sequence[Any]) -> list[ArrayBase]:
-    """The arrays that functions refer to, but for those that are ``known`` as variables, which hold constants.
+def presumed(functions: Sequence[Callable[..., Any]], known: Sequence[Any]) -> list[tuple[ArrayBase, int]]:
+    """The arrays that functions refer to, but for those that are ``known`` as variables, which hold constants; and in
+    how many places they are.
 
     What is computed with a constant is often known at once, and would not tell what it is computed of. So these are
     variables of a loop, and presumed to stay as they are, until the body has been called: it tells which it changes.
@@ -204,13 +207,10 @@ def presumed(functions: Sequence[Callable[..., Any]], known: Sequence[Any]) -> l
         return []
     snapshot = Snapshot()
     snapshot.add_functions(functions)
-    others, found, count = {id(array) for array in known}, [], 0
-    for array in snapshot.arrays():
-        nodes = array._nodes()
-        if id(array) not in others and any(primal(node).kind == _LITERAL for node in nodes):
-            found.append(array)
-            count += len(nodes)
-    return found if count <= _MOST_PRESUMED else []
+    others = {id(array) for array in known}
+    found = [(array, count) for number, (array, count) in snapshot.arrays().items() if number not in others and any(
+        primal(node).kind == _LITERAL for node in array._nodes())]
+    return found if sum([len(array._nodes()) for array, _ in found]) <= _MOST_PRESUMED else []
 
 
 def remember(functions: Sequence[Callable[..., Any]]) -> None:
@@ -250,7 +250,7 @@ class Variables:
                 self.entries[place_key(container, kind, key)] = entry
                 self.initial += entry.initial
         first = len(self.initial)
-        for array in self.arrays:
+        for array, _ in self.arrays:
             for position, node in enumerate(array._nodes()):
                 self.entries[id(array), position] = _Array(array, position, node)
                 self.initial.append(node)
@@ -267,6 +267,7 @@ class Variables:
             count, entry.lanes = len(entry.initial), self.lanes
             entry.preset(formals[position:position + count])
             position += count
+        self.formals = list(formals[position - self.presumed:position])
 
     def settle(self) -> list[Any]:
         """See what places hold that are known to change; returns the values."""
@@ -330,7 +331,7 @@ class Variables:
             if ("late",) not in self.entries:
                 new["late",] = self.late
         if self.presumed:
-            self.learn(after, formals)
+            self.learn(after, formals, new.values())
         results: list[Node] = []
         position = 0
         for key, entry in self.entries.items():
@@ -341,8 +342,10 @@ class Variables:
             results += self.added(new, after)
         return results
 
-    def learn(self, after: dict[Any, Sequence[Node]], formals: Sequence[Node]) -> None:
+    def learn(self, after: dict[Any, Sequence[Node]], formals: Sequence[Node], new: Iterable[Any]) -> None:
         """Remember if the functions change none of the arrays that they are presumed to leave alone."""
+        if [entry for entry in new if entry.__class__ is _Place and entry.before != entry.initial]:
+            return
         keys = list(self.entries)[-self.presumed:]
         if all(after.get(key, (formal,))[0] is formal
                for key, formal in zip(keys, formals[len(formals) - self.presumed:], strict=True)):
@@ -357,7 +360,7 @@ class Variables:
         """A place, and what it holds now."""
         if change.now is MISSING:
             raise self.refusal(change, "structure")
-        entry = self.entries.get(key) or _Place(change, self.words.function)
+        entry = self.entries.get(key) or self.new_place(change)
         now = entry.after(change.now)
         if now is None:
             spec = flatten_nodes(change.now, self.words.function)[2]
@@ -366,6 +369,17 @@ class Variables:
             raise self.refusal(change, "structure" if spec.children is not None or entry.spec.children is not None else
                                f"type from {describe(change.before)} to {describe(change.now)}, and not its contents")
         return entry, now
+
+    def new_place(self, change: Change) -> _Place:
+        """A place that turns out to be a variable."""
+        entry = _Place(change, self.words.function)
+        if self.presumed:
+            outside = dict(zip(map(id, self.formals), self.initial[len(self.initial) - self.presumed:], strict=True))
+            entry.initial = [outside.get(id(node), node) for node in entry.before]
+            region, several = core.innermost(), {id(array) for array, count in self.arrays if count > 1}
+            if region is not None and [array for array in entry.originals if id(array) in several]:
+                region.again = True  # the body may have found the array at any of these
+        return entry
 
     def refusal(self, change: Change, what: str) -> SymbolicValue:
         """What is wrong with a change."""
@@ -403,8 +417,9 @@ class Variables:
         results: list[Node] = []
         first = late_formal(core.literal(BOOL, True)) if ("first",) in new else None
         for key, entry in new.items():
-            for initial, node in zip(entry.initial, after[key], strict=True):
-                number, stand = len(self.initial), initial
+            stands = entry.before if entry.__class__ is _Place else entry.initial
+            for initial, stand, node in zip(entry.initial, stands, after[key], strict=True):
+                number = len(self.initial)
                 if key == ("first",):
                     assert first is not None
                     stand = first
@@ -414,6 +429,8 @@ class Variables:
                     assert first is not None
                     stand = late_formal(initial)
                     node = ops.select(first, node, stand)
+                elif stand is not initial:
+                    pass
                 elif not core.is_version(primal(node)):  # what was read before is not seen any more
                     region.again |= initial.kind == _LITERAL
                 elif initial.kind == _OPAQUE:

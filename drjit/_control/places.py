@@ -159,17 +159,17 @@ class Snapshot:
             self.entries.append((variables, _DICT, held))
             todo.extend(_referring(held.values()))
 
-    def arrays(self) -> list[Any]:
-        """The arrays that containers hold, but for those of others; each once."""
-        found: dict[int, Any] = {}
+    def arrays(self) -> dict[int, tuple[Any, int]]:
+        """The arrays that containers hold, and in how many places, by their identity."""
+        found: dict[int, tuple[Any, int]] = {}
         for _, kind, held in self.entries:
             values: Iterable[Any] = held.values() if kind in _NAMED else (held,) if kind == CELL else held
             for value in values:
                 if isinstance(value, ArrayBase) and value._dynamic:
                     while value._o is not None:
                         value = value._o[0]
-                    found[id(value)] = value
-        return list(found.values())
+                    found[id(value)] = value, found.get(id(value), (value, 0))[1] + 1
+        return found
 
     def changes(self) -> list[Change]:
         """The places that hold something else now."""

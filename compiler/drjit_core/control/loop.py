@@ -162,7 +162,7 @@ class _Loop(Construct):
             self.check_memory(unchanged)
             apart = self.constant | self.memory
             if not size:
-                self.constant = self.but_arrays(unchanged)
+                self.constant = self.constant - self.but_arrays(self.constant) | self.but_arrays(unchanged)
                 size = self.width(strict=True)
                 continue
             try:
@@ -226,7 +226,10 @@ class _Loop(Construct):
         if traced.region.read:
             self.check_read(traced)
         presumed, self.presumed = self.presumed, _NONE
-        self.constant |= frozenset([i for i in presumed if self.results[i] is self.variables[i]])
+        for i in presumed:
+            if self.results[i] is self.variables[i]:
+                self.constant |= {i}
+                traced.results[i] = self.given[i]
         return self.adopts() or bool(presumed)
 
     def check_read(self, traced: Traced) -> None:
