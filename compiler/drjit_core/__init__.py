@@ -67,6 +67,7 @@ from .ir.symbolic import (
     call_site,
     innermost,
     is_same_in_all_elements,
+    outside_of,
     replace_elements,
     size_for_program,
     stands_for,

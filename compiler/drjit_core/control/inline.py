@@ -252,11 +252,9 @@ def _choice_again(node: Node, operands: Sequence[Any], values: Values, functions
 def _recomputed(node: Node, region: Tracing) -> Node | None:
     """What a value of a region is outside, if it is computed of nothing but what is presumed."""
     nodes = needed_for(region.id, (), ((node,),))[0]
-    presumed = [node for node in nodes if node.id in region.presumed]
     nodes = [node for node in nodes if node.id not in region.presumed]
     if [node for node in nodes if node.kind < FIRST_ELEMENTWISE and node.kind not in (CAST, BITCAST)]:
         return None
-    region.read = [*region.read, *presumed]
     values = Values(region.presumed, (), ())
     trace_again(nodes, values, PLAIN)
     found: Node = values[node]

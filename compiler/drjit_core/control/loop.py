@@ -60,8 +60,8 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     other; if the caller means them ``together``, so that an iteration reads what the one before has written, what
     cannot be seen to do so is refused.
 
-    The last variables, so many as are ``presumed``, are arrays of the caller's that the body perhaps changes. As long as
-    it does not, it may look at their elements.
+    The last variables, so many as are ``presumed``, are arrays of the caller's that the body perhaps changes. As long
+    as it does not, it may look at their elements.
 
     Operations on duals are recorded if the loop ``differentiates``: by variables of the body's own, which no result is
     differentiated by. Others are :func:`drjit_core.derivatives.loop.repeat`'s work.

@@ -22,8 +22,8 @@ from .node import Node
 from .region import is_version, operands, origin_of
 
 __all__ = ["Tracing", "call_site", "close", "describe_value", "innermost", "is_same_in_all_elements", "known",
-           "new_region", "note_read", "recompute", "open_", "replace_elements", "replace_version", "require_memory",
-           "require_open", "scope_of", "scope_of_all", "size_for_program", "stands_for", "symbolic_error",
+           "new_region", "note_read", "open_", "outside_of", "recompute", "replace_elements", "replace_version",
+           "require_memory", "require_open", "scope_of", "scope_of_all", "size_for_program", "stands_for", "symbolic_error",
            "tells_elements_apart", "undo_writes", "user_line", "width_of_write", "writes_so_far", "written_outside"]
 
 #: So many regions that have been closed are remembered, up to twice as many at times.
@@ -90,8 +90,8 @@ class Tracing:
         self.by_index: frozenset[int] = _NONE
         #: Whether the program has asked how many elements a value of it has.
         self.asked = False
-        #: What formals are outside that are presumed to stay as they are, by their ids; and of which of these, and of
-        #: other values from outside, the program has looked at elements.
+        #: What formals are outside that are presumed to stay as they are, by their ids; and what the program has looked
+        #: at, of these and of values from outside.
         self.presumed: dict[int, Node] = _NOTHING
         self.read: list[Node] = _EMPTY
         #: Constants that it reads by index, in memory, by their ids.
@@ -208,34 +208,50 @@ def require_memory(operation: str, source: Node) -> Node:
     return known(source, operation, "an access by index needs an array in memory")
 
 
-def known(node: Node, operation: str = "", need: str = "") -> Node:
-    """A value that can be computed while regions are traced: it is from outside, or is computed of nothing but what is
-    presumed to be as it is outside. Others raise (see :func:`symbolic_error`)."""
+def outside_of(node: Node) -> Node | None:
+    """What a value of a region is outside, if it is computed of nothing but what is presumed to be as it is there."""
     region: Tracing | None = state.open.get(node.scope)
-    if region is not None and region.presumed:
-        if node.kind == DUAL:
-            assert node.d0 is not None
-            node = node.d0
-        if node.id in region.presumed:
-            region.read = [*region.read, node]
-            return region.presumed[node.id]
-        found: Node | None = recompute[0](node, region)
-        if found is not None:
-            return found
-    raise symbolic_error(node, operation, need)
+    if region is None or not region.presumed:
+        return None
+    if node.kind == DUAL:
+        assert node.d0 is not None
+        node = node.d0
+    return region.presumed.get(node.id) or recompute[0](node, region)
 
 
-#: What a value of a region is outside, if it is computed of nothing but what is presumed: set by
-#: :mod:`drjit_core.control.inline`.
+#: Likewise, of other values than variables: set by :mod:`drjit_core.control.inline`.
 recompute: list[Callable[[Node, Tracing], Node | None]] = []
 
 
+def known(node: Node, operation: str = "", need: str = "") -> Node:
+    """What a value of a region is outside, for a program that looks at it; others raise :func:`symbolic_error`."""
+    found = outside_of(node)
+    if found is None:
+        raise symbolic_error(node, operation, need)
+    note_read(node)
+    return found
+
+
 def note_read(node: Node) -> None:
-    """Note that the program has looked at elements of a value from outside: then regions must not change it."""
+    """Note that the program has looked at elements of a value that is known: what it has been computed of while a
+    region was traced, and what was there before, must not be changed by that."""
     region: Tracing | None = current().region
+    regions: list[Tracing] = []
     while region is not None:
-        region.read = [*region.read, node]
+        regions.append(region)
         region = region.outer
+    masks = [mask for region in regions for mask in (region.entering, region.live) if mask is not None]
+    first = min([mask.id for mask in masks], default=node.id)
+    todo, seen = [node], {node.id: node}
+    while todo and len(seen) < _SEARCHED:
+        node = todo.pop()
+        if node.id > first:
+            for operand in operands(node):
+                if operand.id not in seen:
+                    seen[operand.id] = operand
+                    todo.append(operand)
+    for region in regions:
+        region.read = [*region.read, *seen.values()]
 
 
 def _is_presumed(node: Node, region: Tracing) -> bool:

@@ -16,7 +16,7 @@ from ..flags import LAUNCH_BLOCKING
 from ..ir import deferred
 from ..ir.dual import without
 from ..ir.node import Node, sweep_if_large
-from ..ir.symbolic import known
+from ..ir.symbolic import known, note_read
 from ..ir.verify import verify
 from ..ops.table import DUAL, EVALUATED, UNDEFINED
 from . import backends, bounds, exclusion, explain
@@ -65,6 +65,9 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
     """
     roots = _wanted(nodes, "schedule")
     context = current()
+    if context.region is not None:
+        for root in roots:
+            note_read(root)
     statements = context.statements
     if not roots and not context.scheduled and not statements:
         return False
