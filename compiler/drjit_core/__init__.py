@@ -66,6 +66,7 @@ from .ir.vertex import HUB, LEAF, Vertex, any_vertex, last_vertex, live_vertices
 from .ir.symbolic import (
     call_site,
     innermost,
+    is_presumed,
     is_same_in_all_elements,
     outside_of,
     replace_elements,

@@ -185,39 +185,33 @@ class Late(_First):
         return "the value that is returned"
 
 
-#: Codes of functions that have changed no constants from outside.
-_harmless: set[CodeType] = set()
-#: So many codes are remembered, and so many components of arrays are variables from the start.
-_MOST_CODES, _MOST_PRESUMED = 4096, 256
+#: Codes of functions, those that they know included, that have changed no constants from outside.
+_harmless: set[tuple[CodeType, ...]] = set()
+#: So many are remembered. So many components of arrays are always variables from the start, and so many at most.
+_MOST_CODES, _FEW_PRESUMED, _MOST_PRESUMED = 4096, 16, 256
 
 
-def _code_of(function: Callable[..., Any]) -> CodeType | None:
-    code: CodeType | None = getattr(getattr(function, "__func__", function), "__code__", None)
-    return code
-
-
-def presumed(functions: Sequence[Callable[..., Any]], known: Sequence[Any]) -> list[tuple[ArrayBase, int]]:
+def presumed(functions: Sequence[Callable[..., Any]],
+             known: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int]], tuple[CodeType, ...]]:
     """The arrays that functions refer to, but for those that are ``known`` as variables, which hold constants; and in
-    how many places they are.
+    how many places they are. Then the codes of the functions, if they are to be remembered.
 
     What is computed with a constant is often known at once, and would not tell what it is computed of. So these are
     variables of a loop, and presumed to stay as they are, until the body has been called: it tells which it changes.
+    Where they are many, in a scene of objects with constant attributes, a body that has changed none is remembered.
     """
-    if all(_code_of(function) in _harmless for function in functions):
-        return []
     snapshot = Snapshot()
     snapshot.add_functions(functions)
+    if not snapshot.entries:
+        return [], ()
     others = {id(array) for array in known}
     found = [(array, count) for number, (array, count) in snapshot.arrays().items() if number not in others and any(
         primal(node).kind == _LITERAL for node in array._nodes())]
-    return found if sum([len(array._nodes()) for array, _ in found]) <= _MOST_PRESUMED else []
-
-
-def remember(functions: Sequence[Callable[..., Any]]) -> None:
-    """Remember that functions have changed no constants, and presume nothing the next time."""
-    if len(_harmless) > _MOST_CODES:
-        _harmless.clear()
-    _harmless.update([code for function in functions if (code := _code_of(function)) is not None])
+    number = sum([len(array._nodes()) for array, _ in found])
+    if number <= _FEW_PRESUMED:
+        return found, ()
+    codes = tuple(snapshot.codes)
+    return ([], ()) if number > _MOST_PRESUMED or codes in _harmless else (found, codes)
 
 
 class Variables:
@@ -227,7 +221,7 @@ class Variables:
                  places: Sequence[tuple[Any, int, Any]], known: Sequence[Any] = ()) -> None:
         self.words = words
         #: Arrays that the functions may change, and then must not have taken for constants: see :func:`presumed`.
-        self.arrays = presumed(functions, known)
+        self.arrays, self.codes = presumed(functions, known)
         self.functions = functions
         self.late = late
         self.places = places
@@ -252,8 +246,9 @@ class Variables:
         first = len(self.initial)
         for array, _ in self.arrays:
             for position, node in enumerate(array._nodes()):
-                self.entries[id(array), position] = _Array(array, position, node)
-                self.initial.append(node)
+                if primal(node).kind == _LITERAL:
+                    self.entries[id(array), position] = _Array(array, position, node)
+                    self.initial.append(node)
         #: How many variables, the last ones, are presumed to stay as they are.
         self.presumed = len(self.initial) - first
 
@@ -330,7 +325,7 @@ class Variables:
             after["late",] = self.late.nodes
             if ("late",) not in self.entries:
                 new["late",] = self.late
-        if self.presumed:
+        if self.presumed and self.codes:
             self.learn(after, formals, new.values())
         results: list[Node] = []
         position = 0
@@ -349,7 +344,9 @@ class Variables:
         keys = list(self.entries)[-self.presumed:]
         if all(after.get(key, (formal,))[0] is formal
                for key, formal in zip(keys, formals[len(formals) - self.presumed:], strict=True)):
-            remember(self.functions)
+            if len(_harmless) > _MOST_CODES:
+                _harmless.clear()
+            _harmless.add(self.codes)
 
     def known(self, call: Call) -> set[int]:
         """Arrays that a call has been given, and those that stand in places."""

@@ -81,12 +81,14 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("entries", "seen")
+    __slots__ = ("codes", "entries", "seen")
 
     def __init__(self) -> None:
         #: The containers, with their kinds and what they hold.
         self.entries: list[tuple[Any, int, Any]] = []
         self.seen: set[int] = set()
+        #: The codes of the functions among them.
+        self.codes: list[CodeType] = []
 
     def add_functions(self, functions: Iterable[Callable[..., Any]]) -> None:
         """Look at what functions know."""
@@ -144,6 +146,7 @@ class Snapshot:
 
     def add_function(self, function: FunctionType, todo: list[Any]) -> None:
         """Look at the variables that a function uses."""
+        self.codes.append(function.__code__)
         variables = function.__globals__
         names = names_of(function.__code__)
         if function.__closure__ is not None:

@@ -21,10 +21,11 @@ from .labels import label_of
 from .node import Node
 from .region import is_version, operands, origin_of
 
-__all__ = ["Tracing", "call_site", "close", "describe_value", "innermost", "is_same_in_all_elements", "known",
-           "new_region", "note_read", "open_", "outside_of", "recompute", "replace_elements", "replace_version",
-           "require_memory", "require_open", "scope_of", "scope_of_all", "size_for_program", "stands_for", "symbolic_error",
-           "tells_elements_apart", "undo_writes", "user_line", "width_of_write", "writes_so_far", "written_outside"]
+__all__ = ["Tracing", "call_site", "close", "describe_value", "innermost", "is_presumed", "is_same_in_all_elements",
+           "known", "new_region", "note_read", "open_", "outside_of", "recompute", "replace_elements",
+           "replace_version", "require_memory", "require_open", "scope_of", "scope_of_all", "size_for_program",
+           "stands_for", "symbolic_error", "tells_elements_apart", "undo_writes", "user_line", "width_of_write",
+           "writes_so_far", "written_outside"]
 
 #: So many regions that have been closed are remembered, up to twice as many at times.
 _REMEMBERED = 256
@@ -254,7 +255,11 @@ def note_read(node: Node) -> None:
         region.read = [*region.read, *seen.values()]
 
 
-def _is_presumed(node: Node, region: Tracing) -> bool:
+def is_presumed(node: Node) -> bool:
+    """Whether a node stands for what is presumed to be as it is outside."""
+    region: Tracing | None = state.open.get(node.scope)
+    if region is None or not region.presumed:
+        return False
     value = node.d0 if node.kind == DUAL else node
     return value is not None and value.id in region.presumed
 
@@ -262,9 +267,9 @@ def _is_presumed(node: Node, region: Tracing) -> bool:
 def size_for_program(node: Node) -> int:
     """How many elements a node has, for a program that may depend on it: a region that has turned out to have another
     number is traced by calling the user's functions again."""
-    region: Tracing | None = state.open.get(node.scope) if node.scope else None
-    if region is not None and region.presumed and _is_presumed(node, region):
+    if node.scope and is_presumed(node):
         return node.size
+    region: Tracing | None = state.open.get(node.scope) if node.scope else None
     while region is not None:
         region.asked = True
         region = region.outer
