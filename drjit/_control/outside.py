@@ -15,7 +15,7 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import Node, SymbolicValue, adopt, late_formal, ops, primal
+from drjit_core import Node, SymbolicValue, adopt, any_vertex, late_formal, ops, primal, tracked
 
 from .._access.store import Buffers, Journal, store, store_result
 from .._base.array import ArrayBase
@@ -205,13 +205,19 @@ def presumed(functions: Sequence[Callable[..., Any]],
     if not snapshot.entries:
         return [], ()
     others = {id(array) for array in known}
-    found = [(array, count) for number, (array, count) in snapshot.arrays().items() if number not in others and any(
-        primal(node).kind == _LITERAL for node in array._nodes())]
+    found = [(array, count) for number, (array, count) in snapshot.arrays().items()
+             if number not in others and any(map(_must_be_variable, array._nodes()))]
     number = sum([len(array._nodes()) for array, _ in found])
     if number <= _FEW_PRESUMED:
         return found, ()
     codes = tuple(snapshot.codes)
     return ([], ()) if number > _MOST_PRESUMED or codes in _harmless else (found, codes)
+
+
+def _must_be_variable(node: Node) -> bool:
+    """Whether what is computed with a node would not tell what it is computed of: a constant, or what may turn out to
+    have derivatives, of which it was not known then."""
+    return primal(node).kind == _LITERAL or any_vertex() and node.type in _FLOATS and tracked(node) is None
 
 
 class Variables:
@@ -246,7 +252,7 @@ class Variables:
         first = len(self.initial)
         for array, _ in self.arrays:
             for position, node in enumerate(array._nodes()):
-                if primal(node).kind == _LITERAL:
+                if _must_be_variable(node):
                     self.entries[id(array), position] = _Array(array, position, node)
                     self.initial.append(node)
         #: How many variables, the last ones, are presumed to stay as they are.
