@@ -263,8 +263,10 @@ class _Loop(Construct):
 
     def may_be_narrower(self, failure: Exception) -> bool:
         """Whether a refusal of the library's may be due to variables of one element that were made wider for the sake
-        of others, which are memory as it may turn out; what is wrong with a type is so in any width."""
-        return isinstance(failure, RuntimeError) and not isinstance(failure, TypeError) and any(
+        of others, which are memory as it may turn out; what is wrong with a type is so in any width, and what a
+        function of the user's has raised, within a construct that passes it on, is none of the library's."""
+        return isinstance(failure, RuntimeError) and not isinstance(failure, TypeError) and \
+            failure.__cause__ is None and any(
             value.size == 1 for value in self.but(self.constant | self.memory, self.initial))
 
     def nothing(self, value: Node) -> Node:
