@@ -66,7 +66,9 @@ from .ir.vertex import HUB, LEAF, Vertex, any_vertex, last_vertex, live_vertices
 from .ir.symbolic import (
     call_site,
     innermost,
+    is_presumed,
     is_same_in_all_elements,
+    outside_of,
     replace_elements,
     size_for_program,
     stands_for,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from drjit_core import Node, broadcast_size, evaluate, read_element
+from drjit_core import Node, broadcast_size, evaluate, outside_of, read_element
 
 from .._base.array import LIMIT, ArrayBase
 from .._base.errors import CORE_ERRORS
@@ -44,7 +44,7 @@ def format_array(array: ArrayBase, limit: int = LIMIT) -> str:
         return "[ragged array]"
     if not width:
         return "[]"
-    if any(node.scope for node in nodes):
+    if any(node.scope and outside_of(node) is None for node in nodes):
         return f"[symbolic array of type {array._name}]"
     evaluate(nodes)
     return _format((width, *shape), (), nodes, shape, limit)
@@ -80,7 +80,7 @@ def hypercomplex_text(array: ArrayBase, units: Sequence[tuple[int, str]], limit:
         return "[ragged array]"
     if not width:
         return "[]"
-    if any(node.scope for node in nodes):
+    if any(node.scope and outside_of(node) is None for node in nodes):
         return f"[symbolic array of type {array._name}]"
     evaluate(nodes)
 

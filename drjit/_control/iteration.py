@@ -23,7 +23,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call, Given
-from .outside import Late, Variables, Wider, Words, widened
+from .outside import Late, Variables, Wider, Words, presumed, widened
 from .shapes import Reshaped, Shapes
 from .state import equal, mask_of, shape_of
 
@@ -54,8 +54,10 @@ class SymbolicLoop:
         self.shapes = Shapes(given.spec, given.nodes) if given.spec.has_tensors() else None
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
+        arrays, codes = presumed(body, given.leaves)
         #: What is no state, and changes all the same, if anything does.
-        self.variables = Variables(_WORDS, (body,), late, places) if late is not None or places else None
+        self.variables = Variables(_WORDS, (body,), late, places, arrays, codes) \
+            if late is not None or places or arrays else None
         self.journal: Journal
         #: The structure of what the functions are given.
         self.spec = given.spec
@@ -133,11 +135,12 @@ class SymbolicLoop:
 
     def repeated(self) -> list[core.Node]:
         """What the compiler makes of it; most loops have nothing to do with derivatives."""
+        presumed_ = 0 if self.variables is None else self.variables.presumed
         if any_vertex():
             return repeat(self.all_variables(), self.test, self.following, self.label, self.name_of, self.count,
-                          self.max_iterations, _longest)
+                          self.max_iterations, _longest, presumed_)
         return while_loop(self.all_variables(), self.test, self.following, self.label, self.name_of, self.count,
-                          0, True, True)
+                          0, True, True, presumed_)
 
     # --- what the compiler calls -------------------------------------------------------------------------------------
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from types import CellType, FunctionType, MethodType
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import Node, SymbolicValue, adopt, late_formal, ops, primal
+from drjit_core import Node, SymbolicValue, adopt, any_vertex, late_formal, ops, primal, tracked
 
 from .._access.store import Journal, store, store_result
 from .._base.array import ArrayBase
@@ -25,9 +25,10 @@ from .._base.nodes import broadcast
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call
-from .places import MISSING, Change, has_array, keep_new, place_key, read_place, words_of, write_place
+from .places import MISSING, Change, has_array, keep_new, place_key, read_place, snapshot, words_of, write_place
 
-__all__ = ["Late", "Variables", "Wider", "Words", "changed_arrays", "name_in_program", "widened"]
+__all__ = ["Late", "Variables", "Wider", "Words", "changed_arrays", "name_in_program", "presumed",
+           "widened"]
 
 core.holders[0] = holders
 
@@ -85,7 +86,9 @@ class _Place:
 
     def __init__(self, change: Change, function: str) -> None:
         self.change, self.function = change, function
-        self.initial, self.originals, self.spec = flatten_nodes(change.before, function)
+        #: What it holds before, in this trace and outside.
+        self.before, self.originals, self.spec = flatten_nodes(change.before, function)
+        self.initial: list[Node] = self.before
         #: What stands for the leaves, and those that there are afterwards.
         self.stands: list[Any] = []
         self.leaves = self.originals
@@ -183,12 +186,49 @@ class Late(_First):
         return "the value that is returned"
 
 
+#: Codes of functions, those that they know included, that have changed no constants from outside.
+_harmless: set[tuple[CodeType, ...]] = set()
+#: So many are remembered. So many components of arrays are always variables from the start, and so many at most.
+_MOST_CODES, _FEW_PRESUMED, _MOST_PRESUMED = 4096, 16, 256
+
+
+def presumed(function: Callable[..., Any],
+             known: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int]], tuple[CodeType, ...]]:
+    """The arrays that a function refers to, but for those that are ``known`` as variables, which hold constants; and in
+    how many places they are. Then the codes of the functions that it knows, if they are to be remembered.
+
+    What is computed with a constant is often known at once, and would not tell what it is computed of. So these are
+    variables of a loop, and presumed to stay as they are, until the body has been called: it tells which it changes.
+    Where they are many, in a scene of objects with constant attributes, a body that has changed none is remembered.
+    """
+    known_by = snapshot(None, function)
+    if known_by is None:
+        return [], ()
+    others = {id(array) for array in known}
+    found = [(array, count) for number, (array, count) in known_by.arrays().items()
+             if number not in others and any(map(_must_be_variable, array._nodes()))]
+    number = sum([len(array._nodes()) for array, _ in found])
+    if number <= _FEW_PRESUMED:
+        return found, ()
+    codes = tuple(known_by.codes)
+    return ([], ()) if number > _MOST_PRESUMED or codes in _harmless else (found, codes)
+
+
+def _must_be_variable(node: Node) -> bool:
+    """Whether what is computed with a node would not tell what it is computed of: a constant, or what may turn out to
+    have derivatives, of which it was not known then."""
+    return primal(node).kind == _LITERAL or any_vertex() and node.type in _FLOATS and tracked(node) is None
+
+
 class Variables:
     """Variables of a loop that are no state, in the order in which they were found."""
 
     def __init__(self, words: Words, functions: Sequence[Callable[..., Any]], late: Late | None = None,
-                 places: Sequence[tuple[Any, int, Any]] = ()) -> None:
+                 places: Sequence[tuple[Any, int, Any]] = (), arrays: Sequence[tuple[ArrayBase, int]] = (),
+                 codes: tuple[CodeType, ...] = ()) -> None:
         self.words = words
+        #: Arrays that the functions may change, and then must not have taken for constants: see :func:`presumed`.
+        self.arrays, self.codes = arrays, codes
         self.functions = functions
         self.late = late
         self.places = places
@@ -210,6 +250,14 @@ class Variables:
                 entry = _Place(Change(container, kind, key, value, value), self.words.function)
                 self.entries[place_key(container, kind, key)] = entry
                 self.initial += entry.initial
+        first = len(self.initial)
+        for array, _ in self.arrays:
+            for position, node in enumerate(array._nodes()):
+                if _must_be_variable(node):
+                    self.entries[id(array), position] = _Array(array, position, node)
+                    self.initial.append(node)
+        #: How many variables, the last ones, are presumed to stay as they are.
+        self.presumed = len(self.initial) - first
 
     def preset(self, formals: Sequence[Node]) -> None:
         """Let all of them have the values that they have in a trace."""
@@ -221,6 +269,7 @@ class Variables:
             count, entry.lanes = len(entry.initial), self.lanes
             entry.preset(formals[position:position + count])
             position += count
+        self.formals = list(formals[position - self.presumed:position])
 
     def settle(self) -> list[Any]:
         """See what places hold that are known to change; returns the values."""
@@ -283,6 +332,8 @@ class Variables:
             after["late",] = self.late.nodes
             if ("late",) not in self.entries:
                 new["late",] = self.late
+        if self.presumed and self.codes:
+            self.learn(after, formals, new.values())
         results: list[Node] = []
         position = 0
         for key, entry in self.entries.items():
@@ -293,6 +344,17 @@ class Variables:
             results += self.added(new, after)
         return results
 
+    def learn(self, after: dict[Any, Sequence[Node]], formals: Sequence[Node], new: Iterable[Any]) -> None:
+        """Remember if the functions change none of the arrays that they are presumed to leave alone."""
+        if [entry for entry in new if entry.__class__ is _Place and entry.before != entry.initial]:
+            return
+        keys = list(self.entries)[-self.presumed:]
+        if all(after.get(key, (formal,))[0] is formal
+               for key, formal in zip(keys, formals[len(formals) - self.presumed:], strict=True)):
+            if len(_harmless) > _MOST_CODES:
+                _harmless.clear()
+            _harmless.add(self.codes)
+
     def known(self, call: Call) -> set[int]:
         """Arrays that a call has been given, and those that stand in places."""
         stands = [stand for entry in self.entries.values() if entry.__class__ is _Place for stand in entry.stands]
@@ -302,7 +364,7 @@ class Variables:
         """A place, and what it holds now."""
         if change.now is MISSING:
             raise self.refusal(change, "structure")
-        entry = self.entries.get(key) or _Place(change, self.words.function)
+        entry = self.entries.get(key) or self.new_place(change)
         now = entry.after(change.now)
         if now is None:
             spec = flatten_nodes(change.now, self.words.function)[2]
@@ -311,6 +373,17 @@ class Variables:
             raise self.refusal(change, "structure" if spec.children is not None or entry.spec.children is not None else
                                f"type from {describe(change.before)} to {describe(change.now)}, and not its contents")
         return entry, now
+
+    def new_place(self, change: Change) -> _Place:
+        """A place that turns out to be a variable."""
+        entry = _Place(change, self.words.function)
+        if self.presumed:
+            outside = dict(zip(map(id, self.formals), self.initial[len(self.initial) - self.presumed:], strict=True))
+            entry.initial = [outside.get(id(node), node) for node in entry.before]
+            region, several = core.innermost(), {id(array) for array, count in self.arrays if count > 1}
+            if region is not None and [array for array in entry.originals if id(array) in several]:
+                region.again = True  # the body may have found the array at any of these
+        return entry
 
     def refusal(self, change: Change, what: str) -> SymbolicValue:
         """What is wrong with a change."""
@@ -348,8 +421,9 @@ class Variables:
         results: list[Node] = []
         first = late_formal(core.literal(BOOL, True)) if ("first",) in new else None
         for key, entry in new.items():
-            for initial, node in zip(entry.initial, after[key], strict=True):
-                number, stand = len(self.initial), initial
+            stands = entry.before if entry.__class__ is _Place else entry.initial
+            for initial, stand, node in zip(entry.initial, stands, after[key], strict=True):
+                number = len(self.initial)
                 if key == ("first",):
                     assert first is not None
                     stand = first
@@ -359,6 +433,8 @@ class Variables:
                     assert first is not None
                     stand = late_formal(initial)
                     node = ops.select(first, node, stand)
+                elif stand is not initial:
+                    pass
                 elif not core.is_version(primal(node)):  # what was read before is not seen any more
                     region.again |= initial.kind == _LITERAL
                 elif initial.kind == _OPAQUE:
@@ -369,6 +445,7 @@ class Variables:
                 self.initial.append(initial)
                 results.append(node)
             self.entries[key] = entry
+        self.presumed = 0
         return results
 
 

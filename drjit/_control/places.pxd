@@ -17,12 +17,15 @@ cdef bint _is_own(object module) except -1
 cdef class Snapshot:
     cdef public list held
     cdef public set seen
+    cdef public list codes
     @cython.locals(todo=list, seen=set, kind=cython.int, count=cython.Py_ssize_t, entries=dict, content=object)
     cpdef add(self, object value)
     @cython.locals(held=list, few=cython.bint)
     cpdef add_entries(self, object container, int kind, dict entries, list todo)
     @cython.locals(held=list, names=tuple, variables=dict, cells=tuple)
     cpdef add_function(self, object function, list todo)
+    @cython.locals(found=dict, held=list, kind=cython.int, position=cython.Py_ssize_t, count=cython.Py_ssize_t)
+    cpdef dict arrays(self)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict, variables=dict)
     cpdef list changes(self)
 

@@ -104,13 +104,15 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("held", "seen")
+    __slots__ = ("codes", "held", "seen")
 
     def __init__(self) -> None:
         #: Of each container: the container, what it is, the number of keys and values, and these in turn; of lists a
         #: copy, of cells the content.
         self.held: list[Any] = []
         self.seen: set[int] = set()
+        #: The codes of the functions among them.
+        self.codes: list[CodeType] = []
 
     def add(self, value: Any) -> None:
         """Look at a value, and at all that it refers to."""
@@ -132,6 +134,7 @@ class Snapshot:
                 elif kind != _CLASS:
                     self.held += (value, kind, 0)
             elif kind == _TUPLE:
+                self.held += (value, kind, value)
                 _push(list(value), todo)
             elif kind == _LIST:
                 content = list.__getitem__(value, slice(None))
@@ -164,11 +167,12 @@ class Snapshot:
 
     def add_function(self, function: FunctionType, todo: list[Any]) -> None:
         """Look at the variables that a function uses."""
+        self.codes.append(code_of(function))
         cells, defaults, variables = closure_of(function), defaults_of(function), globals_of(function)
         if cells is not None:
             todo += cells
         if defaults is not None:
-            _push(list(defaults), todo)
+            todo.append(defaults)
         if function.__kwdefaults__ is not None:
             todo += function.__kwdefaults__.values()
         names = names_of(code_of(function))
@@ -184,6 +188,26 @@ class Snapshot:
                 if _refers(value):
                     todo.append(value)
 
+    def arrays(self) -> dict[int, tuple[Any, int]]:
+        """The arrays that containers hold, and in how many places, by their identity."""
+        found: dict[int, tuple[Any, int]] = {}
+        held, position = self.held, 0
+        while position < len(held):
+            kind, values = held[position + 1], held[position + 2]
+            position += 3
+            if kind == _CELL:
+                values = [values]
+            elif kind != _LIST and kind != _TUPLE:
+                count = values
+                values = held[position + 1:position + count:2]
+                position += count
+            for value in values:
+                if isinstance(value, ArrayBase) and value._dynamic:
+                    while value._o is not None:
+                        value = value._o[0]
+                    found[id(value)] = value, found.get(id(value), (value, 0))[1] + 1
+        return found
+
     def changes(self) -> list[Change]:
         """The places that hold something else now."""
         found: list[Change] = []
@@ -191,6 +215,8 @@ class Snapshot:
         while position < len(held):
             container, kind, before = held[position], held[position + 1], held[position + 2]
             position += 3
+            if kind == _TUPLE:
+                continue
             if kind == _CELL:
                 now = _contents(container)
                 if now is not before:

@@ -730,7 +730,7 @@ REFUSED: list[tuple[str, Callable[[Float, Int], Any], str]] = [
     ("two indices", lambda y, left: dr.scatter(y, Float(1), UInt(0, 1)), r"drjit.scatter\(\): this write is part of a "
      "symbolic loop with 4 elements.*but not 2"),
     ("an array of the body", _own, "writes by index to an array of type drjit.llvm.Float that it has made itself"),
-    ("older contents", _older, r"drjit.gather\(\).*older copy of an array that the symbolic loop .* "
+    ("older contents", _older, r"drjit.gather\(\).*older copy of the array 'target', which the symbolic loop .* "
      r"writes to; it was written to since.*no older contents"),
     ("evaluation", lambda y, left: _evaluate(y, left),
      r"drjit.eval\(\).*the array 'target', which"),

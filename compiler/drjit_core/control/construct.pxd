@@ -39,6 +39,7 @@ cdef class Construct:
     cdef public tuple place
     cdef public frozenset memory
     cdef public frozenset constant
+    cdef public frozenset presumed
     cdef public object wide
     cdef public list initial
     cdef public list borrowed

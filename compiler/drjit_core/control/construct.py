@@ -103,6 +103,8 @@ class Construct:
         #: Positions of variables that are accessed by index, and of those that stand for themselves.
         self.memory = _NONE
         self.constant = _NONE
+        #: Positions of variables that are presumed to stay as they are: the functions tell when they are called.
+        self.presumed = _NONE
         #: The number of elements, if it is not that of a variable only.
         self.wide: Any = 0
         # Of a trace:
@@ -154,8 +156,11 @@ class Construct:
                 formals.append(self.nothing(value))
             else:
                 is_memory = bool(self.memory) and position in self.memory
-                formals.append(append(PHI, value.type, value.size if is_memory or not size else size, None, None, None,
+                own = is_memory or not size or bool(self.presumed) and position in self.presumed
+                formals.append(append(PHI, value.type, value.size if own else size, None, None, None,
                                       None, position, OWN if is_local(value) else is_memory, region.id))
+        if self.presumed:
+            region.presumed = {formals[position].id: self.given[position] for position in self.presumed}
         traced = Traced(region, formals, [append(PHI, BOOL, width, None, None, None, None, attr, False, region.id)
                                           for attr in masks])
         if current().recording is not None:

@@ -9,8 +9,8 @@ from ..ir import trace
 from ..ir.build import append, literal
 from ..ir.expansion import TRACED
 from ..ir.node import Node
-from ..ir.region import Region
-from ..ir.symbolic import innermost
+from ..ir.region import Region, needed_for
+from ..ir.symbolic import Tracing, innermost, recompute
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGES
 from ..ops.table import (
     BITCAST,
@@ -253,6 +253,21 @@ def _choice_again(node: Node, operands: Sequence[Any], values: Values, functions
     else:
         results, versions = functions.call(operands[0], operands[1], targets, arguments, choice.label)
     return [*results, *(versions.get(position, arguments[position]) for position in choice.memory_of)]
+
+
+def _recomputed(node: Node, region: Tracing) -> Node | None:
+    """What a value of a region is outside, if it is computed of nothing but what is presumed."""
+    nodes = needed_for(region.id, (), ((node,),))[0]
+    nodes = [node for node in nodes if node.id not in region.presumed]
+    if [node for node in nodes if node.kind < FIRST_ELEMENTWISE and node.kind not in (CAST, BITCAST)]:
+        return None
+    values = Values(region.presumed, (), ())
+    trace_again(nodes, values, PLAIN)
+    found: Node = values[node]
+    return found
+
+
+recompute.append(_recomputed)
 
 
 def live_mask() -> Node:

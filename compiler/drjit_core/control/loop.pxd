@@ -15,7 +15,8 @@ cdef long long OPTIMIZE_LOOPS
 
 
 cpdef list while_loop(object initial, object condition, object body, object label=*, object name_of=*,
-                      Py_ssize_t variables=*, object trips=*, bint together=*, bint differentiates=*)
+                      Py_ssize_t variables=*, object trips=*, bint together=*, bint differentiates=*,
+                      Py_ssize_t presumed=*)
 
 
 cdef class _Loop(Construct):
@@ -40,6 +41,8 @@ cdef class _Loop(Construct):
     cpdef list repeat(self)
     @cython.locals(found=list, reassigned=list, i=cython.Py_ssize_t, variable=Node, result=Node)
     cpdef frozenset unchanged(self)
+    @cython.locals(traced=Traced)
+    cpdef bint settles(self) except -1
     cpdef int64_t width(self, bint strict=*) except? -1
     @cython.locals(i=cython.Py_ssize_t, node=Node)
     cpdef list but(self, frozenset left_out, list nodes)

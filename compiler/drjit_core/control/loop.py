@@ -37,7 +37,7 @@ _MASKS = -1, -2
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                body: Callable[[list[Node]], list[Node]], label: str | None = None,
                name_of: Callable[[int], str] | None = None, variables: int = sys.maxsize,
-               trips: int = 0, together: bool = False, differentiates: bool = False) -> list[Node]:
+               trips: int = 0, together: bool = False, differentiates: bool = False, presumed: int = 0) -> list[Node]:
     """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
@@ -61,10 +61,16 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     other; if the caller means them ``together``, so that an iteration reads what the one before has written, what
     cannot be seen to do so is refused.
 
+    The last variables, so many as are ``presumed``, are arrays of the caller's that the body perhaps changes. As long
+    as it does not, it may look at their elements.
+
     Operations on duals are recorded if the loop ``differentiates``: by variables of the body's own, which no result is
     differentiated by. Others are :func:`drjit_core.derivatives.loop.repeat`'s work.
     """
-    return _Loop(initial, condition, body, label, name_of, variables, trips, together, differentiates).trace()
+    loop = _Loop(initial, condition, body, label, name_of, variables, trips, together, differentiates)
+    if presumed:
+        loop.presumed = frozenset(range(len(initial) - presumed, len(initial)))
+    return loop.trace()
 
 
 class _Loop(Construct):
@@ -76,6 +82,9 @@ class _Loop(Construct):
                "without getting it as state.")
     AS_VALUE = ("the body of a symbolic loop writes to {} by index, and computes with all of its elements; there, only "
                 "accesses by index know what they find. Use drjit.gather(), or run the loop with mode='evaluated'.")
+    LOOKED_AT = ("the body of a symbolic loop looks at elements of {}, and changes it. What it finds then is what was "
+                 "there before the loop, also in later iterations. Compute with the array, or use drjit.gather(); or "
+                 "run the loop with mode='evaluated'.")
     READ_BEFORE = ("a symbolic loop within another one writes to {} by index, and reads what was there before it "
                    "began; symbolic loops make no copies of arrays. Read it before the inner loop, or run the outer "
                    "one with mode='evaluated'.")
@@ -134,7 +143,7 @@ class _Loop(Construct):
             if self.finds_memory():
                 size = self.width() if size else 0
                 continue
-            if self.failure is None and self.adopts():
+            if self.failure is None and self.settles():
                 continue
             if self.failure is not None:
                 if self.constant & self.reassigned and isinstance(self.failure, RuntimeError):
@@ -160,7 +169,7 @@ class _Loop(Construct):
             self.check_memory(unchanged)
             apart = self.constant | self.memory if self.constant and self.memory else self.constant or self.memory
             if not size:
-                self.constant = self.but_arrays(unchanged)
+                self.constant = self.constant - self.but_arrays(self.constant) | self.but_arrays(unchanged)
                 size = self.width(strict=True)
                 continue
             try:
@@ -218,6 +227,30 @@ class _Loop(Construct):
                 size, narrowed, self.wide = found, True, common_size(found, (
                     *self.but(apart, self.initial), *region.captures, None if outer is None else outer.live))
 
+    def settles(self) -> bool:
+        """Whether it has turned out which arrays from outside are variables, which takes another trace."""
+        if self.traced is not self.called:
+            return False
+        (traced,) = self.called
+        if traced.region.read:
+            self.check_read(traced)
+        presumed, self.presumed = self.presumed, _NONE
+        for i in presumed:
+            if self.results[i] is self.variables[i]:
+                self.constant |= {i}
+                traced.results[i] = self.given[i]
+        return self.adopts() or bool(presumed)
+
+    def check_read(self, traced: Traced) -> None:
+        """Refuse to change arrays from outside whose elements the program has looked at."""
+        read = {node.id for node in traced.region.read}
+        for number, before, *_ in traced.adopted:
+            if before.id in read:
+                raise self.refusal(self.LOOKED_AT.format(self.name(self.first_array + number)))
+        for i in self.presumed:
+            if self.variables[i].id in read and self.results[i] is not self.variables[i]:
+                raise self.refusal(self.LOOKED_AT, self.variables[i])
+
     def unchanged(self) -> frozenset[int]:
         """Positions of variables that the body leaves alone, or gives the literal that they are, and has never changed.
         """
@@ -248,8 +281,10 @@ class _Loop(Construct):
 
     def may_be_narrower(self, failure: Exception) -> bool:
         """Whether a refusal of the library's may be due to variables of one element that were made wider for the sake
-        of others, which are memory as it may turn out."""
-        return isinstance(failure, RuntimeError) and any(
+        of others, which are memory as it may turn out; what is wrong with a type is so in any width, and what a
+        function of the user's has raised, within a construct that passes it on, is none of the library's."""
+        return isinstance(failure, RuntimeError) and not isinstance(failure, TypeError) and \
+            failure.__cause__ is None and any(
             value.size == 1 for value in self.but(self.constant | self.memory, self.initial))
 
     def nothing(self, value: Node) -> Node:
@@ -270,6 +305,8 @@ class _Loop(Construct):
         elements, one is traced."""
         try:
             apart = self.constant | self.memory if self.constant and self.memory else self.constant or self.memory
+            if self.presumed:
+                apart = apart | self.presumed
             return broadcast_size_of("while_loop", self.but(apart, self.initial)) or 1
         except IncompatibleSizes:
             if strict:

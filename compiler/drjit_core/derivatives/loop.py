@@ -50,9 +50,10 @@ Longest = Callable[[Node, list[Node]], int]
 
 
 def repeat(given: Sequence[Node], condition: Condition, body: Function, label: str | None,
-           name_of: Callable[[int], str], variables: int, bound: int | None, longest: Longest) -> list[Node]:
+           name_of: Callable[[int], str], variables: int, bound: int | None, longest: Longest,
+           presumed: int = 0) -> list[Node]:
     """The state after a loop, with its derivatives; ``bound`` says how many iterations there are at most."""
-    return _Repetition(given, label, variables, bound, longest).result(condition, body, name_of)
+    return _Repetition(given, label, variables, bound, longest).result(condition, body, name_of, presumed)
 
 
 class _Repetition(Recorded):
@@ -91,7 +92,8 @@ class _Repetition(Recorded):
         """Whether the loop is as wide as to have any."""
         return self.widths[self.changed[0]] > 0
 
-    def result(self, condition: Condition, body: Function, name_of: Callable[[int], str]) -> list[Node]:
+    def result(self, condition: Condition, body: Function, name_of: Callable[[int], str],
+               presumed: int = 0) -> list[Node]:
         """The state after the loop."""
         def test(formals: list[Node]) -> Node:
             _differentiate()
@@ -103,7 +105,7 @@ class _Repetition(Recorded):
             return self.tape.values
 
         outputs = while_loop([primal(node) for node in self.given], test, recorded, self.label, name_of,
-                             self.variables, together=True)
+                             self.variables, together=True, presumed=presumed)
         tape = self.tape
         found = [self.given[position] if position in self.same else node for position, node in enumerate(outputs)]
         if not self.changed:

@@ -33,6 +33,8 @@ cdef class Tracing:
     cdef public list single
     cdef public frozenset by_index
     cdef public bint asked
+    cdef public list read
+    cdef public dict presumed
     cdef public bint again
     cdef public dict constants
     cdef public list adopted

@@ -14,17 +14,18 @@ from typing import Any
 from ..context import current, state
 from ..errors import SymbolicValue
 from ..flags import SYMBOLIC_SCOPE
-from ..ops.table import COUNTER, GATHER, LITERAL, LOCAL, PHI, RESULT
+from ..ops.table import COUNTER, DUAL, GATHER, LITERAL, LOCAL, PHI, RESULT
 from .extents import sized_as
 from .frames import is_internal, user_place
 from .labels import label_of
 from .node import Node
 from .region import is_version, operands, origin_of
 
-__all__ = ["Tracing", "call_site", "close", "describe_value", "innermost", "is_same_in_all_elements", "new_region",
-           "open_", "replace_elements", "replace_version", "require_memory", "require_open", "scope_of",
-           "scope_of_all", "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "undo_writes",
-           "user_line", "width_of_write", "writes_so_far", "written_outside"]
+__all__ = ["Tracing", "call_site", "close", "describe_value", "innermost", "is_presumed", "is_same_in_all_elements",
+           "known", "new_region", "note_read", "open_", "outside_of", "recompute", "replace_elements",
+           "replace_version", "require_memory", "require_open", "scope_of", "scope_of_all", "size_for_program",
+           "stands_for", "symbolic_error", "tells_elements_apart", "undo_writes", "user_line", "width_of_write",
+           "writes_so_far", "written_outside"]
 
 #: So many regions that have been closed are remembered, up to twice as many at times.
 _REMEMBERED = 256
@@ -46,8 +47,8 @@ class Tracing:
 
     __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "but_elements", "by_index", "constants",
                  "differentiates", "entering", "entries", "id", "initial", "journal", "label", "latest", "live",
-                 "name_of", "noun", "open", "outer", "outside", "place", "refused", "roots", "single", "statements",
-                 "taped", "uniform", "variables", "widths")
+                 "name_of", "noun", "open", "outer", "outside", "place", "presumed", "read", "refused", "roots",
+                 "single", "statements", "taped", "uniform", "variables", "widths")
 
     def __init__(self, label: str | None, place: tuple[CodeType, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize, noun: str = "loop") -> None:
@@ -90,6 +91,10 @@ class Tracing:
         self.by_index: frozenset[int] = _NONE
         #: Whether the program has asked how many elements a value of it has.
         self.asked = False
+        #: What formals are outside that are presumed to stay as they are, by their ids; and what the program has looked
+        #: at, of these and of values from outside.
+        self.presumed: dict[int, Node] = _NOTHING
+        self.read: list[Node] = _EMPTY
         #: Constants that it reads by index, in memory, by their ids.
         self.constants: dict[int, Node] = _NOTHING
         #: Whether the user's functions must be called again if it is to be traced again.
@@ -129,7 +134,7 @@ def close(region: Tracing) -> None:
     del context.open[region.id]
     context.region, context.scope = outer, 0 if outer is None else outer.id
     region.outer, region.initial, region.entries = None, _EMPTY, None
-    region.latest = region.borrowed = region.constants = _NOTHING
+    region.latest = region.borrowed = region.constants = region.presumed = _NOTHING
     region.statements = region.adopted = region.refused = _EMPTY
     if outer is None:
         context.flags &= ~SYMBOLIC_SCOPE
@@ -174,20 +179,21 @@ def scope_of_all(nodes: Iterable[Node | None]) -> int:
     return scope
 
 
-def require_memory(operation: str, source: Node) -> None:
-    """Refuse to access by index what is computed in a region; state variables of loops get a second chance.
+def require_memory(operation: str, source: Node) -> Node:
+    """Refuse to access by index what is computed in a region; state variables of loops get a second chance. Returns the
+    array, or what it is known to be outside.
 
     A version that a write has replaced cannot be read any more: regions make no copies of memory.
     """
     if not source.scope or source.kind == LOCAL:
-        return
+        return source
     region: Tracing | None = state.open.get(source.scope)
     if region is not None:
         if is_version(source):
             root = region.roots.get(source.id)
             if root is not None and region.latest[root] is not source:
                 raise _replaced(source, operation)
-            return
+            return source
         if source.kind == PHI and source.attr >= 0:  # from now on it is memory
             before = region.initial[source.attr]
             require_memory(operation, before)
@@ -196,16 +202,73 @@ def require_memory(operation: str, source: Node) -> None:
             source.payload, source.size = True, before.size
             if state.recording is not None:
                 sized_as(source, (before,))
-            return
+            return source
         if source.id in region.but_elements:
             region.by_index |= {region.but_elements[source.id]}
-            return
-    raise symbolic_error(source, operation, "an access by index needs an array in memory")
+            return source
+    return known(source, operation, "an access by index needs an array in memory")
+
+
+def outside_of(node: Node) -> Node | None:
+    """What a value of a region is outside, if it is computed of nothing but what is presumed to be as it is there."""
+    region: Tracing | None = state.open.get(node.scope)
+    if region is None or not region.presumed:
+        return None
+    if node.kind == DUAL:
+        assert node.d0 is not None
+        node = node.d0
+    return region.presumed.get(node.id) or recompute[0](node, region)
+
+
+#: Likewise, of other values than variables: set by :mod:`drjit_core.control.inline`.
+recompute: list[Callable[[Node, Tracing], Node | None]] = []
+
+
+def known(node: Node, operation: str = "", need: str = "") -> Node:
+    """What a value of a region is outside, for a program that looks at it; others raise :func:`symbolic_error`."""
+    found = outside_of(node)
+    if found is None:
+        raise symbolic_error(node, operation, need)
+    note_read(node)
+    return found
+
+
+def note_read(node: Node) -> None:
+    """Note that the program has looked at elements of a value that is known: what it has been computed of while a
+    region was traced, and what was there before, must not be changed by that."""
+    region: Tracing | None = current().region
+    regions: list[Tracing] = []
+    while region is not None:
+        regions.append(region)
+        region = region.outer
+    masks = [mask for region in regions for mask in (region.entering, region.live) if mask is not None]
+    first = min([mask.id for mask in masks], default=node.id)
+    todo, seen = [node], {node.id: node}
+    while todo and len(seen) < _SEARCHED:
+        node = todo.pop()
+        if node.id > first:
+            for operand in operands(node):
+                if operand.id not in seen:
+                    seen[operand.id] = operand
+                    todo.append(operand)
+    for region in regions:
+        region.read = [*region.read, *seen.values()]
+
+
+def is_presumed(node: Node) -> bool:
+    """Whether a node stands for what is presumed to be as it is outside."""
+    region: Tracing | None = state.open.get(node.scope)
+    if region is None or not region.presumed:
+        return False
+    value = node.d0 if node.kind == DUAL else node
+    return value is not None and value.id in region.presumed
 
 
 def size_for_program(node: Node) -> int:
     """How many elements a node has, for a program that may depend on it: a region that has turned out to have another
     number is traced by calling the user's functions again."""
+    if node.scope and is_presumed(node):
+        return node.size
     region: Tracing | None = state.open.get(node.scope) if node.scope else None
     while region is not None:
         region.asked = True

@@ -55,11 +55,11 @@ from .simplify import unary as simpler_of_one
 from .symbolic import (
     Tracing,
     call_site,
+    known,
     replace_version,
     require_memory,
     require_open,
     scope_of,
-    symbolic_error,
     tells_elements_apart,
     width_of_write,
 )
@@ -335,7 +335,7 @@ def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Nod
     if not size:
         return invalid(source.type)
     if source.scope:
-        require_memory("gather", source)
+        source = require_memory("gather", source)
     if mask.kind == LITERAL and not mask.payload or source.kind == INVALID:
         scope_of(index)
         return sized_by(literal(source.type, 0, size), index, mask)
@@ -387,7 +387,7 @@ def access(source: Node, first: int | Extent, stride: int | Extent, size: int | 
         return source
     if source.kind == DUAL:
         return derived("access", access(without(source), first, stride, size), (source,), (first, stride, size))
-    require_memory("access", source)
+    source = require_memory("access", source)
     if source.kind == LITERAL:
         return literal(source.type, source.payload, size, source.attr)
     if stride in (1, -1) and size > 1 and state.region is None and state.recording is None and not source.scope:
@@ -443,7 +443,7 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     """
     if target.kind == DUAL or value.kind == DUAL:
         return _differentiable_scatter(target, value, index, mask, op, mode, harmless, expected)
-    require_memory("scatter", target)
+    target = require_memory("scatter", target)
     if op != ReduceOp.Identity.value and op not in EXCHANGES and TYPES[target.type].kind not in REDUCTIONS[op].accepts:
         raise UnsupportedType(f"scatter-reduction {ReduceOp(op).name}", TYPES[target.type].name)
     size = broadcast_size("scatter", value, index, mask, value if expected is None else expected)
@@ -570,7 +570,7 @@ def reduce(a: Node, op: int) -> Node:
         attr = a.attr if reduction.idempotent else SHAPE
         return literal(a.type, reduction.repeated(a.payload, a.size, info), 1, attr)
     if a.scope:
-        raise symbolic_error(a, "reduce", "a reduction needs the values of all elements")
+        return reduce(known(a, "reduce", "a reduction needs the values of all elements"), op)
     return append(REDUCE, a.type, 1, a, attr=op)
 
 

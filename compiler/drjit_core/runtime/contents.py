@@ -10,7 +10,7 @@ from ..ir import trace
 from ..ir.deferred import assumed
 from ..ir.dual import without
 from ..ir.node import Node
-from ..ir.symbolic import symbolic_error
+from ..ir.symbolic import known, note_read
 from ..ops.table import BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
 from ..types import TYPES
 from . import bounds, exclusion
@@ -75,7 +75,7 @@ def in_memory(node: Node) -> Node:
     if node.kind == _EVALUATED:
         return node
     if node.scope:
-        raise symbolic_error(node, "eval")
+        return in_memory(known(node, "eval"))
     if node.kind == _DUAL:
         return in_memory(without(node))
     if node.kind == UNDEFINED:
@@ -95,8 +95,12 @@ def read_element(node: Node, index: int) -> Any:
     """One element as a Python scalar; evaluates the array if need be, but launches nothing if it is in memory."""
     if node.kind == _DUAL:
         node = without(node)
+    if node.scope:
+        node = known(node, "eval")
     if node.kind == _LITERAL:
         return node.payload
+    if context_of().region is not None:
+        note_read(node)
     node = in_memory(node)
     buffer: Buffer = node.payload
     return peek(node.type, address_of(buffer), index)

@@ -16,7 +16,7 @@ from ..flags import LAUNCH_BLOCKING
 from ..ir import deferred
 from ..ir.dual import without
 from ..ir.node import Node, sweep_if_large
-from ..ir.symbolic import symbolic_error
+from ..ir.symbolic import known, note_read
 from ..ir.verify import verify
 from ..ops.table import DUAL, EVALUATED, UNDEFINED
 from . import backends, bounds, exclusion, explain
@@ -51,7 +51,9 @@ def _wanted(nodes: Iterable[Node], function: str) -> list[Node]:
                 wanted += _wanted((vertex.gradient,), function)
         if node.kind > _UNDEFINED and node.kind != _EVALUATED:
             if node.scope:
-                raise symbolic_error(node, function)
+                node = known(node, function)
+                if node.kind <= _UNDEFINED or node.kind == _EVALUATED:
+                    continue
             wanted.append(node)
     return wanted
 
@@ -63,6 +65,9 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
     """
     roots = _wanted(nodes, "schedule")
     context = current()
+    if context.region is not None:
+        for root in roots:
+            note_read(root)
     statements = context.statements
     if not roots and not context.scheduled and not statements:
         return False

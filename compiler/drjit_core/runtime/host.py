@@ -13,6 +13,7 @@ from ..ir import build, trace
 from ..ir.dual import dual, without
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
+from ..ir.symbolic import innermost, known, note_read
 from ..ops.table import BOUND, DUAL, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..types import TYPES, VarState
 from .backends import current
@@ -102,6 +103,10 @@ def host_view(node: Node) -> tuple[Node, int, Buffer]:
     if node.kind == DUAL:
         value, address, buffer = host_view(without(node))
         return _with_derivative(node, value), address, buffer
+    if node.scope:
+        node = known(node, "eval")
+    elif node.kind != LITERAL and innermost() is not None:
+        note_read(node)
     node = in_memory(node)
     return node, address_of(node.payload), node.payload
 

@@ -1,0 +1,174 @@
+"""Constants from outside, in symbolic loops: what the body computes with them, looks at, and changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import drjit as dr
+from drjit.llvm import Bool, Float, TensorXf, UInt
+
+
+def looped(change: Callable[[UInt], object], width: int = 1) -> int:
+    """Let a loop of three iterations do something; returns how often the body was called."""
+    calls = 0
+
+    def body(i: UInt) -> tuple[UInt]:
+        nonlocal calls
+        calls += 1
+        change(i)
+        return (i + 1,)
+
+    dr.while_loop((dr.zeros(UInt, width),), lambda i: i < 3, body, mode="symbolic")
+    return calls
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_read_and_then_changed(width: int) -> None:
+    count, total = UInt(0), UInt(0)
+
+    def change(i: UInt) -> None:
+        nonlocal total
+        total += count
+        count.__iadd__(2)
+
+    assert looped(change, width) == 1
+    assert list(count) == [6] * width
+    assert list(total) == [6] * width
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_two_arrays_that_hold_one_constant(width: int) -> None:
+    first, second = dr.zeros(UInt, 5), dr.zeros(UInt, 5)
+
+    def change(i: UInt) -> None:
+        dr.scatter_add(second, dr.gather(UInt, first, i), i)
+        dr.scatter_add(first, i + 1, i)
+
+    assert looped(change, width) == 1
+    assert list(first) == [width, 2 * width, 3 * width, 0, 0]
+    assert list(second) == [0] * 5
+
+
+def test_elements_that_were_looked_at() -> None:
+    """As long as they do not change, constants are what they are, and so is what is computed with them."""
+    steps, scale, found = UInt(3), Float(2), Float(0)
+
+    def change(i: UInt) -> None:
+        for _ in range(steps[0]):
+            found.__iadd__(scale)
+        assert dr.all(scale + 1 == 3)
+        assert dr.sum(dr.zeros(Float, 4) + scale) == 8
+        assert f"{scale}" == "[2]"
+        assert dr.gather(Float, scale * 2, UInt(0)).numpy().tolist() == [4]
+        assert dr.width(steps) == 1
+        dr.eval(scale)
+
+    assert looped(change) == 1
+    assert list(found) == [18]
+
+
+@pytest.mark.parametrize("value", [Float(1), Float(1, 2), dr.arange(Float, 3) * 2], ids=["constant", "memory", "value"])
+@pytest.mark.parametrize("look", [lambda x: x[0], float, lambda x: x.numpy(), repr, lambda x: bool(dr.any(x + 1 > 1))],
+                         ids=["element", "number", "numpy", "text", "reduction"])
+def test_what_was_looked_at_must_not_change(value: Float, look: Callable[[Float], Any]) -> None:
+    """The body is called once: what it has seen would be that of the first iteration."""
+    x = Float(value)
+    before = list(x)
+
+    def change(i: UInt) -> None:
+        look(x)
+        x.__iadd__(1)
+
+    if look is float and len(x) > 1:
+        pytest.skip("there is no number")
+    with pytest.raises(RuntimeError, match=r"(looks at elements of the array 'x', and changes it|symbolic)"):
+        looped(change)
+    assert list(x) == before
+
+
+def test_elements_that_are_increased() -> None:
+    x = Float(1, 2, 3)
+
+    def change(i: UInt) -> None:
+        x[1] += 2
+
+    with pytest.raises(RuntimeError, match="looks at elements of the array 'x', and changes it"):
+        looped(change)
+    assert list(x) == [1, 2, 3]
+
+
+def test_what_was_evaluated_must_not_change() -> None:
+    """It is as it was before the loop in later iterations, too."""
+    x = Float(1, 2)
+
+    def change(i: UInt) -> None:
+        y = x + 1
+        dr.eval(y)
+        x.__iadd__(y)
+
+    with pytest.raises(RuntimeError, match="looks at elements of the array 'x', and changes it"):
+        looped(change)
+    assert list(x) == [1, 2]
+
+
+def test_looking_within_an_inner_construct() -> None:
+    x = Float(1, 2)
+
+    def change(i: UInt) -> None:
+        dr.if_stmt((), i > 0, lambda: Float(x[0]), lambda: Float(0))
+        x.__iadd__(1)
+
+    with pytest.raises(RuntimeError, match="looks at elements of the array 'x'"):
+        looped(change, 2)
+
+
+def test_branches_find_what_was_there_before() -> None:
+    x = Float(1, 2)
+
+    def side() -> Float:
+        found = x[0]
+        x.__iadd__(found)
+        return Float(found)
+
+    y = dr.if_stmt((), Bool(True, False), side, lambda: Float(0), mode="symbolic")
+    assert list(x) == [2, 2]
+    assert list(y) == [1, 0]
+
+
+@pytest.mark.parametrize("kind", ["attribute", "list", "dictionary", "tuple", "tensor", "nested"])
+def test_wherever_constants_are(kind: str) -> None:
+    holder: Any = {"attribute": SimpleNamespace(x=Float(0)), "list": [Float(0)], "dictionary": {"x": Float(0)},
+                   "tuple": (Float(0),), "tensor": TensorXf(0),
+                   "nested": SimpleNamespace(y=[SimpleNamespace(x=Float(0))])}[kind]
+
+    def array() -> Any:
+        return {"attribute": lambda: holder.x, "list": lambda: holder[0], "dictionary": lambda: holder["x"],
+                "tuple": lambda: holder[0], "tensor": lambda: holder, "nested": lambda: holder.y[0].x}[kind]()
+
+    def change(i: UInt) -> None:
+        x = array()
+        x += x + 1
+
+    assert looped(change) == 1
+    assert list(array()) == [7] if kind != "tensor" else array().array[0] == 7
+
+
+def test_bodies_that_change_no_constants_are_known() -> None:
+    """Later traces of such a body presume nothing, and are right if it changes some all the same."""
+    scale, changes, found = Float(2), [False], Float(0, 0)
+
+    def change(i: UInt) -> None:
+        found.__iadd__(scale)
+        if changes[0]:
+            scale.__iadd__(1)
+
+    assert looped(change) == looped(change) == 1
+    assert list(found) == [12, 12]
+    changes[0] = True
+    assert looped(change) <= 2
+    assert list(found) == [21, 21]
+    assert list(scale) == [5, 5]
