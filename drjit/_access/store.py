@@ -6,7 +6,9 @@ in-place operators, labels, evaluation that turns a literal into memory. An arra
 shows in all of the owner's components that somebody holds.
 
 While the body of a symbolic loop is traced, a :class:`Journal` remembers what changed arrays held before: they get it
-back when the body raises, or is traced again, and at the end the loop decides what their changes mean.
+back when the body raises, or is traced again, and at the end the loop decides what their changes mean. That of an
+evaluated construct does not remember what was there before a write by index: that would be one more holder of the
+memory, which would be copied before each write. Such writes are not undone, and lanes hold back their own.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ __all__ = ["Buffers", "Journal", "innermost_journal", "journal_of", "note_attrib
            "store_result", "store_same", "store_written"]
 
 
-def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
-    """Replace component nodes of an array in place: those from a position on, or all of them.
+def store(array: Any, nodes: Sequence[Node], position: int | None = None, written: bool = False) -> None:
+    """Replace component nodes of an array in place: those from a position on, or all of them; whether these are later
+    versions of the same memory, ``written`` to by index.
 
     The lists and nodes that the array held before are left as they are. Raises a ``SizeError``, before anything has
     changed, if a tensor would no longer have the number of elements that its shape says.
@@ -39,7 +42,7 @@ def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> Non
         journal = innermost_journal()
         if journal is not None:
             journal.note(array)
-    elif _running.journals:
+    elif _running.journals and not written:
         _running.journals[-1].note(array)
     store_same(array, nodes, position)
 
@@ -117,7 +120,7 @@ def store_written(array: Any, nodes: Sequence[Node], position: int | None = None
     for node, before in zip(nodes, array._nodes()[position or 0:], strict=False):
         note_version(node, before)  # of memory that others hold, there is a copy between them
     schedule([node for node in nodes if not node.scope])
-    store(array, nodes, position)
+    store(array, nodes, position, True)
 
 
 def store_result(array: Any, position: int, node: Node, like: Any = None) -> None:
