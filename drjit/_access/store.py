@@ -7,8 +7,9 @@ shows in all of the owner's components that somebody holds.
 
 While the body of a symbolic loop is traced, a :class:`Journal` remembers what changed arrays held before: they get it
 back when the body raises, or is traced again, and at the end the loop decides what their changes mean. That of an
-evaluated construct does not remember what was there before a write by index: that would be one more holder of the
-memory, which would be copied before each write. Such writes are not undone, and lanes hold back their own.
+evaluated construct does not hold what was there before a write by index: that would be one more holder of the memory,
+which would be copied before each write. It notes which version that was, and as long as no kernel has done the write,
+which holds it, it can be undone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from drjit_core import Node, import_copy, innermost, is_version, primal, schedule
+from drjit_core import KIND, Node, dual, import_copy, innermost, is_version, primal, schedule, vertex_of
 
 from .._base.errors import SizeError
 from .._base.handle import views
@@ -42,8 +43,11 @@ def store(array: Any, nodes: Sequence[Node], position: int | None = None, writte
         journal = innermost_journal()
         if journal is not None:
             journal.note(array)
-    elif _running.journals and not written:
-        _running.journals[-1].note(array)
+    elif _running.journals:
+        if written:
+            _running.journals[-1].note_write(array)
+        else:
+            _running.journals[-1].note(array)
     store_same(array, nodes, position)
 
 
@@ -178,7 +182,7 @@ class Journal:
     The region that is being traced has it from :meth:`begin` on. Whoever calls that also calls :meth:`roll_back`.
     """
 
-    __slots__ = ("attributes", "buffers", "earlier", "entries", "inner", "made", "narrow", "path")
+    __slots__ = ("attributes", "buffers", "earlier", "entries", "inner", "made", "narrow", "path", "writes")
 
     def __init__(self, buffers: Buffers | None = None, path: tuple[int, ...] = ()) -> None:
         #: Local memory, of this function and of those within, and where this one is in the outermost one.
@@ -187,6 +191,8 @@ class Journal:
         #: How many buffers of local memory have been made in this trace.
         self.made = 0
         self.entries: dict[int, tuple[Any, list[Node], tuple[int, ...] | None]] = _NOTHING
+        #: Arrays that evaluated constructs have written to by index, with which versions of their components they had.
+        self.writes: dict[int, tuple[Any, list[tuple[int, Any]]]] = _NOTHING
         #: Likewise objects that hold arrays as attributes, of which they exchange one for another.
         self.attributes: dict[int, tuple[Any, dict[str, Any]]] = _NOTHING
         #: Whether a component of one element, beside larger ones, was to be written to by index.
@@ -217,6 +223,24 @@ class Journal:
             self.entries = self.entries or {}
             self.entries[id(array)] = array, array._nodes(), array._s if array._depth < 0 else None
 
+    def note_write(self, array: Any) -> None:
+        """Remember which versions of its components an array has, which is about to be written to by index."""
+        while array._o is not None:
+            array = array._o[0]
+        if id(array) not in self.writes:
+            self.writes = self.writes or {}
+            self.writes[id(array)] = array, [(primal(node).id, vertex_of(node)) for node in array._nodes()]
+
+    def before(self, array: Any) -> list[Node]:
+        """The nodes that an array had, unless it has been changed by nothing, or only by writes by index: then those
+        that it has."""
+        first, count = 0, len(array._nodes())
+        while array._o is not None:
+            array, offset = array._o
+            first += offset
+        entry = self.entries.get(id(array))
+        return list((array._nodes() if entry is None else entry[1])[first:first + count])
+
     def roll_back(self) -> None:
         """Give all arrays back what they held."""
         if self.entries:
@@ -225,11 +249,28 @@ class Journal:
                     array._s = shape
                 store_same(array, nodes)
             self.entries = _NOTHING
+        if self.writes:
+            for array, versions in self.writes.values():
+                store_same(array, [_unwritten(node, *version) for node, version in zip(
+                    array._nodes(), versions, strict=True)])
+            self.writes = _NOTHING
         if self.attributes:
             for owner, values in self.attributes.values():
                 for name, value in values.items():
                     setattr(owner, name, value)
             self.attributes = _NOTHING
+
+
+#: A write makes a new version of its target, of which there may first be a copy.
+_VERSIONS = KIND["scatter"], KIND["opaque"]
+
+
+def _unwritten(node: Node, number: int, vertex: Any) -> Node:
+    """The version of a component that had some id, or the last one that a kernel has written to since."""
+    found = primal(node)
+    while found.id != number and found.kind in _VERSIONS and found.d0 is not None:
+        found = found.d0
+    return node if found is primal(node) else found if vertex is None else dual(found, vertex)
 
 
 def journal_of(around: Journal | None, buffers: Buffers, number: int = 0) -> Journal:
@@ -278,8 +319,9 @@ def noted() -> Iterator[Journal]:
         raise
     finally:
         journals.pop()
-    if journals and journal.entries:
+    if journals and (journal.entries or journal.writes):
         journals[-1].entries = {**journal.entries, **journals[-1].entries}
+        journals[-1].writes = {**journal.writes, **journals[-1].writes}
 
 
 def innermost_journal() -> Journal | None:

@@ -10,15 +10,16 @@ are.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import drjit_core as core
 from drjit_core import KIND, Node, cast, literal, ops
 
-from .._access.lanes import TRUE, for_all, masked_access, on_part, watched, with_lanes, written_from
-from .._access.store import Journal, noted, store, store_result
+from .._access.lanes import TRUE, for_all, made_from, masked_access, on_part, watched, with_lanes, written_from
+from .._access.store import Journal, noted, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError
 from .._base.nodes import broadcast
@@ -32,7 +33,7 @@ from .shapes import changed_shape, shape_of
 
 __all__ = ["Compressed", "Evaluated"]
 
-_EVALUATED = KIND["evaluated"]
+_EVALUATED, _LITERAL = KIND["evaluated"], KIND["literal"]
 _NO_CONFLICTS = core.ReduceMode.NoConflicts.value
 
 #: What becomes of something that was changed, given what it is and what it was: the latter in lanes that take no part.
@@ -43,19 +44,28 @@ _SHARE = 0.75
 
 
 class _Objects:
-    """The caller's arrays and containers: what becomes of them while a loop runs."""
+    """The caller's arrays and containers: what becomes of them while a loop runs.
+
+    The functions are given the caller's own arrays, as long as iterations return them and they have all elements. Their
+    nodes are held by nothing else while the body runs, so that it writes to their memory in place.
+    """
 
     def __init__(self, given: Given, names: Sequence[str]) -> None:
         self.first = given
         self.given = given
         self.names = names
         self.last: tuple[Any, list[Any], Call] | None = None
+        #: The caller's arrays that are given themselves, by their places.
+        copied = _copied(given.spec, itertools.count())
+        self.own: dict[int, ArrayBase] = {
+            place: given.leaves[place] for place, _, _ in given.positions() if place not in copied}
+        for place, first, count in given.positions():
+            if place in self.own and not all(node.size for node in given.nodes[first:first + count]):
+                store_same(self.own[place], given.nodes[first:first + count])  # which are told apart
+        #: The ids of their nodes before the body, by positions.
+        self.numbers: dict[int, int] = {}
         #: Which variables are the caller's arrays still: iterations have returned what they were given.
         self.kept = [True] * len(given.leaves)
-        #: What the caller's arrays have become that are none any more.
-        self.others: dict[int, Node] = {}
-        #: Positions of arrays that were written to by index, and returned as others.
-        self.memory: set[int] = set()
         #: What places held before the loop.
         self.places: list[Change] = []
         #: The shape of the condition.
@@ -64,51 +74,83 @@ class _Objects:
     def call(self, nodes: Sequence[Node], functions: Sequence[Callable[..., Any]],
              spec: TreeSpec | None = None) -> Call:
         """What a function is called with; ``spec`` tells the shapes of tensors."""
-        return Call(self.given, nodes, functions, spec)
+        return Call(self.given, nodes, functions, spec, self.own)
 
-    def returned(self, call: Call, value: Any, spec: TreeSpec, mask: Node, journal: Journal,
-                 join: Join) -> tuple[list[Node], TreeSpec]:
-        """The nodes and the structure of what the body has returned; what it has changed besides is joined."""
+    def let_go(self, nodes: list[Node]) -> None:
+        """Hold nothing of arrays that are given themselves."""
+        first = self.first.nodes
+        for position in self.own_positions():
+            self.numbers[position] = core.primal(nodes[position]).id
+            nodes[position] = TRUE
+            if first[position].kind != _LITERAL and first[position].size:  # which errors ask for
+                first[position] = literal(BOOL, True, first[position].size)
+
+    def own_positions(self) -> list[int]:
+        """The positions of the nodes of arrays that are given themselves."""
+        return [position for place, first, count in self.first.positions() if place in self.own
+                for position in range(first, first + count)]
+
+    def returned(self, call: Call, value: Any, spec: TreeSpec, active: Node, journal: Journal, join: Join,
+                 whole: Callable[[int, Node], Node]) -> tuple[list[Node], list[Node], TreeSpec]:
+        """The nodes of the state before the body, the nodes of what it has returned, and the structure of that; what it
+        has changed besides is joined. ``whole`` makes a node of all elements."""
         value = require_tuple(value, len(self.names))
         results, leaves, after = flattened(value, spec, self.names)
         call.require_shared(leaves, self.names)
         call.settle()
-        changed = call.changed()
+        changed, before = call.changed(), list(call.nodes)
+        given = {id(array) for array in self.own.values()}
         for place, first, count in self.given.positions():
-            if leaves[place] is call.arrays[place]:
+            array = self.own.get(place)
+            if array is not None:
+                before[first:first + count] = journal.before(array)
+                for position in range(first, first + count):
+                    if leaves[place] is array:
+                        _require_size(active, before[position], results[position], spec, self.names, position)
+            if leaves[place] is call.arrays[place] or array is not None and all(
+                    results[k] is node and made_from(node, self.numbers[k])
+                    for k, node in enumerate(array._nodes(), first)):  # the same memory, as calls return it
                 continue
-            if all(written_from(results[k], call.nodes[k]) for k in range(first, first + count) if k in changed):
-                self.memory.update([k for k in range(first, first + count) if k in changed])
-                continue  # which what was returned holds, too
-            for position in range(first, first + count):
-                if self.kept[place] and position in changed:
-                    self.others[position] = _blend(mask, changed[position], call.nodes[position])
+            self.own.pop(place, None)
+            for position in range(first, first + count) if self.kept[place] and array is None else ():
+                if position in changed:
+                    store_result(self.first.leaves[place], position - first,
+                                 whole(position, _blend(active, changed[position], before[position])))
             self.kept[place] = False
         changes = call.leave(value)
         self.places = _join_places(join, changes, self.lanes) + self.places
-        _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves) if isinstance(array, ArrayBase)})
+        _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
+                                     if isinstance(array, ArrayBase)} - given)
+        for place, first, count in self.first.positions():
+            if place in self.own:
+                results[first:first + count] = self.own[place]._nodes()
         self.last = value, leaves, call
+        call.nodes = ()
         if not self.given.plain:
             self.given = Given(FUNCTION, call.owner(value), self.first.spec)
-        return results, after
+            self.given.nodes = []
+        return before, results, after
 
-    def finish(self, before: Sequence[Node], nodes: Sequence[Node], spec: TreeSpec | None = None) -> Any:
+    def finish(self, nodes: Sequence[Node], spec: TreeSpec | None = None) -> Any:
         """The state after the loop."""
-        for place, first, count in self.first.positions():
-            for position in range(first, first + count):
-                if position in self.others or position in self.memory:
-                    store_result(self.first.leaves[place], position - first,
-                                 self.others.get(position, nodes[position]))
         if self.last is None:
             return self.first.tree
         value, leaves, call = self.last
         arrays = [array if kept else None for array, kept in zip(call.arrays, self.kept, strict=True)]
-        return self.first.filled(value, leaves, call, before, nodes, arrays, spec)
+        return self.first.filled(value, leaves, call, self.first.nodes, nodes, arrays, spec)
 
     def undo(self) -> None:
         """Let places hold what they held before."""
         for change in self.places:
             write_place(change.container, change.kind, change.key, change.before)
+
+
+def _copied(spec: TreeSpec, places: Iterator[int], copied: bool = False) -> set[int]:
+    """The places of leaves of objects that functions are given copies of."""
+    if spec.children is None:
+        place = next(places)
+        return {place} if copied else set()
+    return set().union(*[_copied(entry, places, copied or spec.prototype is not None) for entry in spec.children])
 
 
 class Evaluated:
@@ -126,7 +168,7 @@ class Evaluated:
         with noted():
             try:
                 nodes = self.repeated()
-                return self.objects.finish(self.objects.first.nodes, nodes, self.spec)
+                return self.objects.finish(nodes, self.spec)
             except BaseException:
                 self.objects.undo()
                 raise
@@ -153,18 +195,23 @@ class Evaluated:
                 return nodes
             with masked_access(active), noted() as journal:
                 call = self.objects.call(nodes, (self.body,), self.spec if self.tensors else None)
+                self.objects.let_go(nodes)
                 try:
                     value = self.body(*call.tree)
                 except BaseException:
                     call.leave()
                     raise
-                results, after = self.objects.returned(call, value, self.spec, active, journal,
-                                                       functools.partial(_blend, active))
-                nodes = _blended(active, nodes, results, self.spec, self.names)
+                before, results, after = self.objects.returned(call, value, self.spec, active, journal,
+                                                               functools.partial(_blend, active), _itself)
+                nodes = _blended(active, before, results, self.spec, self.names, self.objects.own_positions())
             if self.tensors:  # those of one element may have become wider
                 self.spec = flatten(_joined(first, self.spec, after, self.names).rebuild_nodes(
                     nodes, self.objects.first.leaves, self.objects.lanes), FUNCTION)[1]
-            del call, value, results, after  # they hold what scatters could otherwise write to in place
+            del call, value, before, results, after  # they hold what scatters could otherwise write to in place
+
+
+def _itself(position: int, node: Node) -> Node:
+    return node
 
 
 def _blend(mask: Node, new: Node, old: Node) -> Node:
@@ -238,7 +285,7 @@ class Compressed:
 
     def __init__(self, given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str]) -> None:
         self.objects = _Objects(given, names)
-        self.nodes, self.spec = given.nodes, given.spec
+        self.nodes, self.spec = list(given.nodes), given.spec
         self.state = _State(self.nodes)
         self.cond, self.body, self.names = cond, body, names
         self.width = self.left = 0
@@ -269,6 +316,7 @@ class Compressed:
         if self.width < 2 or self.width > 1 << 32 or any(
                 isinstance(leaf, ArrayBase) and leaf._depth < 0 and len(leaf._s) > 1 for leaf in first.leaves):
             # whoever computes with tensors of several dimensions relies on their shape
+            self.nodes = []
             return Evaluated(first, self.cond, self.body, self.names).run()
         self.lanes = core.counter(self.width, UINT32)
         while True:
@@ -281,7 +329,7 @@ class Compressed:
                 active = self.remove(active, left)
             self.step(active)
             active = ops.and_(active, self.test())
-        return self.objects.finish(first.nodes, self.all_elements())
+        return self.objects.finish(self.all_elements())
 
     def test(self) -> Node:
         """For which of the elements that are left the condition holds."""
@@ -298,16 +346,21 @@ class Compressed:
     def step(self, active: Node) -> None:
         """An iteration."""
         with on_part(self.lanes, self.width), masked_access(active), watched(self.nodes) as watch, noted() as journal:
+            numbers = [core.primal(node).id for node in self.nodes]
             call = self.objects.call(self.nodes, (self.body,))
             inside = call.spec()
-            results, after = self.objects.returned(call, self.called(self.body, call), inside, active, journal,
-                                                   functools.partial(self.join, active))
+            self.objects.let_go(self.nodes)
+            try:
+                before, results, after = self.objects.returned(
+                    call, self.called(self.body, call), inside, active, journal,
+                    functools.partial(self.join, active), self.all_of)
+            except (SizeError, *CORE_ERRORS) as error:
+                raise self.explained(error) from None
             if after != inside:
                 _joined(self.spec, inside, after, self.names, flat=True)
             del call, after
-            memory = [watch.accessed(old) or new is not old and written_from(new, old)
-                      for old, new in zip(self.nodes, results, strict=True)]
-            for position, (old, new) in enumerate(zip(self.nodes, results, strict=True)):
+            memory = [watch.accessed(old) or made_from(new, old) for old, new in zip(numbers, results, strict=True)]
+            for position, (old, new) in enumerate(zip(before, results, strict=True)):
                 if self.own and self.own[position] and memory[position]:
                     raise ArgumentError(
                         f"{FUNCTION}(): the body of this loop reads or writes the state variable "
@@ -318,12 +371,12 @@ class Compressed:
                     if old.size == 1:  # one for all so far
                         self.own[position], self.whole[position] = True, broadcast(old, self.width)
             try:
-                found = _blended(active, self.nodes, results, self.spec, self.names)
+                found = _blended(active, before, results, self.spec, self.names, self.objects.own_positions())
             except (SizeError, *CORE_ERRORS) as error:
                 raise self.explained(error) from None
             if self.memory is None and not any(
                     accessed and new is not old and not written_from(new, old) and self.width in (old.size, new.size)
-                    for accessed, old, new in zip(memory, self.nodes, results, strict=True)):
+                    for accessed, old, new in zip(memory, before, results, strict=True)):
                 # what is computed with, and read by index, cannot be both; perhaps it was the same as something else
                 self.memory = memory
             self.nodes = found
@@ -336,6 +389,12 @@ class Compressed:
         if new.size != self.width and old.size in (1, self.width) and new.size in (1, self.left):
             return core.scatter(broadcast(old, self.width), new, self.lanes, active, 0, _NO_CONFLICTS)
         return _blend(active, new, old)
+
+    def all_of(self, position: int, node: Node) -> Node:
+        """The node of a variable with all elements, given that of those that are left."""
+        if not self.own or not self.own[position]:
+            return node
+        return core.scatter(self.whole[position], node, self.lanes, TRUE, 0, _NO_CONFLICTS)
 
     def called(self, function: Callable[..., Any], call: Call) -> Any:
         """What a function of the user returns; errors say that there are fewer elements than outside."""
@@ -379,6 +438,9 @@ class Compressed:
             self.whole = self.nodes.copy()
         else:
             self.finish(ops.inv(active))
+        for place, first, count in self.objects.first.positions():
+            if any(self.own[first:first + count]):
+                self.objects.own.pop(place, None)
         self.nodes = [core.gather(node, kept, TRUE) if own else node
                       for own, node in zip(self.own, self.nodes, strict=True)]
         self.lanes = core.gather(self.lanes, kept, TRUE)
@@ -418,20 +480,26 @@ def _joined(first: TreeSpec, before: TreeSpec, after: TreeSpec, names: Sequence[
     return found
 
 
-def _blended(active: Node, before: Sequence[Node], results: Sequence[Node], spec: TreeSpec,
-             names: Sequence[str]) -> list[Node]:
-    """The state with its new values where elements are active, the old ones elsewhere."""
+def _blended(active: Node, before: Sequence[Node], results: Sequence[Node], spec: TreeSpec, names: Sequence[str],
+             joined: Sequence[int]) -> list[Node]:
+    """The state with its new values where elements are active, the old ones elsewhere; some is joined already."""
     found, changed = list(results), []
     for position, (old, new) in enumerate(zip(before, results, strict=True)):
-        if new is old or written_from(new, old):
-            continue
-        if new.size not in (1, old.size) and old.size != 1:
-            raise changed_size(old, new, spec.node_paths(names)[position])
-        if len({active.size, old.size, new.size} - {1}) > 1:
-            raise SizeError(f"{FUNCTION}(): the state variable '{spec.node_paths(names)[position]}' has a size that "
-                            f"does not go with that of the condition! (sizes: {old.size}, {active.size})")
-        changed.append(position)
+        if new is not old and position not in joined and not written_from(new, old):
+            _require_size(active, old, new, spec, names, position)
+            changed.append(position)
     values = core.blend(active, [results[position] for position in changed], [before[position] for position in changed])
     for position, value in zip(changed, values, strict=True):
         found[position] = value
     return found
+
+
+def _require_size(active: Node, old: Node, new: Node, spec: TreeSpec, names: Sequence[str], position: int) -> None:
+    """Refuse a new value of a variable that is wider or narrower than the old one, but for broadcasts."""
+    if new is old or written_from(new, old):
+        return
+    if new.size not in (1, old.size) and old.size != 1:
+        raise changed_size(old, new, spec.node_paths(names)[position])
+    if len({active.size, old.size, new.size} - {1}) > 1:
+        raise SizeError(f"{FUNCTION}(): the state variable '{spec.node_paths(names)[position]}' has a size that "
+                        f"does not go with that of the condition! (sizes: {old.size}, {active.size})")

@@ -9,7 +9,7 @@ that, the construct decides, and writes it back when it is known.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import drjit_core as core
@@ -22,6 +22,8 @@ from .places import Change, Snapshot, attributes_of, has_array, write_place
 from .state import copies
 
 __all__ = ["Call", "Given", "filled", "write_entries"]
+
+_NOTHING: dict[int, ArrayBase] = {}
 
 
 class Given:
@@ -66,13 +68,16 @@ class Given:
 
 
 class Call:
-    """One call of a function; ``spec`` is the structure of the arguments if tensors have other shapes than before."""
+    """One call of a function; ``spec`` is the structure of the arguments if tensors have other shapes than before.
+
+    Of some arrays, by the places of leaves, it is given the caller's ``own``.
+    """
 
     __slots__ = ("arrays", "copies", "given", "held", "nodes", "owned", "shared", "snapshot",
                  "tree")
 
     def __init__(self, given: Given, nodes: Sequence[core.Node], functions: Sequence[Callable[..., Any]],
-                 spec: TreeSpec | None = None) -> None:
+                 spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING) -> None:
         self.given = given
         self.nodes = nodes
         #: What the caller's containers held, and objects that had to be copied, with what they are copies of.
@@ -89,11 +94,15 @@ class Call:
             self.arrays: Any = self.tree
             if len(spec.traced()) < len(given.leaves) and spec.holds_numbers():
                 self.arrays = self.tree = tuple(copies(given.function, spec, nodes, given.leaves))
+            if own:
+                self.arrays = self.tree = tuple([own.get(place, array) for place, array in enumerate(self.arrays)])
             self.owned[id(self.tree)] = given.tree
         else:
             self.arrays = spec.fresh(nodes, given.leaves)
             if spec.holds_numbers():
                 self.arrays = copies(given.function, spec, nodes, given.leaves)
+            for place, array in own.items():
+                self.arrays[place] = array
             self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
         self.snapshot = Snapshot()
         self.snapshot.seen.update([id(copy) for copy, *_ in self.copies])  # which are looked at by their leaves

@@ -234,7 +234,8 @@ class _Call:
         """Refuse reads and writes by index of an argument of which a function has been given some elements only."""
         for position, (node, old) in enumerate(zip(nodes, part, strict=True)):
             new = changed.get(position, old)
-            if old is not node and (written_from(new, old) or old.size < self.width and watch.accessed(old)):
+            if old is not node and (written_from(new, old) or
+                                    old.size < self.width and watch.accessed(core.primal(old).id)):
                 does = "writes by index to" if written_from(new, old) else "reads by index from"
                 raise ArgumentError(
                     f"{self.function}(): '{self.names[number]}' {does} the argument "
