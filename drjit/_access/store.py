@@ -26,6 +26,7 @@ from drjit_core import KIND, Node, dual, import_copy, innermost, is_version, pri
 from .._base.errors import SizeError
 from .._base.handle import views
 from .._base.nodes import broadcast, elements_of, pack
+from .._trees.pytree import resized
 from .lanes import note_version, note_writes
 
 __all__ = ["Buffers", "Journal", "innermost_journal", "journal_of", "note_attribute", "note_narrow", "noted", "store",
@@ -127,16 +128,24 @@ def store_written(array: Any, nodes: Sequence[Node], position: int | None = None
     store(array, nodes, position, True)
 
 
-def store_result(array: Any, position: int, node: Node, like: Any = None) -> None:
-    """Give a component of an array what it is after a construct; a tensor has the shape of another one."""
+def store_result(array: Any, position: int, node: Node, like: Any = None, lanes: tuple[int, ...] = ()) -> None:
+    """Give a component of an array what it is after a construct; a tensor has the shape of another one, or is broadcast
+    to that of the ``lanes`` if it had one element and has one for each of them."""
+    tensor = array
+    while tensor._o is not None:
+        tensor = tensor._o[0]
+    if tensor._depth < 0:
+        shape = like._s if like is not None and tensor is array else tensor._s if math.prod(tensor._s) == node.size \
+            else resized(tensor._s, lanes, node.size)
+        if shape != tensor._s:
+            store(tensor, tensor._nodes())  # for the journal
+            tensor._s = shape
+            store_same(tensor, [node])
+            return
     if is_version(primal(node)):
         before = array._nodes()[position]
         store_written(array, [node], position)
         note_version(node, before)
-        return
-    if like is not None and array._depth < 0 and array._s != like._s:
-        store(array, array._nodes())  # for the journal
-        array._n, array._s = node, like._s
         return
     store(array, [node], position)
 

@@ -122,12 +122,8 @@ class Results:
         return self.spec.node_paths(names)[position]
 
     def store(self, array: ArrayBase, position: int, node: core.Node) -> None:
-        """Give a component of an argument what it has become; tensors of one element may have become wider."""
-        like = None
-        if array._depth < 0 and node.size != array._nodes()[0].size:
-            _, _, spec = flatten_nodes((array,), self.function)
-            (like,) = spec.fresh([node], [None], self.lanes)
-        store_result(array, position, node, like)
+        """Give a component of an array what it has become; tensors of one element may have become wider."""
+        store_result(array, position, node, None, self.lanes)
 
     def rebuilt(self, nodes: Sequence[core.Node], returned: Sequence[Returned] = (), calls: Sequence[Call] = ()) -> Any:
         """The tree of joined results; what all functions return of the caller's is the caller's.
@@ -532,7 +528,7 @@ class SymbolicChoice:
                     continue
                 self.results.store(given.leaves[place], position - first, node)
         for array, position, before in self.arrays.values():
-            store_result(array, position, self.taken(next(others), before))
+            self.results.store(array, position, self.taken(next(others), before))
         for entry in self.places.values():
             entry.write([self.taken(next(others), before) for before in entry.before])
         calls = [effects.call for effects in self.effects] if self.index is None else ()

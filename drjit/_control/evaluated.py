@@ -19,7 +19,7 @@ import drjit_core as core
 from drjit_core import KIND, Node, cast, literal, ops
 
 from .._access.lanes import TRUE, for_all, made_from, masked_access, on_part, watched, with_lanes, written_from
-from .._access.store import Journal, noted, store, store_result, store_same
+from .._access.store import Journal, noted, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError
 from .._base.nodes import broadcast
@@ -120,7 +120,7 @@ class _Objects:
         changes = call.leave(value)
         self.places = _join_places(join, changes, self.lanes) + self.places
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
-                                     if isinstance(array, ArrayBase)} - given)
+                                     if isinstance(array, ArrayBase)} - given, self.lanes)
         for place, first, count in self.first.positions():
             if place in self.own:
                 results[first:first + count] = self.own[place]._nodes()
@@ -228,14 +228,14 @@ def _blend(mask: Node, new: Node, old: Node) -> Node:
     return found
 
 
-def _join_arrays(join: Join, journal: Journal, known: set[int]) -> None:
+def _join_arrays(join: Join, journal: Journal, known: set[int], lanes: tuple[int, ...]) -> None:
     """Let arrays from outside that a function has changed be what they were in lanes that take no part."""
     for array, before, _ in list(journal.entries.values()):
         if id(array) not in known:
             for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
                 found = join(new, old)
                 if found is not new:
-                    store(array, [found], position)
+                    store_result(array, position, found, None, lanes)
 
 
 def _join_places(join: Join, changes: Sequence[Change], lanes: tuple[int, ...]) -> list[Change]:

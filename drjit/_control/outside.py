@@ -65,6 +65,8 @@ class _Array:
     def __init__(self, array: ArrayBase, position: int, initial: Node) -> None:
         self.array, self.position = array, position
         self.initial = [initial]
+        #: The shape of the condition.
+        self.lanes: tuple[int, ...] = ()
 
     def preset(self, formals: Sequence[Node]) -> None:
         """Let the variable have other values."""
@@ -73,7 +75,7 @@ class _Array:
     def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
         """Let it have those that it has after the construct."""
         if results[0] is not self.initial[0] and (buffers is None or not buffers.own(self.array)):
-            store_result(self.array, self.position, results[0])
+            store_result(self.array, self.position, results[0], None, self.lanes)
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
         """What it is called."""
@@ -136,6 +138,7 @@ class _First:
 
     def __init__(self) -> None:
         self.initial = [core.literal(BOOL, True)]
+        self.lanes: tuple[int, ...] = ()
 
     def preset(self, formals: Sequence[Node]) -> None:
         pass
@@ -155,7 +158,7 @@ class _Argument(_First):
         self.initial = [initial]
 
     def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
-        store_result(self.array, self.position, results[0])
+        store_result(self.array, self.position, results[0], None, self.lanes)
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
         return "an argument that is changed in place"

@@ -13,7 +13,7 @@ import drjit_core as core
 from drjit_core import Node, ops
 
 from .._access.lanes import TRUE, for_all, masked_access, written_from
-from .._access.store import Journal, noted, store, store_result
+from .._access.store import Journal, noted, store
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.nodes import broadcast
@@ -160,7 +160,7 @@ class Sides:
                 if node is not self.given.nodes[position]:
                     self.results.store(self.given.leaves[place], position - first, node)
         for array, position, node in self.arrays.values():
-            store_result(array, position, node)
+            self.results.store(array, position, node)
         for change, nodes, leaves, spec in self.places.values():
             write_place(change.container, change.kind, change.key,
                         spec.rebuild_nodes(nodes, leaves, self.results.lanes))
