@@ -128,9 +128,14 @@ def store_written(array: Any, nodes: Sequence[Node], position: int | None = None
     store(array, nodes, position, True)
 
 
-def store_result(array: Any, position: int, node: Node, like: Any = None, lanes: tuple[int, ...] = ()) -> None:
+def store_result(array: Any, position: int, node: Node, like: Any = None, lanes: tuple[int, ...] = (),
+                 whole: bool = False) -> None:
     """Give a component of an array what it is after a construct; a tensor has the shape of another one, or is broadcast
-    to that of the ``lanes`` if it had one element and has one for each of them."""
+    to that of the ``lanes`` if it had one element and has one for each of them.
+
+    The result of a scatter is the array after writes by index, unless it was changed as a ``whole``, whose parts were
+    brought together by scatters.
+    """
     tensor = array
     while tensor._o is not None:
         tensor = tensor._o[0]
@@ -142,7 +147,7 @@ def store_result(array: Any, position: int, node: Node, like: Any = None, lanes:
             tensor._s = shape
             store_same(tensor, [node])
             return
-    if is_version(primal(node)):
+    if not whole and is_version(primal(node)):
         before = array._nodes()[position]
         store_written(array, [node], position)
         note_version(node, before)

@@ -121,9 +121,9 @@ class Results:
             len(self.spec.children) == len(self.names) and self.names else "result"
         return self.spec.node_paths(names)[position]
 
-    def store(self, array: ArrayBase, position: int, node: core.Node) -> None:
+    def store(self, array: ArrayBase, position: int, node: core.Node, whole: bool = False) -> None:
         """Give a component of an array what it has become; tensors of one element may have become wider."""
-        store_result(array, position, node, None, self.lanes)
+        store_result(array, position, node, None, self.lanes, whole)
 
     def rebuilt(self, nodes: Sequence[core.Node], returned: Sequence[Returned] = (), calls: Sequence[Call] = ()) -> Any:
         """The tree of joined results; what all functions return of the caller's is the caller's.

@@ -115,7 +115,8 @@ class _Objects:
             for position in range(first, first + count) if self.kept[place] and array is None else ():
                 if position in changed:
                     store_result(self.first.leaves[place], position - first,
-                                 whole(position, _blend(active, changed[position], before[position])))
+                                 whole(position, _blend(active, changed[position], before[position])), None,
+                                 self.lanes, True)
             self.kept[place] = False
         changes = call.leave(value)
         self.places = _join_places(join, changes, self.lanes) + self.places
@@ -235,7 +236,7 @@ def _join_arrays(join: Join, journal: Journal, known: set[int], lanes: tuple[int
             for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
                 found = join(new, old)
                 if found is not new:
-                    store_result(array, position, found, None, lanes)
+                    store_result(array, position, found, None, lanes, True)
 
 
 def _join_places(join: Join, changes: Sequence[Change], lanes: tuple[int, ...]) -> list[Change]:

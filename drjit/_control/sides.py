@@ -158,9 +158,9 @@ class Sides:
             for position in range(first, first + count):
                 node = self.arguments.get(position, self.nodes[position])
                 if node is not self.given.nodes[position]:
-                    self.results.store(self.given.leaves[place], position - first, node)
+                    self.results.store(self.given.leaves[place], position - first, node, position in self.arguments)
         for array, position, node in self.arrays.values():
-            self.results.store(array, position, node)
+            self.results.store(array, position, node, True)
         for change, nodes, leaves, spec in self.places.values():
             write_place(change.container, change.kind, change.key,
                         spec.rebuild_nodes(nodes, leaves, self.results.lanes))
