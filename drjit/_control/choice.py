@@ -31,7 +31,7 @@ from .._base.nodes import broadcast
 from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, children, construct, flatten_nodes
 from .given import Call, Given, become, write_entries
-from .outside import Wider, Words, changed_arrays, name_in_program, widened
+from .outside import Wider, Words, changed_arrays, name_in_program, require_data, widened
 from .places import MISSING, Change, keep_new, place_key, words_of, write_place
 from .state import equal
 
@@ -436,6 +436,7 @@ class SymbolicChoice:
                 called.leave()
                 raise
             places = called.leave()
+            require_data(self.words, called, (function,))
             arrays = self.outside(number, called, returned.leaves, formals[self.count:])
             self.effects.append(Effects(called, returned, places, arrays))
             return []  # before all functions have been called, nobody knows what their results have in common

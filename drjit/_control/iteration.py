@@ -23,7 +23,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call, Given
-from .outside import Late, Variables, Wider, Words, widened
+from .outside import Late, Variables, Wider, Words, require_data, widened
 from .shapes import Reshaped, Shapes, shape_of
 from .state import equal, mask_of
 
@@ -207,6 +207,7 @@ class SymbolicLoop:
         call.settle()
         kept = [final[place] is call.arrays[place] for place, _, _ in given.positions()]
         changes = call.leave([returned, *self.variables.settle()])
+        require_data(_WORDS, call, (self.body,))
         return results + self.variables.found(call, kept, changes, self.journal, variables[count:], final)
 
     def name_of(self, position: int) -> str:

@@ -27,7 +27,7 @@ from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call
 from .places import MISSING, Change, Snapshot, has_array, keep_new, place_key, read_place, words_of, write_place
 
-__all__ = ["Late", "Variables", "Wider", "Words", "changed_arrays", "name_in_program", "widened"]
+__all__ = ["Late", "Variables", "Wider", "Words", "changed_arrays", "name_in_program", "require_data", "widened"]
 
 core.holders[0] = holders
 
@@ -556,6 +556,15 @@ def _own_memory(words: Words, array: ArrayBase) -> SymbolicValue:
         f"{words.function}(): {words.traced} writes by index to an array of type {array._name} that it has made "
         f"itself, of which there is one for all elements. Make it before the {words.noun}, or {words.otherwise}; "
         "memory that each element has for itself is made by drjit.alloc_local().")
+
+
+def require_data(words: Words, call: Call, functions: Sequence[Callable[..., Any]]) -> None:
+    """Refuse changes of NumPy arrays, sets and byte arrays, which hold again what they did."""
+    for value in call.snapshot.restored() if call.snapshot.data else ():
+        raise SymbolicValue(
+            f"{words.function}(): {words.traced} changes {name_in_program(value, functions)} of type "
+            f"{describe(value)} in place, and is called once for all elements and iterations. Use an array of Dr.Jit "
+            f"instead, or {words.otherwise}.")
 
 
 def name_in_program(array: Any, functions: Sequence[Callable[..., Any]]) -> str:

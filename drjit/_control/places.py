@@ -4,6 +4,10 @@ objects, variables of enclosing functions and of modules.
 A function is called once, and what it does to numbers, texts and the like is done then, as in any call. Arrays are
 another matter: what it puts in a place stands for a value of each element. So the containers that functions were given,
 or that they know, are remembered before a call, and compared after it (:class:`Snapshot`).
+
+NumPy arrays, sets and byte arrays are neither: they hold data, as arrays do, but know nothing of elements. A body that
+is traced is called once for all iterations, and would change them once, where Python does it in each; that is refused.
+Lists, dictionaries and queues of Python objects are what programs note things down in, once for each call.
 """
 
 from __future__ import annotations
@@ -13,6 +17,10 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
+
+import numpy as np
+
+from drjit_core import innermost
 
 from .._base.array import ArrayBase
 from .._trees.pytree import is_pytree
@@ -26,13 +34,16 @@ MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
 _MOST_CONTAINERS, _MOST_ENTRIES = 4096, 1024
 
 #: What a class is: of no interest; a container whose entries are looked at; something that refers to others.
-_SKIPPED, _LIST, _TUPLE, _DICT, OBJECT, CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS = range(10)
+_SKIPPED, _LIST, _TUPLE, _DICT, OBJECT, CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA = range(11)
+#: So many bytes of a NumPy array or a byte array are remembered, and sets of so many entries.
+_MOST_BYTES = 1 << 16
 _kinds: dict[type, int] = {
     list: _LIST, tuple: _TUPLE, dict: _DICT, CellType: CELL, FunctionType: _FUNCTION, MethodType: _METHOD,
     functools.partial: _PARTIAL, int: _SKIPPED, float: _SKIPPED, bool: _SKIPPED, str: _SKIPPED, type(None): _SKIPPED,
     ModuleType: _SKIPPED, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS}
 #: Those whose entries have names.
 _NAMED = _DICT, OBJECT, _CLASS
+_kinds[type(MISSING)] = _SKIPPED
 #: The modules whose classes, and their objects, are none of the user's.
 _OURS = "drjit", "drjit_core"
 #: The flag of classes that are made when a program runs: those of programs without a module say ``builtins``, too.
@@ -54,15 +65,27 @@ def _kind_of(cls: type) -> int:
         found = _DICT
     elif issubclass(cls, type):
         found = _CLASS
+    elif issubclass(cls, (np.ndarray, set, bytearray)):
+        found = _DATA
     elif not issubclass(cls, (ArrayBase, ModuleType)) and (not _is_ours(cls) or is_pytree(cls)):
         found = OBJECT
     _kinds[cls] = found
     return found
 
 
+def _is_small(value: Any) -> bool:
+    """Whether data that functions may change is remembered."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes <= _MOST_BYTES and value.flags.writeable and not value.dtype.hasobject
+    return len(value) <= (_MOST_ENTRIES if isinstance(value, set) else _MOST_BYTES)
+
+
 def _is_ours(cls: type) -> bool:
     """Whether a class is none of the user's."""
     return str(cls.__module__).partition(".")[0] in _OURS or cls.__module__ == "builtins" and not cls.__flags__ & _MADE
+
+
+_NOTHING: list[Any] = []
 
 
 class Change(NamedTuple):
@@ -81,9 +104,11 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("codes", "entries", "seen")
+    __slots__ = ("codes", "data", "entries", "seen")
 
     def __init__(self) -> None:
+        #: NumPy arrays, sets and byte arrays, with copies.
+        self.data: list[tuple[Any, Any]] = _NOTHING
         #: The containers, with their kinds and what they hold.
         self.entries: list[tuple[Any, int, Any]] = []
         self.seen: set[int] = set()
@@ -141,6 +166,9 @@ class Snapshot:
                 self.add_function(value, todo)
             elif kind == _METHOD:
                 todo.extend((value.__self__, value.__func__))
+            elif kind == _DATA:
+                if innermost() is not None and _is_small(value):
+                    self.data = [*self.data, (value, value.copy())]
             else:
                 todo.extend((value.func, *value.args, *value.keywords.values()))
 
@@ -157,7 +185,7 @@ class Snapshot:
             todo.extend(function.__kwdefaults__.values())
         if not names or variables.get("__name__", "").partition(".")[0] in ("drjit", "drjit_core"):
             return
-        held = {name: variables[name] for name in names if name in variables}
+        held = {name: variables.get(name, MISSING) for name in names}  # no others are the function's
         if held:
             self.entries.append((variables, _DICT, held))
             todo.extend(_referring(held.values()))
@@ -174,6 +202,20 @@ class Snapshot:
                     found[id(value)] = value, found.get(id(value), (value, 0))[1] + 1
         return found
 
+    def restored(self) -> list[Any]:
+        """NumPy arrays, sets and byte arrays that hold something else now; they get back what they held."""
+        found = []
+        for value, before in self.data:
+            if isinstance(value, np.ndarray):
+                if value.shape == before.shape and value.tobytes() != before.tobytes():
+                    value[...] = before
+                    found.append(value)
+            elif value != before:
+                value.clear()
+                (value.update if isinstance(value, set) else value.extend)(before)
+                found.append(value)
+        return found
+
     def changes(self) -> list[Change]:
         """The places that hold something else now."""
         found: list[Change] = []
@@ -184,8 +226,8 @@ class Snapshot:
                     _compare(container, kind, dict(enumerate(held)), dict(enumerate(now)), found)
             elif kind == _DICT:
                 if not _same_entries(container, held):
-                    _compare(container, kind, held, dict(container.items()) if len(container) <= 2 * len(held) + 64
-                             else {key: container.get(key, MISSING) for key in held}, found)
+                    _compare(container, kind, held, {key: container.get(key, MISSING) for key in held}
+                             if "__builtins__" in container else dict(container.items()), found)
             elif kind == OBJECT:
                 now = attributes_of(container)
                 if len(now) != len(held) or not _same_entries(now, held):
