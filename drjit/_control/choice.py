@@ -492,6 +492,11 @@ class SymbolicChoice:
                 if change.before is not MISSING or all(key in each.places for each in self.effects):
                     self.places[key] = _Place(change._replace(before=effects.call.caller_of(change)), self.words, [
                         (each, self.standing(each, key, change)) for each in self.effects], self.results.lanes)
+                elif effects.call.holds(change.container):
+                    where, words = words_of(change.container, change.kind, change.key), self.words
+                    raise ArgumentError(
+                        f"{words.function}(): '{self.labels[self.effects.index(effects)]}' adds {where}, an argument, "
+                        "and others do not, so that its structure would differ between elements. Add it before.")
                 else:
                     keep_new(change)
         self.changed = sorted(positions)

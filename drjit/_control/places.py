@@ -225,9 +225,10 @@ class Snapshot:
                 if len(now) != len(held) or not _same(now, held):
                     _compare(container, kind, dict(enumerate(held)), dict(enumerate(now)), found)
             elif kind == _DICT:
-                if not _same_entries(container, held):
+                variables = "__builtins__" in container  # of a module, of which some are of interest
+                if len(container) != len(held) and not variables or not _same_entries(container, held):
                     _compare(container, kind, held, {key: container.get(key, MISSING) for key in held}
-                             if "__builtins__" in container else dict(container.items()), found)
+                             if variables else dict(container.items()), found)
             elif kind == OBJECT:
                 now = attributes_of(container)
                 if len(now) != len(held) or not _same_entries(now, held):

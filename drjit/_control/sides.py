@@ -42,6 +42,8 @@ class Sides:
         self.arguments: dict[int, Node] = {}
         self.arrays: dict[tuple[int, int], tuple[Any, int, Node]] = {}
         self.places: dict[tuple[int, Any], tuple[Change, list[Node], Sequence[Any], TreeSpec]] = {}
+        #: How many functions have added entries to arguments, with one of the changes.
+        self.added: dict[tuple[int, Any], tuple[Change, int]] = {}
         self.calls: list[Call] = []
         self.returned: list[Returned] = []
 
@@ -119,6 +121,8 @@ class Sides:
         function = self.words.function
         known = self.places.get(key)
         first = call.caller_of(change)
+        if first is MISSING and call.holds(change.container):
+            self.added[key] = change, self.added.get(key, (change, 0))[1] + 1
         now: Returned | None = None
         if change.now is not MISSING:
             now = Returned(function, change.now)
@@ -154,6 +158,9 @@ class Sides:
 
     def finish(self, values: Sequence[Node]) -> Any:
         """The results; what the functions have changed is what it has become."""
+        for change, count in self.added.values():
+            if count < len(self.returned):
+                raise self.refusal(change)
         for place, first, count in self.given.positions():
             for position in range(first, first + count):
                 node = self.arguments.get(position, self.nodes[position])

@@ -390,7 +390,7 @@ def test_changes_of_data_are_refused_and_undone(construct: str, case: str) -> No
         change()
         return x + 1
 
-    with pytest.raises(RuntimeError, match=f"changes the object '{DATA[case]}' of type .* in place, and is called once"):
+    with pytest.raises(RuntimeError, match=f"changes the object '{DATA[case]}' of type .* in place"):
         in_construct(construct, function)
     after = value()
     assert (after[0] if case == "in place" else after) == (before[0] if case == "in place" else before)

@@ -1024,7 +1024,7 @@ def test_effects_happen_once(effect: str, construct: str, mode: str, tmp_path: P
         once = tell()
         act, tell = effects(tmp_path, closing, size)[effect]
         if effect == "array of NumPy" and mode == "symbolic":
-            with pytest.raises(RuntimeError, match="changes the object 'numbers' of type numpy.ndarray in place.*once"):
+            with pytest.raises(RuntimeError, match="changes the object 'numbers' of type numpy"):
                 in_construct(construct, mode, act)
             assert tell() == [0, 0, 0]
             return
