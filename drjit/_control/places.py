@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -34,15 +35,15 @@ MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
 _MOST_CONTAINERS, _MOST_ENTRIES = 4096, 1024
 
 #: What a class is: of no interest; a container whose entries are looked at; something that refers to others.
-_SKIPPED, _LIST, _TUPLE, _DICT, OBJECT, CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA = range(11)
+_SKIPPED, _LIST, _TUPLE, _DICT, OBJECT, CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE = range(12)
 #: So many bytes of a NumPy array or a byte array are remembered, and sets of so many entries.
 _MOST_BYTES = 1 << 16
 _kinds: dict[type, int] = {
     list: _LIST, tuple: _TUPLE, dict: _DICT, CellType: CELL, FunctionType: _FUNCTION, MethodType: _METHOD,
     functools.partial: _PARTIAL, int: _SKIPPED, float: _SKIPPED, bool: _SKIPPED, str: _SKIPPED, type(None): _SKIPPED,
-    ModuleType: _SKIPPED, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS}
+    ModuleType: _MODULE, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS}
 #: Those whose entries have names.
-_NAMED = _DICT, OBJECT, _CLASS
+_NAMED = _DICT, OBJECT, _CLASS, _MODULE
 _kinds[type(MISSING)] = _SKIPPED
 #: The modules whose classes, and their objects, are none of the user's.
 _OURS = "drjit", "drjit_core"
@@ -132,7 +133,7 @@ class Snapshot:
             kind = _kinds.get(cls, -1)
             if kind < 0:
                 kind = _kind_of(cls)
-            if kind == _SKIPPED or id(value) in seen:
+            if kind == _SKIPPED or id(value) in seen or kind == _MODULE and value in _libraries:
                 continue
             if len(seen) >= _MOST_CONTAINERS:
                 return
@@ -166,6 +167,11 @@ class Snapshot:
                 self.add_function(value, todo)
             elif kind == _METHOD:
                 todo.extend((value.__self__, value.__func__))
+            elif kind == _MODULE:
+                held = _variables(value)
+                if held:
+                    self.entries.append((value, kind, held))
+                    todo.extend(_referring(held.values()))
             elif kind == _DATA:
                 if innermost() is not None and _is_small(value):
                     self.data = [*self.data, (value, value.copy())]
@@ -237,6 +243,9 @@ class Snapshot:
                 now = _class_attributes(container)
                 if len(now) != len(held) or not _same_entries(now, held):
                     _compare(container, kind, held, now, found)
+            elif kind == _MODULE:
+                if not _same_entries(vars(container), held):
+                    _compare(container, kind, held, {name: vars(container).get(name, MISSING) for name in held}, found)
             elif kind == CELL:
                 now = _contents(container)
                 if now is not held:
@@ -290,6 +299,22 @@ def _class_attributes(cls: type) -> dict[str, Any]:
         name[:2] == "__" or callable(value) or _kinds.get(value.__class__) == _SKIPPED)}
 
 
+def _variables(module: ModuleType) -> dict[str, Any]:
+    """The variables of a module that are arrays, or may hold some; none of those of libraries."""
+    top = module.__name__.partition(".")[0]
+    if top in _OURS or top in sys.stdlib_module_names or "site-packages" in (getattr(module, "__file__", None) or ""):
+        _libraries.add(module)
+        return {}
+    if len(vars(module)) > _MOST_ENTRIES:
+        return {}
+    return {name: value for name, value in vars(module).items() if isinstance(value, ArrayBase) or not (
+        name[:2] == "__" or callable(value) or _kinds.get(value.__class__) in (_SKIPPED, _MODULE))}
+
+
+#: Modules whose variables nobody changes.
+_libraries: set[ModuleType] = set()
+
+
 def _contents(cell: CellType) -> Any:
     try:
         return cell.cell_contents
@@ -320,7 +345,7 @@ def read_place(container: Any, kind: int, key: Any) -> Any:
     """What is in a place."""
     if kind == CELL:
         return _contents(container)
-    return getattr(container, key, MISSING) if kind in (OBJECT, _CLASS) else container[key]
+    return getattr(container, key, MISSING) if kind in (OBJECT, _CLASS, _MODULE) else container[key]
 
 
 def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
@@ -368,8 +393,9 @@ def words_of(container: Any, kind: int, key: Any) -> str:
         return f"the variable '{key}'" if key else "a variable of an enclosing function"
     if kind == OBJECT:
         return f"the attribute '{key}' of an object of type {type(container).__name__}"
-    if kind == _CLASS:
-        return f"the attribute '{key}' of the class {container.__name__}"
+    if kind in (_CLASS, _MODULE):
+        what = "class" if kind == _CLASS else "module"
+        return f"the attribute '{key}' of the {what} {container.__name__}"
     return f"the entry {key!r} of a {type(container).__name__}"
 
 
