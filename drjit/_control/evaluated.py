@@ -10,9 +10,8 @@ are.
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
@@ -56,9 +55,7 @@ class _Objects:
         self.names = names
         self.last: tuple[Any, list[Any], Call] | None = None
         #: The caller's arrays that are given themselves, by their places.
-        copied = _copied(given.spec, itertools.count())
-        self.own: dict[int, ArrayBase] = {
-            place: given.leaves[place] for place, _, _ in given.positions() if place not in copied}
+        self.own = given.arrays()
         for place, first, count in given.positions():
             if place in self.own and not all(node.size for node in given.nodes[first:first + count]):
                 store_same(self.own[place], given.nodes[first:first + count])  # which are told apart
@@ -144,14 +141,6 @@ class _Objects:
         """Let places hold what they held before."""
         for change in self.places:
             write_place(change.container, change.kind, change.key, change.before)
-
-
-def _copied(spec: TreeSpec, places: Iterator[int], copied: bool = False) -> set[int]:
-    """The places of leaves of objects that functions are given copies of."""
-    if spec.children is None:
-        place = next(places)
-        return {place} if copied else set()
-    return set().union(*[_copied(entry, places, copied or spec.prototype is not None) for entry in spec.children])
 
 
 class Evaluated:

@@ -59,12 +59,25 @@ class Given:
             fresh[place] = fresh[first]
         return filled(returned, self.spec, iter(fresh), self.tree, call)
 
+    def arrays(self) -> dict[int, ArrayBase]:
+        """The arrays by their places, but for those of objects that functions are given copies of."""
+        copied = _copied(self.spec, itertools.count())
+        return {place: self.leaves[place] for place, *_ in self.spec.traced() if place not in copied}
+
     def positions(self) -> Iterator[tuple[int, int, int]]:
         """Of each array its place among the leaves, the first of its nodes, and their number."""
         first = 0
         for place, _, _, count, _ in self.spec.traced():
             yield place, first, count
             first += count
+
+
+def _copied(spec: TreeSpec, places: Iterator[int], copied: bool = False) -> set[int]:
+    """The places of leaves of objects that functions are given copies of."""
+    if spec.children is None:
+        place = next(places)
+        return {place} if copied else set()
+    return set().union(*[_copied(entry, places, copied or spec.prototype is not None) for entry in spec.children])
 
 
 class Call:

@@ -38,6 +38,8 @@ class Sides:
         self.named, self.results = named, results
         #: The arguments as functions are given them: with what was written to them by index.
         self.nodes = list(given.nodes)
+        #: The caller's arrays that functions are given themselves, where they are given all elements.
+        self.own = given.arrays()
         #: Arguments, by the positions of nodes, arrays and places that were changed as a whole: what they are.
         self.arguments: dict[int, Node] = {}
         self.arrays: dict[tuple[int, int], tuple[Any, int, Node]] = {}
@@ -54,8 +56,10 @@ class Sides:
         If it is called for some elements only, ``shapes`` are those of tensors of these, and of all.
         """
         function = self.functions[number]
+        own = {place: self.own[place] for place, first, count in self.given.positions()
+               if place in self.own and nodes[first:first + count] == self.nodes[first:first + count]}
         with noted() as journal:
-            call = Call(self.given, nodes, (function,))
+            call = Call(self.given, nodes, (function,), None, own)
             try:
                 returned = Returned(self.words.function, invoked(function, self.named, call.tree))
             except BaseException:
@@ -65,6 +69,7 @@ class Sides:
                 returned.widen(*shapes)
             changes = call.leave()
             known = {id(array) for array in (*call.arrays, *returned.leaves) if isinstance(array, ArrayBase)}
+            known.difference_update([id(array) for array in own.values()])
             arrays = self.note_arrays(journal, known, join)
         self.calls.append(call)
         self.returned.append(returned)
