@@ -116,9 +116,9 @@ class _Objects:
                                  self.lanes, True)
             self.kept[place] = False
         changes = call.leave(value)
-        self.places = _join_places(join, changes, self.lanes) + self.places
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
                                      if isinstance(array, ArrayBase)} - given, self.lanes)
+        self.places = _join_places(join, changes, self.lanes) + self.places
         for place, first, count in self.first.positions():
             if place in self.own:
                 results[first:first + count] = self.own[place]._nodes()
