@@ -29,8 +29,8 @@ from .._base.nodes import broadcast, elements_of, pack
 from .._trees.pytree import resized
 from .lanes import note_version, note_writes
 
-__all__ = ["Buffers", "Journal", "innermost_journal", "journal_of", "note_attribute", "note_narrow", "noted", "store",
-           "store_result", "store_same", "store_written"]
+__all__ = ["Buffers", "Journal", "innermost_journal", "journal_of", "note_attribute", "note_narrow", "noted",
+           "owner_of", "store", "store_result", "store_same", "store_written"]
 
 
 def store(array: Any, nodes: Sequence[Node], position: int | None = None, written: bool = False) -> None:
@@ -126,6 +126,15 @@ def store_written(array: Any, nodes: Sequence[Node], position: int | None = None
         note_version(node, before)  # of memory that others hold, there is a copy between them
     schedule([node for node in nodes if not node.scope])
     store(array, nodes, position, True)
+
+
+def owner_of(array: Any) -> tuple[Any, int]:
+    """The array that a component is part of, and the position of the component's first node in that."""
+    first = 0
+    while array._o is not None:
+        array, offset = array._o
+        first += offset
+    return array, first
 
 
 def store_result(array: Any, position: int, node: Node, like: Any = None, lanes: tuple[int, ...] = (),
@@ -248,12 +257,10 @@ class Journal:
     def before(self, array: Any) -> list[Node]:
         """The nodes that an array had, unless it has been changed by nothing, or only by writes by index: then those
         that it has."""
-        first, count = 0, len(array._nodes())
-        while array._o is not None:
-            array, offset = array._o
-            first += offset
-        entry = self.entries.get(id(array))
-        return list((array._nodes() if entry is None else entry[1])[first:first + count])
+        count = len(array._nodes())
+        owner, first = owner_of(array)
+        entry = self.entries.get(id(owner))
+        return list((owner._nodes() if entry is None else entry[1])[first:first + count])
 
     def roll_back(self) -> None:
         """Give all arrays back what they held."""

@@ -24,7 +24,7 @@ from drjit_core import (
 )
 
 from .._access.lanes import masked_access, written_apart, written_from
-from .._access.store import Buffers, Journal, innermost_journal, journal_of, store, store_result
+from .._access.store import Buffers, Journal, innermost_journal, journal_of, owner_of, store, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.nodes import broadcast
@@ -202,8 +202,12 @@ class Returned:
         """The nodes, with those that arrays have become, by their identity and the position of the node."""
         if not arrays:
             return list(self.nodes)
-        segments = zip(self.leaves, self.segments(), strict=True)
-        return [arrays.get((id(leaf), place), node) for leaf, nodes in segments for place, node in enumerate(nodes)]
+        found: list[core.Node] = []
+        for leaf, nodes in zip(self.leaves, self.segments(), strict=True):
+            owner, first = owner_of(leaf) if nodes else (leaf, 0)
+            found += [arrays.get((id(owner), first + place), arrays.get((id(leaf), place), node))
+                      for place, node in enumerate(nodes)]
+        return found
 
     def segments(self) -> list[Sequence[core.Node]]:
         """The nodes of each leaf."""

@@ -11,7 +11,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, JitFlag, ops
 
-from .._access.lanes import TRUE, Watch, masked_access, on_part, watched, with_lanes, written_from
+from .._access.lanes import TRUE, Watch, for_all, masked_access, on_part, watched, with_lanes, written_from
 from .._access.store import noted
 from .._base.arguments import require_label, require_mode
 from .._base.array import ArrayBase
@@ -218,8 +218,11 @@ class _Call:
 
     def spread(self, before: core.Node, now: core.Node, lanes: core.Node) -> core.Node:
         """What something is that a function has changed for some of the lanes."""
-        if now is before or before.size not in (1, self.width):
+        if now is before:
             return now
+        if before.size not in (1, self.width):
+            taken = for_all(core.literal(BOOL, True, lanes.size), now.size) if now.size == before.size else None
+            return now if taken is None else ops.select(taken, now, before)
         if now.size == self.width:
             taken = core.scatter(core.literal(BOOL, False, self.width), core.literal(BOOL, True), lanes, TRUE, 0,
                                  core.ReduceMode.NoConflicts.value)
