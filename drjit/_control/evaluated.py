@@ -73,6 +73,16 @@ class _Objects:
         """What a function is called with; ``spec`` tells the shapes of tensors."""
         return Call(self.given, nodes, functions, spec, self.own)
 
+    def tested(self, nodes: list[Node], journal: Journal, join: Join | None) -> None:
+        """Join what the condition has changed of the caller's arrays, which it is called with in lanes that go on."""
+        if not journal.entries and not journal.writes:
+            return
+        if join is not None:
+            _join_arrays(join, journal, set(), self.lanes)
+        for place, first, count in self.first.positions():
+            if place in self.own:
+                nodes[first:first + count] = self.own[place]._nodes()
+
     def let_go(self, nodes: list[Node]) -> None:
         """Hold nothing of arrays that are given themselves."""
         first = self.first.nodes
@@ -169,14 +179,16 @@ class Evaluated:
         nodes, state, first = list(self.nodes), _State(self.nodes), self.spec
         while True:
             state.prepare(nodes)
-            call = self.objects.call(nodes, (), self.spec if self.tensors else None)
-            try:
-                value = self.cond(*call.tree)
-                test = condition_of(value)
-                self.objects.lanes = shape_of(value)
-                del value
-            finally:
-                call.leave()
+            with noted() as journal:
+                call = self.objects.call(nodes, (), self.spec if self.tensors else None)
+                try:
+                    value = self.cond(*call.tree)
+                    test = condition_of(value)
+                    self.objects.lanes = shape_of(value)
+                    del value
+                finally:
+                    call.leave()
+                self.objects.tested(nodes, journal, None if active is None else functools.partial(_blend, active))
             state.check()
             active = with_lanes(test, test.size) if active is None else ops.and_(active, test)
             found = core.reduce(active, core.ReduceOp.Or.value) if active.size else literal(BOOL, False)
@@ -318,16 +330,17 @@ class Compressed:
             if self.memory is not None and max(left, 2) <= _SHARE * self.left:
                 active = self.remove(active, left)
             self.step(active)
-            active = ops.and_(active, self.test())
+            active = ops.and_(active, self.test(functools.partial(self.join, active)))
         return self.objects.finish(self.all_elements())
 
-    def test(self) -> Node:
-        """For which of the elements that are left the condition holds."""
+    def test(self, join: Join | None = None) -> Node:
+        """For which of the elements that are left the condition holds; what it has changed is joined."""
         self.state.prepare(self.nodes)
-        with on_part(self.lanes, self.width):
+        with on_part(self.lanes, self.width), noted() as journal:
             call = self.objects.call(self.nodes, ())
             test = condition_of(self.called(self.cond, call))
             call.leave()
+            self.objects.tested(self.nodes, journal, join)
         self.state.check()
         if self.left not in (test.size, 0) and test.size != 1:
             raise self.misfit(f"{FUNCTION}(): 'cond' returned {test.size} elements, for {self.left} ones!")
