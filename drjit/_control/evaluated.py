@@ -59,6 +59,8 @@ class _Objects:
         for place, first, count in given.positions():
             if place in self.own and not all(node.size for node in given.nodes[first:first + count]):
                 store_same(self.own[place], given.nodes[first:first + count])  # which are told apart
+        #: Places to which iterations have moved another of them: what elements that have left have there is apart.
+        self.apart: set[int] = set()
         #: The ids of their nodes before the body, by positions.
         self.numbers: dict[int, int] = {}
         #: Which variables are the caller's arrays still: iterations have returned what they were given.
@@ -80,7 +82,7 @@ class _Objects:
         if join is not None:
             _join_arrays(join, journal, set(), self.lanes)
         for place, first, count in self.first.positions():
-            if place in self.own:
+            if place in self.own and place not in self.apart:
                 nodes[first:first + count] = self.own[place]._nodes()
 
     def let_go(self, nodes: list[Node]) -> None:
@@ -93,9 +95,9 @@ class _Objects:
                 first[position] = literal(BOOL, True, first[position].size)
 
     def own_positions(self) -> list[int]:
-        """The positions of the nodes of arrays that are given themselves."""
-        return [position for place, first, count in self.first.positions() if place in self.own
-                for position in range(first, first + count)]
+        """The positions of the nodes of arrays that are given themselves, and are the state."""
+        return [position for place, first, count in self.first.positions() if place in self.own and
+                place not in self.apart for position in range(first, first + count)]
 
     def returned(self, call: Call, value: Any, spec: TreeSpec, active: Node, journal: Journal, join: Join,
                  whole: Callable[[int, Node], Node]) -> tuple[list[Node], list[Node], TreeSpec]:
@@ -106,19 +108,22 @@ class _Objects:
         call.require_shared(leaves, self.names)
         call.settle()
         changed, before = call.changed(), list(call.nodes)
-        given = {id(array) for array in self.own.values()}
+        given = {id(array): array for array in self.own.values()}
         for place, first, count in self.given.positions():
             array = self.own.get(place)
-            if array is not None:
+            if array is not None and place not in self.apart:
                 before[first:first + count] = journal.before(array)
                 for position in range(first, first + count):
                     if leaves[place] is array:
                         _require_size(active, before[position], results[position], spec, self.names, position)
-            if leaves[place] is call.arrays[place] or array is not None and all(
+            if leaves[place] is call.arrays[place] or array is not None and place not in self.apart and all(
                     results[k] is node and made_from(node, self.numbers[k])
                     for k, node in enumerate(array._nodes(), first)):  # the same memory, as calls return it
                 continue
             self.own.pop(place, None)
+            if id(leaves[place]) in given:
+                self.own[place] = given[id(leaves[place])]
+                self.apart.add(place)
             for position in range(first, first + count) if self.kept[place] and array is None else ():
                 if position in changed:
                     store_result(self.first.leaves[place], position - first,
@@ -127,7 +132,7 @@ class _Objects:
             self.kept[place] = False
         changes = call.leave(value)
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
-                                     if isinstance(array, ArrayBase)} - given, self.lanes)
+                                     if isinstance(array, ArrayBase)}.difference(given), self.lanes)
         self.places = _join_places(join, changes, self.lanes) + self.places
         for place, first, count in self.first.positions():
             if place in self.own:
