@@ -65,6 +65,8 @@ class _Objects:
         self.numbers: dict[int, int] = {}
         #: Which variables are the caller's arrays still: iterations have returned what they were given.
         self.kept = [True] * len(given.leaves)
+        #: The caller's containers that iterations have moved, see ``Call.moved``.
+        self.moved: set[int] = set()
         #: What places held before the loop.
         self.places: list[Change] = []
         #: The shape of the condition.
@@ -130,6 +132,9 @@ class _Objects:
                                  whole(position, _blend(active, changed[position], before[position])), None,
                                  self.lanes, True)
             self.kept[place] = False
+        if not self.given.plain:
+            call.moved = self.moved
+            call.note_moved(value, call.tree)
         changes = call.leave(value)
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
                                      if isinstance(array, ArrayBase)}.difference(given), self.lanes)

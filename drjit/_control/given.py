@@ -86,7 +86,7 @@ class Call:
     Of some arrays, by the places of leaves, it is given the caller's ``own``.
     """
 
-    __slots__ = ("arrays", "copies", "given", "held", "nodes", "owned", "shared", "snapshot",
+    __slots__ = ("arrays", "copies", "given", "held", "moved", "nodes", "owned", "shared", "snapshot",
                  "tree")
 
     def __init__(self, given: Given, nodes: Sequence[core.Node], functions: Sequence[Callable[..., Any]],
@@ -98,6 +98,9 @@ class Call:
         self.copies: list[tuple[Any, Any, int, int]] = []
         #: The caller's tuples and objects that others stand for, by the ids of these.
         self.owned: dict[int, Any] = {}
+        #: The caller's containers, by their ids, that iterations have returned in other places: elements that have left
+        #: before have others there.
+        self.moved: set[int] = set()
         #: Leaves that are in a container which is there before, and where they are in that.
         self.shared: list[tuple[int, int]] = []
         if spec is None:
@@ -203,9 +206,19 @@ class Call:
             now = dict(_items(container))
             write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
         if changes and returned is not None:
-            inside = _containers(returned, set())
+            inside = _containers(returned, set()) - self.moved
             changes = [change for change in changes if id(change.container) not in inside]
         return changes
+
+    def note_moved(self, value: Any, before: Any) -> None:
+        """See which of the caller's containers are in other places of what was returned than of what was given."""
+        items = children(value)
+        if items is not None:
+            if value is not before and self.holds(value):
+                self.moved.add(id(value))
+            known = dict(_items(before)) if before.__class__ is value.__class__ else {}
+            for key, entry in items:
+                self.note_moved(entry, known.get(key))
 
     def caller_of(self, change: Change) -> Any:
         """What the caller had in a place where an array of the function's stood before it changed that."""
@@ -289,7 +302,7 @@ def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call:
     if spec.prototype is not None:
         original, made = call.own(value), value.__drjit_rebuild__(new)
         return become(original, made) if call.owns(original) else made
-    if before is not value and call.holds(value):  # it has changed places with others
+    if (before is not value or id(value) in call.moved) and call.holds(value):  # it has changed places with others
         return list(new.values()) if spec.cls is list else new if spec.cls is dict else construct(spec.cls, new)
     write_entries(value, {key: new[key] for key, entry in items if new[key] is not entry})
     return value
