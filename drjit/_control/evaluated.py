@@ -18,7 +18,7 @@ import drjit_core as core
 from drjit_core import KIND, Node, cast, literal, ops
 
 from .._access.lanes import TRUE, for_all, made_from, masked_access, on_part, watched, with_lanes, written_from
-from .._access.store import Journal, noted, store_result, store_same
+from .._access.store import Journal, noted, store_result
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError
 from .._base.nodes import broadcast
@@ -56,9 +56,6 @@ class _Objects:
         self.last: tuple[Any, list[Any], Call] | None = None
         #: The caller's arrays that are given themselves, by their places.
         self.own = given.arrays()
-        for place, first, count in given.positions():
-            if place in self.own and not all(node.size for node in given.nodes[first:first + count]):
-                store_same(self.own[place], given.nodes[first:first + count])  # which are told apart
         #: Places to which iterations have moved another of them: what elements that have left have there is apart.
         self.apart: set[int] = set()
         #: The ids of their nodes before the body, by positions.

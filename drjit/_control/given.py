@@ -14,7 +14,7 @@ from typing import Any
 
 import drjit_core as core
 
-from .._access.store import store_result
+from .._access.store import store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._trees.pytree import TreeSpec, children, construct, flatten, flatten_nodes
@@ -62,7 +62,12 @@ class Given:
     def arrays(self) -> dict[int, ArrayBase]:
         """The arrays by their places, but for those of objects that functions are given copies of."""
         copied = _copied(self.spec, itertools.count())
-        return {place: self.leaves[place] for place, *_ in self.spec.traced() if place not in copied}
+        found = {place: self.leaves[place] for place, *_ in self.spec.traced() if place not in copied}
+        for place, first, count in self.positions():
+            nodes = self.nodes[first:first + count]
+            if place in found and not all(node.size for node in nodes):
+                store_same(found[place], nodes)  # which are told apart
+        return found
 
     def positions(self) -> Iterator[tuple[int, int, int]]:
         """Of each array its place among the leaves, the first of its nodes, and their number."""
