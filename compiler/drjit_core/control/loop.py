@@ -206,12 +206,13 @@ class _Loop(Construct):
                 self.constant -= self.changed
             else:
                 # Variables that turned out to be left alone may have made it wider than what remains. What the body
-                # captures is no proof of the contrary: constants may be as wide as the variables they were made from.
+                # captures proves the contrary if it was there before, and is no constant: these may be as wide as the
+                # variables they were made from.
                 found = outer.live.size if region.writes and outer is not None and outer.live is not None else 1
                 for value in self.but(apart, self.initial):
                     found = max(found, value.size)
                 for value in region.captures:
-                    if grown or value.kind == EVALUATED:
+                    if grown or value.kind == EVALUATED or value.kind != LITERAL and value.id < self.called[0].masks[0].id:
                         found = max(found, value.size)
                 if found == size or narrowed:
                     return self.finish(region, size)
