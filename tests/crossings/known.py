@@ -43,8 +43,7 @@ _VIEW = "a view of an array that is gone sees what is written to another one, wh
 
 #: Cells that show what functions that are called once, and change objects in place, do not do right yet, see
 #: ``known.txt``: a number that is read on the host and then written is that of the first iteration in symbolic loops;
-#: a copy that was made before a write is lost; writes of evaluated constructs, whose journal holds the memory, do not
-#: reach what others have exported; operands of one expression.
+#: writes of evaluated constructs, whose journal holds the memory, do not reach what others have exported.
 _ONCE = "functions are called once"
 
 KNOWN: list[Known] = [
@@ -52,6 +51,9 @@ KNOWN: list[Known] = [
           "equal-exported",
           "plain thread fork exception"),
     Known(_VIEW, f"{_OWN_MEMORY} increase-key scatter-permuted", "equal-exported", "*symbolic-captured"),
+    Known(_VIEW, "increase-item", "equal-exported", "branch-symbolic-captured call-symbolic-captured"),
+    Known(_VIEW, f"{_OWN_MEMORY} increase-key scatter-permuted !set-item !set-item-last", "equal-exported",
+          "symbolic-carried"),
     *(Known(_ONCE, touches, *where.split()) for where, touches in (
         line.split(": ") for line in Path(__file__).with_name("known.txt").read_text(encoding="utf-8").splitlines())),
 ]

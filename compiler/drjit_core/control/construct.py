@@ -248,7 +248,9 @@ class Construct:
                 stands |= {self.first_array + number: stand for number, _, stand, _ in traced.adopted}
                 traced.formals = traced.formals + [stands[position] for position in sorted(stands)]
                 source = self.source_of(traced)
-                source.note_origins([stand for stand in stands.values() if stand.scope != source.id])
+                become = {self.first_array + number: after for number, _, _, after in traced.adopted}
+                source.note_origins([(stand, become.get(position, stand)) for position, stand in stands.items()
+                                     if stand.scope != source.id])
                 self.sources.append(source)
         except Ambiguous:
             if self.called[0].region.taped:

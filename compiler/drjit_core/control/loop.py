@@ -345,7 +345,8 @@ class _Loop(Construct):
             raise self.used_as_value(self.test)
         for i, result in enumerate(self.results):
             if result.scope == id_ and is_version(result) and i not in self.memory:
-                raise self.exchanged(i, origin_of(result, id_))
+                origin = origin_of(result, id_)
+                raise self.exchanged(i, origin) if origin.attr < self.first_array else self.used_as_value(result)
 
     def exchanged(self, position: int, formal: Node) -> NotImplementedError:
         """What is wrong with a body that returns another variable, its formal, in the place of one."""
