@@ -263,7 +263,7 @@ def became(arrays: Sequence[Any], given: Given, changed: Mapping[int, core.Node]
 class Effects:
     """What one function of a branch or call returns, and does besides."""
 
-    __slots__ = ("arrays", "call", "changed", "places", "returned")
+    __slots__ = ("arrays", "call", "changed", "contents", "places", "returned")
 
     def __init__(self, call_: Call, returned: Returned, places: Sequence[Change], arrays: dict[Any, Any]) -> None:
         self.call = call_
@@ -272,6 +272,8 @@ class Effects:
         self.changed = call_.changed()
         #: Places that hold other arrays, and arrays from outside that have changed as a whole.
         self.places = {place_key(*change[:3]): change for change in places}
+        #: What these places hold after it.
+        self.contents = {key: Returned(call_.given.function, change.now) for key, change in self.places.items()}
         self.arrays = arrays
 
     def became(self) -> dict[tuple[int, int], core.Node]:
@@ -283,13 +285,11 @@ class Effects:
 class _Place:
     """A place that some of the functions change: its content is a result of all."""
 
-    def __init__(self, change: Change, words: Words, found: Sequence[tuple[Effects, Any]],
+    def __init__(self, change: Change, words: Words, found: Sequence[tuple[Effects, Returned]],
                  lanes: tuple[int, ...]) -> None:
         self.change = change
         #: What it holds after each function.
-        self.after = [Returned(words.function, value) for _, value in found]
-        for (effects, _), each in zip(found, self.after, strict=True):
-            each.nodes = each.exchanged(effects.became())
+        self.after = [each for _, each in found]
         self.spec, self.lanes = self.after[0].spec, lanes
         for each in self.after:
             spec = self.spec.meeting(each.spec)
@@ -433,7 +433,7 @@ class SymbolicChoice:
             nodes = formals[:self.count]
             if self.known:
                 nodes = [self.known.get(position, formal) for position, formal in enumerate(nodes)]
-            called = Call(self.given, nodes, (function,))
+            called = Call(self.given, nodes, (function,), None, True)
             try:
                 returned = Returned(self.words.function, invoked(function, self.named, called.tree))
             except BaseException:
@@ -499,15 +499,17 @@ class SymbolicChoice:
                     keep_new(change)
         self.changed = sorted(positions)
 
-    def standing(self, effects: Effects, key: Any, change: Change) -> Any:
+    def standing(self, effects: Effects, key: Any, change: Change) -> Returned:
         """What a place holds after a function, which perhaps does not change it."""
-        own = effects.places.get(key)
-        if own is not None:
-            return own.now
-        for container, _, new in effects.call.held:
-            if container is change.container:
-                return new.get(change.key, change.before)
-        return change.before
+        own = effects.contents.get(key)
+        if own is None:
+            value = change.before
+            for container, _, new in effects.call.held:
+                if container is change.container:
+                    value = new.get(change.key, value)
+            own = Returned(self.words.function, value)
+            own.nodes = own.exchanged(effects.became())
+        return own
 
     def name_of(self, position: int) -> str:
         """The name of an argument."""

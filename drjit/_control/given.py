@@ -14,7 +14,7 @@ from typing import Any
 
 import drjit_core as core
 
-from .._access.store import store_result
+from .._access.store import store, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._trees.pytree import TreeSpec, children, construct, flatten, flatten_nodes
@@ -57,6 +57,23 @@ class Given:
             fresh[place] = fresh[first]
         return filled(returned, self.spec, iter(fresh), self.tree, call)
 
+    def is_own(self) -> bool:
+        """Whether functions can be given the arrays themselves: all of what they get is the caller's own."""
+        return not self.spec.holds_numbers() and not self.spec.holds_copies()
+
+    def lend(self, nodes: Sequence[core.Node]) -> Sequence[core.Node]:
+        """Let the arrays have other nodes; returns these, of which an array that is there twice has the same."""
+        seen: dict[int, int] = {}
+        found = list(nodes)
+        for place, first, count in self.positions():
+            array = self.leaves[place]
+            known = seen.setdefault(id(array), first)
+            if known == first:
+                store(array, nodes[first:first + count])
+            else:
+                found[first:first + count] = found[known:known + count]
+        return found
+
     def positions(self) -> Iterator[tuple[int, int, int]]:
         """Of each array its place among the leaves, the first of its nodes, and their number."""
         first = 0
@@ -66,13 +83,17 @@ class Given:
 
 
 class Call:
-    """One call of a function; ``spec`` is the structure of the arguments if tensors have other shapes than before."""
+    """One call of a function; ``spec`` is the structure of the arguments if tensors have other shapes than before.
+
+    If it is the only one (which is ``once``), the function is given the caller's own arrays as far as possible, so that
+    it finds one array wherever it is one; until the journal gives them back what they held.
+    """
 
     __slots__ = ("arrays", "copies", "given", "held", "nodes", "owned", "shared", "snapshot",
                  "tree")
 
     def __init__(self, given: Given, nodes: Sequence[core.Node], functions: Sequence[Callable[..., Any]],
-                 spec: TreeSpec | None = None) -> None:
+                 spec: TreeSpec | None = None, once: bool = False) -> None:
         self.given = given
         self.nodes = nodes
         #: What the caller's containers held, and objects that had to be copied, with what they are copies of.
@@ -84,9 +105,13 @@ class Call:
         self.shared: list[tuple[int, int]] = []
         if spec is None:
             spec = given.spec
-        if spec.is_flat:
+        self.arrays: Any
+        if once and given.is_own():
+            self.tree, self.arrays = given.tree, given.leaves
+            self.nodes = given.lend(nodes)
+        elif spec.is_flat:
             self.tree = spec.rebuild_nodes(nodes, given.leaves)
-            self.arrays: Any = self.tree
+            self.arrays = self.tree
             if len(spec.traced()) < len(given.leaves) and spec.holds_numbers():
                 self.arrays = self.tree = tuple(copies(given.function, spec, nodes, given.leaves))
             self.owned[id(self.tree)] = given.tree

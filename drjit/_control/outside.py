@@ -85,16 +85,28 @@ class _Place:
 
     def __init__(self, change: Change, function: str) -> None:
         self.change, self.function = change, function
-        self.initial, self.originals, self.spec = flatten_nodes(change.before, function)
+        nodes, self.originals, self.spec = flatten_nodes(change.before, function)
+        self.initial = list(nodes)
         #: What stands for the leaves, and those that there are afterwards.
         self.stands: list[Any] = []
         self.leaves = self.originals
+        #: The nodes that these have at first.
+        self.formals: Sequence[Node] = ()
         #: The structure afterwards: tensors of one element may have become wider, as wide as the lanes.
         self.found = self.spec
         self.lanes: tuple[int, ...] = ()
 
+    def look_back(self, journal: Journal) -> None:
+        """See what the arrays were that have been changed in place since."""
+        first = 0
+        for place, _, _, count, _ in self.spec.traced():
+            noted = journal.entries.get(id(self.originals[place]))
+            if noted is not None:
+                self.initial[first:first + count] = noted[1]
+            first += count
+
     def preset(self, formals: Sequence[Node]) -> None:
-        self.stands = self.spec.fresh(formals, self.originals, self.lanes)
+        self.stands, self.formals = self.spec.fresh(formals, self.originals, self.lanes), formals
         self.write(self.spec.rebuild(self.stands))
 
     def write(self, value: Any) -> None:
@@ -109,6 +121,18 @@ class _Place:
             return None
         self.found = found
         return nodes
+
+    def left(self) -> Iterator[tuple[ArrayBase, int, Node, Node]]:
+        """Components of arrays that were changed in place before others came into their places: what they were, and
+        what they are."""
+        first, before = 0, self.formals or self.initial
+        for place, _, _, count, _ in self.spec.traced():
+            stand = self.stands[place] if self.stands else self.originals[place]
+            if not [leaf for leaf in self.leaves if leaf is stand]:
+                for k, node in enumerate(stand._nodes()):
+                    if node is not before[first + k]:
+                        yield self.originals[place], k, self.initial[first + k], node
+            first += count
 
     def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
         fresh = self.found.fresh(results, self.leaves, self.lanes)
@@ -127,6 +151,13 @@ class _Place:
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
         return words_of(self.change.container, self.change.kind, self.change.key)
+
+
+class _PlaceOnce(_Place):
+    """What the first iteration puts in a place of a container that it was given; later ones are given others."""
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        pass
 
 
 class _First:
@@ -261,34 +292,41 @@ class Variables:
         """What all of them are after the body, those included that it changes without being known to."""
         after: dict[Any, Sequence[Node]] = {}
         new: dict[Any, Any] = {}
-        for array, position, initial, node in changed_arrays(
-                self.words, journal, self.known(call), self.functions, returned):
-            key = id(array), position
-            after[key] = [node]
-            if key not in self.entries:
-                new[key] = _Array(array, position, initial)
         for change in changes:
-            key = place_key(*change[:3])
+            key: Any = place_key(*change[:3])
             if key in self.settled:
                 continue
             if change.before is MISSING:  # a new place, with what an iteration has put in it
                 keep_new(change)
                 continue
+            before = call.caller_of(change)
+            if before is not change.before:
+                key, change = ("once", *key), change._replace(before=before)
             entry, after[key] = self.place(change, key)
             if key not in self.entries:
+                entry.look_back(journal)
                 new[key] = entry
         after |= self.settled
+        known = self.known(call) | self.replaced(call, after, new)
+        for array, position, initial, node in changed_arrays(self.words, journal, known, self.functions, returned):
+            key = id(array), position
+            after[key] = [node]
+            if key not in self.entries:
+                new[key] = _Array(array, position, initial)
         self.arguments(call, kept, after, new)
         if self.late is not None and self.late.nodes:
             after["late",] = self.late.nodes
             if ("late",) not in self.entries:
                 new["late",] = self.late
         results: list[Node] = []
-        position = 0
+        position, stands = 0, dict[Any, Sequence[Node]]()
         for key, entry in self.entries.items():
             count = len(entry.initial)
-            results += after.get(key, formals[position:position + count])
+            stands[key] = formals[position:position + count]
             position += count
+        for key, own in stands.items():
+            results += after.get(key, own) if key[0] != "once" or key not in after else [
+                ops.select(stands["first",][0], *pair) for pair in zip(after[key], own, strict=True)]
         if new:
             results += self.added(new, after)
         return results
@@ -298,11 +336,44 @@ class Variables:
         stands = [stand for entry in self.entries.values() if entry.__class__ is _Place for stand in entry.stands]
         return {id(array) for array in (*call.arrays, *stands) if isinstance(array, ArrayBase)}
 
+    def replaced(self, call: Call, after: dict[Any, Sequence[Node]], new: dict[Any, Any]) -> set[int]:
+        """Note arrays that are changed in place, and then replaced by others: the first iteration changes those of the
+        caller.  Returns their ids, and those of arrays that the function has made instead of them."""
+        found = set[int]()
+        region = core.innermost()
+        assert region is not None
+        for entry in [*self.entries.values(), *new.values()]:
+            if isinstance(entry, _Place):
+                found |= {id(leaf) for leaf in entry.leaves if not call.snapshot.times(leaf)}
+            if entry.__class__ is not _Place:
+                continue
+            for array in entry.originals:
+                if not entry.stands and isinstance(array, ArrayBase) and call.snapshot.times(array) > 1:
+                    region.again = True  # what was read where is known when others stand in the place
+            for array, position, initial, node in entry.left():
+                if call.snapshot.times(array) > (not entry.stands):
+                    change = entry.change
+                    raise SymbolicValue(
+                        f"{self.words.function}(): {self.words.traced} changes an array in place, puts another one in "
+                        f"{words_of(change.container, change.kind, change.key)}, and finds the first one elsewhere, "
+                        f"too. Give one of them a copy, or {self.words.otherwise}.")
+                found.add(id(array))
+                self.note_once(array, position, initial, node, after, new)
+        return found
+
+    def note_once(self, array: ArrayBase, position: int, initial: Node, node: Node, after: dict[Any, Sequence[Node]],
+                  new: dict[Any, Any]) -> None:
+        """Note a component of an array that the first iteration changes."""
+        key = "once", id(array), position
+        after[key] = [node]
+        if key not in self.entries:
+            new[key] = _Argument(array, position, initial)
+
     def place(self, change: Change, key: Any) -> tuple[_Place, list[Node]]:
         """A place, and what it holds now."""
         if change.now is MISSING:
             raise self.refusal(change, "structure")
-        entry = self.entries.get(key) or _Place(change, self.words.function)
+        entry = self.entries.get(key) or (_PlaceOnce if key[0] == "once" else _Place)(change, self.words.function)
         now = entry.after(change.now)
         if now is None:
             spec = flatten_nodes(change.now, self.words.function)[2]
@@ -329,13 +400,9 @@ class Variables:
                 if not is_kept and position in changed and core.is_version(primal(changed[position])):
                     self.written[position] = call.given.leaves[place], position - first
                 elif not is_kept and position in changed:
-                    key = "argument", position
-                    initial = call.given.nodes[position]
-                    entry = self.entries.get(key) or _Argument(call.given.leaves[place], position - first, initial)
-                    after[key] = [changed[position]]
-                    if key not in self.entries:
-                        new[key] = entry
-        if any(key[0] == "argument" for key in after):
+                    self.note_once(call.given.leaves[place], position - first, call.given.nodes[position],
+                                   changed[position], after, new)
+        if any(key[0] == "once" for key in after):
             first_key = ("first",)
             after[first_key] = [core.literal(BOOL, False)]
             if first_key not in self.entries:
@@ -355,7 +422,7 @@ class Variables:
                     stand = first
                 elif key == ("late",):
                     stand = late_formal(initial)
-                elif key[0] == "argument":
+                elif key[0] == "once":
                     assert first is not None
                     stand = late_formal(initial)
                     node = ops.select(first, node, stand)

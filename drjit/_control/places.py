@@ -156,6 +156,14 @@ class Snapshot:
             self.entries.append((variables, _DICT, held))
             todo.extend(_referring(held.values()))
 
+    def times(self, value: Any) -> int:
+        """In how many places an object was."""
+        found = 0
+        for _, kind, held in self.entries:
+            found += len([each for each in ((held,) if kind == CELL else held if kind == _LIST else held.values())
+                          if each is value])
+        return found
+
     def changes(self) -> list[Change]:
         """The places that hold something else now."""
         found: list[Change] = []
