@@ -11,6 +11,8 @@ cdef class Given:
     cdef public list leaves
     cdef public TreeSpec spec
     cdef public bint plain
+    cdef public dict same
+    cdef public list elsewhere
 
 
 @cython.freelist(16)

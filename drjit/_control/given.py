@@ -27,7 +27,7 @@ __all__ = ["Call", "Given", "filled", "write_entries"]
 class Given:
     """The arguments of a construct: a tree of arrays and other objects."""
 
-    __slots__ = ("function", "leaves", "nodes", "plain", "spec", "tree")
+    __slots__ = ("elsewhere", "function", "leaves", "nodes", "plain", "same", "spec", "tree")
 
     def __init__(self, function: str, tree: Any, spec: TreeSpec | None = None) -> None:
         self.function = function
@@ -36,6 +36,10 @@ class Given:
         if spec is not None and self.spec != spec:
             self.leaves, self.spec = _in_order(spec, self.spec, self.leaves)
             self.nodes = flatten_nodes(tuple(self.leaves), function)[0]
+        #: Arrays that are the same as others, by their places among the leaves, and places where functions find them
+        #: otherwise, as far as that matters.
+        self.same: dict[int, int] = {}
+        self.elsewhere: list[tuple[Any, int, Any, int]] = []
         #: Whether there is nothing but arrays.
         self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves)
 
@@ -114,12 +118,19 @@ class Call:
             self.arrays = self.tree
             if len(spec.traced()) < len(given.leaves) and spec.holds_numbers():
                 self.arrays = self.tree = tuple(copies(given.function, spec, nodes, given.leaves))
+            if given.same:
+                self.arrays = self.tree = tuple([self.arrays[given.same.get(place, place)]
+                                                 for place in range(len(self.arrays))])
             self.owned[id(self.tree)] = given.tree
         else:
             self.arrays = spec.fresh(nodes, given.leaves)
             if spec.holds_numbers():
                 self.arrays = copies(given.function, spec, nodes, given.leaves)
+            self.arrays = [self.arrays[given.same.get(place, place)] for place in range(len(self.arrays))]
             self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
+        self.shared += given.same.items()
+        for container, kind, key, place in given.elsewhere:
+            write_place(container, kind, key, self.arrays[place])
         self.snapshot = Snapshot()
         self.snapshot.seen.update([id(copy) for copy, *_ in self.copies])  # which are looked at by their leaves
         if not given.plain:
@@ -202,6 +213,8 @@ class Call:
                    if has_array(change.before) or has_array(change.now)] if self.snapshot.entries else []
         for change in reversed(changes):
             write_place(change.container, change.kind, change.key, change.before)
+        for container, kind, key, place in self.given.elsewhere:
+            write_place(container, kind, key, self.given.leaves[place])
         for container, before, new in reversed(self.held):
             now = dict(_items(container))
             write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
@@ -264,8 +277,9 @@ class Call:
             if leaves[place] is not leaves[first]:
                 paths = self.given.spec.paths(names)
                 raise ArgumentError(
-                    f"{self.given.function}(): '{paths[first]}' and '{paths[place]}' are in one container, which is "
-                    "given twice, and afterwards in two. Pass copies, so that they are two before, too.")
+                    f"{self.given.function}(): '{paths[first]}' and '{paths[place]}' are one array, or in one "
+                    "container, which is given twice, and changed in place, and are two afterwards. Pass copies, so "
+                    "that they are two before, too.")
 
 
 def _in_order(spec: TreeSpec, other: TreeSpec, leaves: list[Any]) -> tuple[list[Any], TreeSpec]:

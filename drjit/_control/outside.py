@@ -26,6 +26,7 @@ from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call
 from .places import MISSING, Change, has_array, keep_new, place_key, read_place, words_of, write_place
+from .shapes import Reshaped
 
 __all__ = ["Late", "Variables", "Wider", "Words", "changed_arrays", "name_in_program", "widened"]
 
@@ -313,7 +314,7 @@ class Variables:
             after[key] = [node]
             if key not in self.entries:
                 new[key] = _Array(array, position, initial)
-        self.arguments(call, kept, after, new)
+        self.arguments(call, kept, changes, journal, after, new)
         if self.late is not None and self.late.nodes:
             after["late",] = self.late.nodes
             if ("late",) not in self.entries:
@@ -356,7 +357,7 @@ class Variables:
                     raise SymbolicValue(
                         f"{self.words.function}(): {self.words.traced} changes an array in place, puts another one in "
                         f"{words_of(change.container, change.kind, change.key)}, and finds the first one elsewhere, "
-                        f"too. Give one of them a copy, or {self.words.otherwise}.")
+                        "too. Give one of them a copy.")
                 found.add(id(array))
                 self.note_once(array, position, initial, node, after, new)
         return found
@@ -390,11 +391,43 @@ class Variables:
                              f"{words_of(change.container, change.kind, change.key)}. "
                              f"{words.remedy[0].upper()}{words.remedy[1:]}, or {words.otherwise}.")
 
-    def arguments(self, call: Call, kept: Sequence[bool], after: dict[Any, Sequence[Node]],
-                  new: dict[Any, Any]) -> None:
+    def require_one_name(self, call: Call, kept: Sequence[bool], changed: dict[int, Node], changes: Sequence[Change],
+                         journal: Journal) -> None:
+        """Begin again if an argument that is changed in place is also another one, or known to the function otherwise:
+        it is to find one array everywhere.
+
+        That is so in all iterations if what the function returns is the same array again.
+        """
+        given, again = call.given, False
+        elsewhere = [(id(container), key) for container, _, key, _ in given.elsewhere]
+        for (place, first, count), is_kept in zip(given.positions(), kept, strict=True):
+            array = given.leaves[place]
+            if id(array) not in journal.entries and changed.keys().isdisjoint(range(first, first + count)):
+                continue
+            if place not in given.same:
+                found = {other: place for other in range(place + 1, len(given.leaves)) if given.leaves[other] is array}
+                again |= bool(found.keys() - given.same.keys())
+                given.same |= found
+            for container, kind, key in call.snapshot.places(array):
+                if call.holds(container):
+                    continue
+                if not is_kept or [change for change in changes if change.before is array]:
+                    raise SymbolicValue(
+                        f"{self.words.function}(): {self.words.traced} changes an array of the state in place, returns "
+                        f"another one, and finds the first one in {words_of(container, kind, key)}, too. Pass a copy.")
+                if (id(container), key) not in elsewhere:
+                    given.elsewhere.append((container, kind, key, place))
+                    again = True
+        if again:
+            raise Reshaped
+
+    def arguments(self, call: Call, kept: Sequence[bool], changes: Sequence[Change], journal: Journal,
+                  after: dict[Any, Sequence[Node]], new: dict[Any, Any]) -> None:
         """Note arguments that are changed in place, but not returned: the first iteration changes those of the caller.
         """
         changed = call.changed()
+        if changed or journal.entries:
+            self.require_one_name(call, kept, changed, changes, journal)
         for (place, first, count), is_kept in zip(call.given.positions(), kept, strict=True):
             for position in range(first, first + count):
                 if not is_kept and position in changed and core.is_version(primal(changed[position])):

@@ -158,10 +158,14 @@ class Snapshot:
 
     def times(self, value: Any) -> int:
         """In how many places an object was."""
-        found = 0
-        for _, kind, held in self.entries:
-            found += len([each for each in ((held,) if kind == CELL else held if kind == _LIST else held.values())
-                          if each is value])
+        return len(self.places(value))
+
+    def places(self, value: Any) -> list[tuple[Any, int, Any]]:
+        """The places in which an object was."""
+        found = []
+        for container, kind, held in self.entries:
+            entries = (("", held),) if kind == CELL else enumerate(held) if kind == _LIST else held.items()
+            found += [(container, kind, key) for key, each in entries if each is value]
         return found
 
     def changes(self) -> list[Change]:

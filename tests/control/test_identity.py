@@ -165,6 +165,65 @@ def list_in_a_loop_in_a_loop(p: Program) -> Any:
     return p.loop(lambda entries: p.loop(inner, entries), entries), entries
 
 
+def given_twice_to_a_loop(p: Program) -> Any:
+    x = p.array(1, 2, 3)
+
+    def body(a: Any, b: Any) -> Any:
+        a += 1
+        b *= 2
+        return a, b
+
+    a, b = p.loop(body, x, x)
+    assert a is x and b is x
+    return x
+
+
+def given_and_in_a_list_to_a_loop(p: Program) -> Any:
+    x = p.array(1, 2, 3)
+    entries = [x]
+
+    def body(a: Any, entries: Any) -> Any:
+        a += 1
+        entries[0] *= 2
+        return a, entries
+
+    a, found = p.loop(body, x, entries)
+    assert a is x and found is entries and entries[0] is x
+    return x
+
+
+def known_otherwise(p: Program) -> Any:
+    x = p.array(1, 2, 3)
+
+    def body(a: Any, y: Any) -> Any:
+        a += 1
+        return a, y + x
+
+    return *p.loop(body, x, p.array(0, 0, 0)), x
+
+
+def changed_otherwise(p: Program) -> Any:
+    x = p.array(1, 2, 3)
+    box = Box(f=x)
+
+    def body(a: Any, y: Any) -> Any:
+        box.f += 1
+        return a, y + a
+
+    found = p.loop(body, x, p.array(0, 0, 0))
+    assert box.f is x and found[0] is x
+    return x, found[1]
+
+
+def known_otherwise_and_replaced(p: Program) -> Any:
+    x = p.array(1, 2, 3)
+
+    def body(a: Any, y: Any) -> Any:
+        return a + 1, y + x
+
+    return *p.loop(body, x, p.array(0, 0, 0)), x
+
+
 # --- branches ---------------------------------------------------------------------------------------------------------
 
 
@@ -260,9 +319,32 @@ def argument_that_is_kept(p: Program) -> Any:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("program", [
     changed_and_replaced, replaced_and_read_elsewhere, exchanged, entry_of_a_list, list_that_is_not_returned,
-    argument_and_constant, list_and_constant, list_in_a_loop_in_a_loop, made_and_changed, given_twice,
-    given_and_in_a_list, written_and_read, array_and_component, variable_that_is_replaced, argument_that_is_kept,
+    given_twice_to_a_loop, given_and_in_a_list_to_a_loop, known_otherwise, changed_otherwise,
+    known_otherwise_and_replaced, argument_and_constant, list_and_constant, list_in_a_loop_in_a_loop,
+    made_and_changed, given_twice, given_and_in_a_list, written_and_read, array_and_component, variable_that_is_replaced, argument_that_is_kept,
 ], ids=lambda program: program.__name__)
 def test_arrays_are_as_with_one_element(program: Callable[[Program], Any], mode: str) -> None:
     found = [part * (LANES if len(part) == 1 else 1) for part in _numbers(program(Program(mode)))]
     assert found == _python(program)
+
+
+def test_arrays_that_are_two_after_the_first_iteration() -> None:
+    """What the first iteration would do to one of them it would do to the other, too."""
+    x = Float(1, 2, 3)
+    program = Program("symbolic")
+
+    def body(a: Any, b: Any) -> Any:
+        a += 1
+        return a, b * 2
+
+    with pytest.raises(RuntimeError, match=r"'state\[1\]' and 'state\[2\]' are one array"):
+        program.loop(body, x, x)
+
+    def known(a: Any) -> Any:
+        nonlocal x
+        x += 1
+        return (a * 2,)
+
+    with pytest.raises(RuntimeError, match="finds the first one in a variable of an enclosing function"):
+        program.loop(known, x)
+    assert list(x) == [1, 2, 3]
