@@ -30,7 +30,7 @@ from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.nodes import broadcast
 from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, children, construct, flatten_nodes
-from .given import Call, Given, become, write_entries
+from .given import Call, Given, write_entries
 from .outside import Wider, Words, changed_arrays, name_in_program, widened
 from .places import MISSING, Change, keep_new, place_key, words_of, write_place
 from .state import equal
@@ -242,7 +242,7 @@ def _joined(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], calls:
         return construct(spec.cls, new) if spec.prototype is None else values[0].__drjit_rebuild__(new)
     if spec.prototype is not None:
         made = values[0].__drjit_rebuild__(new)
-        return become(container, made) if calls[0].owns(container) else made
+        return calls[0].become(container, made)
     now = dict(children(container) or ())
     write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
     return container
@@ -533,6 +533,8 @@ class SymbolicChoice:
                 elif node is None or not self.is_in_place(position):
                     continue
                 self.results.store(given.leaves[place], position - first, node)
+                self.effects[0].call.touched.add(place)
+        self.effects[0].call.write_back()
         for array, position, before in self.arrays.values():
             store_result(array, position, self.taken(next(others), before))
         for entry in self.places.values():

@@ -21,6 +21,7 @@ cdef class Call:
     cdef public object nodes
     cdef public list held
     cdef public list copies
+    cdef public set touched
     cdef public dict owned
     cdef public list shared
     cdef public object tree

@@ -50,6 +50,9 @@ class Given:
         fresh = (self.spec if spec is None else spec).fresh(after, leaves)
         stands = call.arrays if stands is None else stands
         for place, first, count in self.positions():
+            if leaves[place] is not stands[place] or [
+                    position for position in range(first, first + count) if after[position] is not before[position]]:
+                call.touched.add(place)
             if leaves[place] is not stands[place]:
                 continue
             array = self.leaves[place]
@@ -94,12 +97,14 @@ class Call:
     """
 
     __slots__ = ("arrays", "copies", "given", "held", "nodes", "owned", "shared", "snapshot",
-                 "tree")
+                 "touched", "tree")
 
     def __init__(self, given: Given, nodes: Sequence[core.Node], functions: Sequence[Callable[..., Any]],
                  spec: TreeSpec | None = None, once: bool = False) -> None:
         self.given = given
         self.nodes = nodes
+        #: The places of leaves of the arguments that are others after the construct.
+        self.touched: set[int] = set()
         #: What the caller's containers held, and objects that had to be copied, with what they are copies of.
         self.held: list[tuple[Any, dict[Any, Any], dict[Any, Any]]] = []
         self.copies: list[tuple[Any, Any, int, int]] = []
@@ -234,9 +239,21 @@ class Call:
         """The caller's container that one stands for; others as they are."""
         return self.owned.get(id(container), container)
 
-    def owns(self, container: Any) -> bool:
-        """Whether an object is one of the caller's that others stand for."""
-        return bool([original for _, original, *_ in self.copies if original is container])
+    def become(self, owner: Any, other: Any) -> Any:
+        """Let an object be like another one that a function has returned, if it is the caller's; returns what it is."""
+        for _, original, first, count in self.copies:
+            if original is owner:
+                return become(owner, other) if self.touched.intersection(range(first, first + count)) else owner
+        return other
+
+    def write_back(self) -> None:
+        """Tell the caller's objects that others stand for of arrays of theirs that have changed."""
+        for _, original, first, count in self.copies:
+            if self.touched.intersection(range(first, first + count)) and hasattr(original, "__drjit_assign__"):
+                become(original, original.__drjit_rebuild__(dict(zip(dict(_items(original)),
+                                                                     self.given.leaves[first:first + count],
+                                                                     strict=True))))
+        self.touched.clear()
 
     def holds(self, container: Any) -> bool:
         """Whether a container is one of the caller's."""
@@ -305,7 +322,7 @@ def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call:
         return before if same else tuple(new.values())
     if spec.prototype is not None:
         original, made = call.own(value), value.__drjit_rebuild__(new)
-        return become(original, made) if call.owns(original) else made
+        return call.become(original, made)
     if before is not value and call.holds(value):  # it has changed places with others
         return list(new.values()) if spec.cls is list else new if spec.cls is dict else construct(spec.cls, new)
     write_entries(value, {key: new[key] for key, entry in items if new[key] is not entry})

@@ -159,6 +159,10 @@ class Sides:
                 node = self.arguments.get(position, self.nodes[position])
                 if node is not self.given.nodes[position]:
                     self.results.store(self.given.leaves[place], position - first, node)
+                    for call in self.calls[:1]:
+                        call.touched.add(place)
+        for call in self.calls[:1]:
+            call.write_back()
         for array, position, node in self.arrays.values():
             store_result(array, position, node)
         for change, nodes, leaves, spec in self.places.values():
