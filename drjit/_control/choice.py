@@ -30,7 +30,7 @@ from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.nodes import broadcast
 from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, children, construct, flatten_nodes
-from .given import Call, Given, write_entries
+from .given import Call, Given, become, write_entries
 from .outside import Wider, Words, changed_arrays, name_in_program, widened
 from .places import MISSING, Change, keep_new, place_key, words_of, write_place
 from .state import equal
@@ -450,7 +450,7 @@ class SymbolicChoice:
                 variables: Sequence[core.Node]) -> dict[Any, Any]:
         """The arrays from outside that a function has changed as a whole; writes by index make variables of them, as
         far as they are none."""
-        known = {id(array) for array in (*called.arrays, *leaves) if isinstance(array, ArrayBase)}
+        known = {id(array) for array in (*called.arrays, *called.stands, *leaves) if isinstance(array, ArrayBase)}
         changed: dict[Any, Any] = {}
         functions = (self.functions[number],)
         for array, position, initial, node in changed_arrays(self.words, self.journals[number], known, functions):
@@ -582,7 +582,28 @@ def run_directly(target: Callable[..., Any], named: bool, width: int, given: Giv
     values, others, spec = flatten_nodes(found, given.function)
     wide = [value if value.scope or core.is_version(core.primal(value)) else broadcast(value, width)
             for value in values]
-    return found if all(map(operator.is_, wide, values)) else spec.rebuild_nodes(wide, others, lanes)
+    if all(map(operator.is_, wide, values)):
+        return found
+    kept = {id(leaf) for leaf in given.leaves}
+    leaves = [leaf if id(leaf) in kept else new
+              for leaf, new in zip(others, spec.fresh(wide, others, lanes), strict=True)]
+    return _exchanged(found, spec, iter(leaves))
+
+
+def _exchanged(value: Any, spec: TreeSpec, leaves: Iterator[Any]) -> Any:
+    """A tree with other leaves, in the same containers."""
+    if spec.children is None:
+        return next(leaves)
+    items = dict(children(value) or ())
+    new = {key: _exchanged(items[key], inner, leaves)
+           for key, inner in zip(spec.keys if spec.cls is dict else items, spec.children, strict=True)}
+    changed = {key: entry for key, entry in new.items() if items[key] is not entry}
+    if changed and spec.cls is tuple:
+        return tuple(new.values())
+    if changed and spec.prototype is not None:
+        return become(value, value.__drjit_rebuild__({key: new[key] for key in items}))
+    write_entries(value, changed)
+    return value
 
 
 def argument_of(value: core.Node, nodes: Sequence[core.Node]) -> int | None:

@@ -22,6 +22,7 @@ cdef class Call:
     cdef public list held
     cdef public list copies
     cdef public set touched
+    cdef public object stands
     cdef public dict owned
     cdef public list shared
     cdef public object tree

@@ -97,7 +97,7 @@ class Call:
     """
 
     __slots__ = ("arrays", "copies", "given", "held", "nodes", "owned", "shared", "snapshot",
-                 "touched", "tree")
+                 "stands", "touched", "tree")
 
     def __init__(self, given: Given, nodes: Sequence[core.Node], functions: Sequence[Callable[..., Any]],
                  spec: TreeSpec | None = None, once: bool = False) -> None:
@@ -105,6 +105,8 @@ class Call:
         self.nodes = nodes
         #: The places of leaves of the arguments that are others after the construct.
         self.touched: set[int] = set()
+        #: The arrays that the function was given, where others are in their places now.
+        self.stands: Any = ()
         #: What the caller's containers held, and objects that had to be copied, with what they are copies of.
         self.held: list[tuple[Any, dict[Any, Any], dict[Any, Any]]] = []
         self.copies: list[tuple[Any, Any, int, int]] = []
@@ -188,7 +190,7 @@ class Call:
     def settle(self) -> None:
         """See which arrays objects hold now that were copied."""
         if self.copies:
-            arrays = list(self.arrays)
+            arrays, self.stands = list(self.arrays), self.stands or self.arrays
             for copy, _, first, count in self.copies:
                 leaves, _ = flatten(copy, self.given.function)
                 if len(leaves) == count:

@@ -335,7 +335,7 @@ class Variables:
     def known(self, call: Call) -> set[int]:
         """Arrays that a call has been given, and those that stand in places."""
         stands = [stand for entry in self.entries.values() if entry.__class__ is _Place for stand in entry.stands]
-        return {id(array) for array in (*call.arrays, *stands) if isinstance(array, ArrayBase)}
+        return {id(array) for array in (*call.arrays, *call.stands, *stands) if isinstance(array, ArrayBase)}
 
     def replaced(self, call: Call, after: dict[Any, Sequence[Node]], new: dict[Any, Any]) -> set[int]:
         """Note arrays that are changed in place, and then replaced by others: the first iteration changes those of the

@@ -321,8 +321,8 @@ def argument_that_is_kept(p: Program) -> Any:
     changed_and_replaced, replaced_and_read_elsewhere, exchanged, entry_of_a_list, list_that_is_not_returned,
     given_twice_to_a_loop, given_and_in_a_list_to_a_loop, known_otherwise, changed_otherwise,
     known_otherwise_and_replaced, argument_and_constant, list_and_constant, list_in_a_loop_in_a_loop,
-    made_and_changed, given_twice, given_and_in_a_list, written_and_read, array_and_component, variable_that_is_replaced,
-    argument_that_is_kept,
+    made_and_changed, given_twice, given_and_in_a_list, written_and_read, array_and_component,
+    variable_that_is_replaced, argument_that_is_kept,
 ], ids=lambda program: program.__name__)
 def test_arrays_are_as_with_one_element(program: Callable[[Program], Any], mode: str) -> None:
     found = [part * (LANES if len(part) == 1 else 1) for part in _numbers(program(Program(mode)))]
