@@ -43,6 +43,8 @@ class Sides:
         self.arrays: dict[tuple[int, int], tuple[Any, int, Node]] = {}
         self.places: dict[tuple[int, Any], tuple[Change, list[Node], Sequence[Any], TreeSpec]] = {}
         self.calls: list[Call] = []
+        #: Whether what all functions return of the caller's is that; of calls, elements that take none have zeros.
+        self.keeps = True
         self.returned: list[Returned] = []
 
     def call(self, number: int, nodes: Sequence[Node], join: Join,
@@ -168,7 +170,7 @@ class Sides:
         for change, nodes, leaves, spec in self.places.values():
             write_place(change.container, change.kind, change.key,
                         spec.rebuild_nodes(nodes, leaves, self.results.lanes))
-        return self.results.rebuilt(values, self.returned, self.calls)
+        return self.results.rebuilt(values, self.returned, self.calls if self.keeps else ())
 
 
 def evaluated(words: Words, given: Given, masks: Sequence[Node], functions: Sequence[Callable[..., Any]],
@@ -189,6 +191,7 @@ def evaluated(words: Words, given: Given, masks: Sequence[Node], functions: Sequ
                 else:
                     sides.arguments[position] = join(sides.arguments.get(position, before), node)
         results.complete(sides.returned, labels)
+        sides.keeps = not call
         found = [returned.nodes for returned in sides.returned]
         if call:
             joined = [_result(words, masks, position, values, given, results)
