@@ -295,10 +295,7 @@ def _plain_dispatch(instance: Any, target: Callable[..., Any], *args: Any) -> An
 
 
 def _of_some_elements(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A call of functions that an array chooses: its results are new, since elements that take none have zeros.
-
-    But for memory, which all elements share.
-    """
+    """A call of functions that an array chooses: its results are new, since elements that take none have zeros."""
     def called(*args: Any, **kwargs: Any) -> Any:
         leaves, spec = flatten(call(*args, **kwargs), "")
         return spec.rebuild([type(leaf)(leaf) if dr.is_array_v(leaf) else leaf for leaf in leaves])
@@ -308,7 +305,7 @@ def _of_some_elements(call: Callable[..., Any]) -> Callable[..., Any]:
 
 def plain(cell: Cell) -> dict[str, Any]:
     """The constructs as Python has them."""
-    switch, dispatch = (_plain_switch, _plain_dispatch) if cell.mode == "scalar" or cell.letter == "S" else (
+    switch, dispatch = (_plain_switch, _plain_dispatch) if cell.mode == "scalar" else (
         _of_some_elements(_plain_switch), _of_some_elements(_plain_dispatch))
     return {"plain": True, "if_stmt": _plain_if, "while_loop": _plain_while, "switch": switch,
             "dispatch": dispatch, "syntax": lambda function: function}
