@@ -187,6 +187,11 @@ class Call:
         leaves, spec = flatten(self.tree, self.given.function)
         return spec if spec == self.given.spec else _in_order(self.given.spec, spec, leaves)[1]
 
+    def give_back(self) -> None:
+        """Let the caller's arrays be as they were, if the function was given these."""
+        if self.arrays is self.given.leaves:
+            self.given.lend(self.given.nodes)
+
     def settle(self) -> None:
         """See which arrays objects hold now that were copied."""
         if self.copies:

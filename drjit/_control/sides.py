@@ -55,7 +55,7 @@ class Sides:
         """
         function = self.functions[number]
         with noted() as journal:
-            call = Call(self.given, nodes, (function,))
+            call = Call(self.given, nodes, (function,), None, shapes is None)
             try:
                 returned = Returned(self.words.function, invoked(function, self.named, call.tree))
             except BaseException:
@@ -70,6 +70,7 @@ class Sides:
         self.returned.append(returned)
         changed = call.changed()
         arrays |= became(call.arrays, self.given, changed) | became(self.given.leaves, self.given, changed)
+        call.give_back()
         before = list(self.places)
         for change in changes:
             self.note_place(change, call, join, shapes, arrays)

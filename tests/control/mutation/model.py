@@ -295,7 +295,10 @@ def _plain_dispatch(instance: Any, target: Callable[..., Any], *args: Any) -> An
 
 
 def _of_some_elements(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A call of functions that an array chooses: its results are new, since elements that take none have zeros."""
+    """A call of functions that an array chooses: its results are new, since elements that take none have zeros.
+
+    But for memory, which all elements share: its values are those that the last one has left.
+    """
     def called(*args: Any, **kwargs: Any) -> Any:
         leaves, spec = flatten(call(*args, **kwargs), "")
         return spec.rebuild([type(leaf)(leaf) if dr.is_array_v(leaf) else leaf for leaf in leaves])
@@ -305,7 +308,7 @@ def _of_some_elements(call: Callable[..., Any]) -> Callable[..., Any]:
 
 def plain(cell: Cell) -> dict[str, Any]:
     """The constructs as Python has them."""
-    switch, dispatch = (_plain_switch, _plain_dispatch) if cell.mode == "scalar" else (
+    switch, dispatch = (_plain_switch, _plain_dispatch) if cell.mode == "scalar" or cell.letter == "S" else (
         _of_some_elements(_plain_switch), _of_some_elements(_plain_dispatch))
     return {"plain": True, "if_stmt": _plain_if, "while_loop": _plain_while, "switch": switch,
             "dispatch": dispatch, "syntax": lambda function: function}
@@ -396,6 +399,8 @@ def expected(cell: Cell) -> Expected:
     if ways is None:
         return Expected(None if cell.mode == "symbolic" else found, [found.objects] if found else [], True)
     known = [ways.objects] if cell.mode == "symbolic" or found is None else [found.objects, ways.objects]
+    if cell.letter == "S" and {"switch", "dispatch"} & {*PLACES[cell.place].chain}:
+        known += [{path: None if path.startswith("result") else name for path, name in each.items()} for each in known]
     return Expected(found, known, False)
 
 
