@@ -263,10 +263,14 @@ def became(arrays: Sequence[Any], given: Given, changed: Mapping[int, core.Node]
 class Effects:
     """What one function of a branch or call returns, and does besides."""
 
-    __slots__ = ("arrays", "call", "changed", "contents", "places", "returned")
+    __slots__ = ("arrays", "call", "changed", "contents", "left", "places", "returned")
 
-    def __init__(self, call_: Call, returned: Returned, places: Sequence[Change], arrays: dict[Any, Any]) -> None:
+    def __init__(self, call_: Call, returned: Returned, places: Sequence[Change], arrays: dict[Any, Any],
+                 journal: Journal) -> None:
         self.call = call_
+        #: What it has left in arrays that it has changed, by their ids.
+        self.left: dict[int, Sequence[core.Node]] = {key: array._nodes() for key, (array, *_)
+                                                     in journal.entries.items()}
         self.returned = returned
         #: Arguments that it has changed in place, by the positions of nodes.
         self.changed = call_.changed()
@@ -276,10 +280,14 @@ class Effects:
         self.contents = {key: Returned(call_.given.function, change.now) for key, change in self.places.items()}
         self.arrays = arrays
 
-    def became(self) -> dict[tuple[int, int], core.Node]:
-        """What the function has made of arrays, by their identity and the position of the node."""
-        found = {key: node for key, (_, _, _, node) in self.arrays.items()}
-        return found | became(self.call.arrays, self.call.given, self.changed)
+    def after(self, array: Any, nodes: Sequence[core.Node]) -> Sequence[core.Node]:
+        """What an array holds after the function, given the nodes of before."""
+        position = 0
+        while isinstance(array, ArrayBase) and array._o is not None:
+            array, place = array._o
+            position += place
+        found = self.left.get(id(array))
+        return nodes if found is None else found[position:position + len(nodes)]
 
 
 class _Place:
@@ -441,7 +449,7 @@ class SymbolicChoice:
                 raise
             places = called.leave()
             arrays = self.outside(number, called, returned.leaves, formals[self.count:])
-            self.effects.append(Effects(called, returned, places, arrays))
+            self.effects.append(Effects(called, returned, places, arrays, journal))
             return []  # before all functions have been called, nobody knows what their results have in common
         finally:
             journal.roll_back()
@@ -474,8 +482,9 @@ class SymbolicChoice:
         changed = effects.changed
         found = list(effects.returned.nodes)
         found += [changed.get(position, effects.call.nodes[position]) for position in self.changed]
-        for key, (_, _, before) in self.arrays.items():
-            found.append(effects.arrays[key][3] if key in effects.arrays else before)
+        for key, (array, position, before) in self.arrays.items():
+            found.append(effects.arrays[key][3] if key in effects.arrays else
+                         effects.left[id(array)][position] if id(array) in effects.left else before)
         for place in self.places.values():
             found += place.nodes(place.after[number])
         return found
@@ -508,7 +517,8 @@ class SymbolicChoice:
                 if container is change.container:
                     value = new.get(change.key, value)
             own = Returned(self.words.function, value)
-            own.nodes = own.exchanged(effects.became())
+            own.nodes = [node for leaf, nodes in zip(own.leaves, own.segments(), strict=True)
+                         for node in effects.after(leaf, nodes)]
         return own
 
     def name_of(self, position: int) -> str:
