@@ -23,6 +23,7 @@ cdef class Call:
     cdef public list copies
     cdef public set touched
     cdef public object stands
+    cdef public list objects
     cdef public dict owned
     cdef public list shared
     cdef public object tree

@@ -21,7 +21,7 @@ from .._trees.pytree import TreeSpec, children, construct, flatten, flatten_node
 from .places import Change, Snapshot, attributes_of, has_array, write_place
 from .state import copies
 
-__all__ = ["Call", "Given", "filled", "write_entries"]
+__all__ = ["Call", "Given", "become", "filled", "objects_of", "write_entries"]
 
 
 class Given:
@@ -62,7 +62,7 @@ class Given:
             fresh[place] = array
         for place, first in call.shared:
             fresh[place] = fresh[first]
-        return filled(returned, self.spec, iter(fresh), self.tree, call)
+        return filled(returned, self.spec, iter(fresh), self.tree, call, iter(call.objects))
 
     def is_own(self) -> bool:
         """Whether functions can be given the arrays themselves: all of what they get is the caller's own."""
@@ -96,7 +96,7 @@ class Call:
     it finds one array wherever it is one; until the journal gives them back what they held.
     """
 
-    __slots__ = ("arrays", "copies", "given", "held", "nodes", "owned", "shared", "snapshot",
+    __slots__ = ("arrays", "copies", "given", "held", "nodes", "objects", "owned", "shared", "snapshot",
                  "stands", "touched", "tree")
 
     def __init__(self, given: Given, nodes: Sequence[core.Node], functions: Sequence[Callable[..., Any]],
@@ -105,6 +105,8 @@ class Call:
         self.nodes = nodes
         #: The places of leaves of the arguments that are others after the construct.
         self.touched: set[int] = set()
+        #: Objects that join by the protocol, as the function has returned them, if any do.
+        self.objects: list[Any] = []
         #: The arrays that the function was given, where others are in their places now.
         self.stands: Any = ()
         #: What the caller's containers held, and objects that had to be copied, with what they are copies of.
@@ -315,25 +317,35 @@ def _in_order(spec: TreeSpec, other: TreeSpec, leaves: list[Any]) -> tuple[list[
                                   if isinstance(leaf, ArrayBase) and leaf._depth < 0})
 
 
-def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call: Call) -> Any:
+def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call: Call,
+           objects: Iterator[Any]) -> Any:
     """A tree that a function returned, with other leaves: in the same containers, unless these stand for others."""
     if spec.children is None:
         return next(leaves)
     items, known = _items(value), dict(_items(before)) if before.__class__ is value.__class__ else {}
     entries = dict(items)
-    new = {key: filled(entries[key], inner, leaves, known.get(key), call)
+    new = {key: filled(entries[key], inner, leaves, known.get(key), call, objects)
            for key, inner in zip(spec.keys if spec.cls is dict else entries, spec.children, strict=True)}
     new = {key: new[key] for key in entries}
     if spec.cls is tuple:
         same = len(known) == len(new) and not [key for key, entry in new.items() if known[key] is not entry]
         return before if same else tuple(new.values())
     if spec.prototype is not None:
-        original, made = call.own(value), value.__drjit_rebuild__(new)
-        return call.become(original, made)
+        return call.become(call.own(next(objects, value)), value.__drjit_rebuild__(new))
     if before is not value and call.holds(value):  # it has changed places with others
         return list(new.values()) if spec.cls is list else new if spec.cls is dict else construct(spec.cls, new)
     write_entries(value, {key: new[key] for key, entry in items if new[key] is not entry})
     return value
+
+
+def objects_of(value: Any, spec: TreeSpec) -> list[Any]:
+    """The objects in a tree that join by the protocol, in the order in which :func:`filled` comes by them."""
+    if spec.children is None or not spec.holds_copies():
+        return []
+    items = dict(_items(value))
+    found = [each for key, inner in zip(spec.keys if spec.cls is dict else items, spec.children, strict=True)
+             for each in objects_of(items[key], inner)]
+    return found if spec.prototype is None else [*found, value]
 
 
 def become(owner: Any, other: Any) -> Any:

@@ -22,7 +22,7 @@ from .._access.store import Buffers, Journal, innermost_journal, journal_of, sto
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.pytree import TreeSpec, flatten_nodes
-from .given import Call, Given
+from .given import Call, Given, objects_of
 from .outside import Late, Variables, Wider, Words, widened
 from .shapes import Reshaped, Shapes, shape_of
 from .state import equal, mask_of
@@ -204,6 +204,7 @@ class SymbolicLoop:
             _require_unchanged(given.leaves, final, given.spec, names)
         self.returned, self.final = returned, final
         call.require_shared(final, names)
+        call.objects = objects_of(returned, given.spec)
         call.settle()
         kept = [final[place] is call.arrays[place] for place, _, _ in given.positions()]
         changes = call.leave([returned, *self.variables.settle()])
