@@ -61,6 +61,8 @@ class SymbolicLoop:
         #: What the body returned, its leaves, and the call that it did so in.
         self.returned: Any = None
         self.final: list[Any]
+        #: What the condition was.
+        self.tested: core.Node
         self.called: Call
 
     def run(self) -> Any:
@@ -139,7 +141,7 @@ class SymbolicLoop:
             call = self.call(variables, ())
             try:
                 value = self.applied(self.cond, call)
-                test = condition_of(value)
+                self.tested = test = condition_of(value)
                 self.variables.lanes = shape_of(value)
                 if self.shapes is not None:
                     self.shapes.note_condition(self.variables.lanes)
@@ -208,7 +210,8 @@ class SymbolicLoop:
         call.settle()
         kept = [final[place] is call.arrays[place] for place, _, _ in given.positions()]
         changes = call.leave([returned, *self.variables.settle()])
-        return results + self.variables.found(call, kept, changes, self.journal, variables[count:], final)
+        return results + self.variables.found(call, kept, changes, self.journal, variables[count:], final,
+                                            [*results, self.tested])
 
     def name_of(self, position: int) -> str:
         """The name of a variable."""

@@ -15,7 +15,7 @@ from types import CellType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import Node, SymbolicValue, adopt, late_formal, ops, primal
+from drjit_core import Node, SymbolicValue, adopt, depend_on, late_formal, ops, primal
 
 from .._access.store import Buffers, Journal, store, store_result
 from .._base.array import ArrayBase
@@ -289,7 +289,7 @@ class Variables:
         raise IndexError(number)
 
     def found(self, call: Call, kept: Sequence[bool], changes: Sequence[Change], journal: Journal,
-              formals: Sequence[Node], returned: Sequence[Any] = ()) -> list[Node]:
+              formals: Sequence[Node], returned: Sequence[Any], state: Sequence[Node]) -> list[Node]:
         """What all of them are after the body, those included that it changes without being known to."""
         after: dict[Any, Sequence[Node]] = {}
         new: dict[Any, Any] = {}
@@ -314,7 +314,11 @@ class Variables:
             after[key] = [node]
             if key not in self.entries:
                 new[key] = _Array(array, position, initial)
-        self.arguments(call, kept, changes, journal, after, new)
+        changed = call.changed()
+        if changed or journal.entries:
+            self.require_one_name(call, kept, changed, changes, journal, [
+                *state, *changed.values(), *[node for nodes in after.values() for node in nodes]])
+        self.arguments(call, kept, changed, after, new)
         if self.late is not None and self.late.nodes:
             after["late",] = self.late.nodes
             if ("late",) not in self.entries:
@@ -392,7 +396,7 @@ class Variables:
                              f"{words.remedy[0].upper()}{words.remedy[1:]}, or {words.otherwise}.")
 
     def require_one_name(self, call: Call, kept: Sequence[bool], changed: dict[int, Node], changes: Sequence[Change],
-                         journal: Journal) -> None:
+                         journal: Journal, results: Sequence[Node]) -> None:
         """Begin again if an argument that is changed in place is also another one, or known to the function otherwise:
         it is to find one array everywhere.
 
@@ -402,12 +406,19 @@ class Variables:
         elsewhere = [(id(container), key) for container, _, key, _ in given.elsewhere]
         for (place, first, count), is_kept in zip(given.positions(), kept, strict=True):
             array = given.leaves[place]
-            if id(array) not in journal.entries and changed.keys().isdisjoint(range(first, first + count)):
+            direct = id(array) in journal.entries
+            if not direct and changed.keys().isdisjoint(range(first, first + count)):
                 continue
             if place not in given.same:
-                found = {other: place for other in range(place + 1, len(given.leaves)) if given.leaves[other] is array}
-                again |= bool(found.keys() - given.same.keys())
-                given.same |= found
+                group = [entry for entry in given.positions() if given.leaves[entry[0]] is array]
+                if [start for other, start, size in group if other != place and (
+                        not changed.keys().isdisjoint(range(start, start + size)) or
+                        depend_on(results, call.nodes[start:start + size]))]:
+                    found = {other: group[0][0] for other, _, _ in group[1:]}
+                    again |= bool(found.keys() - given.same.keys())
+                    given.same |= found
+            if not direct and not depend_on(results, given.nodes[first:first + count]):
+                continue
             for container, kind, key in call.snapshot.places(array):
                 if call.holds(container):
                     continue
@@ -421,13 +432,10 @@ class Variables:
         if again:
             raise Reshaped
 
-    def arguments(self, call: Call, kept: Sequence[bool], changes: Sequence[Change], journal: Journal,
+    def arguments(self, call: Call, kept: Sequence[bool], changed: dict[int, Node],
                   after: dict[Any, Sequence[Node]], new: dict[Any, Any]) -> None:
         """Note arguments that are changed in place, but not returned: the first iteration changes those of the caller.
         """
-        changed = call.changed()
-        if changed or journal.entries:
-            self.require_one_name(call, kept, changed, changes, journal)
         for (place, first, count), is_kept in zip(call.given.positions(), kept, strict=True):
             for position in range(first, first + count):
                 if not is_kept and position in changed and core.is_version(primal(changed[position])):

@@ -215,6 +215,30 @@ def changed_otherwise(p: Program) -> Any:
     return x, found[1]
 
 
+def three_times_of_which_two_change(p: Program) -> Any:
+    x = p.array(1, 2, 3)
+
+    def body(a: Any, b: Any, c: Any) -> Any:
+        b += 1
+        c *= 2
+        return a, b, c
+
+    a, b, c = p.loop(body, x, x, x)
+    assert a is x and b is x and c is x
+    return x
+
+
+def known_and_not_read(p: Program) -> Any:
+    box = Box(f=p.array(1, 2, 3))
+
+    def body(a: Any) -> Any:
+        assert isinstance(box, Box)
+        a += 1
+        return (a * 2,)
+
+    return p.loop(body, box.f), box.f
+
+
 def known_otherwise_and_replaced(p: Program) -> Any:
     x = p.array(1, 2, 3)
 
@@ -320,7 +344,8 @@ def argument_that_is_kept(p: Program) -> Any:
 @pytest.mark.parametrize("program", [
     changed_and_replaced, replaced_and_read_elsewhere, exchanged, entry_of_a_list, list_that_is_not_returned,
     given_twice_to_a_loop, given_and_in_a_list_to_a_loop, known_otherwise, changed_otherwise,
-    known_otherwise_and_replaced, argument_and_constant, list_and_constant, list_in_a_loop_in_a_loop,
+    three_times_of_which_two_change, known_and_not_read, known_otherwise_and_replaced,
+    argument_and_constant, list_and_constant, list_in_a_loop_in_a_loop,
     made_and_changed, given_twice, given_and_in_a_list, written_and_read, array_and_component,
     variable_that_is_replaced, argument_that_is_kept,
 ], ids=lambda program: program.__name__)

@@ -128,7 +128,7 @@ _AS_A_WHOLE = Refusal((RuntimeError,), "symbolic.*changes.*as a whole|computes w
 _OWN = Refusal((RuntimeError,), "symbolic", "what is written in a symbolic loop has no values before it runs")
 _TOGETHER = Refusal((RuntimeError,), "symbolic (loop|branch|call) with .* elements, each of which writes",
                     "what writes several elements at once is done by no single lane")
-_ONE_VERSION = Refusal((RuntimeError,), "symbolic.*(writes to|no values before the loop runs)",
+_ONE_VERSION = Refusal((RuntimeError,), "symbolic.*(writes to|no values before the loop runs|accesses elements of)",
                        "there is no copy of what an array held before a write of the construct")
 
 
