@@ -242,7 +242,7 @@ def _joined(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], calls:
         return construct(spec.cls, new) if spec.prototype is None else values[0].__drjit_rebuild__(new)
     if spec.prototype is not None:
         made = values[0].__drjit_rebuild__(new)
-        return become(container, made) if calls[0].owns(container) else made
+        return calls[0].become(container, made)
     now = dict(children(container) or ())
     write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
     return container
@@ -263,33 +263,41 @@ def became(arrays: Sequence[Any], given: Given, changed: Mapping[int, core.Node]
 class Effects:
     """What one function of a branch or call returns, and does besides."""
 
-    __slots__ = ("arrays", "call", "changed", "places", "returned")
+    __slots__ = ("arrays", "call", "changed", "contents", "left", "places", "returned")
 
-    def __init__(self, call_: Call, returned: Returned, places: Sequence[Change], arrays: dict[Any, Any]) -> None:
+    def __init__(self, call_: Call, returned: Returned, places: Sequence[Change], arrays: dict[Any, Any],
+                 journal: Journal) -> None:
         self.call = call_
+        #: What it has left in arrays that it has changed, by their ids.
+        self.left: dict[int, Sequence[core.Node]] = {key: array._nodes() for key, (array, *_)
+                                                     in journal.entries.items()}
         self.returned = returned
         #: Arguments that it has changed in place, by the positions of nodes.
         self.changed = call_.changed()
         #: Places that hold other arrays, and arrays from outside that have changed as a whole.
         self.places = {place_key(*change[:3]): change for change in places}
+        #: What these places hold after it.
+        self.contents = {key: Returned(call_.given.function, change.now) for key, change in self.places.items()}
         self.arrays = arrays
 
-    def became(self) -> dict[tuple[int, int], core.Node]:
-        """What the function has made of arrays, by their identity and the position of the node."""
-        found = {key: node for key, (_, _, _, node) in self.arrays.items()}
-        return found | became(self.call.arrays, self.call.given, self.changed)
+    def after(self, array: Any, nodes: Sequence[core.Node]) -> Sequence[core.Node]:
+        """What an array holds after the function, given the nodes of before."""
+        position = 0
+        while isinstance(array, ArrayBase) and array._o is not None:
+            array, place = array._o
+            position += place
+        found = self.left.get(id(array))
+        return nodes if found is None else found[position:position + len(nodes)]
 
 
 class _Place:
     """A place that some of the functions change: its content is a result of all."""
 
-    def __init__(self, change: Change, words: Words, found: Sequence[tuple[Effects, Any]],
+    def __init__(self, change: Change, words: Words, found: Sequence[tuple[Effects, Returned]],
                  lanes: tuple[int, ...]) -> None:
         self.change = change
         #: What it holds after each function.
-        self.after = [Returned(words.function, value) for _, value in found]
-        for (effects, _), each in zip(found, self.after, strict=True):
-            each.nodes = each.exchanged(effects.became())
+        self.after = [each for _, each in found]
         self.spec, self.lanes = self.after[0].spec, lanes
         for each in self.after:
             spec = self.spec.meeting(each.spec)
@@ -433,7 +441,7 @@ class SymbolicChoice:
             nodes = formals[:self.count]
             if self.known:
                 nodes = [self.known.get(position, formal) for position, formal in enumerate(nodes)]
-            called = Call(self.given, nodes, (function,))
+            called = Call(self.given, nodes, (function,), once=True)
             try:
                 returned = Returned(self.words.function, invoked(function, self.named, called.tree))
             except BaseException:
@@ -442,7 +450,7 @@ class SymbolicChoice:
             places = called.leave()
             require_data(self.words, called, (function,))
             arrays = self.outside(number, called, returned.leaves, formals[self.count:])
-            self.effects.append(Effects(called, returned, places, arrays))
+            self.effects.append(Effects(called, returned, places, arrays, journal))
             return []  # before all functions have been called, nobody knows what their results have in common
         finally:
             journal.roll_back()
@@ -451,7 +459,7 @@ class SymbolicChoice:
                 variables: Sequence[core.Node]) -> dict[Any, Any]:
         """The arrays from outside that a function has changed as a whole; writes by index make variables of them, as
         far as they are none."""
-        known = {id(array) for array in (*called.arrays, *leaves) if isinstance(array, ArrayBase)}
+        known = {id(array) for array in (*called.arrays, *called.stands, *leaves) if isinstance(array, ArrayBase)}
         changed: dict[Any, Any] = {}
         functions = (self.functions[number],)
         for array, position, initial, node in changed_arrays(self.words, self.journals[number], known, functions):
@@ -475,8 +483,9 @@ class SymbolicChoice:
         changed = effects.changed
         found = list(effects.returned.nodes)
         found += [changed.get(position, effects.call.nodes[position]) for position in self.changed]
-        for key, (_, _, before) in self.arrays.items():
-            found.append(effects.arrays[key][3] if key in effects.arrays else before)
+        for key, (array, position, before) in self.arrays.items():
+            found.append(effects.arrays[key][3] if key in effects.arrays else
+                         effects.left[id(array)][position] if id(array) in effects.left else before)
         for place in self.places.values():
             found += place.nodes(place.after[number])
         return found
@@ -505,15 +514,18 @@ class SymbolicChoice:
                     keep_new(change)
         self.changed = sorted(positions)
 
-    def standing(self, effects: Effects, key: Any, change: Change) -> Any:
+    def standing(self, effects: Effects, key: Any, change: Change) -> Returned:
         """What a place holds after a function, which perhaps does not change it."""
-        own = effects.places.get(key)
-        if own is not None:
-            return own.now
-        for container, _, new in effects.call.held:
-            if container is change.container:
-                return new.get(change.key, change.before)
-        return change.before
+        own = effects.contents.get(key)
+        if own is None:
+            value = change.before
+            for container, _, new in effects.call.held:
+                if container is change.container:
+                    value = new.get(change.key, value)
+            own = Returned(self.words.function, value)
+            own.nodes = [node for leaf, nodes in zip(own.leaves, own.segments(), strict=True)
+                         for node in effects.after(leaf, nodes)]
+        return own
 
     def name_of(self, position: int) -> str:
         """The name of an argument."""
@@ -537,6 +549,8 @@ class SymbolicChoice:
                 elif node is None or not self.is_in_place(position):
                     continue
                 self.results.store(given.leaves[place], position - first, node)
+                self.effects[0].call.touched.add(place)
+        self.effects[0].call.write_back()
         for array, position, before in self.arrays.values():
             self.results.store(array, position, self.taken(next(others), before))
         for entry in self.places.values():
@@ -584,7 +598,28 @@ def run_directly(target: Callable[..., Any], named: bool, width: int, given: Giv
     values, others, spec = flatten_nodes(found, given.function)
     wide = [value if value.scope or core.is_version(core.primal(value)) else broadcast(value, width)
             for value in values]
-    return found if all(map(operator.is_, wide, values)) else spec.rebuild_nodes(wide, others, lanes)
+    if all(map(operator.is_, wide, values)):
+        return found
+    kept = {id(leaf) for leaf in given.leaves}
+    leaves = [leaf if id(leaf) in kept else new
+              for leaf, new in zip(others, spec.fresh(wide, others, lanes), strict=True)]
+    return _exchanged(found, spec, iter(leaves))
+
+
+def _exchanged(value: Any, spec: TreeSpec, leaves: Iterator[Any]) -> Any:
+    """A tree with other leaves, in the same containers."""
+    if spec.children is None:
+        return next(leaves)
+    items = dict(children(value) or ())
+    new = {key: _exchanged(items[key], inner, leaves)
+           for key, inner in zip(spec.keys if spec.cls is dict else items, spec.children, strict=True)}
+    changed = {key: entry for key, entry in new.items() if items[key] is not entry}
+    if changed and spec.cls is tuple:
+        return tuple(new.values())
+    if changed and spec.prototype is not None:
+        return become(value, value.__drjit_rebuild__({key: new[key] for key in items}))
+    write_entries(value, changed)
+    return value
 
 
 def argument_of(value: core.Node, nodes: Sequence[core.Node]) -> int | None:

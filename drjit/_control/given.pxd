@@ -11,6 +11,8 @@ cdef class Given:
     cdef public list leaves
     cdef public TreeSpec spec
     cdef public bint plain
+    cdef public dict same
+    cdef public list elsewhere
 
 
 @cython.freelist(16)
@@ -19,6 +21,9 @@ cdef class Call:
     cdef public object nodes
     cdef public list held
     cdef public list copies
+    cdef public set touched
+    cdef public object stands
+    cdef public list objects
     cdef public dict owned
     cdef public list shared
     cdef public object tree

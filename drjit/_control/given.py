@@ -14,14 +14,14 @@ from typing import Any
 
 import drjit_core as core
 
-from .._access.store import store_result, store_same
+from .._access.store import store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._trees.pytree import TreeSpec, children, construct, flatten, flatten_nodes
 from .places import Change, Snapshot, attributes_of, has_array, write_place
 from .state import copies
 
-__all__ = ["Call", "Given", "filled", "write_entries"]
+__all__ = ["Call", "Given", "become", "filled", "objects_of", "write_entries"]
 
 _NOTHING: dict[int, ArrayBase] = {}
 
@@ -29,7 +29,7 @@ _NOTHING: dict[int, ArrayBase] = {}
 class Given:
     """The arguments of a construct: a tree of arrays and other objects."""
 
-    __slots__ = ("function", "leaves", "nodes", "plain", "spec", "tree")
+    __slots__ = ("elsewhere", "function", "leaves", "nodes", "plain", "same", "spec", "tree")
 
     def __init__(self, function: str, tree: Any, spec: TreeSpec | None = None) -> None:
         self.function = function
@@ -38,6 +38,10 @@ class Given:
         if spec is not None and self.spec != spec:
             self.leaves, self.spec = _in_order(spec, self.spec, self.leaves)
             self.nodes = flatten_nodes(tuple(self.leaves), function)[0]
+        #: Arrays that are the same as others, by their places among the leaves, and places where functions find them
+        #: otherwise, as far as that matters.
+        self.same: dict[int, int] = {}
+        self.elsewhere: list[tuple[Any, int, Any, int]] = []
         #: Whether there is nothing but arrays.
         self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves)
 
@@ -48,6 +52,9 @@ class Given:
         fresh = (self.spec if spec is None else spec).fresh(after, leaves)
         stands = call.arrays if stands is None else stands
         for place, first, count in self.positions():
+            if leaves[place] is not stands[place] or [
+                    position for position in range(first, first + count) if after[position] is not before[position]]:
+                call.touched.add(place)
             if leaves[place] is not stands[place]:
                 continue
             array = self.leaves[place]
@@ -57,7 +64,24 @@ class Given:
             fresh[place] = array
         for place, first in call.shared:
             fresh[place] = fresh[first]
-        return filled(returned, self.spec, iter(fresh), self.tree, call)
+        return filled(returned, self.spec, iter(fresh), self.tree, call, iter(call.objects))
+
+    def is_own(self) -> bool:
+        """Whether functions can be given the arrays themselves: all of what they get is the caller's own."""
+        return not self.spec.holds_numbers() and not self.spec.holds_copies()
+
+    def lend(self, nodes: Sequence[core.Node]) -> Sequence[core.Node]:
+        """Let the arrays have other nodes; returns these, of which an array that is there twice has the same."""
+        seen: dict[int, int] = {}
+        found = list(nodes)
+        for place, first, count in self.positions():
+            array = self.leaves[place]
+            known = seen.setdefault(id(array), first)
+            if known == first:
+                store(array, nodes[first:first + count])
+            else:
+                found[first:first + count] = found[known:known + count]
+        return found
 
     def arrays(self) -> dict[int, ArrayBase]:
         """The arrays by their places, but for those of objects that functions are given copies of."""
@@ -88,16 +112,24 @@ def _copied(spec: TreeSpec, places: Iterator[int], copied: bool = False) -> set[
 class Call:
     """One call of a function; ``spec`` is the structure of the arguments if tensors have other shapes than before.
 
-    Of some arrays, by the places of leaves, it is given the caller's ``own``.
+    Of some arrays, by the places of leaves, it is given the caller's ``own``. If it is the only call (which is
+    ``once``), the function is given the caller's own arrays as far as possible, so that it finds one array wherever it
+    is one; until the journal gives them back what they held.
     """
 
-    __slots__ = ("arrays", "copies", "given", "held", "moved", "nodes", "owned", "shared", "snapshot",
-                 "tree")
+    __slots__ = ("arrays", "copies", "given", "held", "moved", "nodes", "objects", "owned", "shared", "snapshot",
+                 "stands", "touched", "tree")
 
     def __init__(self, given: Given, nodes: Sequence[core.Node], functions: Sequence[Callable[..., Any]],
-                 spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING) -> None:
+                 spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, once: bool = False) -> None:
         self.given = given
         self.nodes = nodes
+        #: The places of leaves of the arguments that are others after the construct.
+        self.touched: set[int] = set()
+        #: Objects that join by the protocol, as the function has returned them, if any do.
+        self.objects: list[Any] = []
+        #: The arrays that the function was given, where others are in their places now.
+        self.stands: Any = ()
         #: What the caller's containers held, and objects that had to be copied, with what they are copies of.
         self.held: list[tuple[Any, dict[Any, Any], dict[Any, Any]]] = []
         self.copies: list[tuple[Any, Any, int, int]] = []
@@ -110,13 +142,20 @@ class Call:
         self.shared: list[tuple[int, int]] = []
         if spec is None:
             spec = given.spec
-        if spec.is_flat:
+        self.arrays: Any
+        if once and given.is_own():
+            self.tree, self.arrays = given.tree, given.leaves
+            self.nodes = given.lend(nodes)
+        elif spec.is_flat:
             self.tree = spec.rebuild_nodes(nodes, given.leaves)
-            self.arrays: Any = self.tree
+            self.arrays = self.tree
             if len(spec.traced()) < len(given.leaves) and spec.holds_numbers():
                 self.arrays = self.tree = tuple(copies(given.function, spec, nodes, given.leaves))
             if own:
                 self.arrays = self.tree = tuple([own.get(place, array) for place, array in enumerate(self.arrays)])
+            if given.same:
+                self.arrays = self.tree = tuple([self.arrays[given.same.get(place, place)]
+                                                 for place in range(len(self.arrays))])
             self.owned[id(self.tree)] = given.tree
         else:
             self.arrays = spec.fresh(nodes, given.leaves)
@@ -124,7 +163,11 @@ class Call:
                 self.arrays = copies(given.function, spec, nodes, given.leaves)
             for place, array in own.items():
                 self.arrays[place] = array
+            self.arrays = [self.arrays[given.same.get(place, place)] for place in range(len(self.arrays))]
             self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
+        self.shared += given.same.items()
+        for container, kind, key, place in given.elsewhere:
+            write_place(container, kind, key, self.arrays[place])
         self.snapshot = Snapshot()
         self.snapshot.seen.update([id(copy) for copy, *_ in self.copies])  # which are looked at by their leaves
         if not given.plain:
@@ -174,10 +217,15 @@ class Call:
         leaves, spec = flatten(self.tree, self.given.function)
         return spec if spec == self.given.spec else _in_order(self.given.spec, spec, leaves)[1]
 
+    def give_back(self) -> None:
+        """Let the caller's arrays be as they were, if the function was given these."""
+        if self.arrays is self.given.leaves:
+            self.given.lend(self.given.nodes)
+
     def settle(self) -> None:
         """See which arrays objects hold now that were copied."""
         if self.copies:
-            arrays = list(self.arrays)
+            arrays, self.stands = list(self.arrays), self.stands or self.arrays
             for copy, _, first, count in self.copies:
                 leaves, _ = flatten(copy, self.given.function)
                 if len(leaves) == count:
@@ -207,6 +255,8 @@ class Call:
                    if has_array(change.before) or has_array(change.now)] if self.snapshot.entries else []
         for change in reversed(changes):
             write_place(change.container, change.kind, change.key, change.before)
+        for container, kind, key, place in self.given.elsewhere:
+            write_place(container, kind, key, self.given.leaves[place])
         for container, before, new in reversed(self.held):
             now = dict(_items(container))
             write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
@@ -236,9 +286,21 @@ class Call:
         """The caller's container that one stands for; others as they are."""
         return self.owned.get(id(container), container)
 
-    def owns(self, container: Any) -> bool:
-        """Whether an object is one of the caller's that others stand for."""
-        return bool([original for _, original, *_ in self.copies if original is container])
+    def become(self, owner: Any, other: Any) -> Any:
+        """Let an object be like another one that a function has returned, if it is the caller's; returns what it is."""
+        for _, original, first, count in self.copies:
+            if original is owner:
+                return become(owner, other) if self.touched.intersection(range(first, first + count)) else owner
+        return other
+
+    def write_back(self) -> None:
+        """Tell the caller's objects that others stand for of arrays of theirs that have changed."""
+        for _, original, first, count in self.copies:
+            if self.touched.intersection(range(first, first + count)) and hasattr(original, "__drjit_assign__"):
+                become(original, original.__drjit_rebuild__(dict(zip(dict(_items(original)),
+                                                                     self.given.leaves[first:first + count],
+                                                                     strict=True))))
+        self.touched.clear()
 
     def holds(self, container: Any) -> bool:
         """Whether a container is one of the caller's."""
@@ -279,8 +341,9 @@ class Call:
             if leaves[place] is not leaves[first]:
                 paths = self.given.spec.paths(names)
                 raise ArgumentError(
-                    f"{self.given.function}(): '{paths[first]}' and '{paths[place]}' are in one container, which is "
-                    "given twice, and afterwards in two. Pass copies, so that they are two before, too.")
+                    f"{self.given.function}(): '{paths[first]}' and '{paths[place]}' are one array, or in one "
+                    "container, which is given twice, and changed in place, and are two afterwards. Pass copies, so "
+                    "that they are two before, too.")
 
 
 def _in_order(spec: TreeSpec, other: TreeSpec, leaves: list[Any]) -> tuple[list[Any], TreeSpec]:
@@ -292,25 +355,35 @@ def _in_order(spec: TreeSpec, other: TreeSpec, leaves: list[Any]) -> tuple[list[
                                   if isinstance(leaf, ArrayBase) and leaf._depth < 0})
 
 
-def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call: Call) -> Any:
+def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call: Call,
+           objects: Iterator[Any]) -> Any:
     """A tree that a function returned, with other leaves: in the same containers, unless these stand for others."""
     if spec.children is None:
         return next(leaves)
     items, known = _items(value), dict(_items(before)) if before.__class__ is value.__class__ else {}
     entries = dict(items)
-    new = {key: filled(entries[key], inner, leaves, known.get(key), call)
+    new = {key: filled(entries[key], inner, leaves, known.get(key), call, objects)
            for key, inner in zip(spec.keys if spec.cls is dict else entries, spec.children, strict=True)}
     new = {key: new[key] for key in entries}
     if spec.cls is tuple:
         same = len(known) == len(new) and not [key for key, entry in new.items() if known[key] is not entry]
         return before if same else tuple(new.values())
     if spec.prototype is not None:
-        original, made = call.own(value), value.__drjit_rebuild__(new)
-        return become(original, made) if call.owns(original) else made
+        return call.become(call.own(next(objects, value)), value.__drjit_rebuild__(new))
     if (before is not value or id(value) in call.moved) and call.holds(value):  # it has changed places with others
         return list(new.values()) if spec.cls is list else new if spec.cls is dict else construct(spec.cls, new)
     write_entries(value, {key: new[key] for key, entry in items if new[key] is not entry})
     return value
+
+
+def objects_of(value: Any, spec: TreeSpec) -> list[Any]:
+    """The objects in a tree that join by the protocol, in the order in which :func:`filled` comes by them."""
+    if spec.children is None or not spec.holds_copies():
+        return []
+    items = dict(_items(value))
+    found = [each for key, inner in zip(spec.keys if spec.cls is dict else items, spec.children, strict=True)
+             for each in objects_of(items[key], inner)]
+    return found if spec.prototype is None else [*found, value]
 
 
 def become(owner: Any, other: Any) -> Any:

@@ -207,7 +207,7 @@ class _Call:
                 core.evaluate([*joined, *nodes])
             if joined is None:
                 return self.nothing()
-            sides.calls = []  # results are arrays of their own
+            sides.keeps = False
             return sides.finish([whole.get(position, value) for position, value in enumerate(joined)])
 
     def shape(self) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ cdef class SymbolicLoop:
     cdef public TreeSpec spec
     cdef public object returned
     cdef public list final
+    cdef public Node tested
     cdef public Call called
     @cython.locals(around=Journal, buffers=Buffers, results=list, node=Node, result=Node)
     cpdef object run(self)

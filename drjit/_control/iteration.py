@@ -22,7 +22,7 @@ from .._access.store import Buffers, Journal, innermost_journal, journal_of, sto
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.pytree import TreeSpec, flatten_nodes
-from .given import Call, Given
+from .given import Call, Given, objects_of
 from .outside import Late, Variables, Wider, Words, require_data, widened
 from .shapes import Reshaped, Shapes, shape_of
 from .state import equal, mask_of
@@ -61,6 +61,8 @@ class SymbolicLoop:
         #: What the body returned, its leaves, and the call that it did so in.
         self.returned: Any = None
         self.final: list[Any]
+        #: What the condition was.
+        self.tested: core.Node
         self.called: Call
 
     def run(self) -> Any:
@@ -139,7 +141,7 @@ class SymbolicLoop:
             call = self.call(variables, ())
             try:
                 value = self.applied(self.cond, call)
-                test = condition_of(value)
+                self.tested = test = condition_of(value)
                 self.variables.lanes = shape_of(value)
                 if self.shapes is not None:
                     self.shapes.note_condition(self.variables.lanes)
@@ -204,11 +206,13 @@ class SymbolicLoop:
             _require_unchanged(given.leaves, final, given.spec, names)
         self.returned, self.final = returned, final
         call.require_shared(final, names)
+        call.objects = objects_of(returned, given.spec)
         call.settle()
         kept = [final[place] is call.arrays[place] for place, _, _ in given.positions()]
         changes = call.leave([returned, *self.variables.settle()])
         require_data(_WORDS, call, (self.body,))
-        return results + self.variables.found(call, kept, changes, self.journal, variables[count:], final)
+        return results + self.variables.found(call, kept, changes, self.journal, variables[count:], final,
+                                              [*results, self.tested])
 
     def name_of(self, position: int) -> str:
         """The name of a variable."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import Node, SymbolicValue, adopt, any_vertex, late_formal, ops, primal, tracked
+from drjit_core import Node, SymbolicValue, adopt, any_vertex, depend_on, late_formal, ops, primal, tracked
 
 from .._access.store import Buffers, Journal, store, store_result
 from .._base.array import ArrayBase
@@ -26,6 +26,7 @@ from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call
 from .places import MISSING, Change, Snapshot, has_array, keep_new, place_key, read_place, words_of, write_place
+from .shapes import Reshaped
 
 __all__ = ["Late", "Variables", "Wider", "Words", "changed_arrays", "name_in_program", "require_data", "widened"]
 
@@ -88,17 +89,30 @@ class _Place:
     def __init__(self, change: Change, function: str) -> None:
         self.change, self.function = change, function
         #: What it holds before, in this trace and outside.
-        self.before, self.originals, self.spec = flatten_nodes(change.before, function)
-        self.initial: list[Node] = self.before
+        nodes, self.originals, self.spec = flatten_nodes(change.before, function)
+        self.before, self.initial = list(nodes), list(nodes)
         #: What stands for the leaves, and those that there are afterwards.
         self.stands: list[Any] = []
         self.leaves = self.originals
+        #: The nodes that these have at first.
+        self.formals: Sequence[Node] = ()
         #: The structure afterwards: tensors of one element may have become wider, as wide as the lanes.
         self.found = self.spec
         self.lanes: tuple[int, ...] = ()
 
+    def look_back(self, journal: Journal, presumed: Mapping[tuple[int, int], Node]) -> None:
+        """See what the arrays were that have been changed in place since, or that are presumed to stay as they are."""
+        first = 0
+        for place, _, _, count, _ in self.spec.traced():
+            number = id(self.originals[place])
+            noted = journal.entries.get(number)
+            if noted is not None:
+                self.initial[first:first + count] = noted[1]
+                self.before[first:first + count] = [presumed.get((number, k), node) for k, node in enumerate(noted[1])]
+            first += count
+
     def preset(self, formals: Sequence[Node]) -> None:
-        self.stands = self.spec.fresh(formals, self.originals, self.lanes)
+        self.stands, self.formals = self.spec.fresh(formals, self.originals, self.lanes), formals
         self.write(self.spec.rebuild(self.stands))
 
     def write(self, value: Any) -> None:
@@ -113,6 +127,18 @@ class _Place:
             return None
         self.found = found
         return nodes
+
+    def left(self) -> Iterator[tuple[ArrayBase, int, Node, Node]]:
+        """Components of arrays that were changed in place before others came into their places: what they were, and
+        what they are."""
+        first, before = 0, self.formals or self.before
+        for place, _, _, count, _ in self.spec.traced():
+            stand = self.stands[place] if self.stands else self.originals[place]
+            if not [leaf for leaf in self.leaves if leaf is stand]:
+                for k, node in enumerate(stand._nodes()):
+                    if node is not before[first + k]:
+                        yield self.originals[place], k, self.initial[first + k], node
+            first += count
 
     def finish(self, results: Sequence[Node], buffers: Buffers | None) -> None:
         fresh = self.found.fresh(results, self.leaves, self.lanes)
@@ -131,6 +157,13 @@ class _Place:
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
         return words_of(self.change.container, self.change.kind, self.change.key)
+
+
+class _PlaceOnce(_Place):
+    """What the first iteration puts in a place of a container that it was given; later ones are given others."""
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        pass
 
 
 class _First:
@@ -308,28 +341,37 @@ class Variables:
         raise IndexError(number)
 
     def found(self, call: Call, kept: Sequence[bool], changes: Sequence[Change], journal: Journal,
-              formals: Sequence[Node], returned: Sequence[Any] = ()) -> list[Node]:
+              formals: Sequence[Node], returned: Sequence[Any], state: Sequence[Node]) -> list[Node]:
         """What all of them are after the body, those included that it changes without being known to."""
         after: dict[Any, Sequence[Node]] = {}
         new: dict[Any, Any] = {}
-        for array, position, initial, node in changed_arrays(
-                self.words, journal, self.known(call), self.functions, returned):
-            key = id(array), position
-            after[key] = [node]
-            if key not in self.entries:
-                new[key] = _Array(array, position, initial)
         for change in changes:
-            key = place_key(*change[:3])
+            key: Any = place_key(*change[:3])
             if key in self.settled:
                 continue
             if change.before is MISSING:  # a new place, with what an iteration has put in it
                 keep_new(change)
                 continue
+            before = call.caller_of(change)
+            if before is not change.before:
+                key, change = ("once", *key), change._replace(before=before)
             entry, after[key] = self.place(change, key)
             if key not in self.entries:
+                entry.look_back(journal, dict(zip(list(self.entries)[-self.presumed:], self.formals, strict=True))
+                                if self.presumed else {})
                 new[key] = entry
         after |= self.settled
-        self.arguments(call, kept, after, new)
+        known = self.known(call) | self.replaced(call, after, new)
+        for array, position, initial, node in changed_arrays(self.words, journal, known, self.functions, returned):
+            key = id(array), position
+            after[key] = [node]
+            if key not in self.entries:
+                new[key] = _Array(array, position, initial)
+        changed = call.changed()
+        if changed or journal.entries:
+            self.require_one_name(call, kept, changed, changes, journal, [
+                *state, *changed.values(), *[node for nodes in after.values() for node in nodes]])
+        self.arguments(call, kept, changed, after, new)
         if self.late is not None and self.late.nodes:
             after["late",] = self.late.nodes
             if ("late",) not in self.entries:
@@ -337,11 +379,14 @@ class Variables:
         if self.presumed and self.codes:
             self.learn(after, formals, new.values())
         results: list[Node] = []
-        position = 0
+        position, stands = 0, dict[Any, Sequence[Node]]()
         for key, entry in self.entries.items():
             count = len(entry.initial)
-            results += after.get(key, formals[position:position + count])
+            stands[key] = formals[position:position + count]
             position += count
+        for key, own in stands.items():
+            results += after.get(key, own) if key[0] != "once" or key not in after else [
+                ops.select(stands["first",][0], *pair) for pair in zip(after[key], own, strict=True)]
         if new:
             results += self.added(new, after)
         return results
@@ -360,13 +405,46 @@ class Variables:
     def known(self, call: Call) -> set[int]:
         """Arrays that a call has been given, and those that stand in places."""
         stands = [stand for entry in self.entries.values() if entry.__class__ is _Place for stand in entry.stands]
-        return {id(array) for array in (*call.arrays, *stands) if isinstance(array, ArrayBase)}
+        return {id(array) for array in (*call.arrays, *call.stands, *stands) if isinstance(array, ArrayBase)}
+
+    def replaced(self, call: Call, after: dict[Any, Sequence[Node]], new: dict[Any, Any]) -> set[int]:
+        """Note arrays that are changed in place, and then replaced by others: the first iteration changes those of the
+        caller.  Returns their ids, and those of arrays that the function has made instead of them."""
+        found = set[int]()
+        region = core.innermost()
+        assert region is not None
+        for entry in [*self.entries.values(), *new.values()]:
+            if isinstance(entry, _Place):
+                found |= {id(leaf) for leaf in entry.leaves if not call.snapshot.times(leaf)}
+            if entry.__class__ is not _Place:
+                continue
+            for array in entry.originals:
+                if not entry.stands and isinstance(array, ArrayBase) and call.snapshot.times(array) > 1:
+                    region.again = True  # what was read where is known when others stand in the place
+            for array, position, initial, node in entry.left():
+                if call.snapshot.times(array) > (not entry.stands):
+                    change = entry.change
+                    raise SymbolicValue(
+                        f"{self.words.function}(): {self.words.traced} changes an array in place, puts another one in "
+                        f"{words_of(change.container, change.kind, change.key)}, and finds the first one elsewhere, "
+                        "too. Give one of them a copy.")
+                found.add(id(array))
+                self.note_once(array, position, initial, node, after, new)
+        return found
+
+    def note_once(self, array: ArrayBase, position: int, initial: Node, node: Node, after: dict[Any, Sequence[Node]],
+                  new: dict[Any, Any]) -> None:
+        """Note a component of an array that the first iteration changes."""
+        key = "once", id(array), position
+        after[key] = [node]
+        if key not in self.entries:
+            new[key] = _Argument(array, position, initial)
 
     def place(self, change: Change, key: Any) -> tuple[_Place, list[Node]]:
         """A place, and what it holds now."""
         if change.now is MISSING:
             raise self.refusal(change, "structure")
-        entry = self.entries.get(key) or self.new_place(change)
+        entry = self.entries.get(key) or self.new_place(change, key)
         now = entry.after(change.now)
         if now is None:
             spec = flatten_nodes(change.now, self.words.function)[2]
@@ -376,12 +454,10 @@ class Variables:
                                f"type from {describe(change.before)} to {describe(change.now)}, and not its contents")
         return entry, now
 
-    def new_place(self, change: Change) -> _Place:
+    def new_place(self, change: Change, key: Any) -> _Place:
         """A place that turns out to be a variable."""
-        entry = _Place(change, self.words.function)
+        entry = (_PlaceOnce if key[0] == "once" else _Place)(change, self.words.function)
         if self.presumed:
-            outside = dict(zip(map(id, self.formals), self.initial[len(self.initial) - self.presumed:], strict=True))
-            entry.initial = [outside.get(id(node), node) for node in entry.before]
             region, several = core.innermost(), {id(array) for array, count in self.arrays if count > 1}
             if region is not None and [array for array in entry.originals if id(array) in several]:
                 region.again = True  # the body may have found the array at any of these
@@ -394,23 +470,55 @@ class Variables:
                              f"{words_of(change.container, change.kind, change.key)}. "
                              f"{words.remedy[0].upper()}{words.remedy[1:]}, or {words.otherwise}.")
 
-    def arguments(self, call: Call, kept: Sequence[bool], after: dict[Any, Sequence[Node]],
-                  new: dict[Any, Any]) -> None:
+    def require_one_name(self, call: Call, kept: Sequence[bool], changed: dict[int, Node], changes: Sequence[Change],
+                         journal: Journal, results: Sequence[Node]) -> None:
+        """Begin again if an argument that is changed in place is also another one, or known to the function otherwise:
+        it is to find one array everywhere.
+
+        That is so in all iterations if what the function returns is the same array again.
+        """
+        given, again = call.given, False
+        elsewhere = [(id(container), key) for container, _, key, _ in given.elsewhere]
+        for (place, first, count), is_kept in zip(given.positions(), kept, strict=True):
+            array = given.leaves[place]
+            direct = id(array) in journal.entries
+            if not direct and changed.keys().isdisjoint(range(first, first + count)):
+                continue
+            if place not in given.same:
+                group = [entry for entry in given.positions() if given.leaves[entry[0]] is array]
+                if [start for other, start, size in group if other != place and (
+                        not changed.keys().isdisjoint(range(start, start + size)) or
+                        depend_on(results, call.nodes[start:start + size]))]:
+                    found = {other: group[0][0] for other, _, _ in group[1:]}
+                    again |= bool(found.keys() - given.same.keys())
+                    given.same |= found
+            if not direct and not depend_on(results, given.nodes[first:first + count]):
+                continue
+            for container, kind, key in call.snapshot.places(array):
+                if call.holds(container):
+                    continue
+                if not is_kept or [change for change in changes if change.before is array]:
+                    raise SymbolicValue(
+                        f"{self.words.function}(): {self.words.traced} changes an array of the state in place, returns "
+                        f"another one, and finds the first one in {words_of(container, kind, key)}, too. Pass a copy.")
+                if (id(container), key) not in elsewhere:
+                    given.elsewhere.append((container, kind, key, place))
+                    again = True
+        if again:
+            raise Reshaped
+
+    def arguments(self, call: Call, kept: Sequence[bool], changed: dict[int, Node],
+                  after: dict[Any, Sequence[Node]], new: dict[Any, Any]) -> None:
         """Note arguments that are changed in place, but not returned: the first iteration changes those of the caller.
         """
-        changed = call.changed()
         for (place, first, count), is_kept in zip(call.given.positions(), kept, strict=True):
             for position in range(first, first + count):
                 if not is_kept and position in changed and core.is_version(primal(changed[position])):
                     self.written[position] = call.given.leaves[place], position - first
                 elif not is_kept and position in changed:
-                    key = "argument", position
-                    initial = call.given.nodes[position]
-                    entry = self.entries.get(key) or _Argument(call.given.leaves[place], position - first, initial)
-                    after[key] = [changed[position]]
-                    if key not in self.entries:
-                        new[key] = entry
-        if any(key[0] == "argument" for key in after):
+                    self.note_once(call.given.leaves[place], position - first, call.given.nodes[position],
+                                   changed[position], after, new)
+        if any(key[0] == "once" for key in after):
             first_key = ("first",)
             after[first_key] = [core.literal(BOOL, False)]
             if first_key not in self.entries:
@@ -423,7 +531,7 @@ class Variables:
         results: list[Node] = []
         first = late_formal(core.literal(BOOL, True)) if ("first",) in new else None
         for key, entry in new.items():
-            stands = entry.before if entry.__class__ is _Place else entry.initial
+            stands = entry.before if isinstance(entry, _Place) else entry.initial
             for initial, stand, node in zip(entry.initial, stands, after[key], strict=True):
                 number = len(self.initial)
                 if key == ("first",):
@@ -431,7 +539,7 @@ class Variables:
                     stand = first
                 elif key == ("late",):
                     stand = late_formal(initial)
-                elif key[0] == "argument":
+                elif key[0] == "once":
                     assert first is not None
                     stand = late_formal(initial)
                     node = ops.select(first, node, stand)

@@ -222,6 +222,18 @@ class Snapshot:
                 found.append(value)
         return found
 
+    def times(self, value: Any) -> int:
+        """In how many places an object was."""
+        return len(self.places(value))
+
+    def places(self, value: Any) -> list[tuple[Any, int, Any]]:
+        """The places in which an object was."""
+        found = []
+        for container, kind, held in self.entries:
+            entries = (("", held),) if kind == CELL else held.items() if kind in _NAMED else enumerate(held)
+            found += [(container, kind, key) for key, each in entries if each is value]
+        return found
+
     def changes(self) -> list[Change]:
         """The places that hold something else now."""
         found: list[Change] = []

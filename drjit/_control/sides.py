@@ -47,6 +47,8 @@ class Sides:
         #: How many functions have added entries to arguments, with one of the changes.
         self.added: dict[tuple[int, Any], tuple[Change, int]] = {}
         self.calls: list[Call] = []
+        #: Whether what all functions return of the caller's is that; of calls, elements that take none have zeros.
+        self.keeps = True
         self.returned: list[Returned] = []
 
     def call(self, number: int, nodes: Sequence[Node], join: Join,
@@ -75,6 +77,7 @@ class Sides:
         self.returned.append(returned)
         changed = call.changed()
         arrays |= became(call.arrays, self.given, changed) | became(self.given.leaves, self.given, changed)
+        call.give_back()
         before = list(self.places)
         for change in changes:
             self.note_place(change, call, join, shapes, arrays)
@@ -171,12 +174,16 @@ class Sides:
                 node = self.arguments.get(position, self.nodes[position])
                 if node is not self.given.nodes[position]:
                     self.results.store(self.given.leaves[place], position - first, node, position in self.arguments)
+                    for call in self.calls[:1]:
+                        call.touched.add(place)
+        for call in self.calls[:1]:
+            call.write_back()
         for array, position, node in self.arrays.values():
             self.results.store(array, position, node, True)
         for change, nodes, leaves, spec in self.places.values():
             write_place(change.container, change.kind, change.key,
                         spec.rebuild_nodes(nodes, leaves, self.results.lanes))
-        return self.results.rebuilt(values, self.returned, self.calls)
+        return self.results.rebuilt(values, self.returned, self.calls if self.keeps else ())
 
 
 def evaluated(words: Words, given: Given, masks: Sequence[Node], functions: Sequence[Callable[..., Any]],
@@ -197,6 +204,7 @@ def evaluated(words: Words, given: Given, masks: Sequence[Node], functions: Sequ
                 else:
                     sides.arguments[position] = join(sides.arguments.get(position, before), node)
         results.complete(sides.returned, labels)
+        sides.keeps = not call
         found = [returned.nodes for returned in sides.returned]
         if call:
             joined = [_result(words, masks, position, values, given, results)

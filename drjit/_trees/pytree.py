@@ -195,6 +195,11 @@ class TreeSpec:
         return len(self.traced()) < len([entry for entry in self.leaf_specs() if isinstance(entry.cls, type) and
                                          issubclass(entry.cls, ArrayBase)])
 
+    def holds_copies(self) -> bool:
+        """Whether any part joins by the protocol, which is rebuilt instead of being written to."""
+        return self.prototype is not None or self.children is not None and any(
+            child.holds_copies() for child in self.children)
+
     # --- what it consists of -----------------------------------------------------------------------------------------
 
     def leaf_specs(self) -> list[TreeSpec]:
