@@ -21,6 +21,7 @@ cdef class Journal:
     cdef public Py_ssize_t made
     cdef public dict entries
     cdef public dict attributes
+    cdef public dict writes
     cdef public bint narrow
     cdef public list inner
     cdef public list earlier

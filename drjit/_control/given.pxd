@@ -25,6 +25,7 @@ cdef class Call:
     cdef public object stands
     cdef public list objects
     cdef public dict owned
+    cdef public set moved
     cdef public list shared
     cdef public object tree
     cdef public object arrays

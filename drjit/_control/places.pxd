@@ -10,6 +10,7 @@ cdef int _kind_of(object cls) except -1
 cdef class Snapshot:
     cdef public list entries
     cdef public set seen
+    cdef public list data
     cdef public list codes
     cpdef add_functions(self, object functions)
     @cython.locals(todo=list, seen=set, kind=cython.int)

@@ -227,9 +227,11 @@ class Snapshot:
         return len(self.places(value))
 
     def places(self, value: Any) -> list[tuple[Any, int, Any]]:
-        """The places in which an object was."""
+        """The places in which an object was, but for those in tuples, which remain as they are."""
         found = []
         for container, kind, held in self.entries:
+            if kind == _TUPLE:
+                continue
             entries = (("", held),) if kind == CELL else held.items() if kind in _NAMED else enumerate(held)
             found += [(container, kind, key) for key, each in entries if each is value]
         return found
