@@ -503,10 +503,9 @@ class _Plain:
             state = body(*state)
         return state
 
-    @staticmethod
-    def switch(index: Any, targets: Any, *args: Any, mode: Any = None) -> Any:
-        """The result of one target."""
-        return targets[int(index[0])](*args)
+    def switch(self, index: Any, targets: Any, *args: Any, mode: Any = None) -> Any:
+        """The result of one target, which is new: elements could take none."""
+        return self._dr.copy(targets[int(index[0])](*args))
 
 
 def peer_runs(seed: int) -> bool:

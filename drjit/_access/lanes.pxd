@@ -26,3 +26,4 @@ cpdef note_version(Node node, Node original)
 @cython.locals(origins=dict, node=Node, version=Node, before=Node)
 cpdef note_writes(object nodes)
 cpdef bint written_from(Node new, Node old) except -1
+cpdef bint made_from(Node new, long long number) except -1

@@ -58,8 +58,8 @@ from drjit_core import (
 from .._base.types import BOOL
 
 __all__ = ["TRUE", "WATCHES", "Part", "Watch", "for_all", "in_plain_code", "innermost_part", "innermost_width",
-           "lane_mask", "masked_access", "note_origin", "note_read", "note_version", "note_writes", "on_part",
-           "part_depth", "part_of", "part_runs", "symbolic_width", "watched", "widest_mask", "with_lanes",
+           "lane_mask", "made_from", "masked_access", "note_origin", "note_read", "note_version", "note_writes",
+           "on_part", "part_depth", "part_of", "part_runs", "symbolic_width", "watched", "widest_mask", "with_lanes",
            "written_apart", "written_from"]
 
 TRUE = literal(BOOL, True)
@@ -187,9 +187,9 @@ class Watch:
         self.ids = {primal(node).id for node in nodes}
         self.read: set[int] = set()
 
-    def accessed(self, node: core.Node) -> bool:
-        """Whether a node has been read by index, or is what a write in an evaluated construct began with."""
-        number = primal(node).id
+    def accessed(self, number: int) -> bool:
+        """Whether a node, which has or had some id, has been read by index, or is what a write in an evaluated
+        construct began with."""
         return number in self.read or number in _stack.origins.values()
 
 
@@ -253,6 +253,11 @@ def written_from(new: core.Node, old: core.Node) -> bool:
     The lanes that do not take part have then been held back already, whatever elements the others wrote to.
     """
     return primal(old).id in _versions(new)
+
+
+def made_from(new: core.Node, number: int) -> bool:
+    """Likewise of a node that has, or had, some id, which is another one."""
+    return number in _versions(new)
 
 
 def written_apart(first: core.Node, second: core.Node) -> bool:

@@ -62,4 +62,4 @@ def store_element(array: Any, position: int, value: Any) -> None:
     node = write_element(array._n, position, value)
     if node.id != number:
         note_origin(node, number)
-    store(array, [node])
+    store(array, [node], None, True)

@@ -17,8 +17,10 @@ cdef class Journal:
     cdef public Py_ssize_t made
     cdef public dict arrays
     cdef public dict memory
+    cdef public dict writes
     @cython.locals(region=Tracing)
     cpdef begin(self)
+    cpdef note(self, object array)
     cpdef roll_back(self)
     @cython.locals(journal=Journal)
     cpdef Journal outermost(self)
@@ -31,3 +33,6 @@ cdef class noted:
 
 @cython.locals(region=Tracing)
 cpdef Journal innermost_journal()
+@cython.locals(journal=Journal)
+cpdef store(object array, object nodes, object position=*, bint written=*)
+cpdef store_same(object array, object nodes, object position=*)

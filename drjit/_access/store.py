@@ -6,7 +6,10 @@ in-place operators, labels, evaluation that turns a literal into memory. An arra
 shows in all of the owner's components that somebody holds.
 
 While the body of a symbolic loop is traced, a :class:`Journal` remembers what changed arrays held before: they get it
-back when the body raises, or is traced again, and at the end the loop decides what their changes mean.
+back when the body raises, or is traced again, and at the end the loop decides what their changes mean. That of an
+evaluated construct does not hold what was there before a write by index: that would be one more holder of the memory,
+which would be copied before each write. It notes which version that was, and as long as no kernel has done the write,
+which holds it, it can be undone.
 """
 
 from __future__ import annotations
@@ -17,19 +20,21 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from drjit_core import Node, import_copy, innermost, is_version, primal, schedule
+from drjit_core import KIND, Node, dual, import_copy, innermost, is_version, primal, schedule, vertex_of
 
 from .._base.errors import SizeError
 from .._base.handle import views
 from .._base.nodes import broadcast, elements_of, pack
+from .._trees.pytree import resized
 from .lanes import note_version, note_writes
 
-__all__ = ["Journal", "innermost_journal", "note_narrow", "noted", "store", "store_result", "store_same",
-           "store_written"]
+__all__ = ["Journal", "innermost_journal", "note_narrow", "noted", "owner_of", "store", "store_result",
+           "store_same", "store_written"]
 
 
-def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
-    """Replace component nodes of an array in place: those from a position on, or all of them.
+def store(array: Any, nodes: Sequence[Node], position: int | None = None, written: bool = False) -> None:
+    """Replace component nodes of an array in place: those from a position on, or all of them; whether these are later
+    versions of the same memory, ``written`` to by index.
 
     The lists and nodes that the array held before are left as they are. Raises a ``SizeError``, before anything has
     changed, if a tensor would no longer have the number of elements that its shape says.
@@ -39,7 +44,10 @@ def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> Non
         if journal is not None:
             journal.note(array)
     elif _running.journals:
-        _running.journals[-1].note(array)
+        if written:
+            _running.journals[-1].note_write(array)
+        else:
+            _running.journals[-1].note(array)
     store_same(array, nodes, position)
 
 
@@ -116,19 +124,41 @@ def store_written(array: Any, nodes: Sequence[Node], position: int | None = None
     for node, before in zip(nodes, array._nodes()[position or 0:], strict=False):
         note_version(node, before)  # of memory that others hold, there is a copy between them
     schedule([node for node in nodes if not node.scope])
-    store(array, nodes, position)
+    store(array, nodes, position, True)
 
 
-def store_result(array: Any, position: int, node: Node, like: Any = None) -> None:
-    """Give a component of an array what it is after a construct; a tensor has the shape of another one."""
-    if is_version(primal(node)):
+def owner_of(array: Any) -> tuple[Any, int]:
+    """The array that a component is part of, and the position of the component's first node in that."""
+    first = 0
+    while array._o is not None:
+        array, offset = array._o
+        first += offset
+    return array, first
+
+
+def store_result(array: Any, position: int, node: Node, like: Any = None, lanes: tuple[int, ...] = (),
+                 whole: bool = False) -> None:
+    """Give a component of an array what it is after a construct; a tensor has the shape of another one, or is broadcast
+    to that of the ``lanes`` if it had one element and has one for each of them.
+
+    The result of a scatter is the array after writes by index, unless it was changed as a ``whole``, whose parts were
+    brought together by scatters.
+    """
+    tensor = array
+    while tensor._o is not None:
+        tensor = tensor._o[0]
+    if tensor._depth < 0:
+        shape = like._s if like is not None and tensor is array else tensor._s if math.prod(tensor._s) == node.size \
+            else resized(tensor._s, lanes, node.size)
+        if shape != tensor._s:
+            store(tensor, tensor._nodes())  # for the journal
+            tensor._s = shape
+            store_same(tensor, [node])
+            return
+    if not whole and is_version(primal(node)):
         before = array._nodes()[position]
         store_written(array, [node], position)
         note_version(node, before)
-        return
-    if like is not None and array._depth < 0 and array._s != like._s:
-        store(array, array._nodes())  # for the journal
-        array._n, array._s = node, like._s
         return
     store(array, [node], position)
 
@@ -147,10 +177,12 @@ class Journal:
     The region that is being traced has it from :meth:`begin` on. Whoever calls that also calls :meth:`roll_back`.
     """
 
-    __slots__ = ("around", "arrays", "begun", "entries", "made", "memory", "narrow", "number", "order")
+    __slots__ = ("around", "arrays", "begun", "entries", "made", "memory", "narrow", "number", "order", "writes")
 
     def __init__(self, around: Journal | None = None) -> None:
         self.entries: dict[int, tuple[Any, list[Node], tuple[int, ...] | None]] = _NOTHING
+        #: Arrays that evaluated constructs have written to by index, with which versions of their components they had.
+        self.writes: dict[int, tuple[Any, list[tuple[int, Any]]]] = _NOTHING
         #: Whether a component of one element, beside larger ones, was to be written to by index.
         self.narrow = False
         #: That of the function around this one.
@@ -183,6 +215,22 @@ class Journal:
             self.entries = self.entries or {}
             self.entries[id(array)] = array, array._nodes(), array._s if array._depth < 0 else None
 
+    def note_write(self, array: Any) -> None:
+        """Remember which versions of its components an array has, which is about to be written to by index."""
+        while array._o is not None:
+            array = array._o[0]
+        if id(array) not in self.writes:
+            self.writes = self.writes or {}
+            self.writes[id(array)] = array, [(primal(node).id, vertex_of(node)) for node in array._nodes()]
+
+    def before(self, array: Any) -> list[Node]:
+        """The nodes that an array had, unless it has been changed by nothing, or only by writes by index: then those
+        that it has."""
+        count = len(array._nodes())
+        owner, first = owner_of(array)
+        entry = self.entries.get(id(owner))
+        return list((owner._nodes() if entry is None else entry[1])[first:first + count])
+
     def roll_back(self) -> None:
         """Give all arrays back what they held."""
         for array, nodes, shape in self.entries.values():
@@ -190,6 +238,10 @@ class Journal:
                 array._s = shape
             store_same(array, nodes)
         self.entries = _NOTHING
+        for array, versions in self.writes.values():
+            store_same(array, [_unwritten(node, *version) for node, version in zip(
+                array._nodes(), versions, strict=True)])
+        self.writes = _NOTHING
 
     # --- memory of ``dr.Local`` ---------------------------------------------------------------------------------------
 
@@ -235,6 +287,18 @@ class Journal:
         return any(array is entry for memory in self.outermost().memory.values() for entry in memory.arrays)
 
 
+#: A write makes a new version of its target, of which there may first be a copy.
+_VERSIONS = KIND["scatter"], KIND["opaque"]
+
+
+def _unwritten(node: Node, number: int, vertex: Any) -> Node:
+    """The version of a component that had some id, or the last one that a kernel has written to since."""
+    found = primal(node)
+    while found.id != number and found.kind in _VERSIONS and found.d0 is not None:
+        found = found.d0
+    return node if found is primal(node) else found if vertex is None else dual(found, vertex)
+
+
 def note_narrow() -> None:
     """Note that a component of one element is written to by index, which must be as wide as those beside it."""
     journal = innermost_journal()
@@ -273,8 +337,11 @@ class noted:
                 journal.roll_back()
         finally:
             journals.pop()
-        if kind is None and journals and journal.entries:
-            journals[-1].entries = {**journal.entries, **journals[-1].entries}
+        if kind is None and journals:
+            if journal.entries:
+                journals[-1].entries = {**journal.entries, **journals[-1].entries}
+            if journal.writes:
+                journals[-1].writes = {**journal.writes, **journals[-1].writes}
         journal.entries = _NOTHING  # which hold what later writes could otherwise write to in place
 
 

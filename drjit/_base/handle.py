@@ -84,12 +84,12 @@ def live_arrays() -> list[Any]:
 
 
 def holders(node: Any) -> int:
-    """How many arrays hold a node, components of others aside."""
+    """How many arrays and components hold a node, those that refer to others aside."""
     found = 0
     for array in live_arrays():
         if getattr(array, "_o", array) is None:
             nodes = getattr(array, "_c", None) or [getattr(array, "_n", None)]
-            found += bool([entry for entry in nodes if entry is not None and primal(entry) is node])
+            found += len([entry for entry in nodes if entry is not None and primal(entry) is node])
     return found
 
 

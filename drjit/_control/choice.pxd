@@ -60,7 +60,7 @@ cdef class SymbolicChoice:
     @cython.locals(around=Journal, number=cython.Py_ssize_t, targets=list)
     cpdef object run(self)
     cpdef tuple chosen(self, list targets)
-    @cython.locals(journal=Journal, nodes=list, called=Call, returned=Returned, places=list, arrays=dict, changed=dict)
+    @cython.locals(journal=Journal, nodes=list, called=Call, returned=Returned, places=list, arrays=dict, changed=dict, noted=cython.Py_ssize_t)
     cpdef list target(self, Py_ssize_t number, list formals)
     cpdef dict outside(self, Py_ssize_t number, Call called, object leaves, object formals)
     @cython.locals(effects=Effects, changed=dict, found=list)
@@ -85,6 +85,8 @@ cdef class Effects:
     cdef public Returned returned
     cdef public dict changed
     cdef public dict places
+    cdef public dict contents
+    cdef public dict left
     cdef public dict arrays
 
 

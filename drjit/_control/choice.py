@@ -25,14 +25,14 @@ from drjit_core import (
 )
 
 from .._access.lanes import masked_access, written_apart, written_from
-from .._access.store import Journal, innermost_journal, store, store_result
+from .._access.store import Journal, innermost_journal, owner_of, store, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.nodes import broadcast
 from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, children, construct, flatten_nodes
 from .given import Call, Given, become, write_entries
-from .outside import Wider, Words, changed_arrays, name_in_program, widened
+from .outside import Wider, Words, changed_arrays, name_in_program, require_data, widened
 from .places import MISSING, Change, keep_new, place_key, words_of, write_place
 from .state import equal
 
@@ -124,13 +124,9 @@ class Results:
             len(self.spec.children) == len(self.names) and self.names else "result"
         return self.spec.node_paths(names)[position]
 
-    def store(self, array: ArrayBase, position: int, node: core.Node) -> None:
-        """Give a component of an argument what it has become; tensors of one element may have become wider."""
-        like = None
-        if array._depth < 0 and node.size != array._nodes()[0].size:
-            _, _, spec = flatten_nodes((array,), self.function)
-            (like,) = spec.fresh([node], [None], self.lanes)
-        store_result(array, position, node, like)
+    def store(self, array: ArrayBase, position: int, node: core.Node, whole: bool = False) -> None:
+        """Give a component of an array what it has become; tensors of one element may have become wider."""
+        store_result(array, position, node, None, self.lanes, whole)
 
     def rebuilt(self, nodes: Sequence[core.Node], returned: Sequence[Returned] = (), calls: Sequence[Call] = ()) -> Any:
         """The tree of joined results; what all functions return of the caller's is the caller's.
@@ -223,8 +219,12 @@ class Returned:
         """The nodes, with those that arrays have become, by their identity and the position of the node."""
         if not arrays:
             return list(self.nodes)
-        segments = zip(self.leaves, self.segments(), strict=True)
-        return [arrays.get((id(leaf), place), node) for leaf, nodes in segments for place, node in enumerate(nodes)]
+        found: list[core.Node] = []
+        for leaf, nodes in zip(self.leaves, self.segments(), strict=True):
+            owner, first = owner_of(leaf) if nodes else (leaf, 0)
+            found += [arrays.get((id(owner), first + place), arrays.get((id(leaf), place), node))
+                      for place, node in enumerate(nodes)]
+        return found
 
     def segments(self) -> list[Sequence[core.Node]]:
         """The nodes of each leaf."""
@@ -242,14 +242,14 @@ def _joined(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], calls:
     """A tree that several functions returned, with other leaves: in the containers that all of them returned."""
     if spec.children is None:
         return next(leaves)
-    if spec.is_flat and [call_ for call_, value in zip(calls, values, strict=True) if call_.own(value) is value]:
-        return tuple(itertools.islice(leaves, len(spec.children)))  # of a function's own
+    containers = {id(value): value for value in [call_.own(value) for call_, value in zip(calls, values, strict=True)]}
+    if spec.is_flat and len(containers) > 1:
+        return tuple(itertools.islice(leaves, len(spec.children)))
     items = [dict(children(value) or ()) for value in values]
     keys = list(items[0])
     new = {key: _joined([entries[key] for entries in items], inner, leaves, calls)
            for key, inner in zip(keys, spec.children, strict=True)}
-    found = {id(value): value for value in (call_.own(value) for call_, value in zip(calls, values, strict=True))}
-    (container, *others) = found.values()
+    (container, *others) = containers.values()
     if spec.cls is tuple:
         same = not others and len(container) == len(new) and all(map(operator.is_, container, new.values()))
         return container if same else tuple(new.values())
@@ -261,7 +261,7 @@ def _joined(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], calls:
         return construct(spec.cls, new) if spec.prototype is None else values[0].__drjit_rebuild__(new)
     if spec.prototype is not None:
         made = values[0].__drjit_rebuild__(new)
-        return become(container, made) if calls[0].owns(container) else made
+        return calls[0].become(container, made)
     now = dict(children(container) or ())
     write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
     return container
@@ -282,34 +282,51 @@ def became(arrays: Sequence[Any], given: Given, changed: Mapping[int, core.Node]
 class Effects:
     """What one function of a branch or call returns, and does besides."""
 
-    __slots__ = ("arrays", "call", "changed", "places", "returned")
+    __slots__ = ("arrays", "call", "changed", "contents", "left", "places", "returned")
 
     def __init__(self, call_: Call, returned: Returned, places: Sequence[Change], arrays: dict[Any, Any],
-                 changed: dict[int, core.Node]) -> None:
+                 changed: dict[int, core.Node], journal: Journal | None) -> None:
         self.call = call_
+        #: What it has left in arrays that it was given, or has changed, by their ids; not known without a journal, if
+        #: it has changed none.
+        self.left: dict[int, Sequence[core.Node]] | None = None if journal is None else {
+            key: array._nodes() for key, (array, *_) in journal.entries.items()}
         self.returned = returned
         #: Arguments that it has changed in place, by the positions of nodes.
         self.changed = changed
         #: Places that hold other arrays, and arrays from outside that have changed as a whole.
         self.places = {place_key(*change[:3]): change for change in places} if places else _NOTHING
+        #: What these places hold after it.
+        self.contents = {key: Returned(call_.given.function, change.now) for key, change in self.places.items()} \
+            if places else _NOTHING
         self.arrays = arrays
 
-    def became(self) -> dict[tuple[int, int], core.Node]:
-        """What the function has made of arrays, by their identity and the position of the node."""
-        found = {key: node for key, (_, _, _, node) in self.arrays.items()}
-        return found | became(self.call.arrays, self.call.given, self.changed)
+    def left_in(self, array: Any) -> Sequence[core.Node] | None:
+        """What the function has left in an array that it was given, or has changed."""
+        if self.left is None:
+            given, nodes = self.call.given, self.call.nodes
+            own = given.spec.positions() if self.call.arrays is given.leaves else ()
+            self.left = {id(given.leaves[place]): nodes[first:first + count] for place, first, count in own}
+        return self.left.get(id(array))
+
+    def after(self, array: Any, nodes: Sequence[core.Node]) -> Sequence[core.Node]:
+        """What an array holds after the function, given the nodes of before."""
+        position, found = 0, self.left_in(array)
+        while found is None and isinstance(array, ArrayBase) and array._o is not None:
+            array, place = array._o
+            position += place
+            found = self.left_in(array)
+        return nodes if found is None else found[position:position + len(nodes)]
 
 
 class _Place:
     """A place that some of the functions change: its content is a result of all."""
 
-    def __init__(self, change: Change, words: Words, found: Sequence[tuple[Effects, Any]],
+    def __init__(self, change: Change, words: Words, found: Sequence[tuple[Effects, Returned]],
                  lanes: tuple[int, ...]) -> None:
         self.change = change
         #: What it holds after each function.
-        self.after = [Returned(words.function, value) for _, value in found]
-        for (effects, _), each in zip(found, self.after, strict=True):
-            each.nodes = each.exchanged(effects.became())
+        self.after = [each for _, each in found]
         self.spec, self.lanes = self.after[0].spec, lanes
         for each in self.after:
             spec = self.spec.meeting(each.spec)
@@ -458,19 +475,22 @@ class SymbolicChoice:
                     store(array, [formal], position)
             if self.known:
                 nodes = [self.known.get(position, formal) for position, formal in enumerate(nodes)]
-            called = Call(self.given, nodes, function)
+            called = Call(self.given, nodes, function, None, _NOTHING, True)
+            noted = len(journal.entries)
             try:
                 returned = Returned(self.results.function, invoked(function, self.named, called.tree))
             except BaseException:
                 called.leave()
                 raise
             places = called.leave()
-            arrays = changed = _NOTHING
-            if journal.entries:
+            if called.snapshot is not None and called.snapshot.data:
+                require_data(self.words, called, (function,))
+            changed = called.changed() if journal.entries or called.copies else _NOTHING
+            if changed or self.written or len(journal.entries) > noted:
                 arrays = self.outside(number, called, returned.leaves, formals)
-            if journal.entries or called.copies:
-                changed = called.changed()
-            self.effects.append(Effects(called, returned, places, arrays, changed))
+                self.effects.append(Effects(called, returned, places, arrays, changed, journal))
+            else:
+                self.effects.append(Effects(called, returned, places, _NOTHING, _NOTHING, None))
             return _EMPTY  # before all functions have been called, nobody knows what their results have in common
         finally:
             if journal.entries:
@@ -480,7 +500,7 @@ class SymbolicChoice:
                 formals: Sequence[core.Node]) -> dict[Any, Any]:
         """The arrays from outside that a function has changed as a whole; writes by index make variables of them, as
         far as they are none."""
-        known = {id(array) for array in (*called.arrays, *leaves) if isinstance(array, ArrayBase)}
+        known = {id(array) for array in (*called.arrays, *called.stands, *leaves) if isinstance(array, ArrayBase)}
         variables = formals[self.count:]
         changed: dict[Any, Any] = {}
         functions = (self.functions[number],)
@@ -507,8 +527,10 @@ class SymbolicChoice:
         if self.changed or self.arrays or self.places:
             changed = effects.changed
             found = found + [changed.get(position, effects.call.nodes[position]) for position in self.changed]
-            for key, (_, _, before) in self.arrays.items():
-                found.append(effects.arrays[key][3] if key in effects.arrays else before)
+            for key, (array, position, before) in self.arrays.items():
+                left = effects.left_in(array)
+                found.append(effects.arrays[key][3] if key in effects.arrays else
+                             before if left is None else left[position])
             for place in self.places.values():
                 found += place.nodes(place.after[number])
         return found
@@ -534,20 +556,28 @@ class SymbolicChoice:
                     self.places = self.places or {}
                     self.places[key] = _Place(change._replace(before=effects.call.caller_of(change)), self.words, [
                         (each, self.standing(each, key, change)) for each in self.effects], self.results.lanes)
+                elif effects.call.holds(change.container):
+                    where, words = words_of(change.container, change.kind, change.key), self.words
+                    raise ArgumentError(
+                        f"{words.function}(): '{self.labels[self.effects.index(effects)]}' adds {where}, an argument, "
+                        "and others do not, so that its structure would differ between elements. Add it before.")
                 else:
                     keep_new(change)
         if positions:
             self.changed = sorted(positions)
 
-    def standing(self, effects: Effects, key: Any, change: Change) -> Any:
+    def standing(self, effects: Effects, key: Any, change: Change) -> Returned:
         """What a place holds after a function, which perhaps does not change it."""
-        own = effects.places.get(key)
-        if own is not None:
-            return own.now
-        for container, _, new in effects.call.held:
-            if container is change.container:
-                return new.get(change.key, change.before)
-        return change.before
+        own = effects.contents.get(key)
+        if own is None:
+            value = change.before
+            for container, _, new in effects.call.held:
+                if container is change.container:
+                    value = new.get(change.key, value)
+            own = Returned(self.words.function, value)
+            own.nodes = [node for leaf, nodes in zip(own.leaves, own.segments(), strict=True)
+                         for node in effects.after(leaf, nodes)]
+        return own
 
     def name_of(self, position: int) -> str:
         """The name of an argument."""
@@ -577,8 +607,11 @@ class SymbolicChoice:
                 elif node is None or not self.is_in_place(position):
                     continue
                 self.results.store(given.leaves[place], position - first, node)
+                if self.effects[0].call.copies:
+                    self.effects[0].call.touched.add(place)
+        self.effects[0].call.write_back()
         for array, position, before in self.arrays.values():
-            store_result(array, position, self.taken(next(others), before))
+            self.results.store(array, position, self.taken(next(others), before))
         for entry in self.places.values():
             entry.write([self.taken(next(others), before) for before in entry.before])
         return self.results.rebuilt(values[:count], returned, calls)
@@ -623,7 +656,28 @@ def run_directly(target: Callable[..., Any], named: bool, width: int, given: Giv
     values, others, spec = flatten_nodes(found, given.function)
     wide = [value if value.scope or core.is_version(core.primal(value)) else broadcast(value, width)
             for value in values]
-    return found if all(map(operator.is_, wide, values)) else spec.rebuild_nodes(wide, others, lanes)
+    if all(map(operator.is_, wide, values)):
+        return found
+    kept = {id(leaf) for leaf in given.leaves}
+    leaves = [leaf if id(leaf) in kept else new
+              for leaf, new in zip(others, spec.fresh(wide, others, lanes), strict=True)]
+    return _exchanged(found, spec, iter(leaves))
+
+
+def _exchanged(value: Any, spec: TreeSpec, leaves: Iterator[Any]) -> Any:
+    """A tree with other leaves, in the same containers."""
+    if spec.children is None:
+        return next(leaves)
+    items = dict(children(value) or ())
+    new = {key: _exchanged(items[key], inner, leaves)
+           for key, inner in zip(spec.keys if spec.cls is dict else items, spec.children, strict=True)}
+    changed = {key: entry for key, entry in new.items() if items[key] is not entry}
+    if changed and spec.cls is tuple:
+        return tuple(new.values())
+    if changed and spec.prototype is not None:
+        return become(value, value.__drjit_rebuild__({key: new[key] for key in items}))
+    write_entries(value, changed)
+    return value
 
 
 def argument_of(value: core.Node, nodes: Sequence[core.Node]) -> int | None:

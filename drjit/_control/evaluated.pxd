@@ -1,7 +1,7 @@
 cimport cython
 
 from drjit_core.ir.node cimport Node
-from drjit._access.lanes cimport masked_access, with_lanes, written_from
+from drjit._access.lanes cimport made_from, masked_access, with_lanes, written_from
 from drjit._access.store cimport Journal, noted
 from drjit._control.given cimport Call, Given
 from drjit._control.iteration cimport condition_of, flattened, require_tuple
@@ -15,9 +15,11 @@ cdef class _Objects:
     cdef public Given given
     cdef public object names
     cdef public object last
+    cdef public dict own
+    cdef public set apart
+    cdef public dict numbers
     cdef public list kept
-    cdef public dict others
-    cdef public set memory
+    cdef public set moved
     cdef public list places
     cdef public tuple lanes
     cpdef Call call(self, object nodes, object function, TreeSpec spec=*)

@@ -17,8 +17,8 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, cast, literal, ops
 
-from .._access.lanes import TRUE, for_all, masked_access, on_part, watched, with_lanes, written_from
-from .._access.store import Journal, noted, store, store_result
+from .._access.lanes import TRUE, for_all, made_from, masked_access, on_part, watched, with_lanes, written_from
+from .._access.store import Journal, noted, store_result
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError
 from .._base.nodes import broadcast
@@ -33,7 +33,7 @@ from .state import shape_of
 
 __all__ = ["Compressed", "Evaluated"]
 
-_EVALUATED = KIND["evaluated"]
+_EVALUATED, _LITERAL = KIND["evaluated"], KIND["literal"]
 _NO_CONFLICTS = core.ReduceMode.NoConflicts.value
 
 #: What becomes of something that was changed, given what it is and what it was: the latter in lanes that take no part.
@@ -46,20 +46,27 @@ _SHARE = 0.75
 
 
 class _Objects:
-    """The caller's arrays and containers: what becomes of them while a loop runs."""
+    """The caller's arrays and containers: what becomes of them while a loop runs.
+
+    The functions are given the caller's own arrays, as long as iterations return them and they have all elements. Their
+    nodes are held by nothing else while the body runs, so that it writes to their memory in place.
+    """
 
     def __init__(self, given: Given, names: Sequence[str]) -> None:
         self.first = given
         self.given = given
         self.names = names
-        #: Of the last iteration: what it returned, the leaves, the call, and which arrays are those it was given.
-        self.last: tuple[Any, list[Any], Call | None, list[bool]] | None = None
+        self.last: tuple[Any, list[Any], Call] | None = None
+        #: The caller's arrays that are given themselves, by their places.
+        self.own = given.arrays()
+        #: Places to which iterations have moved another of them: what elements that have left have there is apart.
+        self.apart: set[int] = set()
+        #: The ids of their nodes before the body, by positions.
+        self.numbers: dict[int, int] = {}
         #: Which variables are the caller's arrays still: iterations have returned what they were given.
         self.kept = [True] * len(given.leaves)
-        #: What the caller's arrays have become that are none any more.
-        self.others: dict[int, core.Node] = {}
-        #: Positions of arrays that were written to by index, and returned as others.
-        self.memory: set[int] = set()
+        #: The caller's containers that iterations have moved, see ``Call.moved``.
+        self.moved: set[int] = set()
         #: What places held before the loop.
         self.places: list[Change] = []
         #: The shape of the condition.
@@ -68,55 +75,87 @@ class _Objects:
     def call(self, nodes: Sequence[core.Node], function: Callable[..., Any] | None,
              spec: TreeSpec | None = None) -> Call:
         """What a function is called with; ``spec`` tells the shapes of tensors."""
-        return Call(self.given, nodes, function, spec)
+        return Call(self.given, nodes, function, spec, self.own)
 
-    def returned(self, call: Call, value: Any, spec: TreeSpec, mask: core.Node, journal: Journal,
-                 join: Join) -> tuple[list[core.Node], TreeSpec]:
-        """The nodes and the structure of what the body has returned; what it has changed besides is joined."""
+    def tested(self, nodes: list[core.Node], journal: Journal, join: Join | None) -> None:
+        """Join what the condition has changed of the caller's arrays, which it is called with in lanes that go on."""
+        if not journal.entries and not journal.writes:
+            return
+        if join is not None:
+            _join_arrays(join, journal, set(), self.lanes)
+        for place, first, count in self.first.spec.positions():
+            if place in self.own and place not in self.apart:
+                nodes[first:first + count] = self.own[place]._nodes()
+
+    def let_go(self, nodes: list[core.Node]) -> None:
+        """Hold nothing of arrays that are given themselves."""
+        first = self.first.nodes
+        for position in self.own_positions():
+            self.numbers[position] = core.primal(nodes[position]).id
+            nodes[position] = TRUE
+            if first[position].kind != _LITERAL and first[position].size:  # which errors ask for
+                first[position] = literal(BOOL, True, first[position].size)
+
+    def own_positions(self) -> list[int]:
+        """The positions of the nodes of arrays that are given themselves, and are the state."""
+        return [position for place, first, count in self.first.spec.positions() if place in self.own and
+                place not in self.apart for position in range(first, first + count)]
+
+    def returned(self, call: Call, value: Any, spec: TreeSpec, active: core.Node, journal: Journal, join: Join,
+                 whole: Callable[[int, core.Node], core.Node]) -> tuple[list[core.Node], list[core.Node], TreeSpec]:
+        """The nodes of the state before the body, the nodes of what it has returned, and the structure of that; what it
+        has changed besides is joined. ``whole`` makes a node of all elements."""
         value = require_tuple(value, len(self.names))
         results, leaves, after = flattened(value, spec, self.names)
         call.require_shared(leaves, self.names)
         call.settle()
-        changed = call.changed()
-        for place, first, count in self.given.spec.positions() if changed else ():
-            if leaves[place] is call.arrays[place]:
+        changed, before = call.changed(), list(call.nodes)
+        given = {id(array): array for array in self.own.values()}
+        for place, first, count in self.given.spec.positions():
+            array = self.own.get(place)
+            if array is not None and place not in self.apart:
+                before[first:first + count] = journal.before(array)
+                for position in range(first, first + count):
+                    if leaves[place] is array:
+                        _require_size(active, before[position], results[position], spec, self.names, position)
+            if leaves[place] is call.arrays[place] or array is not None and place not in self.apart and all(
+                    results[k] is node and made_from(node, self.numbers[k])
+                    for k, node in enumerate(array._nodes(), first)):  # the same memory, as calls return it
                 continue
-            if all(written_from(results[k], call.nodes[k]) for k in range(first, first + count) if k in changed):
-                self.memory.update([k for k in range(first, first + count) if k in changed])
-                continue  # which what was returned holds, too
-            for position in range(first, first + count):
-                if self.kept[place] and position in changed:
-                    self.others[position] = _blend(mask, changed[position], call.nodes[position])
-            self.kept[place] = False
-        changes = call.leave(value)
-        if changes:
-            self.places = _join_places(join, changes, self.lanes) + self.places
-        if journal.entries:
-            _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
-                                         if isinstance(array, ArrayBase)})
-        same = [leaf is array for leaf, array in zip(leaves, call.arrays, strict=True)]
-        call.nodes = ()  # what writes could otherwise write to in place
-        if self.given.plain:  # nor need arrays of the iteration live on, which hold that
-            for array in call.arrays:
-                journal.entries.pop(id(array), None)
-            self.last = None, [None] * len(leaves), None, same
-        else:
-            self.last = value, leaves, call, same
-            self.given = Given(FUNCTION, call.owner(value), self.first.spec)
-        return results, after
-
-    def finish(self, before: Sequence[core.Node], nodes: Sequence[core.Node], spec: TreeSpec | None = None) -> Any:
-        """The state after the loop."""
-        for place, first, count in self.first.spec.positions():
-            for position in range(first, first + count):
-                if position in self.others or position in self.memory:
+            self.own.pop(place, None)
+            if id(leaves[place]) in given:
+                self.own[place] = given[id(leaves[place])]
+                self.apart.add(place)
+            for position in range(first, first + count) if self.kept[place] and array is None else ():
+                if position in changed:
                     store_result(self.first.leaves[place], position - first,
-                                 self.others.get(position, nodes[position]))
+                                 whole(position, _blend(active, changed[position], before[position])), None,
+                                 self.lanes, True)
+            self.kept[place] = False
+        if not self.given.plain:
+            call.moved = self.moved
+            call.note_moved(value, call.tree)
+        changes = call.leave(value)
+        _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
+                                     if isinstance(array, ArrayBase)}.difference(given), self.lanes)
+        self.places = _join_places(join, changes, self.lanes) + self.places
+        for place, first, count in self.first.spec.positions():
+            if place in self.own:
+                results[first:first + count] = self.own[place]._nodes()
+        self.last = value, leaves, call
+        call.nodes = ()
+        if not self.given.plain:
+            self.given = Given(FUNCTION, call.owner(value), self.first.spec)
+            self.given.nodes = []
+        return before, results, after
+
+    def finish(self, nodes: Sequence[core.Node], spec: TreeSpec | None = None) -> Any:
+        """The state after the loop."""
         if self.last is None:
             return self.first.tree
-        value, leaves, call, same = self.last
-        returned = [kept and is_same for kept, is_same in zip(self.kept, same, strict=True)]
-        return self.first.filled(value, leaves, call, before, nodes, returned, spec)
+        value, leaves, call = self.last
+        arrays = [array if kept else None for array, kept in zip(call.arrays, self.kept, strict=True)]
+        return self.first.filled(value, leaves, call, self.first.nodes, nodes, arrays, spec)
 
     def undo(self) -> None:
         """Let places hold what they held before."""
@@ -139,7 +178,7 @@ class Evaluated:
         with noted():
             try:
                 nodes = self.repeated()
-                return self.objects.finish(self.objects.first.nodes, nodes, self.spec)
+                return self.objects.finish(nodes, self.spec)
             except BaseException:
                 self.objects.undo()
                 raise
@@ -150,14 +189,16 @@ class Evaluated:
         nodes, state, first = list(self.nodes), _State(self.nodes), self.spec
         while True:
             state.prepare(nodes)
-            call = self.objects.call(nodes, None, self.spec if self.tensors else None)
-            try:
-                value = self.cond(*call.tree)
-                test = condition_of(value)
-                self.objects.lanes = shape_of(value)
-                del value
-            finally:
-                call.leave()
+            with noted() as journal:
+                call = self.objects.call(nodes, None, self.spec if self.tensors else None)
+                try:
+                    value = self.cond(*call.tree)
+                    test = condition_of(value)
+                    self.objects.lanes = shape_of(value)
+                    del value
+                finally:
+                    call.leave()
+                self.objects.tested(nodes, journal, None if active is None else functools.partial(_blend, active))
             state.check()
             active = with_lanes(test, test.size) if active is None else ops.and_(active, test)
             found = core.reduce(active, core.ReduceOp.Or.value) if active.size else literal(BOOL, False)
@@ -166,18 +207,23 @@ class Evaluated:
                 return nodes
             with masked_access(active), noted() as journal:
                 call = self.objects.call(nodes, self.body, self.spec if self.tensors else None)
+                self.objects.let_go(nodes)
                 try:
                     value = self.body(*call.tree)
                 except BaseException:
                     call.leave()
                     raise
-                results, after = self.objects.returned(call, value, self.spec, active, journal,
-                                                       functools.partial(_blend, active))
-                nodes = _blended(active, nodes, results, self.spec, self.names)
+                before, results, after = self.objects.returned(call, value, self.spec, active, journal,
+                                                               functools.partial(_blend, active), _itself)
+                nodes = _blended(active, before, results, self.spec, self.names, self.objects.own_positions())
             if self.tensors:  # those of one element may have become wider
                 self.spec = flatten(_joined(first, self.spec, after, self.names).rebuild_nodes(
                     nodes, self.objects.first.leaves, self.objects.lanes), FUNCTION)[1]
-            del call, value, results, after  # they hold what scatters could otherwise write to in place
+            del call, value, before, results, after  # they hold what scatters could otherwise write to in place
+
+
+def _itself(position: int, node: core.Node) -> core.Node:
+    return node
 
 
 def _blend(mask: core.Node, new: core.Node, old: core.Node) -> core.Node:
@@ -194,14 +240,14 @@ def _blend(mask: core.Node, new: core.Node, old: core.Node) -> core.Node:
     return found
 
 
-def _join_arrays(join: Join, journal: Journal, known: set[int]) -> None:
+def _join_arrays(join: Join, journal: Journal, known: set[int], lanes: tuple[int, ...]) -> None:
     """Let arrays from outside that a function has changed be what they were in lanes that take no part."""
     for array, before, _ in list(journal.entries.values()):
         if id(array) not in known:
             for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
                 found = join(new, old)
                 if found is not new:
-                    store(array, [found], position)
+                    store_result(array, position, found, None, lanes, True)
 
 
 def _join_places(join: Join, changes: Sequence[Change], lanes: tuple[int, ...]) -> list[Change]:
@@ -251,7 +297,7 @@ class Compressed:
 
     def __init__(self, given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str]) -> None:
         self.objects = _Objects(given, names)
-        self.nodes, self.spec = given.nodes, given.spec
+        self.nodes, self.spec = list(given.nodes), given.spec
         self.state = _State(self.nodes)
         self.cond, self.body, self.names = cond, body, names
         self.width = self.left = 0
@@ -282,6 +328,7 @@ class Compressed:
         if self.width < 2 or self.width > 1 << 32 or any(
                 isinstance(leaf, ArrayBase) and leaf._depth < 0 and len(leaf._s) > 1 for leaf in first.leaves):
             # whoever computes with tensors of several dimensions relies on their shape
+            self.nodes = []
             return Evaluated(first, self.cond, self.body, self.names).run()
         self.lanes = core.counter(self.width, UINT32)
         while True:
@@ -293,16 +340,17 @@ class Compressed:
             if self.memory is not None and max(left, 2) <= _SHARE * self.left:
                 active = self.remove(active, left)
             self.step(active)
-            active = ops.and_(active, self.test())
-        return self.objects.finish(first.nodes, self.all_elements())
+            active = ops.and_(active, self.test(functools.partial(self.join, active)))
+        return self.objects.finish(self.all_elements())
 
-    def test(self) -> core.Node:
-        """For which of the elements that are left the condition holds."""
+    def test(self, join: Join | None = None) -> core.Node:
+        """For which of the elements that are left the condition holds; what it has changed is joined."""
         self.state.prepare(self.nodes)
-        with on_part(self.lanes, self.width):
+        with on_part(self.lanes, self.width), noted() as journal:
             call = self.objects.call(self.nodes, None)
             test = condition_of(self.called(self.cond, call))
             call.leave()
+            self.objects.tested(self.nodes, journal, join)
         self.state.check()
         if self.left not in (test.size, 0) and test.size != 1:
             raise self.misfit(f"{FUNCTION}(): 'cond' returned {test.size} elements, for {self.left} ones!")
@@ -311,16 +359,22 @@ class Compressed:
     def step(self, active: core.Node) -> None:
         """An iteration."""
         with on_part(self.lanes, self.width), masked_access(active), watched(self.nodes) as watch, noted() as journal:
+            numbers = [core.primal(node).id for node in self.nodes]
             call = self.objects.call(self.nodes, self.body)
             inside = call.spec()
-            results, after = self.objects.returned(call, self.called(self.body, call), inside, active, journal,
-                                                   functools.partial(self.join, active))
+            self.objects.let_go(self.nodes)
+            try:
+                before, results, after = self.objects.returned(
+                    call, self.called(self.body, call), inside, active, journal,
+                    functools.partial(self.join, active), self.all_of)
+            except _MISFITS as error:
+                raise self.explained(error) from None
             if after != inside:
                 _joined(self.spec, inside, after, self.names, flat=True)
             del call, after
-            memory = [bool(watch.accessed(old)) or new is not old and written_from(new, old)
-                      for old, new in zip(self.nodes, results, strict=True)]
-            for position, (old, new) in enumerate(zip(self.nodes, results, strict=True)):
+            memory = [bool(watch.accessed(old)) or made_from(new, old)
+                      for old, new in zip(numbers, results, strict=True)]
+            for position, (old, new) in enumerate(zip(before, results, strict=True)):
                 if self.own and self.own[position] and memory[position]:
                     raise ArgumentError(
                         f"{FUNCTION}(): the body of this loop reads or writes the state variable "
@@ -331,12 +385,12 @@ class Compressed:
                     if old.size == 1:  # one for all so far
                         self.own[position], self.whole[position] = True, broadcast(old, self.width)
             try:
-                found = _blended(active, self.nodes, results, self.spec, self.names)
+                found = _blended(active, before, results, self.spec, self.names, self.objects.own_positions())
             except _MISFITS as error:
                 raise self.explained(error) from None
             if self.memory is None and not any(
                     accessed and new is not old and not written_from(new, old) and self.width in (old.size, new.size)
-                    for accessed, old, new in zip(memory, self.nodes, results, strict=True)):
+                    for accessed, old, new in zip(memory, before, results, strict=True)):
                 # what is computed with, and read by index, cannot be both; perhaps it was the same as something else
                 self.memory = memory
             self.nodes = found
@@ -349,6 +403,12 @@ class Compressed:
         if new.size != self.width and old.size in (1, self.width) and new.size in (1, self.left):
             return core.scatter(broadcast(old, self.width), new, self.lanes, active, 0, _NO_CONFLICTS)
         return _blend(active, new, old)
+
+    def all_of(self, position: int, node: core.Node) -> core.Node:
+        """The node of a variable with all elements, given that of those that are left."""
+        if not self.own or not self.own[position]:
+            return node
+        return core.scatter(self.whole[position], node, self.lanes, TRUE, 0, _NO_CONFLICTS)
 
     def called(self, function: Callable[..., Any], call: Call) -> Any:
         """What a function of the user returns; errors say that there are fewer elements than outside."""
@@ -392,6 +452,9 @@ class Compressed:
             self.whole = self.nodes.copy()
         else:
             self.finish(ops.inv(active))
+        for place, first, count in self.objects.first.spec.positions():
+            if any(self.own[first:first + count]):
+                self.objects.own.pop(place, None)
         self.nodes = [core.gather(node, kept, TRUE) if own else node
                       for own, node in zip(self.own, self.nodes, strict=True)]
         self.lanes = core.gather(self.lanes, kept, TRUE)
@@ -432,19 +495,26 @@ def _joined(first: TreeSpec, before: TreeSpec, after: TreeSpec, names: Sequence[
 
 
 def _blended(active: core.Node, before: Sequence[core.Node], results: Sequence[core.Node], spec: TreeSpec,
-             names: Sequence[str]) -> list[core.Node]:
-    """The state with its new values where elements are active, the old ones elsewhere."""
+             names: Sequence[str], joined: Sequence[int]) -> list[core.Node]:
+    """The state with its new values where elements are active, the old ones elsewhere; some is joined already."""
     found, changed = list(results), []
     for position, (old, new) in enumerate(zip(before, results, strict=True)):
-        if new is old or written_from(new, old):
-            continue
-        if new.size not in (1, old.size) and old.size != 1:
-            raise changed_size(old, new, spec.node_paths(names)[position])
-        if (old.size != active.size or new.size != active.size) and len({active.size, old.size, new.size} - {1}) > 1:
-            raise SizeError(f"{FUNCTION}(): the state variable '{spec.node_paths(names)[position]}' has a size that "
-                            f"does not go with that of the condition! (sizes: {old.size}, {active.size})")
-        changed.append(position)
+        if new is not old and position not in joined and not written_from(new, old):
+            _require_size(active, old, new, spec, names, position)
+            changed.append(position)
     values = core.blend(active, [results[position] for position in changed], [before[position] for position in changed])
     for position, value in zip(changed, values, strict=True):
         found[position] = value
     return found
+
+
+def _require_size(active: core.Node, old: core.Node, new: core.Node, spec: TreeSpec, names: Sequence[str],
+                  position: int) -> None:
+    """Refuse a new value of a variable that is wider or narrower than the old one, but for broadcasts."""
+    if new is old or written_from(new, old):
+        return
+    if new.size not in (1, old.size) and old.size != 1:
+        raise changed_size(old, new, spec.node_paths(names)[position])
+    if (old.size != active.size or new.size != active.size) and len({active.size, old.size, new.size} - {1}) > 1:
+        raise SizeError(f"{FUNCTION}(): the state variable '{spec.node_paths(names)[position]}' has a size that "
+                        f"does not go with that of the condition! (sizes: {old.size}, {active.size})")

@@ -1,12 +1,14 @@
 cimport cython
 
 from drjit_core.ir.node cimport Node
+from drjit._access.store cimport store
 from drjit._base.handle cimport held
 from drjit._control.places cimport Snapshot, attributes_of, snapshot, write_place
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 cdef dict _NOTHING
 cdef list _EMPTY
+cdef set _NONE
 
 
 @cython.freelist(16)
@@ -18,7 +20,12 @@ cdef class Given:
     cdef public TreeSpec spec
     cdef public bint plain
     @cython.locals(fresh=list, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t)
-    cpdef object filled(self, object returned, object leaves, Call call, object before, object after, object kept=*, object spec=*)
+    cpdef object filled(self, object returned, object leaves, Call call, object before, object after, object stands=*, object spec=*)
+    cpdef bint is_own(self) except -1
+    @cython.locals(seen=dict, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
+    cpdef object lend(self, object nodes)
+    cdef public dict same
+    cdef public list elsewhere
 
 
 @cython.freelist(16)
@@ -27,7 +34,11 @@ cdef class Call:
     cdef public object nodes
     cdef public list held
     cdef public list copies
+    cdef public set touched
+    cdef public list stands
+    cdef public list objects
     cdef public dict owned
+    cdef public set moved
     cdef public list shared
     cdef public object tree
     cdef public list arrays
@@ -38,5 +49,6 @@ cdef class Call:
     @cython.locals(changes=list)
     cpdef list leave(self, object returned=*)
     cpdef object own(self, object container)
+    cpdef list places_of(self, object array)
     @cython.locals(place=cython.Py_ssize_t)
     cpdef Py_ssize_t original(self, object array) except -2

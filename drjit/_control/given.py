@@ -9,12 +9,12 @@ that, the construct decides, and writes it back when it is known.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import drjit_core as core
 
-from .._access.store import store_result
+from .._access.store import store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
@@ -22,17 +22,18 @@ from .._trees.pytree import TreeSpec, children, construct, flatten, flatten_node
 from .places import Change, attributes_of, has_array, snapshot, write_place
 from .state import copies
 
-__all__ = ["Call", "Given", "filled", "write_entries"]
+__all__ = ["Call", "Given", "become", "filled", "objects_of", "write_entries"]
 
 #: What most calls have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
 _EMPTY: list[Any] = []
+_NONE: set[int] = set()
 
 
 class Given:
     """The arguments of a construct: a tree of arrays and other objects."""
 
-    __slots__ = ("function", "leaves", "nodes", "plain", "spec", "tree")
+    __slots__ = ("elsewhere", "function", "leaves", "nodes", "plain", "same", "spec", "tree")
 
     def __init__(self, function: str, tree: Any, spec: TreeSpec | None = None) -> None:
         self.function = function
@@ -41,61 +42,132 @@ class Given:
         if spec is not None and self.spec != spec:
             self.leaves, self.spec = _in_order(spec, self.spec, self.leaves)
             self.nodes = flatten_nodes(tuple(self.leaves), function)[0]
+        #: Arrays that are the same as others, by their places among the leaves, and places where functions find them
+        #: otherwise, as far as that matters.
+        self.same: dict[int, int] = _NOTHING
+        self.elsewhere: list[tuple[Any, int, Any, int]] = _EMPTY
         #: Whether there is nothing but arrays.
         self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves)
 
-    def filled(self, returned: Any, leaves: Sequence[Any], call: Call | None, before: Sequence[core.Node],
-               after: Sequence[core.Node], kept: Sequence[bool] | None = None, spec: TreeSpec | None = None) -> Any:
+    def filled(self, returned: Any, leaves: Sequence[Any], call: Call, before: Sequence[core.Node],
+               after: Sequence[core.Node], stands: Sequence[Any] | None = None, spec: TreeSpec | None = None) -> Any:
         """What a loop's body returned, with what the loop has made of it: the caller's arrays where it was given those
-        that stand for them, and has returned the same; others elsewhere. Which ones these are, ``kept`` may tell;
-        ``spec`` tells the shapes of tensors."""
+        that stand for them, and has returned the same; others elsewhere. ``spec`` tells the shapes of tensors."""
         fresh = (self.spec if spec is None else spec).fresh(after, leaves)
+        if stands is None:
+            stands = call.arrays
         for place, first, count in self.spec.positions():
-            if not kept[place] if kept is not None else call is None or leaves[place] is not call.arrays[place]:
+            if call.copies and (leaves[place] is not stands[place] or
+                                list(after[first:first + count]) != list(before[first:first + count])):
+                call.touched.add(place)
+            if leaves[place] is not stands[place]:
                 continue
             array = self.leaves[place]
             for position in range(first, first + count):
                 if after[position] is not before[position] or before[position] is not self.nodes[position]:
                     store_result(array, position - first, after[position], fresh[place])
             fresh[place] = array
+        for place, first in call.shared:
+            fresh[place] = fresh[first]
         if self.spec.is_flat:
             for place, entry in enumerate(fresh):
                 if entry is not self.leaves[place]:
                     return tuple(fresh)
             return self.tree
-        assert call is not None
-        for place, first in call.shared:
-            fresh[place] = fresh[first]
-        return filled(returned, self.spec, iter(fresh), self.tree, call)
+        return filled(returned, self.spec, iter(fresh), self.tree, call, iter(call.objects))
+
+    def is_own(self) -> bool:
+        """Whether functions can be given the arrays themselves: all of what they get is the caller's own."""
+        return self.plain or not self.spec.holds_numbers() and not self.spec.holds_copies()
+
+    def lend(self, nodes: Sequence[core.Node]) -> Sequence[core.Node]:
+        """Let the arrays have other nodes; returns these, of which an array that is there twice has the same."""
+        seen: dict[int, int] = {}
+        found = nodes
+        for place, first, count in self.spec.positions():
+            array = self.leaves[place]
+            known = seen.setdefault(id(array), first)
+            if known == first:
+                store(array, nodes[first:first + count])
+            else:
+                found = list(found)
+                found[first:first + count] = found[known:known + count]
+        return found
+
+    def arrays(self) -> dict[int, ArrayBase]:
+        """The arrays by their places, but for those of objects that functions are given copies of."""
+        copied = _copied(self.spec, itertools.count()) if self.spec.holds_copies() else _NONE
+        found = {place: self.leaves[place] for place, *_ in self.spec.traced() if place not in copied}
+        for place, first, count in self.spec.positions():
+            nodes = self.nodes[first:first + count]
+            if place in found and not all(node.size for node in nodes):
+                store_same(found[place], nodes)  # which are told apart
+        return found
+
+
+def _copied(spec: TreeSpec, places: Iterator[int], copied: bool = False) -> set[int]:
+    """The places of leaves of objects that functions are given copies of."""
+    if spec.children is None:
+        place = next(places)
+        return {place} if copied else set()
+    return set().union(*[_copied(entry, places, copied or spec.prototype is not None) for entry in spec.children])
 
 
 class Call:
-    """One call of a function; ``spec`` is the structure of the arguments if tensors have other shapes than before."""
+    """One call of a function; ``spec`` is the structure of the arguments if tensors have other shapes than before.
 
-    __slots__ = ("arrays", "copies", "given", "held", "nodes", "owned", "shared", "snapshot",
-                 "tree")
+    Of some arrays, by the places of leaves, it is given the caller's ``own``. If it is the only call (which is
+    ``once``), the function is given the caller's own arrays as far as possible, so that it finds one array wherever it
+    is one; until the journal gives them back what they held.
+    """
+
+    __slots__ = ("arrays", "copies", "given", "held", "moved", "nodes", "objects", "owned", "shared", "snapshot",
+                 "stands", "touched", "tree")
 
     def __init__(self, given: Given, nodes: Sequence[core.Node], function: Callable[..., Any] | None,
-                 spec: TreeSpec | None = None) -> None:
+                 spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, once: bool = False) -> None:
         self.given = given
         self.nodes = nodes
+        #: The places of leaves of the arguments that are others after the construct.
+        self.touched: set[int] = _NONE
+        #: Objects that join by the protocol, as the function has returned them, if any do.
+        self.objects: list[Any] = _EMPTY
+        #: The arrays that the function was given, where others are in their places now.
+        self.stands: list[Any] = _EMPTY
         #: What the caller's containers held, and objects that had to be copied, with what they are copies of.
         self.held: list[tuple[Any, dict[Any, Any], dict[Any, Any]]] = _EMPTY
         self.copies: list[tuple[Any, Any, int, int]] = _EMPTY
         #: The caller's tuples and objects that others stand for, by the ids of these.
         self.owned: dict[int, Any] = _NOTHING
+        #: The caller's containers, by their ids, that iterations have returned in other places: elements that have left
+        #: before have others there.
+        self.moved: set[int] = _NONE
         #: Leaves that are in a container which is there before, and where they are in that.
         self.shared: list[tuple[int, int]] = _EMPTY
         if spec is None:
             spec = given.spec
-        self.arrays: list[Any] = spec.fresh(nodes, given.leaves)
-        if not given.plain and spec.holds_numbers():
-            self.arrays = copies(given.function, spec, nodes, given.leaves)
-        if spec.is_flat:
-            self.tree: Any = tuple(self.arrays)
+        self.tree: Any
+        self.arrays: list[Any]
+        if once and given.is_own():
+            self.tree, self.arrays = given.tree, given.leaves
+            self.nodes = given.lend(nodes)
         else:
-            self.held, self.copies, self.owned, self.shared = [], [], {}, []
-            self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
+            self.arrays = spec.fresh(nodes, given.leaves)
+            if not given.plain and spec.holds_numbers():
+                self.arrays = copies(given.function, spec, nodes, given.leaves)
+            for place, array in own.items():
+                self.arrays[place] = array
+            if given.same:
+                self.arrays = [self.arrays[given.same.get(place, place)] for place in range(len(self.arrays))]
+            if spec.is_flat:
+                self.tree = tuple(self.arrays)
+            else:
+                self.held, self.copies, self.owned, self.shared, self.touched = [], [], {}, [], set()
+                self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
+        if given.same:
+            self.shared = [*self.shared, *given.same.items()]
+        for container, kind, key, place in given.elsewhere:
+            write_place(container, kind, key, self.arrays[place])
         #: What is held by what the function knows; copies are looked at by their leaves.
         self.snapshot = snapshot(None if given.plain else self.tree, function, [copy for copy, *_ in self.copies]
                                  if self.copies else _EMPTY)
@@ -146,7 +218,7 @@ class Call:
     def settle(self) -> None:
         """See which arrays objects hold now that were copied."""
         if self.copies:
-            arrays = self.arrays.copy()
+            arrays, self.stands = self.arrays.copy(), self.stands or self.arrays
             for copy, _, first, count in self.copies:
                 leaves, _ = flatten(copy, self.given.function)
                 if len(leaves) == count:
@@ -183,13 +255,25 @@ class Call:
                 changes = [change for change in changes if has_array(change.before) or has_array(change.now)]
                 for change in reversed(changes):
                     write_place(change.container, change.kind, change.key, change.before)
+        for container, kind, key, place in self.given.elsewhere:
+            write_place(container, kind, key, self.given.leaves[place])
         for container, before, new in reversed(self.held):
             now = dict(_items(container))
             write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
         if changes and returned is not None:
-            inside = _containers(returned, set())
+            inside = _containers(returned, set()) - self.moved
             changes = [change for change in changes if id(change.container) not in inside]
         return changes
+
+    def note_moved(self, value: Any, before: Any) -> None:
+        """See which of the caller's containers are in other places of what was returned than of what was given."""
+        items = children(value)
+        if items is not None:
+            if value is not before and self.holds(value):
+                self.moved.add(id(value))
+            known = dict(_items(before)) if before.__class__ is value.__class__ else {}
+            for key, entry in items:
+                self.note_moved(entry, known.get(key))
 
     def caller_of(self, change: Change) -> Any:
         """What the caller had in a place where an array of the function's stood before it changed that."""
@@ -202,9 +286,21 @@ class Call:
         """The caller's container that one stands for; others as they are."""
         return self.given.tree if container is self.tree else self.owned.get(id(container), container)
 
-    def owns(self, container: Any) -> bool:
-        """Whether an object is one of the caller's that others stand for."""
-        return bool([original for _, original, *_ in self.copies if original is container])
+    def become(self, owner: Any, other: Any) -> Any:
+        """Let an object be like another one that a function has returned, if it is the caller's; returns what it is."""
+        for _, original, first, count in self.copies:
+            if original is owner:
+                return become(owner, other) if self.touched.intersection(range(first, first + count)) else owner
+        return other
+
+    def write_back(self) -> None:
+        """Tell the caller's objects that others stand for of arrays of theirs that have changed."""
+        for _, original, first, count in self.copies:
+            if self.touched.intersection(range(first, first + count)) and hasattr(original, "__drjit_assign__"):
+                become(original, original.__drjit_rebuild__(dict(zip(dict(_items(original)),
+                                                                     self.given.leaves[first:first + count],
+                                                                     strict=True))))
+        self.touched.clear()
 
     def holds(self, container: Any) -> bool:
         """Whether a container is one of the caller's."""
@@ -231,6 +327,10 @@ class Call:
         write_entries(value, changed)
         return value
 
+    def places_of(self, array: Any) -> list[tuple[Any, int, Any]]:
+        """The places in which an array was, of those that the function may find besides what it is given."""
+        return _EMPTY if self.snapshot is None else self.snapshot.places(array)
+
     def original(self, array: Any) -> int:
         """The place among the leaves of the argument that an array stands for; -1 if it is none."""
         for place, stand in enumerate(self.arrays):
@@ -244,8 +344,9 @@ class Call:
             if leaves[place] is not leaves[first]:
                 paths = self.given.spec.paths(names)
                 raise ArgumentError(
-                    f"{self.given.function}(): '{paths[first]}' and '{paths[place]}' are in one container, which is "
-                    "given twice, and afterwards in two. Pass copies, so that they are two before, too.")
+                    f"{self.given.function}(): '{paths[first]}' and '{paths[place]}' are one array, or in one "
+                    "container, which is given twice, and changed in place, and are two afterwards. Pass copies, so "
+                    "that they are two before, too.")
 
 
 def _in_order(spec: TreeSpec, other: TreeSpec, leaves: list[Any]) -> tuple[list[Any], TreeSpec]:
@@ -257,25 +358,35 @@ def _in_order(spec: TreeSpec, other: TreeSpec, leaves: list[Any]) -> tuple[list[
                                   if isinstance(leaf, ArrayBase) and leaf._depth < 0})
 
 
-def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call: Call) -> Any:
+def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call: Call,
+           objects: Iterator[Any]) -> Any:
     """A tree that a function returned, with other leaves: in the same containers, unless these stand for others."""
     if spec.children is None:
         return next(leaves)
     items, known = _items(value), dict(_items(before)) if before.__class__ is value.__class__ else {}
     entries = dict(items)
-    new = {key: filled(entries[key], inner, leaves, known.get(key), call)
+    new = {key: filled(entries[key], inner, leaves, known.get(key), call, objects)
            for key, inner in zip(spec.keys if spec.cls is dict else entries, spec.children, strict=True)}
     new = {key: new[key] for key in entries}
     if spec.cls is tuple:
         same = len(known) == len(new) and not [key for key, entry in new.items() if known[key] is not entry]
         return before if same else tuple(new.values())
     if spec.prototype is not None:
-        original, made = call.own(value), value.__drjit_rebuild__(new)
-        return become(original, made) if call.owns(original) else made
-    if before is not value and call.holds(value):  # it has changed places with others
+        return call.become(call.own(next(objects, value)), value.__drjit_rebuild__(new))
+    if (before is not value or id(value) in call.moved) and call.holds(value):  # it has changed places with others
         return list(new.values()) if spec.cls is list else new if spec.cls is dict else construct(spec.cls, new)
     write_entries(value, {key: new[key] for key, entry in items if new[key] is not entry})
     return value
+
+
+def objects_of(value: Any, spec: TreeSpec) -> list[Any]:
+    """The objects in a tree that join by the protocol, in the order in which :func:`filled` comes by them."""
+    if spec.children is None or not spec.holds_copies():
+        return []
+    items = dict(_items(value))
+    found = [each for key, inner in zip(spec.keys if spec.cls is dict else items, spec.children, strict=True)
+             for each in objects_of(items[key], inner)]
+    return found if spec.prototype is None else [*found, value]
 
 
 def become(owner: Any, other: Any) -> Any:

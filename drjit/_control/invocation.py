@@ -11,7 +11,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, JitFlag, current, ops
 
-from .._access.lanes import TRUE, Watch, masked_access, on_part, watched, with_lanes, written_from
+from .._access.lanes import TRUE, Watch, for_all, masked_access, on_part, watched, with_lanes, written_from
 from .._access.store import noted
 from .._base.arguments import require_label, require_mode
 from .._base.array import ArrayBase
@@ -209,7 +209,7 @@ class _Call:
                 core.evaluate([*joined, *nodes])
             if joined is None:
                 return self.nothing()
-            sides.calls = []  # results are arrays of their own
+            sides.keeps = False
             return sides.finish([whole.get(position, value) for position, value in enumerate(joined)])
 
     def shape(self) -> tuple[int, ...]:
@@ -220,8 +220,11 @@ class _Call:
 
     def spread(self, before: core.Node, now: core.Node, lanes: core.Node) -> core.Node:
         """What something is that a function has changed for some of the lanes."""
-        if now is before or before.size not in (1, self.width):
+        if now is before:
             return now
+        if before.size not in (1, self.width):
+            taken = for_all(core.literal(BOOL, True, lanes.size), now.size) if now.size == before.size else None
+            return now if taken is None else ops.select(taken, now, before)
         if now.size == self.width:
             taken = core.scatter(core.literal(BOOL, False, self.width), core.literal(BOOL, True), lanes, TRUE, 0,
                                  core.ReduceMode.NoConflicts.value)
@@ -236,7 +239,8 @@ class _Call:
         """Refuse reads and writes by index of an argument of which a function has been given some elements only."""
         for position, (node, old) in enumerate(zip(nodes, part, strict=True)):
             new = changed.get(position, old)
-            if old is not node and (written_from(new, old) or old.size < self.width and watch.accessed(old)):
+            if old is not node and (written_from(new, old) or
+                                    old.size < self.width and watch.accessed(core.primal(old).id)):
                 does = "writes by index to" if written_from(new, old) else "reads by index from"
                 raise ArgumentError(
                     f"{self.function}(): '{self.names[number]}' {does} the argument "

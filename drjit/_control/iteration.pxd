@@ -29,6 +29,7 @@ cdef class SymbolicLoop:
     cdef public TreeSpec spec
     cdef public object returned
     cdef public list final
+    cdef public Node tested
     cdef public Call called
     @cython.locals(around=Journal, results=list, node=Node, result=Node, position=cython.Py_ssize_t)
     cpdef object run(self)

@@ -22,8 +22,8 @@ from .._access.store import Journal, innermost_journal, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.pytree import TreeSpec, flatten_nodes
-from .given import Call, Given
-from .outside import Late, Variables, Wider, Words, presumed, widened
+from .given import Call, Given, objects_of
+from .outside import Late, Variables, Wider, Words, presumed, require_data, widened
 from .shapes import Reshaped, Shapes
 from .state import equal, mask_of, shape_of
 
@@ -64,6 +64,8 @@ class SymbolicLoop:
         #: What the body returned, its leaves, and the call that it did so in.
         self.returned: Any = None
         self.final: list[Any]
+        #: What the condition was.
+        self.tested: core.Node
         self.called: Call
 
     def run(self) -> Any:
@@ -151,7 +153,7 @@ class SymbolicLoop:
             call = self.call(variables, None)
             try:
                 value = self.applied(self.cond, call)
-                test = condition_of(value)
+                self.tested = test = condition_of(value)
                 self.lanes = shape_of(value)
                 if self.shapes is not None:
                     self.shapes.note_condition(self.lanes)
@@ -235,22 +237,28 @@ class SymbolicLoop:
         if call.shared:
             call.require_shared(final, names)
         if call.copies:
+            call.objects = objects_of(returned, given.spec)
             call.settle()
         values = self.variables.settle() if self.variables is not None else ()
         changes = call.leave((returned, *values))
+        require_data(_WORDS, call, (self.body,))
         if self.variables is None:
             if not changes and not call.copies and self.returns_all(call, final):
                 return results
             self.variables = Variables(_WORDS, (self.body,))
             self.variables.lanes = self.lanes
         kept = [final[place] is call.arrays[place] for place, _, _ in given.spec.positions()]
-        return results + self.variables.found(call, kept, changes, self.journal, variables[count:], final)
+        return results + self.variables.found(call, kept, changes, self.journal, variables[count:], final,
+                                              [*results, self.tested])
 
     def returns_all(self, call: Call, final: list[Any]) -> bool:
-        """Whether all arrays that the body has changed in place are state, which it has returned."""
+        """Whether all arrays that the body has changed in place are state, which it has returned, and finds nowhere
+        else."""
+        leaves = self.given.leaves
         for array, _, _ in self.journal.entries.values():
             place = call.original(array)
-            if place < 0 or final[place] is not array:
+            if place < 0 or final[place] is not array or call.places_of(leaves[place]) or \
+                    [leaf for leaf in leaves if leaf is leaves[place]][1:]:
                 return False
         return True
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import Node, SymbolicValue, adopt, any_vertex, late_formal, ops, primal, tracked
+from drjit_core import Node, SymbolicValue, adopt, depend_on, late_formal, ops, primal
 
 from .._access.store import Journal, store, store_result
 from .._base.array import ArrayBase
@@ -25,10 +25,22 @@ from .._base.nodes import broadcast
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call
-from .places import MISSING, Change, has_array, keep_new, place_key, read_place, snapshot, words_of, write_place
+from .places import (
+    MISSING,
+    Change,
+    has_array,
+    keep_new,
+    must_be_variable,
+    place_key,
+    read_place,
+    snapshot,
+    words_of,
+    write_place,
+)
+from .shapes import Reshaped
 
 __all__ = ["Late", "Variables", "Wider", "Words", "changed_arrays", "name_in_program", "presumed",
-           "widened"]
+           "require_data", "widened"]
 
 core.holders[0] = holders
 
@@ -66,6 +78,8 @@ class _Array:
     def __init__(self, array: ArrayBase, position: int, initial: Node) -> None:
         self.array, self.position = array, position
         self.initial = [initial]
+        #: The shape of the condition.
+        self.lanes: tuple[int, ...] = ()
 
     def preset(self, formals: Sequence[Node]) -> None:
         """Let the variable have other values."""
@@ -74,7 +88,7 @@ class _Array:
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         """Let it have those that it has after the construct."""
         if results[0] is not self.initial[0] and (outermost is None or not outermost.has_made(self.array)):
-            store_result(self.array, self.position, results[0])
+            store_result(self.array, self.position, results[0], None, self.lanes)
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
         """What it is called."""
@@ -87,17 +101,30 @@ class _Place:
     def __init__(self, change: Change, function: str) -> None:
         self.change, self.function = change, function
         #: What it holds before, in this trace and outside.
-        self.before, self.originals, self.spec = flatten_nodes(change.before, function)
-        self.initial: list[Node] = self.before
+        nodes, self.originals, self.spec = flatten_nodes(change.before, function)
+        self.before, self.initial = list(nodes), list(nodes)
         #: What stands for the leaves, and those that there are afterwards.
         self.stands: list[Any] = []
         self.leaves = self.originals
+        #: The nodes that these have at first.
+        self.formals: Sequence[Node] = ()
         #: The structure afterwards: tensors of one element may have become wider, as wide as the lanes.
         self.found = self.spec
         self.lanes: tuple[int, ...] = ()
 
+    def look_back(self, journal: Journal, presumed: Mapping[tuple[int, int], Node]) -> None:
+        """See what the arrays were that have been changed in place since, or that are presumed to stay as they are."""
+        first = 0
+        for place, _, _, count, _ in self.spec.traced():
+            number = id(self.originals[place])
+            noted = journal.entries.get(number)
+            if noted is not None:
+                self.initial[first:first + count] = noted[1]
+                self.before[first:first + count] = [presumed.get((number, k), node) for k, node in enumerate(noted[1])]
+            first += count
+
     def preset(self, formals: Sequence[Node]) -> None:
-        self.stands = self.spec.fresh(formals, self.originals, self.lanes)
+        self.stands, self.formals = self.spec.fresh(formals, self.originals, self.lanes), formals
         self.write(self.spec.rebuild(self.stands))
 
     def write(self, value: Any) -> None:
@@ -112,6 +139,18 @@ class _Place:
             return None
         self.found = found
         return nodes
+
+    def left(self) -> Iterator[tuple[ArrayBase, int, Node, Node]]:
+        """Components of arrays that were changed in place before others came into their places: what they were, and
+        what they are."""
+        first, before = 0, self.formals or self.before
+        for place, _, _, count, _ in self.spec.traced():
+            stand = self.stands[place] if self.stands else self.originals[place]
+            if not [leaf for leaf in self.leaves if leaf is stand]:
+                for k, node in enumerate(stand._nodes()):
+                    if node is not before[first + k]:
+                        yield self.originals[place], k, self.initial[first + k], node
+            first += count
 
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         fresh = self.found.fresh(results, self.leaves, self.lanes)
@@ -132,11 +171,19 @@ class _Place:
         return words_of(self.change.container, self.change.kind, self.change.key)
 
 
+class _PlaceOnce(_Place):
+    """What the first iteration puts in a place of a container that it was given; later ones are given others."""
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        pass
+
+
 class _First:
     """Whether an iteration is the first one."""
 
     def __init__(self) -> None:
         self.initial = [core.literal(BOOL, True)]
+        self.lanes: tuple[int, ...] = ()
 
     def preset(self, formals: Sequence[Node]) -> None:
         pass
@@ -156,7 +203,7 @@ class _Argument(_First):
         self.initial = [initial]
 
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
-        store_result(self.array, self.position, results[0])
+        store_result(self.array, self.position, results[0], None, self.lanes)
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
         return "an argument that is changed in place"
@@ -186,14 +233,15 @@ class Late(_First):
         return "the value that is returned"
 
 
-#: Codes of functions, those that they know included, that have changed no constants from outside.
-_harmless: set[tuple[CodeType, ...]] = set()
+#: Codes of functions, those that they know included, by their ids, that have changed no constants from outside, or know
+#: too many.
+_harmless: dict[tuple[int, ...], list[CodeType]] = {}
 #: So many are remembered. So many components of arrays are always variables from the start, and so many at most.
 _MOST_CODES, _FEW_PRESUMED, _MOST_PRESUMED = 4096, 16, 256
 
 
 def presumed(function: Callable[..., Any],
-             known: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int]], tuple[CodeType, ...]]:
+             known: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int]], list[CodeType]]:
     """The arrays that a function refers to, but for those that are ``known`` as variables, which hold constants; and in
     how many places they are. Then the codes of the functions that it knows, if they are to be remembered.
 
@@ -203,21 +251,27 @@ def presumed(function: Callable[..., Any],
     """
     known_by = snapshot(None, function)
     if known_by is None:
-        return [], ()
-    others = {id(array) for array in known}
-    found = [(array, count) for number, (array, count) in known_by.arrays().items()
-             if number not in others and any(map(_must_be_variable, array._nodes()))]
+        return _NOTHING
+    if _harmless and tuple(map(id, known_by.codes)) in _harmless:
+        return _NOTHING
+    found = known_by.constants(known)
     number = sum([len(array._nodes()) for array, _ in found])
     if number <= _FEW_PRESUMED:
-        return found, ()
-    codes = tuple(known_by.codes)
-    return ([], ()) if number > _MOST_PRESUMED or codes in _harmless else (found, codes)
+        return found, []
+    if number > _MOST_PRESUMED:
+        _remember(known_by.codes)
+        return _NOTHING
+    return found, known_by.codes
 
 
-def _must_be_variable(node: Node) -> bool:
-    """Whether what is computed with a node would not tell what it is computed of: a constant, or what may turn out to
-    have derivatives, of which it was not known then."""
-    return primal(node).kind == _LITERAL or any_vertex() and node.type in _FLOATS and tracked(node) is None
+#: The usual case.
+_NOTHING: tuple[list[tuple[ArrayBase, int]], list[CodeType]] = [], []
+
+
+def _remember(codes: list[CodeType]) -> None:
+    if len(_harmless) > _MOST_CODES:
+        _harmless.clear()
+    _harmless[tuple(map(id, codes))] = codes
 
 
 class Variables:
@@ -225,7 +279,7 @@ class Variables:
 
     def __init__(self, words: Words, functions: Sequence[Callable[..., Any]], late: Late | None = None,
                  places: Sequence[tuple[Any, int, Any]] = (), arrays: Sequence[tuple[ArrayBase, int]] = (),
-                 codes: tuple[CodeType, ...] = ()) -> None:
+                 codes: Sequence[CodeType] = ()) -> None:
         self.words = words
         #: Arrays that the functions may change, and then must not have taken for constants: see :func:`presumed`.
         self.arrays, self.codes = arrays, codes
@@ -253,7 +307,7 @@ class Variables:
         first = len(self.initial)
         for array, _ in self.arrays:
             for position, node in enumerate(array._nodes()):
-                if _must_be_variable(node):
+                if must_be_variable(node):
                     self.entries[id(array), position] = _Array(array, position, node)
                     self.initial.append(node)
         #: How many variables, the last ones, are presumed to stay as they are.
@@ -306,28 +360,37 @@ class Variables:
         raise IndexError(number)
 
     def found(self, call: Call, kept: Sequence[bool], changes: Sequence[Change], journal: Journal,
-              formals: Sequence[Node], returned: Sequence[Any] = ()) -> list[Node]:
+              formals: Sequence[Node], returned: Sequence[Any], state: Sequence[Node]) -> list[Node]:
         """What all of them are after the body, those included that it changes without being known to."""
         after: dict[Any, Sequence[Node]] = {}
         new: dict[Any, Any] = {}
-        for array, position, initial, node in changed_arrays(
-                self.words, journal, self.known(call), self.functions, returned):
-            key = id(array), position
-            after[key] = [node]
-            if key not in self.entries:
-                new[key] = _Array(array, position, initial)
         for change in changes:
-            key = place_key(*change[:3])
+            key: Any = place_key(*change[:3])
             if key in self.settled:
                 continue
             if change.before is MISSING:  # a new place, with what an iteration has put in it
                 keep_new(change)
                 continue
+            before = call.caller_of(change)
+            if before is not change.before:
+                key, change = ("once", *key), change._replace(before=before)
             entry, after[key] = self.place(change, key)
             if key not in self.entries:
+                entry.look_back(journal, dict(zip(list(self.entries)[-self.presumed:], self.formals, strict=True))
+                                if self.presumed else {})
                 new[key] = entry
         after |= self.settled
-        self.arguments(call, kept, after, new)
+        known = self.known(call) | self.replaced(call, after, new)
+        for array, position, initial, node in changed_arrays(self.words, journal, known, self.functions, returned):
+            key = id(array), position
+            after[key] = [node]
+            if key not in self.entries:
+                new[key] = _Array(array, position, initial)
+        changed = call.changed()
+        if changed or journal.entries:
+            self.require_one_name(call, kept, changed, changes, journal, [
+                *state, *changed.values(), *[node for nodes in after.values() for node in nodes]])
+        self.arguments(call, kept, changed, after, new)
         if self.late is not None and self.late.nodes:
             after["late",] = self.late.nodes
             if ("late",) not in self.entries:
@@ -335,11 +398,14 @@ class Variables:
         if self.presumed and self.codes:
             self.learn(after, formals, new.values())
         results: list[Node] = []
-        position = 0
+        position, stands = 0, dict[Any, Sequence[Node]]()
         for key, entry in self.entries.items():
             count = len(entry.initial)
-            results += after.get(key, formals[position:position + count])
+            stands[key] = formals[position:position + count]
             position += count
+        for key, own in stands.items():
+            results += after.get(key, own) if key[0] != "once" or key not in after else [
+                ops.select(stands["first",][0], *pair) for pair in zip(after[key], own, strict=True)]
         if new:
             results += self.added(new, after)
         return results
@@ -351,20 +417,51 @@ class Variables:
         keys = list(self.entries)[-self.presumed:]
         if all(after.get(key, (formal,))[0] is formal
                for key, formal in zip(keys, formals[len(formals) - self.presumed:], strict=True)):
-            if len(_harmless) > _MOST_CODES:
-                _harmless.clear()
-            _harmless.add(self.codes)
+            _remember(list(self.codes))
 
     def known(self, call: Call) -> set[int]:
         """Arrays that a call has been given, and those that stand in places."""
         stands = [stand for entry in self.entries.values() if entry.__class__ is _Place for stand in entry.stands]
-        return {id(array) for array in (*call.arrays, *stands) if isinstance(array, ArrayBase)}
+        return {id(array) for array in (*call.arrays, *call.stands, *stands) if isinstance(array, ArrayBase)}
+
+    def replaced(self, call: Call, after: dict[Any, Sequence[Node]], new: dict[Any, Any]) -> set[int]:
+        """Note arrays that are changed in place, and then replaced by others: the first iteration changes those of the
+        caller.  Returns their ids, and those of arrays that the function has made instead of them."""
+        found = set[int]()
+        region = core.innermost()
+        assert region is not None
+        for entry in [*self.entries.values(), *new.values()]:
+            if isinstance(entry, _Place):
+                found |= {id(leaf) for leaf in entry.leaves if not call.places_of(leaf)}
+            if entry.__class__ is not _Place:
+                continue
+            for array in entry.originals:
+                if not entry.stands and isinstance(array, ArrayBase) and len(call.places_of(array)) > 1:
+                    region.again = True  # what was read where is known when others stand in the place
+            for array, position, initial, node in entry.left():
+                if len(call.places_of(array)) > (not entry.stands):
+                    change = entry.change
+                    raise SymbolicValue(
+                        f"{self.words.function}(): {self.words.traced} changes an array in place, puts another one in "
+                        f"{words_of(change.container, change.kind, change.key)}, and finds the first one elsewhere, "
+                        "too. Give one of them a copy.")
+                found.add(id(array))
+                self.note_once(array, position, initial, node, after, new)
+        return found
+
+    def note_once(self, array: ArrayBase, position: int, initial: Node, node: Node, after: dict[Any, Sequence[Node]],
+                  new: dict[Any, Any]) -> None:
+        """Note a component of an array that the first iteration changes."""
+        key = "once", id(array), position
+        after[key] = [node]
+        if key not in self.entries:
+            new[key] = _Argument(array, position, initial)
 
     def place(self, change: Change, key: Any) -> tuple[_Place, list[Node]]:
         """A place, and what it holds now."""
         if change.now is MISSING:
             raise self.refusal(change, "structure")
-        entry = self.entries.get(key) or self.new_place(change)
+        entry = self.entries.get(key) or self.new_place(change, key)
         now = entry.after(change.now)
         if now is None:
             spec = flatten_nodes(change.now, self.words.function)[2]
@@ -374,12 +471,10 @@ class Variables:
                                f"type from {describe(change.before)} to {describe(change.now)}, and not its contents")
         return entry, now
 
-    def new_place(self, change: Change) -> _Place:
+    def new_place(self, change: Change, key: Any) -> _Place:
         """A place that turns out to be a variable."""
-        entry = _Place(change, self.words.function)
+        entry = (_PlaceOnce if key[0] == "once" else _Place)(change, self.words.function)
         if self.presumed:
-            outside = dict(zip(map(id, self.formals), self.initial[len(self.initial) - self.presumed:], strict=True))
-            entry.initial = [outside.get(id(node), node) for node in entry.before]
             region, several = core.innermost(), {id(array) for array, count in self.arrays if count > 1}
             if region is not None and [array for array in entry.originals if id(array) in several]:
                 region.again = True  # the body may have found the array at any of these
@@ -392,23 +487,55 @@ class Variables:
                              f"{words_of(change.container, change.kind, change.key)}. "
                              f"{words.remedy[0].upper()}{words.remedy[1:]}, or {words.otherwise}.")
 
-    def arguments(self, call: Call, kept: Sequence[bool], after: dict[Any, Sequence[Node]],
-                  new: dict[Any, Any]) -> None:
+    def require_one_name(self, call: Call, kept: Sequence[bool], changed: dict[int, Node], changes: Sequence[Change],
+                         journal: Journal, results: Sequence[Node]) -> None:
+        """Begin again if an argument that is changed in place is also another one, or known to the function otherwise:
+        it is to find one array everywhere.
+
+        That is so in all iterations if what the function returns is the same array again.
+        """
+        given, again = call.given, False
+        elsewhere = [(id(container), key) for container, _, key, _ in given.elsewhere]
+        for (place, first, count), is_kept in zip(given.spec.positions(), kept, strict=True):
+            array = given.leaves[place]
+            direct = id(array) in journal.entries
+            if not direct and changed.keys().isdisjoint(range(first, first + count)):
+                continue
+            if place not in given.same:
+                group = [entry for entry in given.spec.positions() if given.leaves[entry[0]] is array]
+                if [start for other, start, size in group if other != place and (
+                        not changed.keys().isdisjoint(range(start, start + size)) or
+                        depend_on(results, call.nodes[start:start + size]))]:
+                    found = {other: group[0][0] for other, _, _ in group[1:]}
+                    again |= bool(found.keys() - given.same.keys())
+                    given.same = given.same | found
+            if not direct and not depend_on(results, given.nodes[first:first + count]):
+                continue
+            for container, kind, key in call.places_of(array):
+                if call.holds(container):
+                    continue
+                if not is_kept or [change for change in changes if change.before is array]:
+                    raise SymbolicValue(
+                        f"{self.words.function}(): {self.words.traced} changes an array of the state in place, returns "
+                        f"another one, and finds the first one in {words_of(container, kind, key)}, too. Pass a copy.")
+                if (id(container), key) not in elsewhere:
+                    given.elsewhere = [*given.elsewhere, (container, kind, key, place)]
+                    again = True
+        if again:
+            raise Reshaped
+
+    def arguments(self, call: Call, kept: Sequence[bool], changed: dict[int, Node],
+                  after: dict[Any, Sequence[Node]], new: dict[Any, Any]) -> None:
         """Note arguments that are changed in place, but not returned: the first iteration changes those of the caller.
         """
-        changed = call.changed()
         for (place, first, count), is_kept in zip(call.given.spec.positions(), kept, strict=True):
             for position in range(first, first + count):
                 if not is_kept and position in changed and core.is_version(primal(changed[position])):
                     self.written[position] = call.given.leaves[place], position - first
                 elif not is_kept and position in changed:
-                    key = "argument", position
-                    initial = call.given.nodes[position]
-                    entry = self.entries.get(key) or _Argument(call.given.leaves[place], position - first, initial)
-                    after[key] = [changed[position]]
-                    if key not in self.entries:
-                        new[key] = entry
-        if any(key[0] == "argument" for key in after):
+                    self.note_once(call.given.leaves[place], position - first, call.given.nodes[position],
+                                   changed[position], after, new)
+        if any(key[0] == "once" for key in after):
             first_key = ("first",)
             after[first_key] = [core.literal(BOOL, False)]
             if first_key not in self.entries:
@@ -421,7 +548,7 @@ class Variables:
         results: list[Node] = []
         first = late_formal(core.literal(BOOL, True)) if ("first",) in new else None
         for key, entry in new.items():
-            stands = entry.before if entry.__class__ is _Place else entry.initial
+            stands = entry.before if isinstance(entry, _Place) else entry.initial
             for initial, stand, node in zip(entry.initial, stands, after[key], strict=True):
                 number = len(self.initial)
                 if key == ("first",):
@@ -429,7 +556,7 @@ class Variables:
                     stand = first
                 elif key == ("late",):
                     stand = late_formal(initial)
-                elif key[0] == "argument":
+                elif key[0] == "once":
                     assert first is not None
                     stand = late_formal(initial)
                     node = ops.select(first, node, stand)
@@ -555,6 +682,15 @@ def _own_memory(words: Words, array: ArrayBase) -> SymbolicValue:
         f"{words.function}(): {words.traced} writes by index to an array of type {array._name} that it has made "
         f"itself, of which there is one for all elements. Make it before the {words.noun}, or {words.otherwise}; "
         "memory that each element has for itself is made by drjit.alloc_local().")
+
+
+def require_data(words: Words, call: Call, functions: Sequence[Callable[..., Any]]) -> None:
+    """Refuse changes of NumPy arrays, sets and byte arrays, which hold again what they did."""
+    for value in () if call.snapshot is None or not call.snapshot.data else call.snapshot.restored():
+        raise SymbolicValue(
+            f"{words.function}(): {words.traced} changes {name_in_program(value, functions)} of type "
+            f"{describe(value)} in place, and is called once for all elements and iterations. Use an array of Dr.Jit "
+            f"instead, or {words.otherwise}.")
 
 
 def name_in_program(array: Any, functions: Sequence[Callable[..., Any]]) -> str:

@@ -1,11 +1,17 @@
 cimport cython
 
+from drjit_core.ir.dual cimport primal, tracked
 from drjit_core.ir.frames cimport closure_of, code_of, defaults_of, globals_of
+from drjit_core.ir.node cimport Node
+from drjit_core.ir.symbolic cimport innermost
+from drjit_core.ir.vertex cimport any_vertex
 from drjit._base.handle cimport Handle
 
-cdef int _MOST_CONTAINERS, _MOST_ENTRIES, _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _VARIABLES
+cdef int _MOST_CONTAINERS, _MOST_ENTRIES, _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES, _LITERAL, _MOST_BYTES
 cdef object _MISSING
 cdef dict _kinds, _classes, _slots, _names, _own
+cdef set _libraries, _FLOATS
+cdef list _EMPTY
 
 
 cdef int _kind_of(object cls) except -1
@@ -17,6 +23,7 @@ cdef bint _is_own(object module) except -1
 cdef class Snapshot:
     cdef public list held
     cdef public set seen
+    cdef public list data
     cdef public list codes
     @cython.locals(todo=list, seen=set, kind=cython.int, count=cython.Py_ssize_t, entries=dict, content=object)
     cpdef add(self, object value)
@@ -25,12 +32,17 @@ cdef class Snapshot:
     @cython.locals(held=list, names=tuple, variables=dict, cells=tuple)
     cpdef add_function(self, object function, list todo)
     @cython.locals(found=dict, held=list, kind=cython.int, position=cython.Py_ssize_t, count=cython.Py_ssize_t)
-    cpdef dict arrays(self)
+    cpdef list constants(self, object known)
+    @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t)
+    cpdef list places(self, object sought)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict, variables=dict)
     cpdef list changes(self)
 
 
 cpdef Snapshot snapshot(object tree, object function, object apart=*)
+cpdef bint must_be_variable(Node node) except -1
+@cython.locals(node=Node)
+cdef bint _holds_constants(Handle array) except -1
 @cython.locals(own=object)
 cdef dict _entries_of(object container, int kind)
 cdef _compare(object container, int kind, dict before, dict now, list found)

@@ -4,23 +4,32 @@ objects, variables of enclosing functions and of modules.
 A function is called once, and what it does to numbers, texts and the like is done then, as in any call. Arrays are
 another matter: what it puts in a place stands for a value of each element. So the containers that functions were given,
 or that they know, are remembered before a call, and compared after it (:class:`Snapshot`).
+
+NumPy arrays, sets and byte arrays are neither: they hold data, as arrays do, but know nothing of elements. A body that
+is traced is called once for all iterations, and would change them once, where Python does it in each; that is refused.
+Lists, dictionaries and queues of Python objects are what programs note things down in, once for each call.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from drjit_core import closure_of, code_of, defaults_of, globals_of
+import numpy as np
+
+import drjit_core as core
+from drjit_core import any_vertex, closure_of, code_of, defaults_of, globals_of, innermost, primal, tracked
 
 from .._base.array import ArrayBase
 from .._base.handle import Handle
+from .._base.types import FLOAT16, FLOAT32, FLOAT64
 from .._trees.pytree import is_pytree
 
-__all__ = ["CELL", "MISSING", "OBJECT", "Change", "Snapshot", "attributes_of", "has_array", "keep_new", "place_key",
-           "read_place", "snapshot", "words_of", "write_place"]
+__all__ = ["CELL", "MISSING", "OBJECT", "Change", "Snapshot", "attributes_of", "has_array", "keep_new",
+           "must_be_variable", "place_key", "read_place", "snapshot", "words_of", "write_place"]
 
 #: What is in a place where nothing is.
 MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
@@ -28,14 +37,17 @@ MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
 _MOST_CONTAINERS, _MOST_ENTRIES = 4096, 1024
 
 #: What a class is: of no interest; a container whose entries are looked at; something that refers to others. (The last
-#: ones: classes themselves; variables of a module.)
-_SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _VARIABLES = range(11)
+#: ones: classes themselves; what holds data; modules; those variables of a module that a function uses.)
+_SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES = \
+    range(13)
+#: So many bytes of a NumPy array or a byte array are remembered, and sets of so many entries.
+_MOST_BYTES = 1 << 16
 #: What other modules know of these, and what is where nothing is, as it is compiled.
 OBJECT, CELL, _MISSING = _OBJECT, _CELL, MISSING
 _kinds: dict[type, int] = {
     list: _LIST, tuple: _TUPLE, dict: _DICT, CellType: _CELL, FunctionType: _FUNCTION, MethodType: _METHOD,
     functools.partial: _PARTIAL, int: _SKIPPED, float: _SKIPPED, bool: _SKIPPED, str: _SKIPPED, type(None): _SKIPPED,
-    ModuleType: _SKIPPED, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS, type(MISSING): _SKIPPED}
+    ModuleType: _MODULE, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS, type(MISSING): _SKIPPED}
 #: The modules whose classes, and their objects, are none of the user's.
 _OURS = "drjit", "drjit_core"
 _own: dict[str, bool] = {}
@@ -43,6 +55,8 @@ _own: dict[str, bool] = {}
 _MADE = 1 << 9
 #: Likewise classes as objects.
 _classes: dict[type, int] = {}
+#: Modules whose variables nobody changes.
+_libraries: set[ModuleType] = set()
 #: The slots of classes of objects.
 _slots: dict[type, tuple[str, ...]] = {}
 #: Names of variables of its module that a function, and those within it, use: by the id of its code, which is slow to
@@ -63,6 +77,8 @@ def _kind_of(cls: type) -> int:
             found = _DICT
         elif issubclass(cls, type):
             found = _CLASS
+        elif issubclass(cls, (np.ndarray, set, bytearray)):
+            found = _DATA
         elif not issubclass(cls, (ArrayBase, ModuleType)) and (_kind_of_class(cls) == _CLASS or is_pytree(cls)):
             found = _OBJECT
         _kinds[cls] = found
@@ -88,6 +104,16 @@ def _is_own(module: str) -> bool:
     return found
 
 
+def _is_small(value: Any) -> bool:
+    """Whether data that functions may change is remembered."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes <= _MOST_BYTES and value.flags.writeable and not value.dtype.hasobject
+    return len(value) <= (_MOST_ENTRIES if isinstance(value, set) else _MOST_BYTES)
+
+
+_EMPTY: list[Any] = []
+
+
 class Change(NamedTuple):
     """A place that has another content than before."""
 
@@ -104,9 +130,11 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("codes", "held", "seen")
+    __slots__ = ("codes", "data", "held", "seen")
 
     def __init__(self) -> None:
+        #: NumPy arrays, sets and byte arrays, with copies.
+        self.data: list[tuple[Any, Any]] = _EMPTY
         #: Of each container: the container, what it is, the number of keys and values, and these in turn; of lists a
         #: copy, of cells the content.
         self.held: list[Any] = []
@@ -122,16 +150,16 @@ class Snapshot:
             value = todo.pop()
             kind = _kind_of(type(value))
             count = len(seen)
-            if kind == _SKIPPED or count >= _MOST_CONTAINERS:
+            if kind == _SKIPPED or count >= _MOST_CONTAINERS or kind == _MODULE and value in _libraries:
                 continue
             seen.add(id(value))
             if len(seen) == count:  # it was there
                 continue
-            if kind == _OBJECT or kind == _DICT or kind == _CLASS:
+            if kind == _OBJECT or kind == _DICT or kind == _CLASS or kind == _MODULE:
                 entries = _entries_of(value, kind)
                 if entries:
                     self.add_entries(value, kind, entries, todo)
-                elif kind != _CLASS:
+                elif kind == _OBJECT or kind == _DICT:
                     self.held += (value, kind, 0)
             elif kind == _TUPLE:
                 self.held += (value, kind, value)
@@ -149,6 +177,9 @@ class Snapshot:
                 self.add_function(value, todo)
             elif kind == _METHOD:
                 todo += (value.__self__, value.__func__)
+            elif kind == _DATA:
+                if innermost() is not None and _is_small(value):
+                    self.data = [*self.data, (value, value.copy())]
             else:
                 todo += (value.func, *value.args, *value.keywords.values())
 
@@ -188,9 +219,11 @@ class Snapshot:
                 if _refers(value):
                     todo.append(value)
 
-    def arrays(self) -> dict[int, tuple[Any, int]]:
-        """The arrays that containers hold, and in how many places, by their identity."""
+    def constants(self, known: Sequence[Any]) -> list[tuple[ArrayBase, int]]:
+        """The arrays that containers hold, but for those that are known, of which a component must be a variable, and
+        in how many places they are."""
         found: dict[int, tuple[Any, int]] = {}
+        others: set[int] | None = None
         held, position = self.held, 0
         while position < len(held):
             kind, values = held[position + 1], held[position + 2]
@@ -202,10 +235,51 @@ class Snapshot:
                 values = held[position + 1:position + count:2]
                 position += count
             for value in values:
-                if isinstance(value, ArrayBase) and value._dynamic:
-                    while value._o is not None:
-                        value = value._o[0]
+                if not isinstance(value, Handle) or not value._dynamic:  # type: ignore[attr-defined]
+                    continue
+                while value._o is not None:
+                    value = value._o[0]
+                if not _holds_constants(value):
+                    continue
+                if others is None:
+                    others = {id(each) for each in known}
+                if id(value) not in others:
                     found[id(value)] = value, found.get(id(value), (value, 0))[1] + 1
+        return list(found.values())
+
+    def restored(self) -> list[Any]:
+        """NumPy arrays, sets and byte arrays that hold something else now; they get back what they held."""
+        found = []
+        for value, before in self.data:
+            if isinstance(value, np.ndarray):
+                if value.shape == before.shape and value.tobytes() != before.tobytes():
+                    value[...] = before
+                    found.append(value)
+            elif value != before:
+                value.clear()
+                (value.update if isinstance(value, set) else value.extend)(before)
+                found.append(value)
+        return found
+
+    def places(self, sought: Any) -> list[tuple[Any, int, Any]]:
+        """The places in which an object was, but for those in tuples, which remain as they are."""
+        found: list[tuple[Any, int, Any]] = []
+        held, position = self.held, 0
+        while position < len(held):
+            container, kind, values = held[position], held[position + 1], held[position + 2]
+            position += 3
+            if kind == _CELL:
+                if values is sought:
+                    found.append((container, kind, ""))
+            elif kind == _LIST:
+                for key, value in enumerate(values):
+                    if value is sought:
+                        found.append((container, kind, key))
+            elif kind != _TUPLE:
+                first, position = position, position + values
+                for place in range(first, position, 2):
+                    if held[place + 1] is sought:
+                        found.append((container, _DICT if kind == _VARIABLES else kind, held[place]))
         return found
 
     def changes(self) -> list[Change]:
@@ -227,11 +301,13 @@ class Snapshot:
                     _compare(container, kind, dict(enumerate(before)), dict(enumerate(now)), found)
             else:
                 first, position = position, position + before
-                if kind == _VARIABLES:
+                if kind == _VARIABLES or kind == _MODULE:  # some of those that there are
+                    variables = vars(container) if kind == _MODULE else container
                     for place in range(first, position, 2):
-                        now = container.get(held[place], _MISSING)
+                        now = variables.get(held[place], _MISSING)
                         if now is not held[place + 1]:
-                            found.append(Change(container, _DICT, held[place], held[place + 1], now))
+                            found.append(Change(container, _MODULE if kind == _MODULE else _DICT, held[place],
+                                                held[place + 1], now))
                     continue
                 entries = _entries_of(container, kind)
                 if not _same_entries(entries, held, first, position):
@@ -253,15 +329,40 @@ def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any
         found.add(tree)
     if function is not None:
         found.add(function)
-    return found if found.held else None
+    return found if found.held or found.data else None
+
+
+#: Types of values that may have derivatives.
+_FLOATS = {FLOAT16, FLOAT32, FLOAT64}
+
+
+def must_be_variable(node: core.Node) -> bool:
+    """Whether what is computed with a node would not tell what it is computed of: a constant, or what may turn out to
+    have derivatives, of which it was not known then."""
+    return primal(node).kind == _LITERAL or any_vertex() and node.type in _FLOATS and tracked(node) is None
+
+
+_LITERAL = core.KIND["literal"]
+
+
+def _holds_constants(array: Any) -> bool:
+    """Whether any component of an array that is no view must be a variable."""
+    if type(array)._depth <= 0:
+        return must_be_variable(array._n)
+    for node in array._c:  # noqa: SIM110  (compiled)
+        if must_be_variable(node):
+            return True
+    return False
 
 
 def _entries_of(container: Any, kind: int) -> dict[Any, Any]:
-    """The entries of a dictionary, the attributes of an object, or those of a class that hold arrays."""
+    """The entries of a dictionary, the attributes of an object, or those of a class or a module that hold arrays."""
     if kind == _DICT:
         return container if type(container) is dict else dict(container.items())
     if kind == _CLASS:
         return _class_attributes(container)
+    if kind == _MODULE:
+        return _module_variables(container)
     if not _slots_of(type(container)):
         own = getattr(container, "__dict__", None)
         return own if type(own) is dict else {}
@@ -340,6 +441,18 @@ def _class_attributes(cls: type) -> dict[str, Any]:
         name[:2] == "__" or callable(value) or _kind_of(type(value)) == _SKIPPED)}
 
 
+def _module_variables(module: ModuleType) -> dict[str, Any]:
+    """The variables of a module that are arrays, or may hold some; none of those of libraries."""
+    top = module.__name__.partition(".")[0]
+    if top in _OURS or top in sys.stdlib_module_names or "site-packages" in (getattr(module, "__file__", None) or ""):
+        _libraries.add(module)
+        return {}
+    if len(vars(module)) > _MOST_ENTRIES:
+        return {}
+    return {name: value for name, value in vars(module).items() if isinstance(value, ArrayBase) or not (
+        name[:2] == "__" or callable(value) or _kind_of(type(value)) in (_SKIPPED, _MODULE))}
+
+
 def _contents(cell: CellType) -> Any:
     try:
         return cell.cell_contents
@@ -372,7 +485,7 @@ def read_place(container: Any, kind: int, key: Any) -> Any:
     """What is in a place."""
     if kind == _CELL:
         return _contents(container)
-    return getattr(container, key, _MISSING) if kind in (_OBJECT, _CLASS) else container[key]
+    return getattr(container, key, _MISSING) if kind in (_OBJECT, _CLASS, _MODULE) else container[key]
 
 
 def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
@@ -420,8 +533,9 @@ def words_of(container: Any, kind: int, key: Any) -> str:
         return f"the variable '{key}'" if key else "a variable of an enclosing function"
     if kind == _OBJECT:
         return f"the attribute '{key}' of an object of type {type(container).__name__}"
-    if kind == _CLASS:
-        return f"the attribute '{key}' of the class {container.__name__}"
+    if kind in (_CLASS, _MODULE):
+        what = "class" if kind == _CLASS else "module"
+        return f"the attribute '{key}' of the {what} {container.__name__}"
     return f"the entry {key!r} of a {type(container).__name__}"
 
 

@@ -17,8 +17,11 @@ cdef class Sides:
     cdef public bint named
     cdef public Results results
     cdef public list nodes
+    cdef public dict own
     cdef public dict arguments
     cdef public dict arrays
     cdef public dict places
+    cdef public dict added
     cdef public list calls
+    cdef public bint keeps
     cdef public list returned

@@ -13,7 +13,7 @@ import drjit_core as core
 from drjit_core import ops
 
 from .._access.lanes import TRUE, for_all, masked_access, written_from
-from .._access.store import Journal, noted, store, store_result
+from .._access.store import Journal, noted, store
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.nodes import broadcast
@@ -38,11 +38,17 @@ class Sides:
         self.named, self.results = named, results
         #: The arguments as functions are given them: with what was written to them by index.
         self.nodes = list(given.nodes)
+        #: The caller's arrays that functions are given themselves, where they are given all elements.
+        self.own = given.arrays()
         #: Arguments, by the positions of nodes, arrays and places that were changed as a whole: what they are.
         self.arguments: dict[int, core.Node] = {}
         self.arrays: dict[tuple[int, int], tuple[Any, int, core.Node]] = {}
         self.places: dict[tuple[int, Any], tuple[Change, list[core.Node], Sequence[Any], TreeSpec]] = {}
+        #: How many functions have added entries to arguments, with one of the changes.
+        self.added: dict[tuple[int, Any], tuple[Change, int]] = {}
         self.calls: list[Call] = []
+        #: Whether what all functions return of the caller's is that; of calls, elements that take none have zeros.
+        self.keeps = True
         self.returned: list[Returned] = []
 
     def call(self, number: int, nodes: Sequence[core.Node], join: Join,
@@ -52,8 +58,10 @@ class Sides:
         If it is called for some elements only, ``shapes`` are those of tensors of these, and of all.
         """
         function = self.functions[number]
+        own = {place: self.own[place] for place, first, count in self.given.spec.positions()
+               if place in self.own and nodes[first:first + count] == self.nodes[first:first + count]}
         with noted() as journal:
-            call = Call(self.given, nodes, function)
+            call = Call(self.given, nodes, function, None, own)
             try:
                 returned = Returned(self.words.function, invoked(function, self.named, call.tree))
             except BaseException:
@@ -63,6 +71,7 @@ class Sides:
                 returned.widen(*shapes)
             changes = call.leave()
             known = {id(array) for array in (*call.arrays, *returned.leaves) if isinstance(array, ArrayBase)}
+            known.difference_update([id(array) for array in own.values()])
             arrays = self.note_arrays(journal, known, join)
         self.calls.append(call)
         self.returned.append(returned)
@@ -119,6 +128,8 @@ class Sides:
         function = self.words.function
         known = self.places.get(key)
         first = call.caller_of(change)
+        if first is MISSING and call.holds(change.container):
+            self.added[key] = change, self.added.get(key, (change, 0))[1] + 1
         now: Returned | None = None
         if change.now is not MISSING:
             now = Returned(function, change.now)
@@ -154,17 +165,25 @@ class Sides:
 
     def finish(self, values: Sequence[core.Node]) -> Any:
         """The results; what the functions have changed is what it has become."""
+        for change, count in self.added.values():
+            if count < len(self.returned):
+                raise self.refusal(change)
         for place, first, count in self.given.spec.positions():
             for position in range(first, first + count):
                 node = self.arguments.get(position, self.nodes[position])
                 if node is not self.given.nodes[position]:
-                    self.results.store(self.given.leaves[place], position - first, node)
+                    self.results.store(self.given.leaves[place], position - first, node, position in self.arguments)
+                    for call in self.calls[:1]:
+                        if call.copies:
+                            call.touched.add(place)
+        for call in self.calls[:1]:
+            call.write_back()
         for array, position, node in self.arrays.values():
-            store_result(array, position, node)
+            self.results.store(array, position, node, True)
         for change, nodes, leaves, spec in self.places.values():
             write_place(change.container, change.kind, change.key,
                         spec.rebuild_nodes(nodes, leaves, self.results.lanes))
-        return self.results.rebuilt(values, self.returned, self.calls)
+        return self.results.rebuilt(values, self.returned, self.calls if self.keeps else ())
 
 
 def evaluated(words: Words, given: Given, masks: Sequence[core.Node], functions: Sequence[Callable[..., Any]],
@@ -185,6 +204,7 @@ def evaluated(words: Words, given: Given, masks: Sequence[core.Node], functions:
                 else:
                     sides.arguments[position] = join(sides.arguments.get(position, before), node)
         results.complete(sides.returned, labels)
+        sides.keeps = not call
         found = [returned.nodes for returned in sides.returned]
         if call:
             joined = [_result(words, masks, position, values, given, results)

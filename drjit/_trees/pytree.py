@@ -24,7 +24,7 @@ from .._base.handle import fresh_array, held
 from .classes import children, construct, field_types, is_foreign_array, is_pytree
 
 __all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "field_types", "flatten",
-           "flatten_nodes", "is_pytree", "joint_shape", "leaves", "transform", "walk"]
+           "flatten_nodes", "is_pytree", "joint_shape", "leaves", "resized", "transform", "walk"]
 
 
 class Difference(NamedTuple):
@@ -149,7 +149,7 @@ class TreeSpec:
                 node = nodes[position]
                 array._n = node
                 if depth < 0:
-                    array._s = shape if node.size == math.prod(shape) else _resized(shape, lanes, node.size)
+                    array._s = shape if node.size == math.prod(shape) else resized(shape, lanes, node.size)
             result[k] = array
             position += count
         return result
@@ -212,6 +212,11 @@ class TreeSpec:
         """Whether any leaf is an array that is not traced."""
         return len(self.traced()) < len([entry for entry in self.leaf_specs() if isinstance(entry.cls, type) and
                                          issubclass(entry.cls, ArrayBase)])
+
+    def holds_copies(self) -> bool:
+        """Whether any part joins by the protocol, which is rebuilt instead of being written to."""
+        return self.prototype is not None or self.children is not None and any(
+            child.holds_copies() for child in self.children)
 
     # --- what it consists of -----------------------------------------------------------------------------------------
 
@@ -362,7 +367,7 @@ def joint_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, .
     return padded if math.prod(long) == 1 else None
 
 
-def _resized(shape: tuple[int, ...], lanes: tuple[int, ...], size: int) -> tuple[int, ...]:
+def resized(shape: tuple[int, ...], lanes: tuple[int, ...], size: int) -> tuple[int, ...]:
     """The shape of a tensor that has another number of elements than before, one for each lane perhaps."""
     found = joint_shape(shape, lanes) if math.prod(lanes) == size else None
     return (size,) if found is None else found

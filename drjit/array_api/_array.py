@@ -96,6 +96,9 @@ class Array(Storage):
     def __drjit_rebuild__(self, children: dict[str, Any]) -> Array:
         return Array(self._dtype, tuple(children.values()))
 
+    def __drjit_assign__(self, other: Array) -> None:
+        replace(self, other)
+
     # --- copies ---
 
     def __reduce__(self) -> tuple[Any, ...]:

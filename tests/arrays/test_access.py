@@ -170,7 +170,8 @@ def test_an_element_under_a_mask_is_one_for_each_lane() -> None:
     run(lambda i, x: v.__setitem__(Bool(True), 9))
     run(lambda i, x: t.__setitem__(t > 0, 9))
     run(lambda i, x: t.array.__setitem__(Bool(True), 8))
-    assert list(a) == [9, 9, 9, 1] and v.numpy().tolist() == [[9, 9, 9, 1], [9, 9, 9, 2]] and list(t.array) == [8]
+    assert list(a) == [9, 9, 9, 1] and v.numpy().tolist() == [[9, 9, 9, 1], [9, 9, 9, 2]]
+    assert t.shape == (4,) and list(t.array) == [8, 8, 8, 1]
 
 
 def test_in_nested_evaluated_loops_the_lanes_of_both_count() -> None:

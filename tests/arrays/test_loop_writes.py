@@ -111,8 +111,9 @@ def never_entered(mode: str) -> Any:
     return y
 
 
-@program([[3, 2, 6, 5], [8, 10, 3, 4]])
+@program([[10, 6, 6, 3], [8, 10, 3, 18]])
 def captured_and_carried(mode: str) -> Any:
+    """In the first iteration, both are one array."""
     x = Float(1, 2, 3, 4)
 
     def body(left: Int, carried: Float) -> Any:

@@ -375,8 +375,29 @@ def effects() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
         "name in a text": (lambda: getattr(entries, "append")(1), lambda: entries)}  # noqa: B009
 
 
+#: What holds data, as arrays do: a body that is called once cannot change it in each iteration, or for some elements.
+DATA = {"array of NumPy": "numbers", "array of NumPy, by a method": "numbers", "in place": "numbers", "bytes": "buffer",
+        "set": "sets"}
+
+
 @pytest.mark.parametrize("construct", ["loop", "branch", "call"])
-@pytest.mark.parametrize("case", effects())
+@pytest.mark.parametrize("case", DATA)
+def test_changes_of_data_are_refused_and_undone(construct: str, case: str) -> None:
+    change, value = effects()[case]
+    before = value()
+
+    def function(x: Any) -> Any:
+        change()
+        return x + 1
+
+    with pytest.raises(RuntimeError, match=f"changes the object '{DATA[case]}' of type .* in place"):
+        in_construct(construct, function)
+    after = value()
+    assert (after[0] if case == "in place" else after) == (before[0] if case == "in place" else before)
+
+
+@pytest.mark.parametrize("construct", ["loop", "branch", "call"])
+@pytest.mark.parametrize("case", [case for case in effects() if case not in DATA])
 def test_whatever_functions_change_they_change_it_once(construct: str, case: str) -> None:
     change, value = effects()[case]
     change()

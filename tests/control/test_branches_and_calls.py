@@ -16,7 +16,7 @@ import pytest
 
 import drjit as dr
 from drjit import scalar
-from drjit.llvm import Array3f, Bool, Float, Float16, Int, TensorXf, UInt32, UInt64
+from drjit.llvm import Array3f, Bool, Float, Float16, Int, TensorXf, UInt32, UInt64, ad
 
 MODES = ["symbolic", "evaluated"]
 X = Float(-4, 9, 0.25, -1)
@@ -771,3 +771,23 @@ def test_several_branches_write_to_one_array_before_it_is_evaluated(mode: str, s
     for bound in range(3):
         result = dr.if_stmt((target,), x > bound, add, lambda target: target, mode=mode)
     assert values(target) == values(result) == [6] + [0] * (size - 1)
+
+
+@pytest.mark.parametrize("writes", [False, True])
+@pytest.mark.parametrize("differentiated", [False, True])
+def test_arguments_that_all_functions_return_are_zero_where_none_is_called(writes: bool, differentiated: bool) -> None:
+    """Also if the functions write what is differentiated, so that all of them are computed."""
+    x, bins = ad.Float(1, 2, 3), dr.zeros(ad.Float, 3)
+    if differentiated:
+        dr.enable_grad(x)
+
+    def second(value: Any) -> Any:
+        if writes:
+            dr.scatter_add(bins, x, ad.UInt(0, 1, 2))
+        return value
+
+    y = dr.switch(ad.UInt(0, 1, 2), [lambda value: value, second], x * 2, mode="symbolic")
+    assert list(y) == [2, 4, 0]
+    if differentiated:
+        dr.backward(y)
+        assert list(x.grad) == [2, 2, 0]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.llvm.ad import Float, Int, UInt
+from drjit.llvm.ad import Bool, Float, Int, UInt
 
 MODES = ["symbolic", "evaluated"]
 
@@ -296,3 +296,30 @@ def test_derivatives_of_functions_that_know_what_the_construct_changes(mode: str
     dr.backward(particle.x)
     assert plain(v.grad) == [12, 54]
     assert plain(particle.x) == [7, 53] and plain(numbers[0]) == plain(rest[0]) == [1, 1]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("both", [True, False])
+def test_entries_that_sides_add_to_an_argument(both: bool, mode: Any) -> None:
+    """What only some elements would have is refused; returned or not."""
+    def add(entries: dict[str, Any], factor: int) -> None:
+        entries["b"] = entries["a"] * factor
+
+    for returned in (True, False):
+        def yes(entries: dict[str, Any]) -> Any:
+            add(entries, 2)
+            return entries if returned else None  # noqa: B023
+
+        def no(entries: dict[str, Any]) -> Any:
+            if both:
+                add(entries, 3)
+            return entries if returned else None  # noqa: B023
+
+        entries = {"a": UInt(1, 2)}
+        if both:
+            dr.if_stmt((entries,), Bool(True, False), yes, no, mode=mode)
+            assert list(entries) == ["a", "b"] and list(entries["b"]) == [2, 6]
+        else:
+            with pytest.raises(RuntimeError, match="structure"):
+                dr.if_stmt((entries,), Bool(True, False), yes, no, mode=mode)
+            assert list(entries) == ["a"]

@@ -6,12 +6,14 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import queue
 import traceback
 import unittest
 import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 import drjit as dr
@@ -231,3 +233,48 @@ def test_classes_live_as_long_as_their_exceptions() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert isinstance(caught(CONSTRUCTS["a branch, symbolic"], Own("here")), RuntimeError)
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("carried", [True, False])
+@pytest.mark.parametrize("compress", [True, False])
+def test_writes_of_evaluated_loops_that_no_kernel_has_done_are_undone(compress: bool, carried: bool) -> None:
+    """Those of earlier iterations have happened; what was changed as a whole is as it was."""
+    for first in (True, False):
+        table, whole, rounds = dr.zeros(Float, 4), Float(1, 2), list[Any]()
+        dr.eval(table, whole)
+        view = np.from_dlpack(table)
+
+        def body(i: Any, *state: Any) -> Any:
+            nonlocal whole
+            target = state[0] if carried else table  # noqa: B023
+            dr.scatter(target, Float(i) + 1, i)
+            whole += 1
+            dr.scatter(whole, Float(9), UInt(0))
+            if len(rounds) == 2:  # noqa: B023
+                raise Stop
+            rounds.append(i)  # noqa: B023
+            return i + 1, *state
+
+        with pytest.raises(Stop):
+            dr.while_loop((UInt(0, 1), table) if carried else (UInt(0, 1),), lambda i, *_: i < 4, body,
+                          mode="evaluated", compress=compress)
+        assert list(table) == [1, 2, 3, 0] and list(whole) == [1, 2]
+        assert first or view.tolist() == [1, 2, 3, 0]  # and nothing was copied (compiling holds nodes for a while)
+
+
+def test_a_value_that_was_kept_of_a_write_that_was_undone() -> None:
+    table, kept = dr.zeros(Float, 2), queue.SimpleQueue[Any]()
+    dr.eval(table)
+
+    def body(i: Any) -> Any:
+        dr.scatter(table, Float(5), UInt(1))
+        kept.put(dr.gather(Float, table, UInt(0, 1)))
+        raise Stop
+
+    with pytest.raises(Stop):
+        dr.while_loop((UInt(0, 1),), lambda i: i < 4, body, mode="evaluated")
+    assert list(kept.get()) == [0, 5] and list(table) == [0, 0]

@@ -278,3 +278,30 @@ def test_arguments_that_are_changed_in_place_get_the_shape_of_what_decides(mode:
     x = Tensor(0)
     dr.if_stmt((x,), counting(2, 3) < 3, add, lambda x: None, mode=mode)
     assert both(x) == [((2, 3), [[1, 1, 1], [0, 0, 0]])]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("construct", ["loop", "branch", "call"])
+@pytest.mark.parametrize("carried", [True, False])
+def test_tensors_of_one_element_that_are_changed_in_place_become_as_wide_as_the_lanes(
+        carried: bool, construct: str, mode: Any) -> None:
+    x = Tensor([1])
+    part = x.array
+
+    def add(i: Any, *state: Any) -> Any:
+        changed = state[0] if carried else x
+        changed += 1
+        return i + 1, *state
+
+    def same(*state: Any) -> Any:
+        return state
+
+    state = (UInt(0, 1, 2, 3), x) if carried else (UInt(0, 1, 2, 3),)
+    if construct == "loop":
+        dr.while_loop(state, lambda i, *_: i < 3, add, mode=mode)
+    elif construct == "branch":
+        dr.if_stmt(state, state[0] < 3, add, same, mode=mode)
+    else:
+        dr.switch(UInt(0, 0, 0, 1), [add, same], *state, mode=mode)
+    values = [4, 3, 2, 1] if construct == "loop" else [2, 2, 2, 1]
+    assert both(x) == [((4,), values)] and list(part) == values

@@ -43,15 +43,18 @@ _VIEW = "a view of an array that is gone sees what is written to another one, wh
 
 #: Cells that show what functions that are called once, and change objects in place, do not do right yet, see
 #: ``known.txt``: a number that is read on the host and then written is that of the first iteration in symbolic loops;
-#: a copy that was made before a write is lost; writes of evaluated constructs, whose journal holds the memory, do not
-#: reach what others have exported; operands of one expression.
+#: evaluated branches around evaluated loops hold the memory of their arguments, so that views of it do not see writes;
+#: operands of one expression.
 _ONCE = "functions are called once"
 
 KNOWN: list[Known] = [
     Known(_VIEW, f"{_OWN_MEMORY} increase-item set-key-numpy set-slice set-slice-numpy set-slice-wide",
           "equal-exported",
-          "plain thread fork exception"),
+          "plain thread fork exception *evaluated-captured evaluated-carried compressed-evaluated-carried"),
     Known(_VIEW, f"{_OWN_MEMORY} increase-key scatter-permuted", "equal-exported", "*symbolic-captured"),
+    Known(_VIEW, "increase-item", "equal-exported", "branch-symbolic-captured call-symbolic-captured"),
+    Known(_VIEW, f"{_OWN_MEMORY} increase-key scatter-permuted !set-item !set-item-last", "equal-exported",
+          "symbolic-carried nested-symbolic-carried"),
     *(Known(_ONCE, touches, *where.split()) for where, touches in (
         line.split(": ") for line in Path(__file__).with_name("known.txt").read_text(encoding="utf-8").splitlines())),
 ]

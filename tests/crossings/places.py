@@ -429,7 +429,7 @@ def _entry(touch: Touch, state: State, refusal: Refusal | None) -> _Entry:
     sample = state.make()
     o = _operands(touch, sample)
     entry = _Entry(touch, sample, o, touch.room(o.kind))
-    if entry.room in ("lanes", "gather", "scatter") and refusal is None:
+    if entry.room in ("lanes", "gather", "scatter") and (refusal is None or touch.holds):
         found = touch.act(state.make().array, o)
         if dr.is_array_v(found) or isinstance(found, tuple):
             entry.initial = _zeros(found, o.lanes)

@@ -256,7 +256,7 @@ class _Choice(Construct):
     def source_of(self, traced: Traced) -> Source:
         versions = [*traced.latest.values(), *[after for *_, after in traced.adopted]]
         return Source(traced.region.id, traced.formals[:len(self.given)], traced.masks, traced.lent, traced.statements,
-                      (traced.results,), versions)
+                      (traced.results,), versions, repeats=False)
 
     def check(self, results: Sequence[Node]) -> None:
         """Refuse results that differ from those of the first target in number or type."""

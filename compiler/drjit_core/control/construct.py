@@ -20,7 +20,7 @@ from ..ir.dual import primal, refuse, tracked
 from ..ir.extents import sized_as
 from ..ir.frames import user_place
 from ..ir.node import Node
-from ..ir.region import CONTROL, OWN, Region, is_local, is_version, writes
+from ..ir.region import CONTROL, OWN, Region, is_local, is_version, operands, writes
 from ..ir.symbolic import (
     Tracing,
     call_site,
@@ -32,11 +32,11 @@ from ..ir.symbolic import (
     scope_of_all,
 )
 from ..messages import LEVELS, logger
-from ..ops.table import PHI, RESULT
+from ..ops.table import LITERAL, PHI, RESULT
 from ..types import BOOL, LogLevel
 from .source import Ambiguous, Source
 
-__all__ = ["Construct", "Restart", "Traced", "adopt", "late_formal", "written_widths"]
+__all__ = ["Construct", "Restart", "Traced", "adopt", "depend_on", "late_formal", "written_widths"]
 
 _NONE: frozenset[int] = frozenset()
 #: Of constructs that write nothing, and have no statements.
@@ -254,7 +254,9 @@ class Construct:
                 stands |= {self.first_array + number: stand for number, _, stand, _ in traced.adopted}
                 traced.formals = traced.formals + [stands[position] for position in sorted(stands)]
                 source = self.source_of(traced)
-                source.note_origins([stand for stand in stands.values() if stand.scope != source.id])
+                become = {self.first_array + number: after for number, _, _, after in traced.adopted}
+                source.note_origins([(stand, become.get(position, stand)) for position, stand in stands.items()
+                                     if stand.scope != source.id])
                 self.sources.append(source)
         except Ambiguous:
             if self.called[0].region.taped:
@@ -371,6 +373,24 @@ def late_formal(before: Node) -> Node:
     region = innermost()
     assert region is not None and region.live is not None
     return append(PHI, before.type, max(before.size, region.live.size), attr=-4, payload=False, scope=region.id)
+
+
+def depend_on(results: Sequence[Node], values: Sequence[Node]) -> bool:
+    """Whether any of some results, but for those that are one of some values, may be computed of these: literals leave
+    no trace."""
+    if [value for value in values if value.kind == LITERAL]:
+        return True
+    sought, seen = {value.id for value in values}, set[int]()
+    lowest = min(sought, default=0)
+    todo = [result for result in map(primal, results) if result.id not in sought]
+    while todo:
+        for operand in operands(todo.pop()):
+            if operand.id in sought:
+                return True
+            if operand.id > lowest and operand.id not in seen:
+                seen.add(operand.id)
+                todo.append(operand)
+    return False
 
 
 def written_widths(region: Region) -> list[Node]:

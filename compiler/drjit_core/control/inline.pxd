@@ -10,7 +10,9 @@ cdef class Values:
     cdef public dict known
     cdef public object needed
     cdef public dict found
+    cdef public object memory
     cpdef bint needs(self, Node node) except -1
+    cpdef object accessed(self, Node node)
     cpdef list of_all(self, object nodes)
     @cython.locals(node=Node)
     cpdef add(self, object nodes, object actuals)

@@ -9,8 +9,8 @@ from ..ir import trace
 from ..ir.build import append, literal
 from ..ir.expansion import TRACED
 from ..ir.node import Node
-from ..ir.region import Region, needed_for
-from ..ir.symbolic import Tracing, innermost, recompute
+from ..ir.region import Control, Region, needed_for
+from ..ir.symbolic import Tracing, innermost, is_replaced, recompute
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGES
 from ..ops.table import (
     BITCAST,
@@ -31,6 +31,9 @@ from ..ops.table import (
 from ..types import BOOL
 
 __all__ = ["PLAIN", "ROWS", "Plain", "Rows", "TraceFunctions", "Values", "inline", "live_mask", "trace_again"]
+
+
+_NOTHING: Mapping[int, Any] = {}
 
 
 class TraceFunctions(Protocol):
@@ -128,23 +131,35 @@ class Values:
     If it is said which nodes are ``needed``, by their ids, others are not traced: they stand for anything.
     """
 
-    __slots__ = ("found", "known", "needed")
+    __slots__ = ("found", "known", "memory", "needed")
 
     def __init__(self, outer: Mapping[int, Any], nodes: Sequence[Node], actuals: Sequence[Any],
-                 needed: Collection[int] | None = None) -> None:
+                 needed: Collection[int] | None = None, memory: Mapping[int, Any] = _NOTHING) -> None:
         self.known = dict(outer)
         self.needed = needed
+        #: What stands for nodes where they are accessed by index, if that is something else, by their ids.
+        self.memory = memory
         #: What scatter-reductions have found, by their ids.
         self.found: dict[int, Any] = {}
         self.add(nodes, actuals)
 
     def inner(self, region: Region, actuals: Sequence[Any]) -> Values:
         """What stands for the nodes of a region within."""
-        return Values(self.known, region.formals, actuals, self.needed)
+        return Values(self.known, region.formals, actuals, self.needed, self.memory)
 
     def needs(self, node: Node) -> bool:
         """Whether a node is needed."""
         return self.needed is None or node.id in self.needed
+
+    def accessed(self, node: Node) -> Any:
+        """What stands for a node that is accessed by index."""
+        found = self.memory.get(node.id)
+        return self[node] if found is None or is_replaced(found) else found
+
+    def initial(self, control: Control) -> list[Any]:
+        """What stands for the values that the variables of a construct begin with."""
+        return [literal(node.type, 0) if not self.needs(node) else self.accessed(node) if formal.payload else self[node]
+                for node, formal in zip(control.initial, control.regions[0].formals, strict=True)]
 
     def of_all(self, nodes: Sequence[Node]) -> list[Any]:
         """What stands for several nodes."""
@@ -167,8 +182,10 @@ def trace_again(nodes: Sequence[Node], values: Values, functions: TraceFunctions
     fetched.update([node.id for node in nodes if node.kind == SCATTER and node.attr in EXCHANGES])
     for node in nodes:
         if node.id in fetched:
-            target, value, index, mask = [values[d] for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
+            value, index, mask = [values[d] for d in (node.d1, node.d2, node.d3) if d is not None]
             expected = None
+            assert node.d0 is not None
+            target = values.accessed(node.d0)
             if node.attr == COMPARE_EXCHANGE:
                 assert node.d1 is not None and node.d1.d0 is not None and node.d1.d1 is not None
                 expected, value = values[node.d1.d0], values[node.d1.d1]
@@ -192,13 +209,14 @@ def _again(node: Node, values: Values, functions: TraceFunctions) -> Any:
         return functions.row(kind, operands)
     if kind == GATHER:
         harmless = node.d3 is None and node.d1 is not None and node.d1.kind != LITERAL
-        source, index, mask = operands[:3]
-        return functions.gather(source, index, mask, harmless)
+        assert node.d0 is not None
+        return functions.gather(values.accessed(node.d0), operands[1], operands[2], harmless)
     if kind == OFFER:
         return operands[1]  # the exchange makes an offer of its own
     if kind == SCATTER:
-        target, value, index, mask = operands
-        return functions.scatter(target, value, index, mask, node.attr, node.payload)
+        assert node.d0 is not None
+        target = values.accessed(node.d0)
+        return functions.scatter(target, operands[1], operands[2], operands[3], node.attr, node.payload)
     if kind == CAST:
         return functions.cast(operands[0], node.type)
     if kind == BITCAST:
@@ -230,7 +248,7 @@ def _loop_again(node: Node, values: Values, functions: TraceFunctions) -> list[A
         return [inner[final] if values.needs(formal) else variable
                 for final, formal, variable in zip(loop.finals, region.formals, variables, strict=True)]
 
-    return functions.while_loop(values.of_all(loop.initial), condition, body, loop.label, trips=loop.trips)
+    return functions.while_loop(values.initial(loop), condition, body, loop.label, trips=loop.trips)
 
 
 def _choice_again(node: Node, operands: Sequence[Any], values: Values, functions: TraceFunctions) -> list[Any]:
@@ -246,7 +264,7 @@ def _choice_again(node: Node, operands: Sequence[Any], values: Values, functions
         return trace
 
     targets = [target(region) for region in choice.regions]
-    arguments = values.of_all(choice.initial)
+    arguments = values.initial(choice)
     if node.kind == COND:
         true, false = targets
         results, versions = functions.cond(operands[0], arguments, true, false, choice.label)

@@ -215,12 +215,14 @@ class _Loop(Construct):
                 self.constant -= self.changed
             else:
                 # Variables that turned out to be left alone may have made it wider than what remains. What the body
-                # captures is no proof of the contrary: constants may be as wide as the variables they were made from.
+                # captures proves the contrary if it was there before, and is no constant: these may be as wide as the
+                # variables they were made from.
                 found = outer.live.size if region.writes and outer is not None and outer.live is not None else 1
                 for value in self.but(apart, self.initial):
                     found = max(found, value.size)
+                first = self.called[0].masks[0].id if self.called else 0
                 for value in region.captures:
-                    if grown or value.kind == EVALUATED:
+                    if grown or value.kind == EVALUATED or value.kind != LITERAL and value.id < first:
                         found = max(found, value.size)
                 if found == size or narrowed:
                     return self.finish(region, size)
@@ -401,7 +403,8 @@ class _Loop(Construct):
             raise self.used_as_value(self.test)
         for i, result in enumerate(self.results):
             if result.scope == id_ and is_version(result) and i not in self.memory:
-                raise self.exchanged(i, origin_of(result, id_))
+                origin = origin_of(result, id_)
+                raise self.exchanged(i, origin) if origin.attr < self.first_array else self.used_as_value(result)
 
     def exchanged(self, position: int, formal: Node) -> NotImplementedError:
         """What is wrong with a body that returns another variable, its formal, in the place of one."""

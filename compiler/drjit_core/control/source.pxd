@@ -14,6 +14,7 @@ cdef class Source:
     cdef public dict lent
     cdef public list statements
     cdef public int64_t width
+    cdef public bint repeats
     cdef public list results
     cdef public list parts
     cdef public int64_t first

@@ -30,13 +30,15 @@ class Ambiguous(Exception):
 class Source:
     """The nodes of a region, in parts with results of their own."""
 
-    __slots__ = ("aliases", "before", "first", "formals", "id", "lent", "masks", "parts", "results", "statements",
-                 "width")
+    __slots__ = ("aliases", "before", "first", "formals", "id", "lent", "masks", "parts", "repeats", "results",
+                 "statements", "width")
 
     def __init__(self, id_: int, formals: Sequence[Node], masks: Sequence[Node], lent: dict[Memory, Node],
                  statements: list[Statement], results: Sequence[Sequence[Node]], versions: Iterable[Node] = (),
-                 width: int = 0) -> None:
+                 width: int = 0, repeats: bool = True) -> None:
         self.id = id_
+        #: Whether it is run several times, so that what is read of arrays is what it has made of them before.
+        self.repeats = repeats
         #: What stood for the variables: formals, constants, and arrays from outside that turned out to be variables.
         self.formals = list(formals)
         self.masks = list(masks)
@@ -58,6 +60,10 @@ class Source:
     def values(self, region: Tracing, formals: Sequence[Node], masks: Sequence[Node]) -> Values:
         """What the trace into a region begins with."""
         values = Values({}, self.formals, formals)
+        if not self.repeats:  # a value of an array that is written to is the one before
+            for node, formal in zip(self.formals, formals, strict=True):
+                if node.scope != self.id and node is not formal:
+                    values.memory = {**values.memory, node.id: values.known.pop(node.id)}
         values.add(self.masks, masks)
         for memory, formal in self.lent.items():
             values.known[formal.id] = version_of(memory, region)
@@ -71,10 +77,18 @@ class Source:
         trace_again(self.parts[part], values, PLAIN)
         return [values[node] for node in self.results[part]]
 
-    def note_origins(self, origins: Sequence[Node]) -> None:
-        """Some arrays from outside have turned out to be variables: what was computed of them in this trace, outside of
-        the region, is part of it."""
-        if not origins:
+    def note_origins(self, changes: Sequence[tuple[Node, Node]]) -> None:
+        """Some arrays from outside have turned out to be variables, with what they are before and after: what was
+        computed of them in this trace, outside of the region, is part of it."""
+        if not changes:
+            return
+        origins = [before for before, _ in changes]
+        for part in self.parts:
+            for node in part:
+                if node.kind == SCATTER and node.d0 in origins and len({after for before, after in changes
+                                                                        if before is node.d0}) > 1:
+                    raise Ambiguous
+        if not self.repeats:
             return
         depends = {node.id for node in origins}
         lowest = min(self.first, min(depends))
@@ -105,12 +119,14 @@ class Source:
                     raise Ambiguous
                 depends.add(node.id)
                 self.before.append(node)
-        for part in self.parts:
+        for part in (self.before, *self.parts):
             for node in part:
                 for operand in operands(node):
-                    if operand in origins and not (node.kind == SCATTER and operand is node.d0) and \
-                            holders[0](operand) > len([origin for origin in origins if origin is operand]):
-                        raise Ambiguous  # perhaps through another array
+                    if not (node.kind == SCATTER and operand is node.d0):
+                        _require_clear(operand, changes)
+        for result in self.results:
+            for node in result:
+                _require_clear(node, changes)
 
     def tells(self, width: int) -> bool:
         """Whether it tells what a trace of another width would be: nothing from outside is as wide as it was."""
@@ -120,3 +136,10 @@ class Source:
                     if operand.kind in (LITERAL, COUNTER) and operand.size == self.width] and \
             not [node for result in self.results for node in result if node.kind == LITERAL and
                  node.size == self.width]
+
+
+def _require_clear(value: Node, changes: Sequence[tuple[Node, Node]]) -> None:
+    """Refuse to tell which array was read, if it is one of several that were the same, and that change otherwise."""
+    after = {each for before, each in changes if before is value}
+    if after and (len(after) > 1 or holders[0](value) > len([before for before, _ in changes if before is value])):
+        raise Ambiguous

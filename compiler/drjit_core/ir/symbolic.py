@@ -21,11 +21,11 @@ from .labels import label_of
 from .node import Node
 from .region import is_version, operands, origin_of
 
-__all__ = ["Tracing", "call_site", "close", "describe_value", "innermost", "is_presumed", "is_same_in_all_elements",
-           "known", "new_region", "note_read", "open_", "outside_of", "recompute", "replace_elements",
-           "replace_version", "require_memory", "require_open", "scope_of", "scope_of_all", "size_for_program",
-           "stands_for", "symbolic_error", "tells_elements_apart", "undo_writes", "user_line", "width_of_write",
-           "writes_so_far", "written_outside"]
+__all__ = ["Tracing", "call_site", "close", "describe_value", "innermost", "is_presumed", "is_replaced",
+           "is_same_in_all_elements", "known", "new_region", "note_read", "open_", "outside_of", "recompute",
+           "replace_elements", "replace_version", "require_memory", "require_open", "scope_of", "scope_of_all",
+           "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "undo_writes", "user_line",
+           "width_of_write", "writes_so_far", "written_outside"]
 
 #: So many regions that have been closed are remembered, up to twice as many at times.
 _REMEMBERED = 256
@@ -189,10 +189,9 @@ def require_memory(operation: str, source: Node) -> Node:
         return source
     region: Tracing | None = state.open.get(source.scope)
     if region is not None:
+        if is_replaced(source):
+            raise _replaced(source, operation)
         if is_version(source):
-            root = region.roots.get(source.id)
-            if root is not None and region.latest[root] is not source:
-                raise _replaced(source, operation)
             return source
         if source.kind == PHI and source.attr >= 0:  # from now on it is memory
             before = region.initial[source.attr]
@@ -305,6 +304,14 @@ def replace_version(target: Node, version: Node) -> None:
         region.latest[root] = version
     else:
         region.outside = True
+
+
+def is_replaced(version: Node) -> bool:
+    """Whether a write of an open region has made another version of memory that is known there."""
+    region: Tracing | None = state.open.get(version.scope)
+    if region is None or version.id not in region.roots:
+        return False
+    return region.latest[region.roots[version.id]] is not version
 
 
 def writes_so_far(region: Tracing) -> tuple[Any, ...]:

@@ -178,6 +178,31 @@ def _places(attributes: Sequence[Any], args: Sequence[Any],
     return places
 
 
+def _numbers(attributes: Sequence[Any], args: Sequence[Any]) -> list[tuple[Any, str, str, Any]]:
+    """Attributes that a loop stores and that hold Python's numbers: of which object, what they are called, in messages
+    too, and what they hold."""
+    found: list[tuple[Any, str, str, Any]] = []
+    for position, root, path, stored in attributes:
+        owner = args[position]
+        for name in path[:-1] if stored else ():
+            owner = getattr(owner, name, UNSET)
+        if stored and isinstance(getattr(owner, path[-1], UNSET), (int, float, complex)):
+            found.append((owner, path[-1], ".".join((root, *path)), getattr(owner, path[-1])))
+    return found
+
+
+def _require_same(numbers: Sequence[tuple[Any, str, str, Any]]) -> None:
+    """Refuse changes of numbers, which a body makes once that stands for all iterations."""
+    for owner, name, place, before in numbers:
+        now = getattr(owner, name, UNSET)
+        if now is not before and (now.__class__ is not before.__class__ or now != before):
+            setattr(owner, name, before)
+            raise ArgumentError(
+                f"drjit.syntax: this loop changes '{place}' from {before!r} to {now!r}, a Python object of type "
+                f"{describe(before)}. Symbolic loops do not track Python objects: use a Dr.Jit array instead, or "
+                "mode='evaluated'.")
+
+
 class Dead(tuple):  # type: ignore[type-arg]
     """What a branch returns that all elements have left, by different ways."""
 
@@ -251,11 +276,14 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
     if place >= 0 and state[place] is UNSET and _evaluated(hints, JitFlag.SymbolicLoops):
         return _returning(state, cond, body, labels, place, result, hints)
     late = Late() if place >= 0 and state[place] is UNSET else None
+    numbers, around = _numbers(attributes, state), core.innermost()
 
     def step(*values: Any) -> Any:
         if late is not None and core.innermost() is None:
             raise _Computed
         results = list(body(*values))
+        if numbers and core.innermost() is not around:
+            _require_same(numbers)
         for k in range(count):
             if state[k] is UNSET and results[k] is not UNSET:
                 if late is not None and k == place:

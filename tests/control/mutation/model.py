@@ -12,6 +12,7 @@ import numpy as np
 
 import drjit as dr
 from drjit import array_api, llvm, scalar
+from drjit._trees.pytree import flatten
 from drjit.llvm import ad
 
 from .table import PLACES, Cell, Place
@@ -293,9 +294,24 @@ def _plain_dispatch(instance: Any, target: Callable[..., Any], *args: Any) -> An
     return target(instance, *args)
 
 
-#: The constructs as Python has them.
-PLAIN = {"plain": True, "if_stmt": _plain_if, "while_loop": _plain_while, "switch": _plain_switch,
-         "dispatch": _plain_dispatch, "syntax": lambda function: function}
+def _of_some_elements(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A call of functions that an array chooses: its results are new, since elements that take none have zeros.
+
+    But for memory, which all elements share: its values are those that the last one has left.
+    """
+    def called(*args: Any, **kwargs: Any) -> Any:
+        leaves, spec = flatten(call(*args, **kwargs), "")
+        return spec.rebuild([type(leaf)(leaf) if dr.is_array_v(leaf) else leaf for leaf in leaves])
+
+    return called
+
+
+def plain(cell: Cell) -> dict[str, Any]:
+    """The constructs as Python has them."""
+    switch, dispatch = (_plain_switch, _plain_dispatch) if cell.mode == "scalar" or cell.letter == "S" else (
+        _of_some_elements(_plain_switch), _of_some_elements(_plain_dispatch))
+    return {"plain": True, "if_stmt": _plain_if, "while_loop": _plain_while, "switch": switch,
+            "dispatch": dispatch, "syntax": lambda function: function}
 
 
 def package(cell: Cell) -> Any:
@@ -334,7 +350,7 @@ def _one_after_the_other(cell: Cell, place: Place, count: int) -> Observation:
         setting = Setting(cell, package(cell), [lane], place, settings[0].subject if settings else None)
         if settings:
             setting.before = settings[0].before
-        results.append(None if place.raises else setting.call(PLAIN, [Instance(True), Instance(False)]))
+        results.append(None if place.raises else setting.call(plain(cell), [Instance(True), Instance(False)]))
         settings.append(setting)
     first = observe(settings[0], results[0], settings)
     rest = [observe(dataclasses.replace(setting, cell=cell._replace(derivatives="none")), result)
@@ -383,6 +399,8 @@ def expected(cell: Cell) -> Expected:
     if ways is None:
         return Expected(None if cell.mode == "symbolic" else found, [found.objects] if found else [], True)
     known = [ways.objects] if cell.mode == "symbolic" or found is None else [found.objects, ways.objects]
+    if cell.letter == "S" and {"switch", "dispatch"} & {*PLACES[cell.place].chain}:
+        known += [{path: None if path.startswith("result") else name for path, name in each.items()} for each in known]
     return Expected(found, known, False)
 
 
@@ -395,4 +413,4 @@ def expected_of_lane(cell: Cell, lane: int) -> Expected:
 def observe_plainly(cell: Cell, place: Place, lane: int) -> Observation:
     """What Python does in one lane."""
     setting = Setting(cell, package(cell), [lane], place)
-    return observe(setting, None if place.raises else setting.call(PLAIN, [Instance(True), Instance(False)]))
+    return observe(setting, None if place.raises else setting.call(plain(cell), [Instance(True), Instance(False)]))

@@ -53,6 +53,8 @@ def _difference(found: Observation, wanted: Observation, objects: list[dict[str,
         return f"there is {', '.join(found.numbers)}; expected {', '.join(wanted.numbers)}"
     for path, values in wanted.numbers.items():
         other = found.numbers[path]
+        if values.shape == (1,) and path.startswith("result"):  # results of calls have all elements
+            values = np.broadcast_to(values, other.shape)
         if values.shape != other.shape or not np.array_equal(values, other):
             return f"{path} is {other.tolist()}, expected {values.tolist()}"
     for path in wanted.objects:

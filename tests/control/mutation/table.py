@@ -189,9 +189,10 @@ def exclusion(cell: Cell) -> str:
     few = {"switch", "dispatch"} & {*place.chain} and cell.mode == "evaluated" or cell.mode == "compressed"
     if letter == "R" and few:
         return "what is drawn has a number for each lane"
-    if cell.action in ("append", "new key") and cell.reach in ("captured", "global") and \
-            cell.mode in ("evaluated", "compressed"):
-        return "what a function that is called in each iteration notes down is its own business"
+    if cell.action in ("append", "new key") and cell.reach in ("captured", "global") and cell.mode != "scalar":
+        return "what a function notes down is its own business: once for each call"
+    if cell.action == "[0] = 7" and place.raises and cell.mode in ("evaluated", "compressed"):
+        return "what the host or a kernel has written is not undone"
     if cell.derivatives != "none" and (letter in "IPR" or place.raises):
         return "it has no derivative"
     return ""
@@ -212,10 +213,10 @@ def refusal(cell: Cell) -> tuple[str, bool]:
     """
     place, outside = PLACES[cell.place], cell.reach in ("captured", "global")
     if cell.mode in ("evaluated", "compressed") and {"switch", "dispatch"} & {*place.chain} and \
-            not outside and not place.raises and cell.holder != "object":
+            not outside and cell.holder != "object":
         # A function has arrays of fewer elements, but for those in objects that are no PyTrees.
         if cell.letter == "S" or "lane" in cell.action or "scatter" in cell.action:
-            return GIVEN_ELEMENTS, True
+            return GIVEN_ELEMENTS, not place.raises
         if cell.letter in "AW" or cell.action == "[mask] +=":
             return GIVEN_ELEMENTS, False  # some of what views and masks do is done by index
     if cell.mode == "compressed" and (outside or cell.style == "syntax") and not place.raises:
