@@ -1,6 +1,7 @@
 cimport cython
 
 from drjit_core.ir.symbolic cimport Tracing, innermost
+from drjit._base.handle cimport Handle
 
 
 cdef dict _NOTHING
@@ -20,7 +21,7 @@ cdef class Journal:
     cdef public dict writes
     @cython.locals(region=Tracing)
     cpdef begin(self)
-    cpdef note(self, object array)
+    cpdef note(self, Handle array)
     cpdef roll_back(self)
     @cython.locals(journal=Journal)
     cpdef Journal outermost(self)
@@ -34,5 +35,6 @@ cdef class noted:
 @cython.locals(region=Tracing)
 cpdef Journal innermost_journal()
 @cython.locals(journal=Journal)
-cpdef store(object array, object nodes, object position=*, bint written=*)
-cpdef store_same(object array, object nodes, object position=*)
+cpdef store(Handle array, object nodes, object position=*, bint written=*)
+@cython.locals(changed=Handle)
+cpdef store_same(Handle array, object nodes, object position=*)

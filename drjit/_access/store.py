@@ -211,9 +211,11 @@ class Journal:
         """Remember an array, which is about to be changed, unless it has been already."""
         while array._o is not None:
             array = array._o[0]
-        if id(array) not in self.entries:
+        number = id(array)
+        if number not in self.entries:
             self.entries = self.entries or {}
-            self.entries[id(array)] = array, array._nodes(), array._s if array._depth < 0 else None
+            depth = array._depth
+            self.entries[number] = array, array._c if depth > 0 else [array._n], array._s if depth < 0 else None
 
     def note_write(self, array: Any) -> None:
         """Remember which versions of its components an array has, which is about to be written to by index."""

@@ -475,7 +475,7 @@ class SymbolicChoice:
                     store(array, [formal], position)
             if self.known:
                 nodes = [self.known.get(position, formal) for position, formal in enumerate(nodes)]
-            called = Call(self.given, nodes, function, None, _NOTHING, True)
+            called = Call(self.given, nodes, function, None, _NOTHING, journal)
             noted = len(journal.entries)
             try:
                 returned = Returned(self.results.function, invoked(function, self.named, called.tree))

@@ -1,7 +1,7 @@
 cimport cython
 
 from drjit_core.ir.node cimport Node
-from drjit._access.store cimport store
+from drjit._access.store cimport Journal, store_same
 from drjit._base.handle cimport held
 from drjit._control.places cimport Snapshot, attributes_of, snapshot, write_place
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
@@ -23,7 +23,7 @@ cdef class Given:
     cpdef object filled(self, object returned, object leaves, Call call, object before, object after, object stands=*, object spec=*)
     cpdef bint is_own(self) except -1
     @cython.locals(seen=dict, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
-    cpdef object lend(self, object nodes)
+    cpdef object lend(self, object nodes, Journal journal)
     cdef public dict same
     cdef public list elsewhere
 

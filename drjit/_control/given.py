@@ -14,12 +14,12 @@ from typing import Any
 
 import drjit_core as core
 
-from .._access.store import store, store_result, store_same
+from .._access.store import Journal, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
 from .._trees.pytree import TreeSpec, children, construct, flatten, flatten_nodes
-from .places import Change, attributes_of, has_array, snapshot, write_place
+from .places import Change, Snapshot, attributes_of, has_array, snapshot, write_place
 from .state import copies
 
 __all__ = ["Call", "Given", "become", "filled", "objects_of", "write_entries"]
@@ -80,15 +80,17 @@ class Given:
         """Whether functions can be given the arrays themselves: all of what they get is the caller's own."""
         return self.plain or not self.spec.holds_numbers() and not self.spec.holds_copies()
 
-    def lend(self, nodes: Sequence[core.Node]) -> Sequence[core.Node]:
-        """Let the arrays have other nodes; returns these, of which an array that is there twice has the same."""
+    def lend(self, nodes: Sequence[core.Node], journal: Journal) -> Sequence[core.Node]:
+        """Let the arrays have other nodes until a journal gives them back what they held; returns the nodes, of which
+        an array that is there twice has the same."""
         seen: dict[int, int] = {}
         found = nodes
         for place, first, count in self.spec.positions():
             array = self.leaves[place]
             known = seen.setdefault(id(array), first)
             if known == first:
-                store(array, nodes[first:first + count])
+                journal.note(array)
+                store_same(array, nodes[first:first + count])
             else:
                 found = list(found)
                 found[first:first + count] = found[known:known + count]
@@ -116,16 +118,17 @@ def _copied(spec: TreeSpec, places: Iterator[int], copied: bool = False) -> set[
 class Call:
     """One call of a function; ``spec`` is the structure of the arguments if tensors have other shapes than before.
 
-    Of some arrays, by the places of leaves, it is given the caller's ``own``. If it is the only call (which is
-    ``once``), the function is given the caller's own arrays as far as possible, so that it finds one array wherever it
-    is one; until the journal gives them back what they held.
+    Of some arrays, by the places of leaves, it is given the caller's ``own``. If it is the only call, the function is
+    given the caller's own arrays as far as possible, so that it finds one array wherever it is one; until its
+    ``journal`` gives them back what they held. What the function knows may be ``known`` already.
     """
 
     __slots__ = ("arrays", "copies", "given", "held", "moved", "nodes", "objects", "owned", "shared", "snapshot",
                  "stands", "touched", "tree")
 
     def __init__(self, given: Given, nodes: Sequence[core.Node], function: Callable[..., Any] | None,
-                 spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, once: bool = False) -> None:
+                 spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, journal: Journal | None = None,
+                 known: Snapshot | None = None) -> None:
         self.given = given
         self.nodes = nodes
         #: The places of leaves of the arguments that are others after the construct.
@@ -148,9 +151,9 @@ class Call:
             spec = given.spec
         self.tree: Any
         self.arrays: list[Any]
-        if once and given.is_own():
+        if journal is not None and given.is_own():
             self.tree, self.arrays = given.tree, given.leaves
-            self.nodes = given.lend(nodes)
+            self.nodes = given.lend(nodes, journal)
         else:
             self.arrays = spec.fresh(nodes, given.leaves)
             if not given.plain and spec.holds_numbers():
@@ -169,8 +172,8 @@ class Call:
         for container, kind, key, place in given.elsewhere:
             write_place(container, kind, key, self.arrays[place])
         #: What is held by what the function knows; copies are looked at by their leaves.
-        self.snapshot = snapshot(None if given.plain else self.tree, function, [copy for copy, *_ in self.copies]
-                                 if self.copies else _EMPTY)
+        self.snapshot = known if known is not None else snapshot(
+            None if given.plain else self.tree, function, [copy for copy, *_ in self.copies] if self.copies else _EMPTY)
 
     def exchanged(self, value: Any, spec: TreeSpec, leaves: Iterator[int],
                   seen: dict[int, tuple[Any, int, int]]) -> Any:

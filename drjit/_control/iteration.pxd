@@ -7,8 +7,11 @@ from drjit_core.ir.region cimport is_version
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._access.store cimport Journal, innermost_journal
 from drjit._control.given cimport Call, Given
+from drjit._control.places cimport Snapshot, knows_nothing, snapshot
 from drjit._control.state cimport mask_of, shape_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
+
+cdef dict _NOTHING
 
 
 @cython.freelist(16)
@@ -31,6 +34,7 @@ cdef class SymbolicLoop:
     cdef public list final
     cdef public Node tested
     cdef public Call called
+    cdef public Snapshot known
     @cython.locals(around=Journal, results=list, node=Node, result=Node, position=cython.Py_ssize_t)
     cpdef object run(self)
     cpdef list trace(self)
@@ -43,6 +47,8 @@ cdef class SymbolicLoop:
     cpdef begin(self, list variables)
     cpdef end(self)
     cpdef bint returns_all(self, Call call, list final) except -1
+    @cython.locals(known=Snapshot)
+    cpdef Snapshot known_before(self)
     cpdef Call call(self, list variables, object function)
     cpdef object applied(self, object function, Call call)
     @cython.locals(count=cython.Py_ssize_t, new=Node, position=cython.Py_ssize_t, results=list, final=list, after=TreeSpec, changes=list)

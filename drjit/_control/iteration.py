@@ -24,6 +24,7 @@ from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call, Given, objects_of
 from .outside import Late, Variables, Wider, Words, presumed, require_data, widened
+from .places import Snapshot, knows_nothing, snapshot
 from .shapes import Reshaped, Shapes
 from .state import equal, mask_of, shape_of
 
@@ -33,6 +34,9 @@ FUNCTION = "drjit.while_loop"
 _WORDS = Words(FUNCTION, "the body of this symbolic loop",
                "make it a state variable: pass it in 'state' and return it from the body", "loop",
                "run the loop with mode='evaluated'")
+
+
+_NOTHING: dict[int, ArrayBase] = {}
 
 
 class SymbolicLoop:
@@ -54,7 +58,9 @@ class SymbolicLoop:
         self.shapes = Shapes(given.spec, given.nodes) if given.spec.has_tensors() else None
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
-        arrays, codes = presumed(body, given.leaves)
+        #: What the body knows before the loop, until it has been called.
+        self.known = snapshot(None, body, (), True)
+        arrays, codes = presumed(self.known, given.leaves)
         #: What is no state, and changes all the same, if anything does.
         self.variables = Variables(_WORDS, (body,), late, places, arrays, codes) \
             if late is not None or places or arrays else None
@@ -207,7 +213,16 @@ class SymbolicLoop:
             given = given[:self.count]
         if self.shapes is not None:
             given, self.spec = self.shapes.given(given)
-        return Call(self.given, given, function, self.spec)
+        return Call(self.given, given, function, self.spec, _NOTHING, None,
+                    None if function is None else self.known_before())
+
+    def known_before(self) -> Snapshot | None:
+        """What the body knows, if that is seen to be what it was before the loop."""
+        known, self.known = self.known, None
+        if known is None or not self.given.plain or self.given.elsewhere or \
+                self.variables is not None and self.variables.is_found_elsewhere():
+            return None
+        return None if not knows_nothing(self.cond) and known.changes() else known
 
     def applied(self, function: Callable[..., Any], call: Call) -> Any:
         """What a function of the user returns; sizes that do not go together may be due to shapes that were assumed."""

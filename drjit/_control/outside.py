@@ -28,12 +28,12 @@ from .given import Call
 from .places import (
     MISSING,
     Change,
+    Snapshot,
     has_array,
     keep_new,
     must_be_variable,
     place_key,
     read_place,
-    snapshot,
     words_of,
     write_place,
 )
@@ -240,7 +240,7 @@ _harmless: dict[tuple[int, ...], list[CodeType]] = {}
 _MOST_CODES, _FEW_PRESUMED, _MOST_PRESUMED = 4096, 16, 256
 
 
-def presumed(function: Callable[..., Any],
+def presumed(known_by: Snapshot | None,
              known: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int]], list[CodeType]]:
     """The arrays that a function refers to, but for those that are ``known`` as variables, which hold constants; and in
     how many places they are. Then the codes of the functions that it knows, if they are to be remembered.
@@ -249,7 +249,6 @@ def presumed(function: Callable[..., Any],
     variables of a loop, and presumed to stay as they are, until the body has been called: it tells which it changes.
     Where they are many, in a scene of objects with constant attributes, a body that has changed none is remembered.
     """
-    known_by = snapshot(None, function)
     if known_by is None:
         return _NOTHING
     if _harmless and tuple(map(id, known_by.codes)) in _harmless:
@@ -336,6 +335,10 @@ class Variables:
                 self.settled[key] = self.place(change._replace(now=value), key)[1]
                 values.append(value)
         return values
+
+    def is_found_elsewhere(self) -> bool:
+        """Whether places hold other arrays than before while the functions run."""
+        return bool([entry for entry in self.entries.values() if isinstance(entry, _Place)])
 
     def restore(self) -> None:
         """Let places hold what they held before."""

@@ -22,6 +22,7 @@ cdef bint _is_own(object module) except -1
 @cython.freelist(16)
 cdef class Snapshot:
     cdef public list held
+    cdef public bint traced
     cdef public set seen
     cdef public list data
     cdef public list codes
@@ -39,7 +40,8 @@ cdef class Snapshot:
     cpdef list changes(self)
 
 
-cpdef Snapshot snapshot(object tree, object function, object apart=*)
+cpdef bint knows_nothing(object function) except -1
+cpdef Snapshot snapshot(object tree, object function, object apart=*, bint data=*)
 cpdef bint must_be_variable(Node node) except -1
 @cython.locals(node=Node)
 cdef bint _holds_constants(Handle array) except -1

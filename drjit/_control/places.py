@@ -29,7 +29,7 @@ from .._base.types import FLOAT16, FLOAT32, FLOAT64
 from .._trees.pytree import is_pytree
 
 __all__ = ["CELL", "MISSING", "OBJECT", "Change", "Snapshot", "attributes_of", "has_array", "keep_new",
-           "must_be_variable", "place_key", "read_place", "snapshot", "words_of", "write_place"]
+           "knows_nothing", "must_be_variable", "place_key", "read_place", "snapshot", "words_of", "write_place"]
 
 #: What is in a place where nothing is.
 MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
@@ -130,9 +130,11 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("codes", "data", "held", "seen")
+    __slots__ = ("codes", "data", "held", "seen", "traced")
 
     def __init__(self) -> None:
+        #: Whether data is looked at.
+        self.traced = False
         #: NumPy arrays, sets and byte arrays, with copies.
         self.data: list[tuple[Any, Any]] = _EMPTY
         #: Of each container: the container, what it is, the number of keys and values, and these in turn; of lists a
@@ -178,7 +180,7 @@ class Snapshot:
             elif kind == _METHOD:
                 todo += (value.__self__, value.__func__)
             elif kind == _DATA:
-                if innermost() is not None and _is_small(value):
+                if self.traced and _is_small(value):
                     self.data = [*self.data, (value, value.copy())]
             else:
                 todo += (value.func, *value.args, *value.keywords.values())
@@ -316,13 +318,20 @@ class Snapshot:
         return found
 
 
-def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any] = ()) -> Snapshot | None:
+def knows_nothing(function: Callable[..., Any]) -> bool:
+    """Whether a function is seen to refer to nothing but its arguments."""
+    return type(function) is FunctionType and closure_of(function) is None and defaults_of(function) is None and \
+        not names_of(code_of(function))
+
+
+def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any] = (),
+             data: bool = False) -> Snapshot | None:
     """What is held by the containers of a tree, but for some, and by those that a function knows; ``None`` if there are
-    none."""
-    if tree is None and (function is None or type(function) is FunctionType and closure_of(function) is None and
-                         defaults_of(function) is None and not names_of(code_of(function))):
+    none. Arrays of NumPy and other ``data`` belong to it where something is traced, or will be."""
+    if tree is None and (function is None or knows_nothing(function)):
         return None
     found = Snapshot()
+    found.traced = data or innermost() is not None
     if apart:
         found.seen.update([id(each) for each in apart])
     if tree is not None:
