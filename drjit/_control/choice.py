@@ -484,7 +484,7 @@ class SymbolicChoice:
                 raise
             places = called.leave()
             if called.snapshot is not None and called.snapshot.data:
-                require_data(self.words, called, (function,))
+                require_data(self.words, called.snapshot, (function,))
             changed = called.changed() if journal.entries or called.copies else _NOTHING
             if changed or self.written or len(journal.entries) > noted:
                 arrays = self.outside(number, called, returned.leaves, formals)

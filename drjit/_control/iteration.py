@@ -256,7 +256,8 @@ class SymbolicLoop:
             call.settle()
         values = self.variables.settle() if self.variables is not None else ()
         changes = call.leave((returned, *values))
-        require_data(_WORDS, call, (self.body,))
+        if call.snapshot is not None and call.snapshot.data:
+            require_data(_WORDS, call.snapshot, (self.body,))
         if self.variables is None:
             if not changes and not call.copies and self.returns_all(call, final):
                 return results

@@ -254,6 +254,8 @@ def presumed(known_by: Snapshot | None,
     if _harmless and tuple(map(id, known_by.codes)) in _harmless:
         return _NOTHING
     found = known_by.constants(known)
+    if not found:
+        return _NOTHING
     number = sum([len(array._nodes()) for array, _ in found])
     if number <= _FEW_PRESUMED:
         return found, []
@@ -687,9 +689,9 @@ def _own_memory(words: Words, array: ArrayBase) -> SymbolicValue:
         "memory that each element has for itself is made by drjit.alloc_local().")
 
 
-def require_data(words: Words, call: Call, functions: Sequence[Callable[..., Any]]) -> None:
+def require_data(words: Words, snapshot: Snapshot, functions: Sequence[Callable[..., Any]]) -> None:
     """Refuse changes of NumPy arrays, sets and byte arrays, which hold again what they did."""
-    for value in () if call.snapshot is None or not call.snapshot.data else call.snapshot.restored():
+    for value in snapshot.restored():
         raise SymbolicValue(
             f"{words.function}(): {words.traced} changes {name_in_program(value, functions)} of type "
             f"{describe(value)} in place, and is called once for all elements and iterations. Use an array of Dr.Jit "
