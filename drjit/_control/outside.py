@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
@@ -228,9 +229,10 @@ _MOST_CODES, _FEW_PRESUMED, _MOST_PRESUMED = 4096, 16, 256
 
 
 def presumed(functions: Sequence[Callable[..., Any]],
-             known: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int]], tuple[CodeType, ...]]:
-    """The arrays that functions refer to, but for those that are ``known`` as variables, which hold constants; and in
-    how many places they are. Then the codes of the functions, if they are to be remembered.
+             known: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int, list[int]]], tuple[CodeType, ...]]:
+    """The arrays that functions refer to, but for those that are ``known`` as variables, which hold constants or are
+    equal; in how many places they are, and which of their components do. Then the codes of the functions, if they are
+    to be remembered.
 
     What is computed with a constant is often known at once, and would not tell what it is computed of. So these are
     variables of a loop, and presumed to stay as they are, until the body has been called: it tells which it changes.
@@ -240,20 +242,26 @@ def presumed(functions: Sequence[Callable[..., Any]],
     snapshot.add_functions(functions)
     if not snapshot.entries:
         return [], ()
-    others = {id(array) for array in known}
-    found = [(array, count) for number, (array, count) in snapshot.arrays().items()
-             if number not in others and any(map(_must_be_variable, array._nodes()))]
-    number = sum([len(array._nodes()) for array, _ in found])
+    others, times, found = {id(array) for array in known}, Counter[int](), []
+    arrays = [entry for number, entry in snapshot.arrays().items() if number not in others]
+    for array, _ in arrays:
+        times.update([primal(node).id for node in array._nodes()])
+    for array, count in arrays:
+        positions = [position for position, node in enumerate(array._nodes()) if _must_be_variable(
+            node, times[primal(node).id] > 1)]
+        if positions:
+            found.append((array, count, positions))
+    number = sum([len(positions) for *_, positions in found])
     if number <= _FEW_PRESUMED:
         return found, ()
     codes = tuple(snapshot.codes)
     return ([], ()) if number > _MOST_PRESUMED or codes in _harmless else (found, codes)
 
 
-def _must_be_variable(node: Node) -> bool:
-    """Whether what is computed with a node would not tell what it is computed of: a constant, or what may turn out to
-    have derivatives, of which it was not known then."""
-    return primal(node).kind == _LITERAL or any_vertex() and node.type in _FLOATS and tracked(node) is None
+def _must_be_variable(node: Node, shared: bool) -> bool:
+    """Whether what is computed with a node would not tell what it is computed of: a constant, the contents of several
+    arrays, or what may turn out to have derivatives, of which it was not known then."""
+    return shared or primal(node).kind == _LITERAL or any_vertex() and node.type in _FLOATS and tracked(node) is None
 
 
 class Variables:
@@ -286,11 +294,11 @@ class Variables:
                 self.entries[place_key(container, kind, key)] = entry
                 self.initial += entry.initial
         first = len(self.initial)
-        for array, _ in self.arrays:
-            for position, node in enumerate(array._nodes()):
-                if _must_be_variable(node):
-                    self.entries[id(array), position] = _Array(array, position, node)
-                    self.initial.append(node)
+        for array, _, positions in self.arrays:
+            for position in positions:
+                node = array._nodes()[position]
+                self.entries[id(array), position] = _Array(array, position, node)
+                self.initial.append(node)
         #: How many variables, the last ones, are presumed to stay as they are.
         self.presumed = len(self.initial) - first
 
@@ -458,7 +466,7 @@ class Variables:
         """A place that turns out to be a variable."""
         entry = (_PlaceOnce if key[0] == "once" else _Place)(change, self.words.function)
         if self.presumed:
-            region, several = core.innermost(), {id(array) for array, count in self.arrays if count > 1}
+            region, several = core.innermost(), {id(array) for array, count, _ in self.arrays if count > 1}
             if region is not None and [array for array in entry.originals if id(array) in several]:
                 region.again = True  # the body may have found the array at any of these
         return entry
