@@ -247,7 +247,9 @@ def presumed(functions: Sequence[Callable[..., Any]],
     for array, _ in arrays:
         times.update([primal(node).id for node in array._nodes()])
     for array, count in arrays:
-        positions = [position for position, node in enumerate(array._nodes()) if _must_be_variable(
+        nodes = array._nodes()
+        width = max([node.size for node in nodes])  # a narrower component is made as wide when it is written to
+        positions = [position for position, node in enumerate(nodes) if node.size == width and _must_be_variable(
             node, times[primal(node).id] > 1)]
         if positions:
             found.append((array, count, positions))

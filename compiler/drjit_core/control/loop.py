@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from weakref import ref
 
 from ..context import current
 from ..errors import IncompatibleSizes, SymbolicValue
@@ -232,6 +233,7 @@ class _Loop(Construct):
             if self.results[i] is self.variables[i]:
                 self.constant |= {i}
                 traced.results[i] = self.given[i]
+        traced.region.presumed = {self.variables[i].id: ref(self.given[i]) for i in presumed & self.constant}
         return self.adopts() or bool(presumed)
 
     def check_read(self, traced: Traced) -> None:
