@@ -68,6 +68,7 @@ from .ir.symbolic import (
     innermost,
     is_presumed,
     is_same_in_all_elements,
+    known,
     outside_of,
     replace_elements,
     size_for_program,

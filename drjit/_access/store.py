@@ -89,7 +89,7 @@ def _store_tensor(tensor: Any, node: Node) -> None:
         if not view._depth:
             view._n = node
         else:  # numbers of drjit.scalar; reading those of a symbolic tensor raises
-            view._c = elements_of(node) if not node.scope else [node] * count
+            view._c = elements_of(node, False) if not node.scope else [node] * count
 
 
 def _store_numbers(tensor: Any, view: Any, nodes: Sequence[Node], position: int | None) -> None:

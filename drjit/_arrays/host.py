@@ -57,7 +57,7 @@ def host_memory(array: ArrayBase) -> HostMemory:
         return HostMemory(0, shape, info, None)
     if array._depth <= 0:
         node, address, buffer = host_view(nodes[0])
-        if node is not nodes[0]:  # what was a literal stays in memory, so that the view shows later changes
+        if node is not nodes[0] and not nodes[0].scope:  # what was a literal stays in memory: the view shows changes
             array._replace([node])
         buffer.exported = True
         # Holding the node as well would make later writes to the array copy its memory: the view would not show them.

@@ -29,7 +29,7 @@ import struct
 import sys
 from typing import Any
 
-from drjit_core import KIND, TYPES, Node, evaluate, host_view, import_copy, invalid, literal, symbolic_error, unshared
+from drjit_core import KIND, TYPES, Node, evaluate, host_view, import_copy, invalid, known, literal, unshared
 
 from .._access.store import store_same
 from .._base.array import ArrayBase
@@ -48,10 +48,8 @@ _LITERAL, _INVALID = KIND["literal"], KIND["invalid"]
 
 def array_state(array: ArrayBase, protocol: int) -> dict[str, Any]:
     """What a pickle holds of an array; evaluates it and waits for the result."""
-    nodes = array._nodes()
-    for node in nodes:
-        if node.scope:
-            raise symbolic_error(node, f"{array._name}.__reduce_ex__", "a pickle holds the values of an array")
+    nodes = [node if not node.scope else known(
+        node, f"{array._name}.__reduce_ex__", "a pickle holds the values of an array") for node in array._nodes()]
     state: dict[str, Any] = {"format": FORMAT, "elements": _elements(array)}
     if not array._dynamic and array._depth > 0:
         state["entries"] = [_little_endian(pack(nodes), TYPES[array._type].size)]

@@ -29,6 +29,7 @@ from drjit_core import (
     broadcast_size,
     evaluate,
     label_of,
+    outside_of,
     read_element,
     size_for_program,
     state_of,
@@ -364,7 +365,7 @@ class ArrayBase:
     def _require_values(self, method: str) -> None:
         """Raise if the array is symbolic, which is more to the point than what its size would make one say."""
         for node in self._nodes():
-            if node.scope:
+            if node.scope and outside_of(node) is None:
                 raise symbolic_error(node, f"{self._name}.{method}")
 
     def __bool__(self) -> bool:

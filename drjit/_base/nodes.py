@@ -66,23 +66,23 @@ def number_of(node: Node) -> Any:
     return node.payload if node.kind == _LITERAL else read_element(node, 0)
 
 
-def values(node: Node) -> list[Any]:
-    """All elements as Python numbers; evaluates the node and waits for it."""
+def values(node: Node, looks: bool = True) -> list[Any]:
+    """All elements as Python numbers, which the program ``looks`` at; evaluates the node and waits for it."""
     size = node.size
     if not size:
         return []
     if node.kind == _LITERAL:
         return [node.payload] * size
     info = TYPES[node.type]
-    _, address, _keep = host_view(node)
+    _, address, _keep = host_view(node, looks)
     if info.code == "e":
         return list(struct.unpack(f"={size}e", ctypes.string_at(address, 2 * size)))
     return list((C_TYPES[info.code] * size).from_address(address))
 
 
-def elements_of(node: Node) -> list[Node]:
-    """Literals with the elements of a node; evaluates it."""
-    return [literal(node.type, value) for value in values(node)]
+def elements_of(node: Node, looks: bool = True) -> list[Node]:
+    """Literals with the elements of a node, which the program ``looks`` at; evaluates it."""
+    return [literal(node.type, value) for value in values(node, looks)]
 
 
 def pack(nodes: Sequence[Node]) -> bytes:

@@ -306,7 +306,9 @@ class Call:
         self.touched.clear()
 
     def holds(self, container: Any) -> bool:
-        """Whether a container is one of the caller's."""
+        """Whether a container is one of the caller's, and part of the arguments."""
+        if self.tree is self.given.tree:
+            return id(container) in _containers(self.tree, set())
         return bool([entry for entry, *_ in self.held if entry is container])
 
     def owner(self, value: Any) -> Any:

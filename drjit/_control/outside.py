@@ -31,7 +31,6 @@ from .places import (
     Snapshot,
     has_array,
     keep_new,
-    must_be_variable,
     place_key,
     read_place,
     words_of,
@@ -241,9 +240,10 @@ _MOST_CODES, _FEW_PRESUMED, _MOST_PRESUMED = 4096, 16, 256
 
 
 def presumed(known_by: Snapshot | None,
-             known: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int]], list[CodeType]]:
-    """The arrays that a function refers to, but for those that are ``known`` as variables, which hold constants; and in
-    how many places they are. Then the codes of the functions that it knows, if they are to be remembered.
+             known: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]]:
+    """The arrays that a function refers to, but for those that are ``known`` as variables, which hold constants or are
+    equal; in how many places they are, and which of their components do. Then the codes of the functions that it knows,
+    if they are to be remembered.
 
     What is computed with a constant is often known at once, and would not tell what it is computed of. So these are
     variables of a loop, and presumed to stay as they are, until the body has been called: it tells which it changes.
@@ -256,7 +256,7 @@ def presumed(known_by: Snapshot | None,
     found = known_by.constants(known)
     if not found:
         return _NOTHING
-    number = sum([len(array._nodes()) for array, _ in found])
+    number = sum([len(positions) for *_, positions in found])
     if number <= _FEW_PRESUMED:
         return found, []
     if number > _MOST_PRESUMED:
@@ -266,7 +266,7 @@ def presumed(known_by: Snapshot | None,
 
 
 #: The usual case.
-_NOTHING: tuple[list[tuple[ArrayBase, int]], list[CodeType]] = [], []
+_NOTHING: tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]] = [], []
 
 
 def _remember(codes: list[CodeType]) -> None:
@@ -279,7 +279,7 @@ class Variables:
     """Variables of a loop that are no state, in the order in which they were found."""
 
     def __init__(self, words: Words, functions: Sequence[Callable[..., Any]], late: Late | None = None,
-                 places: Sequence[tuple[Any, int, Any]] = (), arrays: Sequence[tuple[ArrayBase, int]] = (),
+                 places: Sequence[tuple[Any, int, Any]] = (), arrays: Sequence[tuple[ArrayBase, int, list[int]]] = (),
                  codes: Sequence[CodeType] = ()) -> None:
         self.words = words
         #: Arrays that the functions may change, and then must not have taken for constants: see :func:`presumed`.
@@ -306,11 +306,11 @@ class Variables:
                 self.entries[place_key(container, kind, key)] = entry
                 self.initial += entry.initial
         first = len(self.initial)
-        for array, _ in self.arrays:
-            for position, node in enumerate(array._nodes()):
-                if must_be_variable(node):
-                    self.entries[id(array), position] = _Array(array, position, node)
-                    self.initial.append(node)
+        for array, _, positions in self.arrays:
+            for position in positions:
+                node = array._nodes()[position]
+                self.entries[id(array), position] = _Array(array, position, node)
+                self.initial.append(node)
         #: How many variables, the last ones, are presumed to stay as they are.
         self.presumed = len(self.initial) - first
 
@@ -480,7 +480,7 @@ class Variables:
         """A place that turns out to be a variable."""
         entry = (_PlaceOnce if key[0] == "once" else _Place)(change, self.words.function)
         if self.presumed:
-            region, several = core.innermost(), {id(array) for array, count in self.arrays if count > 1}
+            region, several = core.innermost(), {id(array) for array, count, _ in self.arrays if count > 1}
             if region is not None and [array for array in entry.originals if id(array) in several]:
                 region.again = True  # the body may have found the array at any of these
         return entry

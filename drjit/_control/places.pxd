@@ -32,7 +32,7 @@ cdef class Snapshot:
     cpdef add_entries(self, object container, int kind, dict entries, list todo)
     @cython.locals(held=list, names=tuple, variables=dict, cells=tuple)
     cpdef add_function(self, object function, list todo)
-    @cython.locals(found=dict, held=list, kind=cython.int, position=cython.Py_ssize_t, count=cython.Py_ssize_t)
+    @cython.locals(arrays=dict, times=dict, found=list, held=list, nodes=list, kind=cython.int, position=cython.Py_ssize_t, count=cython.Py_ssize_t, node=Node, width=cython.Py_ssize_t)
     cpdef list constants(self, object known)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cpdef list places(self, object sought)
@@ -42,9 +42,8 @@ cdef class Snapshot:
 
 cpdef bint knows_nothing(object function) except -1
 cpdef Snapshot snapshot(object tree, object function, object apart=*, bint data=*)
-cpdef bint must_be_variable(Node node) except -1
-@cython.locals(node=Node)
-cdef bint _holds_constants(Handle array) except -1
+cdef bint _must_be_variable(Node node, bint shared) except -1
+cdef list _components(Handle array)
 @cython.locals(own=object)
 cdef dict _entries_of(object container, int kind)
 cdef _compare(object container, int kind, dict before, dict now, list found)

@@ -29,7 +29,7 @@ from .._base.types import FLOAT16, FLOAT32, FLOAT64
 from .._trees.pytree import is_pytree
 
 __all__ = ["CELL", "MISSING", "OBJECT", "Change", "Snapshot", "attributes_of", "has_array", "keep_new",
-           "knows_nothing", "must_be_variable", "place_key", "read_place", "snapshot", "words_of", "write_place"]
+           "knows_nothing", "place_key", "read_place", "snapshot", "words_of", "write_place"]
 
 #: What is in a place where nothing is.
 MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
@@ -221,11 +221,11 @@ class Snapshot:
                 if _refers(value):
                     todo.append(value)
 
-    def constants(self, known: Sequence[Any]) -> list[tuple[ArrayBase, int]]:
-        """The arrays that containers hold, but for those that are known, of which a component must be a variable, and
-        in how many places they are."""
-        found: dict[int, tuple[Any, int]] = {}
-        others: set[int] | None = None
+    def constants(self, known: Sequence[Any]) -> list[tuple[ArrayBase, int, list[int]]]:
+        """The arrays that containers hold, but for those that are known, of which components must be variables: in how
+        many places they are, and which components."""
+        arrays: dict[int, tuple[Any, int]] = {}
+        others = {id(each) for each in known}
         held, position = self.held, 0
         while position < len(held):
             kind, values = held[position + 1], held[position + 2]
@@ -241,13 +241,23 @@ class Snapshot:
                     continue
                 while value._o is not None:
                     value = value._o[0]
-                if not _holds_constants(value):
-                    continue
-                if others is None:
-                    others = {id(each) for each in known}
-                if id(value) not in others:
-                    found[id(value)] = value, found.get(id(value), (value, 0))[1] + 1
-        return list(found.values())
+                number = id(value)
+                if number not in others:
+                    arrays[number] = value, arrays.get(number, (value, 0))[1] + 1
+        times: dict[int, int] = {}  # that a node is the content of an array
+        for array, _ in arrays.values():
+            for node in _components(array):
+                number = primal(node).id
+                times[number] = times.get(number, 0) + 1
+        found: list[tuple[ArrayBase, int, list[int]]] = []
+        for array, count in arrays.values():
+            nodes = _components(array)
+            width = max([node.size for node in nodes], default=0)  # narrower ones become as wide when written to
+            positions = [place for place, node in enumerate(nodes) if node.size == width and _must_be_variable(
+                node, times[primal(node).id] > 1)]
+            if positions:
+                found.append((array, count, positions))
+        return found
 
     def restored(self) -> list[Any]:
         """NumPy arrays, sets and byte arrays that hold something else now; they get back what they held."""
@@ -345,23 +355,18 @@ def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any
 _FLOATS = {FLOAT16, FLOAT32, FLOAT64}
 
 
-def must_be_variable(node: core.Node) -> bool:
-    """Whether what is computed with a node would not tell what it is computed of: a constant, or what may turn out to
-    have derivatives, of which it was not known then."""
-    return primal(node).kind == _LITERAL or any_vertex() and node.type in _FLOATS and tracked(node) is None
+def _must_be_variable(node: core.Node, shared: bool) -> bool:
+    """Whether what is computed with a node would not tell what it is computed of: a constant, the contents of several
+    arrays, or what may turn out to have derivatives, of which it was not known then."""
+    return shared or primal(node).kind == _LITERAL or any_vertex() and node.type in _FLOATS and tracked(node) is None
 
 
 _LITERAL = core.KIND["literal"]
 
 
-def _holds_constants(array: Any) -> bool:
-    """Whether any component of an array that is no view must be a variable."""
-    if type(array)._depth <= 0:
-        return must_be_variable(array._n)
-    for node in array._c:  # noqa: SIM110  (compiled)
-        if must_be_variable(node):
-            return True
-    return False
+def _components(array: Any) -> list[core.Node]:
+    """The nodes of an array that is no view."""
+    return [array._n] if array._depth <= 0 else array._c
 
 
 def _entries_of(container: Any, kind: int) -> dict[Any, Any]:

@@ -201,7 +201,7 @@ def test_foreign_arrays_are_copied() -> None:
 
 
 def test_make_opaque_changes_nothing_if_it_fails() -> None:
-    value = [Float(1), None]
+    value = [Float(1), Int(0)]
 
     def body(i: Int) -> tuple[Int]:
         value[1] = i

@@ -218,7 +218,7 @@ def loop_that_reads(calls: Calls, mode: Any, x: Any) -> Any:
     return dr.while_loop((zeros(), x * 2, x * 1), condition, body, mode=mode, max_iterations=4)[2]
 
 
-@program(differentiated={"condition": 2, "body": 2}, condition=4, body=3)
+@program(condition=4, body=3)
 def loop_that_changes_arrays_in_place(calls: Calls, mode: Any, x: Any) -> Any:
     y, nested = x * 1, ad.Array3f(x)
 

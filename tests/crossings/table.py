@@ -128,7 +128,8 @@ _AS_A_WHOLE = Refusal((RuntimeError,), "symbolic.*changes.*as a whole|computes w
 _OWN = Refusal((RuntimeError,), "symbolic", "what is written in a symbolic loop has no values before it runs")
 _TOGETHER = Refusal((RuntimeError,), "symbolic (loop|branch|call) with .* elements, each of which writes",
                     "what writes several elements at once is done by no single lane")
-_ONE_VERSION = Refusal((RuntimeError,), "symbolic.*(writes to|no values before the loop runs|accesses elements of)",
+_ONE_VERSION = Refusal((RuntimeError,),
+                       "symbolic.*(writes to|no values before the loop runs|accesses elements of|looks at elements of)",
                        "there is no copy of what an array held before a write of the construct")
 
 
@@ -212,11 +213,10 @@ REFUSED: list[tuple[Predicate, Refusal]] = [
     (lambda c: c.way == "symbolic-captured" and c.touch.name in _LOCAL, _OWN),
     (lambda c: c.way.startswith("symbolic") and c.count > 0 and
      c.touch.name in ("write-after-copy", "scatter-after-copy") and
-     (c.way == "symbolic-carried" or c.place.startswith("nested") or
-      _is_loop(c) and ("literal" in c.state or c.touch.name == "scatter-after-copy")),
+     (c.way == "symbolic-carried" or c.place.startswith("nested") or _is_loop(c)),
      _ONE_VERSION),
     (lambda c: c.way.startswith("symbolic") and c.touch.name == "increase-item" and c.room == "item" and
-     (c.way == "symbolic-carried" or _is_loop(c) and "literal" in c.state), _SYMBOLIC),
+     (c.way == "symbolic-carried" or _is_loop(c)), _SYMBOLIC),
     (lambda c: c.way == "symbolic-carried" and c.count > 0 and c.room == "read", _SYMBOLIC),
     (lambda c: c.way.startswith("symbolic") and c.way != "symbolic-captured"
      and c.touch.name == "random-permutation" and c.shape[0] > 1, _SYMBOLIC),

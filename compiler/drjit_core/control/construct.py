@@ -156,7 +156,9 @@ class Construct:
                 formals.append(self.nothing(value))
             else:
                 is_memory = bool(self.memory) and position in self.memory
-                own = is_memory or not size or bool(self.presumed) and position in self.presumed
+                # arrays from outside may be memory, of which nobody knows yet
+                own = is_memory or not size or position >= self.first_array and (
+                    value.size != 1 or position in self.presumed)
                 formals.append(append(PHI, value.type, value.size if own else size, None, None, None,
                                       None, position, OWN if is_local(value) else is_memory, region.id))
         if self.presumed:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
+from ..context import current
 from ..ir import trace
 from ..ir.build import append, literal
 from ..ir.expansion import TRACED
 from ..ir.node import Node
-from ..ir.region import Control, Region, needed_for
+from ..ir.region import Control, Region, needed_for, operands
 from ..ir.symbolic import Tracing, innermost, is_replaced, recompute
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGES
 from ..ops.table import (
@@ -25,6 +26,7 @@ from ..ops.table import (
     LOOP,
     OFFER,
     OPS,
+    PHI,
     RESULT,
     SCATTER,
 )
@@ -273,16 +275,23 @@ def _choice_again(node: Node, operands: Sequence[Any], values: Values, functions
     return [*results, *(versions.get(position, arguments[position]) for position in choice.memory_of)]
 
 
-def _recomputed(node: Node, region: Tracing) -> Node | None:
+def _recomputed(node: Node, region: Tracing, presumed: dict[int, Node]) -> Node | None:
     """What a value of a region is outside, if it is computed of nothing but what is presumed."""
-    nodes = needed_for(region.id, (), ((node,),))[0]
-    nodes = [node for node in nodes if node.id not in region.presumed]
-    if [node for node in nodes if node.kind < FIRST_ELEMENTWISE and node.kind not in (CAST, BITCAST)]:
+    nodes = [each for each in needed_for(region.id, (), ((node,),))[0] if each.id not in presumed]
+    masks = [each.id for each in nodes if each.kind == PHI and each.attr < 0]  # of elements that take part in reads
+    nodes = [each for each in nodes if each.id not in masks]
+    if [each for each in nodes if each.kind < FIRST_ELEMENTWISE and each.kind not in (CAST, BITCAST, GATHER) or
+            each.kind != GATHER and [operand for operand in operands(each) if operand.id in masks]]:
         return None
-    values = Values(region.presumed, (), ())
-    trace_again(nodes, values, PLAIN)
+    context = current()
+    context.region, context.scope, inner = None, 0, (context.region, context.scope)
+    try:
+        values = Values(presumed, (), ())
+        trace_again(nodes, values, PLAIN)
+    finally:
+        context.region, context.scope = inner
     found: Node = values[node]
-    return found
+    return None if found.scope else found
 
 
 recompute.append(_recomputed)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from weakref import ref
 
 from ..context import current
 from ..errors import IncompatibleSizes, SymbolicValue
@@ -15,6 +16,7 @@ from ..ir.build import append, broadcast_size_of, invalid, nothing
 from ..ir.deferred import BORROWED, hand_over
 from ..ir.dual import primal
 from ..ir.extents import common_size, size_of
+from ..ir.frames import is_internal
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_local, is_version, origin_of
 from ..ir.symbolic import call_site, innermost, scope_of_all
@@ -166,6 +168,7 @@ class _Loop(Construct):
             if self.borrowed:
                 self.results += [self.traced[0].latest[formal.id] for formal in self.variables[len(self.given):]]
             unchanged = self.unchanged()
+            self.check_versions(self.traced[0])
             self.check_memory(unchanged)
             apart = self.constant | self.memory if self.constant and self.memory else self.constant or self.memory
             if not size:
@@ -241,6 +244,7 @@ class _Loop(Construct):
             if self.results[i] is self.variables[i]:
                 self.constant |= {i}
                 traced.results[i] = self.given[i]
+        traced.region.presumed = {self.variables[i].id: ref(self.given[i]) for i in presumed & self.constant}
         return self.adopts() or bool(presumed)
 
     def check_read(self, traced: Traced) -> None:
@@ -283,10 +287,13 @@ class _Loop(Construct):
 
     def may_be_narrower(self, failure: Exception) -> bool:
         """Whether a refusal of the library's may be due to variables of one element that were made wider for the sake
-        of others, which are memory as it may turn out; what is wrong with a type is so in any width, and what a
-        function of the user's has raised, within a construct that passes it on, is none of the library's."""
-        return isinstance(failure, RuntimeError) and not isinstance(failure, TypeError) and \
-            failure.__cause__ is None and any(
+        of others, which are memory as it may turn out; what is wrong with a type is so in any width."""
+        if not isinstance(failure, RuntimeError) or isinstance(failure, TypeError) or failure.__cause__ is not None:
+            return False  # or a construct within has passed on what a function of the user's has raised
+        trace = failure.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        return (trace is None or is_internal(trace.tb_frame)) and any(
             value.size == 1 for value in self.but(self.constant | self.memory, self.initial))
 
     def nothing(self, value: Node) -> Node:
@@ -353,7 +360,6 @@ class _Loop(Construct):
         else:
             traced.results = source.trace(1, values)
         self.check_results(traced.results, len(region.adopted))
-        self.check_versions(traced)
         scope_of_all((self.test,))
         traced.test = self.test
 
@@ -375,10 +381,10 @@ class _Loop(Construct):
 
     def check_versions(self, traced: Traced) -> None:
         """Refuse older versions of what was written to: regions make no copies of memory."""
-        for i in self.memory:
-            formal, result = traced.formals[i], traced.results[i]
-            if result is not traced.region.latest.get(formal.id, formal) and is_version(result) and \
-                    origin_of(result, traced.region.id) is formal:
+        for i, formal in enumerate(self.variables):
+            result = self.results[i]
+            if formal.id in traced.latest and result is not traced.latest[formal.id] and (
+                    result is formal or is_version(result) and origin_of(result, traced.region.id) is formal):
                 raise SymbolicValue(
                     f"{call_site('while_loop')}(): the body of a symbolic loop writes by index to {self.name(i)}, or "
                     "to a copy of it, but returns an older copy, without that write; symbolic loops keep no older "

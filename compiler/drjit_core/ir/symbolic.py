@@ -91,9 +91,10 @@ class Tracing:
         self.by_index: frozenset[int] = _NONE
         #: Whether the program has asked how many elements a value of it has.
         self.asked = False
-        #: What formals are outside that are presumed to stay as they are, by their ids; and what the program has looked
-        #: at, of these and of values from outside.
-        self.presumed: dict[int, Node] = _NOTHING
+        #: What formals are outside that are presumed to stay as they are, by their ids; when the region is closed, weak
+        #: references to those that do: what was computed of them is known. And what the program has looked at, of these
+        #: and of values from outside.
+        self.presumed: dict[int, Any] = _NOTHING
         self.read: list[Node] = _EMPTY
         #: Constants that it reads by index, in memory, by their ids.
         self.constants: dict[int, Node] = _NOTHING
@@ -134,7 +135,7 @@ def close(region: Tracing) -> None:
     del context.open[region.id]
     context.region, context.scope = outer, 0 if outer is None else outer.id
     region.outer, region.initial, region.entries = None, _EMPTY, None
-    region.latest = region.borrowed = region.constants = region.presumed = _NOTHING
+    region.latest = region.borrowed = region.constants = _NOTHING
     region.statements = region.adopted = region.refused = _EMPTY
     if outer is None:
         context.flags &= ~SYMBOLIC_SCOPE
@@ -179,9 +180,9 @@ def scope_of_all(nodes: Iterable[Node | None]) -> int:
     return scope
 
 
-def require_memory(operation: str, source: Node) -> Node:
+def require_memory(operation: str, source: Node, reads: bool = True) -> Node:
     """Refuse to access by index what is computed in a region; state variables of loops get a second chance. Returns the
-    array, or what it is known to be outside.
+    array, or if it is only read, what it is known to be outside.
 
     A version that a write has replaced cannot be read any more: regions make no copies of memory.
     """
@@ -205,22 +206,28 @@ def require_memory(operation: str, source: Node) -> Node:
         if source.id in region.but_elements:
             region.by_index |= {region.but_elements[source.id]}
             return source
-    return known(source, operation, "an access by index needs an array in memory")
+    need = "an access by index needs an array in memory"
+    if not reads:
+        raise symbolic_error(source, operation, need)
+    return known(source, operation, need)
 
 
 def outside_of(node: Node) -> Node | None:
     """What a value of a region is outside, if it is computed of nothing but what is presumed to be as it is there."""
-    region: Tracing | None = state.open.get(node.scope)
+    region = _known.get(node.scope)
     if region is None or not region.presumed:
         return None
     if node.kind == DUAL:
         assert node.d0 is not None
         node = node.d0
-    return region.presumed.get(node.id) or recompute[0](node, region)
+    presumed = region.presumed
+    if not region.open:
+        presumed = {number: value for number, found in presumed.items() if (value := found()) is not None}
+    return presumed.get(node.id) or recompute[0](node, region, presumed)
 
 
 #: Likewise, of other values than variables: set by :mod:`drjit_core.control.inline`.
-recompute: list[Callable[[Node, Tracing], Node | None]] = []
+recompute: list[Callable[[Node, Tracing, dict[int, Node]], Node | None]] = []
 
 
 def known(node: Node, operation: str = "", need: str = "") -> Node:
@@ -247,7 +254,7 @@ def note_read(node: Node) -> None:
         node = todo.pop()
         if node.id > first:
             for operand in operands(node):
-                if operand.id not in seen:
+                if operand.id not in seen and operand.kind != LITERAL:  # which others hold, too
                     seen[operand.id] = operand
                     todo.append(operand)
     for region in regions:

@@ -443,7 +443,7 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     """
     if target.kind == DUAL or value.kind == DUAL:
         return _differentiable_scatter(target, value, index, mask, op, mode, harmless, expected)
-    target = require_memory("scatter", target)
+    require_memory("scatter", target, False)
     if op != ReduceOp.Identity.value and op not in EXCHANGES and TYPES[target.type].kind not in REDUCTIONS[op].accepts:
         raise UnsupportedType(f"scatter-reduction {ReduceOp(op).name}", TYPES[target.type].name)
     size = broadcast_size("scatter", value, index, mask, value if expected is None else expected)

@@ -95,8 +95,9 @@ def import_shared(type_: int, address: int, size: int, owner: Any) -> Node:
     return build.evaluated(type_, size, share(current(), address, size * itemsize, owner))
 
 
-def host_view(node: Node) -> tuple[Node, int, Buffer]:
-    """Evaluated node, address and buffer of an array, for host access; the buffer keeps the memory alive.
+def host_view(node: Node, looks: bool = True) -> tuple[Node, int, Buffer]:
+    """Evaluated node, address and buffer of an array, for host access; the buffer keeps the memory alive. It is noted
+    that the program ``looks`` at it.
 
     Later writes to the array in place are visible through the address.
     """
@@ -105,7 +106,7 @@ def host_view(node: Node) -> tuple[Node, int, Buffer]:
         return _with_derivative(node, value), address, buffer
     if node.scope:
         node = known(node, "eval")
-    elif node.kind != LITERAL and innermost() is not None:
+    elif looks and node.kind != LITERAL and innermost() is not None:
         note_read(node)
     node = in_memory(node)
     return node, address_of(node.payload), node.payload
