@@ -225,7 +225,7 @@ class Snapshot:
         """The arrays that containers hold, but for those that are known, of which components must be variables: in how
         many places they are, and which components."""
         arrays: dict[int, tuple[Any, int]] = {}
-        others = {id(each) for each in known}
+        others: set[int] | None = None
         held, position = self.held, 0
         while position < len(held):
             kind, values = held[position + 1], held[position + 2]
@@ -242,6 +242,8 @@ class Snapshot:
                 while value._o is not None:
                     value = value._o[0]
                 number = id(value)
+                if others is None:
+                    others = {id(each) for each in known}
                 if number not in others:
                     arrays[number] = value, arrays.get(number, (value, 0))[1] + 1
         times: dict[int, int] = {}  # that a node is the content of an array
@@ -251,7 +253,11 @@ class Snapshot:
                 times[number] = times.get(number, 0) + 1
         found: list[tuple[ArrayBase, int, list[int]]] = []
         for array, count in arrays.values():
-            nodes = _components(array)
+            if array._depth <= 0:
+                if _must_be_variable(array._n, times[primal(array._n).id] > 1):
+                    found.append((array, count, [0]))
+                continue
+            nodes = array._c
             width = max([node.size for node in nodes], default=0)  # narrower ones become as wide when written to
             positions = [place for place, node in enumerate(nodes) if node.size == width and _must_be_variable(
                 node, times[primal(node).id] > 1)]
