@@ -246,6 +246,10 @@ class Snapshot:
                     others = {id(each) for each in known}
                 if number not in others:
                     arrays[number] = value, arrays.get(number, (value, 0))[1] + 1
+        if len(arrays) == 1:  # as most functions do
+            ((array, count),) = arrays.values()
+            if array._depth <= 0:
+                return [(array, count, [0])] if _must_be_variable(array._n, False) else []
         times: dict[int, int] = {}  # that a node is the content of an array
         for array, _ in arrays.values():
             for node in _components(array):

@@ -168,7 +168,8 @@ class _Loop(Construct):
             if self.borrowed:
                 self.results += [self.traced[0].latest[formal.id] for formal in self.variables[len(self.given):]]
             unchanged = self.unchanged()
-            self.check_versions(self.traced[0])
+            if self.traced[0].latest:
+                self.check_versions(self.traced[0])
             self.check_memory(unchanged)
             apart = self.constant | self.memory if self.constant and self.memory else self.constant or self.memory
             if not size:
