@@ -19,6 +19,7 @@ cdef class Journal:
     cdef public dict arrays
     cdef public dict memory
     cdef public dict writes
+    cdef public object given
     @cython.locals(region=Tracing)
     cpdef begin(self)
     cpdef note(self, Handle array)

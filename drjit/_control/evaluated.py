@@ -144,6 +144,8 @@ class _Objects:
                 results[first:first + count] = self.own[place]._nodes()
         self.last = value, leaves, call
         call.nodes = ()
+        if self.given.spec.holds_numbers():
+            self.given.keep_numbers(leaves, call.arrays)
         if not self.given.plain:
             self.given = Given(FUNCTION, call.owner(value), self.first.spec)
             self.given.nodes = []
@@ -207,6 +209,7 @@ class Evaluated:
                 return nodes
             with masked_access(active), noted() as journal:
                 call = self.objects.call(nodes, self.body, self.spec if self.tensors else None)
+                journal.given = call.arrays
                 self.objects.let_go(nodes)
                 try:
                     value = self.body(*call.tree)
@@ -361,6 +364,7 @@ class Compressed:
         with on_part(self.lanes, self.width), masked_access(active), watched(self.nodes) as watch, noted() as journal:
             numbers = [core.primal(node).id for node in self.nodes]
             call = self.objects.call(self.nodes, self.body)
+            journal.given = call.arrays
             inside = call.spec()
             self.objects.let_go(self.nodes)
             try:

@@ -14,7 +14,7 @@ from typing import Any
 
 import drjit_core as core
 
-from .._access.store import Journal, store_result, store_same
+from .._access.store import Journal, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
@@ -67,6 +67,9 @@ class Given:
                 if after[position] is not before[position] or before[position] is not self.nodes[position]:
                     store_result(array, position - first, after[position], fresh[place])
             fresh[place] = array
+        if self.spec.holds_numbers():
+            for place in self.keep_numbers(leaves, stands):
+                fresh[place] = self.leaves[place]
         for place, first in call.shared:
             fresh[place] = fresh[first]
         if self.spec.is_flat:
@@ -75,6 +78,16 @@ class Given:
                     return tuple(fresh)
             return self.tree
         return filled(returned, self.spec, iter(fresh), self.tree, call, iter(call.objects))
+
+    def keep_numbers(self, leaves: Sequence[Any], stands: Sequence[Any]) -> list[int]:
+        """Let arrays of numbers be what a function has made of the copies that it was given; returns the places of
+        those that it has returned."""
+        found = []
+        for place, (leaf, array) in enumerate(zip(leaves, self.leaves, strict=True)):
+            if leaf is stands[place] and isinstance(array, ArrayBase) and not array._dynamic:
+                store(array, leaf._nodes())
+                found.append(place)
+        return found
 
     def is_own(self) -> bool:
         """Whether functions can be given the arrays themselves: all of what they get is the caller's own."""

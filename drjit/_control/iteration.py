@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call, Given, objects_of
-from .outside import Late, Variables, Wider, Words, presumed, require_data, widened
+from .outside import Late, Variables, Wider, Words, name_in_program, presumed, require_data, widened
 from .places import Snapshot, knows_nothing, snapshot
 from .shapes import Reshaped, Shapes
 from .state import equal, mask_of, shape_of
@@ -36,7 +37,7 @@ _WORDS = Words(FUNCTION, "the body of this symbolic loop",
                "run the loop with mode='evaluated'")
 
 
-_NOTHING: dict[int, ArrayBase] = {}
+_NOTHING: dict[int, Any] = {}
 
 
 class SymbolicLoop:
@@ -157,17 +158,34 @@ class SymbolicLoop:
         self.begin(variables)
         try:
             call = self.call(variables, None)
+            presets, self.journal.entries = self.journal.entries, _NOTHING
             try:
                 value = self.applied(self.cond, call)
+                if self.journal.entries:
+                    self.require_pure(call)
                 self.tested = test = condition_of(value)
                 self.lanes = shape_of(value)
                 if self.shapes is not None:
                     self.shapes.note_condition(self.lanes)
             finally:
+                if presets:
+                    self.journal.entries = {**self.journal.entries, **presets}
                 call.leave()
             return with_lanes(test, test.size)
         finally:
             self.end()
+
+    def require_pure(self, call: Call) -> None:
+        """Refuse a condition that changes arrays which it has been given, or knows."""
+        known = snapshot(None, self.cond)
+        for array, before, _ in self.journal.entries.values():
+            if all(map(operator.is_, before, array._nodes())):
+                continue
+            if call.original(array) >= 0 or known is not None and known.places(array):
+                raise SymbolicValue(
+                    f"{FUNCTION}(): the condition of this symbolic loop changes "
+                    f"{name_in_program(array, (self.cond,))}. A condition only looks at what it is given: change arrays in the body, or run the loop with "
+                    "mode='evaluated'.")
 
     def following(self, variables: list[core.Node]) -> list[core.Node]:
         """The variables after an iteration."""
