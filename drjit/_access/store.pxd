@@ -1,4 +1,5 @@
 cimport cython
+from libc.stdint cimport int64_t
 
 from drjit_core.ir.symbolic cimport Tracing, innermost
 from drjit._base.handle cimport Handle
@@ -20,6 +21,7 @@ cdef class Journal:
     cdef public dict memory
     cdef public dict writes
     cdef public object given
+    cdef public int64_t scope
     @cython.locals(region=Tracing)
     cpdef begin(self)
     cpdef note(self, Handle array)
@@ -35,7 +37,7 @@ cdef class noted:
 
 @cython.locals(region=Tracing)
 cpdef Journal innermost_journal()
-@cython.locals(journal=Journal)
+@cython.locals(journal=Journal, region=Tracing)
 cpdef store(Handle array, object nodes, object position=*, bint written=*)
 @cython.locals(changed=Handle)
 cpdef store_same(Handle array, object nodes, object position=*)

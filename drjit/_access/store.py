@@ -39,15 +39,19 @@ def store(array: Any, nodes: Sequence[Node], position: int | None = None, writte
     The lists and nodes that the array held before are left as they are. Raises a ``SizeError``, before anything has
     changed, if a tensor would no longer have the number of elements that its shape says.
     """
-    if innermost() is not None:
+    region = innermost()
+    if region is not None:
         journal = innermost_journal()
         if journal is not None:
             journal.note(array)
-    elif _running.journals:
-        if written:
-            _running.journals[-1].note_write(array)
+    if _running.journals:
+        journal = _running.journals[-1]
+        if journal.scope != (0 if region is None else region.id):
+            pass  # what is traced within tells when it has been traced
+        elif written:
+            journal.note_write(array)
         else:
-            _running.journals[-1].note(array)
+            journal.note(array)
     store_same(array, nodes, position)
 
 
@@ -178,12 +182,14 @@ class Journal:
     """
 
     __slots__ = ("around", "arrays", "begun", "entries", "given", "made", "memory", "narrow", "number", "order",
-                 "writes")
+                 "scope", "writes")
 
     def __init__(self, around: Journal | None = None) -> None:
         self.entries: dict[int, tuple[Any, list[Node], tuple[int, ...] | None]] = _NOTHING
         #: Arrays that evaluated constructs have written to by index, with which versions of their components they had.
         self.writes: dict[int, tuple[Any, list[tuple[int, Any]]]] = _NOTHING
+        #: Of evaluated constructs: the region that they run in, 0 if there is none.
+        self.scope = 0
         #: Of evaluated loops: the arrays that the function is given.
         self.given: Sequence[Any] = ()
         #: Whether a component of one element, beside larger ones, was to be written to by index.
@@ -331,6 +337,8 @@ class noted:
         self.journal = Journal()
 
     def __enter__(self) -> Journal:
+        region = innermost()
+        self.journal.scope = 0 if region is None else region.id
         _running.journals.append(self.journal)
         return self.journal
 
@@ -342,7 +350,7 @@ class noted:
                 journal.roll_back()
         finally:
             journals.pop()
-        if kind is None and journals:
+        if kind is None and journals and journals[-1].scope == journal.scope:
             if journal.entries:
                 journals[-1].entries = {**journal.entries, **journals[-1].entries}
             if journal.writes:

@@ -120,7 +120,6 @@ def holders(Node node):
                     for entry in array._c:
                         if entry is not None and primal(entry) is node:
                             found += 1
-                            break
                 elif array._n is not None and primal(array._n) is node:
                     found += 1
             each = array.older

@@ -213,11 +213,11 @@ class Evaluated:
                 self.objects.let_go(nodes)
                 try:
                     value = self.body(*call.tree)
+                    before, results, after = self.objects.returned(call, value, self.spec, active, journal,
+                                                                   functools.partial(_blend, active), _itself)
                 except BaseException:
                     call.leave()
                     raise
-                before, results, after = self.objects.returned(call, value, self.spec, active, journal,
-                                                               functools.partial(_blend, active), _itself)
                 nodes = _blended(active, before, results, self.spec, self.names, self.objects.own_positions())
             if self.tensors:  # those of one element may have become wider
                 self.spec = flatten(_joined(first, self.spec, after, self.names).rebuild_nodes(

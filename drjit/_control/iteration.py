@@ -184,8 +184,8 @@ class SymbolicLoop:
             if call.original(array) >= 0 or known is not None and known.places(array):
                 raise SymbolicValue(
                     f"{FUNCTION}(): the condition of this symbolic loop changes "
-                    f"{name_in_program(array, (self.cond,))}. A condition only looks at what it is given: change arrays "
-                    "in the body, or run the loop with mode='evaluated'.")
+                    f"{name_in_program(array, (self.cond,))}. A condition only looks at what it is given: change "
+                    "arrays in the body, or run the loop with mode='evaluated'.")
 
     def following(self, variables: list[core.Node]) -> list[core.Node]:
         """The variables after an iteration."""

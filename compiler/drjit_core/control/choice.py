@@ -225,7 +225,7 @@ class _Choice(Construct):
                 traced.source = sources[number]
             if not self.run(traced):
                 if sources:  # the user's functions know what is wrong, and where
-                    self.forget("")
+                    self.forget("what they left cannot be traced again")
                     self.attempt()
                 return
         if not sources:

@@ -239,7 +239,10 @@ class _Loop(Construct):
             return False
         (traced,) = self.called
         if traced.region.read:
-            self.check_read(traced)
+            self.check_read(traced, traced.region.read)
+            traced.region.again |= not traced.region.perhaps_read.isdisjoint([
+                *[before.id for _, before, *_ in traced.adopted],
+                *[self.variables[i].id for i in self.presumed if self.results[i] is not self.variables[i]]])
         presumed, self.presumed = self.presumed, _NONE
         for i in presumed:
             if self.results[i] is self.variables[i]:
@@ -248,9 +251,8 @@ class _Loop(Construct):
         traced.region.presumed = {self.variables[i].id: ref(self.given[i]) for i in presumed & self.constant}
         return self.adopts() or bool(presumed)
 
-    def check_read(self, traced: Traced) -> None:
+    def check_read(self, traced: Traced, read: frozenset[int]) -> None:
         """Refuse to change arrays from outside whose elements the program has looked at."""
-        read = {node.id for node in traced.region.read}
         for number, before, *_ in traced.adopted:
             if before.id in read:
                 raise self.refusal(self.LOOKED_AT.format(self.name(self.first_array + number)))
@@ -337,7 +339,7 @@ class _Loop(Construct):
         if self.run(traced):
             self.results = traced.results.copy()
         elif sources:  # the user's functions know what is wrong, and where
-            self.forget("")
+            self.forget("what they left cannot be traced again")
             self.attempt(size)
             return
         if not sources and self.failure is None:

@@ -63,7 +63,7 @@ class Source:
         if not self.repeats:  # a value of an array that is written to is the one before
             for node, formal in zip(self.formals, formals, strict=True):
                 if node.scope != self.id and node is not formal:
-                    values.memory = {**values.memory, node.id: values.known.pop(node.id)}
+                    values.memory = {**values.memory, node.id: values.known.pop(node.id, values.memory.get(node.id))}
         values.add(self.masks, masks)
         for memory, formal in self.lent.items():
             values.known[formal.id] = version_of(memory, region)

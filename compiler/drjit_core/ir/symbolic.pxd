@@ -33,7 +33,8 @@ cdef class Tracing:
     cdef public list single
     cdef public frozenset by_index
     cdef public bint asked
-    cdef public list read
+    cdef public frozenset read
+    cdef public frozenset perhaps_read
     cdef public dict presumed
     cdef public bint again
     cdef public dict constants

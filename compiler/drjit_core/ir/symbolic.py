@@ -47,8 +47,8 @@ class Tracing:
 
     __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "but_elements", "by_index", "constants",
                  "differentiates", "entering", "entries", "id", "initial", "journal", "label", "latest", "live",
-                 "name_of", "noun", "open", "outer", "outside", "place", "presumed", "read", "refused", "roots",
-                 "single", "statements", "taped", "uniform", "variables", "widths")
+                 "name_of", "noun", "open", "outer", "outside", "perhaps_read", "place", "presumed", "read", "refused",
+                 "roots", "single", "statements", "taped", "uniform", "variables", "widths")
 
     def __init__(self, label: str | None, place: tuple[CodeType, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize, noun: str = "loop") -> None:
@@ -95,7 +95,9 @@ class Tracing:
         #: references to those that do: what was computed of them is known. And what the program has looked at, of these
         #: and of values from outside.
         self.presumed: dict[int, Any] = _NOTHING
-        self.read: list[Node] = _EMPTY
+        self.read: frozenset[int] = _NONE
+        #: Values that were there before, of which what it has looked at was computed before, or perhaps once more.
+        self.perhaps_read: frozenset[int] = _NONE
         #: Constants that it reads by index, in memory, by their ids.
         self.constants: dict[int, Node] = _NOTHING
         #: Whether the user's functions must be called again if it is to be traced again.
@@ -135,7 +137,7 @@ def close(region: Tracing) -> None:
     del context.open[region.id]
     context.region, context.scope = outer, 0 if outer is None else outer.id
     region.outer, region.initial, region.entries = None, _EMPTY, None
-    region.latest = region.borrowed = region.constants = _NOTHING
+    region.latest = region.borrowed = region.constants = region.presumed = _NOTHING
     region.statements = region.adopted = region.refused = _EMPTY
     if outer is None:
         context.flags &= ~SYMBOLIC_SCOPE
@@ -249,16 +251,18 @@ def note_read(node: Node) -> None:
         region = region.outer
     masks = [mask for region in regions for mask in (region.entering, region.live) if mask is not None]
     first = min([mask.id for mask in masks], default=node.id)
-    todo, seen = [node], {node.id: node}
-    while todo and len(seen) < _SEARCHED:
+    todo, seen, perhaps = [node], {node.id}, set[int]()
+    while todo and len(seen) + len(perhaps) < _SEARCHED:
         node = todo.pop()
-        if node.id > first:
-            for operand in operands(node):
-                if operand.id not in seen and operand.kind != LITERAL:  # which others hold, too
-                    seen[operand.id] = operand
-                    todo.append(operand)
+        found = seen if node.id > first and node.id not in perhaps else perhaps
+        for operand in operands(node):
+            if operand.id not in seen and operand.id not in perhaps and operand.kind != LITERAL:
+                found.add(operand.id)
+                todo.append(operand)
     for region in regions:
-        region.read = [*region.read, *seen.values()]
+        region.read = region.read | seen
+        region.perhaps_read = region.perhaps_read | perhaps
+        region.again |= bool(todo)
 
 
 def is_presumed(node: Node) -> bool:

@@ -66,7 +66,7 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
     roots = _wanted(nodes, "schedule")
     context = current()
     if context.region is not None:
-        for root in roots:
+        for root in (*roots, *[node for reference in context.scheduled if (node := reference()) is not None]):
             note_read(root)
     statements = context.statements
     if not roots and not context.scheduled and not statements:
