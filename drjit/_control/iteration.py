@@ -25,7 +25,7 @@ from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call, Given, objects_of
 from .outside import Late, Variables, Wider, Words, name_in_program, presumed, require_data, widened
-from .places import Snapshot, knows_nothing, snapshot
+from .places import Change, Snapshot, has_array, knows_nothing, snapshot, words_of, write_place
 from .shapes import Reshaped, Shapes
 from .state import equal, mask_of, shape_of
 
@@ -44,8 +44,7 @@ class SymbolicLoop:
     """A loop that is traced."""
 
     def __init__(self, given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str],
-                 label: str | None, strict: bool, max_iterations: int | None, late: Late | None,
-                 places: Sequence[tuple[Any, int, Any]]) -> None:
+                 label: str | None, strict: bool, max_iterations: int | None, late: Late | None) -> None:
         self.given = given
         self.nodes = given.nodes
         self.cond = cond
@@ -63,8 +62,7 @@ class SymbolicLoop:
         self.known = snapshot(None, body, (), True)
         arrays, codes = presumed(self.known, given.leaves)
         #: What is no state, and changes all the same, if anything does.
-        self.variables = Variables(_WORDS, (body,), late, places, arrays, codes) \
-            if late is not None or places or arrays else None
+        self.variables = Variables(_WORDS, (body,), late, arrays, codes) if late is not None or arrays else None
         self.journal: Journal
         #: The structure of what the functions are given.
         self.spec = given.spec
@@ -159,14 +157,21 @@ class SymbolicLoop:
         try:
             call = self.call(variables, None)
             presets, self.journal.entries = self.journal.entries, _NOTHING
+            known = snapshot(None, self.cond)
             try:
                 value = self.applied(self.cond, call)
                 if self.journal.entries:
                     self.require_pure(call)
+                if known is not None:
+                    self.require_same_places(put_back(known))
                 self.tested = test = condition_of(value)
                 self.lanes = shape_of(value)
                 if self.shapes is not None:
                     self.shapes.note_condition(self.lanes)
+            except BaseException:
+                if known is not None:
+                    put_back(known)
+                raise
             finally:
                 if presets:
                     self.journal.entries = {**self.journal.entries, **presets}
@@ -186,6 +191,14 @@ class SymbolicLoop:
                     f"{FUNCTION}(): the condition of this symbolic loop changes "
                     f"{name_in_program(array, (self.cond,))}. A condition only looks at what it is given: change "
                     "arrays in the body, or run the loop with mode='evaluated'.")
+
+    def require_same_places(self, changes: Sequence[Change]) -> None:
+        """Refuse a condition that has put arrays in places."""
+        for change in changes:
+            raise SymbolicValue(
+                f"{FUNCTION}(): the condition of this symbolic loop changes "
+                f"{words_of(change.container, change.kind, change.key)}. A condition only looks at what it is given: "
+                "change that in the body, or run the loop with mode='evaluated'.")
 
     def following(self, variables: list[core.Node]) -> list[core.Node]:
         """The variables after an iteration."""
@@ -302,6 +315,14 @@ class SymbolicLoop:
             return self.given.spec.node_paths(self.names)[position]
         assert self.variables is not None
         return self.variables.name_of(position - self.count)
+
+
+def put_back(known: Snapshot) -> list[Change]:
+    """Let places hold the arrays that they held before; returns those that held others."""
+    changes = [change for change in known.changes() if has_array(change.before) or has_array(change.now)]
+    for change in changes:
+        write_place(change.container, change.kind, change.key, change.before)
+    return changes
 
 
 def _longest(numbers: core.Node, others: list[core.Node]) -> int:

@@ -29,7 +29,6 @@ from .places import (
     MISSING,
     Change,
     Snapshot,
-    has_array,
     keep_new,
     place_key,
     read_place,
@@ -279,14 +278,13 @@ class Variables:
     """Variables of a loop that are no state, in the order in which they were found."""
 
     def __init__(self, words: Words, functions: Sequence[Callable[..., Any]], late: Late | None = None,
-                 places: Sequence[tuple[Any, int, Any]] = (), arrays: Sequence[tuple[ArrayBase, int, list[int]]] = (),
+                 arrays: Sequence[tuple[ArrayBase, int, list[int]]] = (),
                  codes: Sequence[CodeType] = ()) -> None:
         self.words = words
         #: Arrays that the functions may change, and then must not have taken for constants: see :func:`presumed`.
         self.arrays, self.codes = arrays, codes
         self.functions = functions
         self.late = late
-        self.places = places
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
         self.clear()
@@ -299,12 +297,6 @@ class Variables:
         self.written: dict[int, tuple[ArrayBase, int]] = {}
         #: What places hold after an iteration that are known to change.
         self.settled: dict[Any, Sequence[Node]] = {}
-        for container, kind, key in self.places:
-            value = read_place(container, kind, key)
-            if has_array(value):
-                entry = _Place(Change(container, kind, key, value, value), self.words.function)
-                self.entries[place_key(container, kind, key)] = entry
-                self.initial += entry.initial
         first = len(self.initial)
         for array, _, positions in self.arrays:
             for position in positions:

@@ -26,21 +26,22 @@ from drjit_core import any_vertex, closure_of, code_of, defaults_of, globals_of,
 from .._base.array import ArrayBase
 from .._base.handle import Handle
 from .._base.types import FLOAT16, FLOAT32, FLOAT64
-from .._trees.pytree import is_pytree
+from .._trees.pytree import flatten_nodes, is_pytree
 
-__all__ = ["CELL", "MISSING", "OBJECT", "Change", "Snapshot", "attributes_of", "has_array", "keep_new",
-           "knows_nothing", "place_key", "read_place", "snapshot", "words_of", "write_place"]
+__all__ = ["CELL", "MISSING", "OBJECT", "Change", "Snapshot", "attributes_of", "has_array", "is_kept_by_class",
+           "keep_new", "knows_nothing", "place_key", "read_place", "snapshot", "words_of", "write_place"]
 
 #: What is in a place where nothing is.
 MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
 #: So many containers are looked at, and so many entries of each.
-_MOST_CONTAINERS, _MOST_ENTRIES = 4096, 1024
+_MOST_CONTAINERS, _MOST_ENTRIES = 65536, 16384
 
 #: What a class is: of no interest; a container whose entries are looked at; something that refers to others. (The last
 #: ones: classes themselves; what holds data; modules; those variables of a module that a function uses.)
 _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES = \
     range(13)
 #: So many bytes of a NumPy array or a byte array are remembered, and sets of so many entries.
+_MOST_MEMBERS = 1024
 _MOST_BYTES = 1 << 16
 #: What other modules know of these, and what is where nothing is, as it is compiled.
 OBJECT, CELL, _MISSING = _OBJECT, _CELL, MISSING
@@ -108,7 +109,7 @@ def _is_small(value: Any) -> bool:
     """Whether data that functions may change is remembered."""
     if isinstance(value, np.ndarray):
         return value.nbytes <= _MOST_BYTES and value.flags.writeable and not value.dtype.hasobject
-    return len(value) <= (_MOST_ENTRIES if isinstance(value, set) else _MOST_BYTES)
+    return len(value) <= (_MOST_MEMBERS if isinstance(value, set) else _MOST_BYTES)
 
 
 _EMPTY: list[Any] = []
@@ -546,9 +547,14 @@ def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
 
 def keep_new(change: Change) -> None:
     """Let a place that was not there before hold what a function has put in it, of which nobody knows what it is for
-    other elements; but for what a class computes when it is asked for, and keeps."""
-    if change.kind != _OBJECT or not hasattr(type(change.container), change.key):
+    other elements; of what a class computes when it is asked for, and keeps, only what depends on no region."""
+    if not is_kept_by_class(change) or not [node for node in flatten_nodes(change.now, "")[0] if node.scope]:
         write_place(change.container, change.kind, change.key, change.now)
+
+
+def is_kept_by_class(change: Change) -> bool:
+    """Whether a place is an attribute that a class computes when it is asked for, and keeps."""
+    return change.kind == _OBJECT and hasattr(type(change.container), change.key)
 
 
 def words_of(container: Any, kind: int, key: Any) -> str:

@@ -61,8 +61,7 @@ def _names(count: int) -> tuple[str, ...]:
 
 
 def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
-        mode: str | None, strict: bool, max_iterations: int | None, compress: bool | None, late: Any,
-        places: Sequence[Any]) -> Any:
+        mode: str | None, strict: bool, max_iterations: int | None, compress: bool | None, late: Any) -> Any:
     given = Given(FUNCTION, state)
     test: Any = None
     try:
@@ -72,7 +71,7 @@ def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: S
                 is_symbolic(FUNCTION, JitFlag.SymbolicLoops) else "evaluated"
         if mode != "scalar":
             return _traced(given, cond, body, names, label, mode, strict,
-                           None if max_iterations == -1 else max_iterations, compress, late, places)
+                           None if max_iterations == -1 else max_iterations, compress, late)
     except (SizeError, core.IncompatibleSizes) as error:
         position = uninitialized(error, given.nodes, given.spec)
         if position < 0:
@@ -84,14 +83,13 @@ def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: S
 
 
 def _traced(given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
-            mode: str, strict: bool, max_iterations: int | None, compress: bool | None, late: Any,
-            places: Sequence[Any]) -> Any:
+            mode: str, strict: bool, max_iterations: int | None, compress: bool | None, late: Any) -> Any:
     if mode == "evaluated":
         given.nodes = told_apart(given.nodes)
         kind = Compressed if (current().flags & _COMPRESS_LOOPS if compress is None else compress) else Evaluated
         return kind(given, cond, body, names).run()
     try:
-        return SymbolicLoop(given, cond, body, names, label, strict, max_iterations, late, places).run()
+        return SymbolicLoop(given, cond, body, names, label, strict, max_iterations, late).run()
     except core.NoDerivative:  # of writes, for example: iterations have some, one by one
         if core.innermost() is not None:
             raise  # there is a construct around this one, which does likewise

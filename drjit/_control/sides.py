@@ -21,7 +21,7 @@ from .._trees.pytree import TreeSpec
 from .choice import Results, Returned, argument_of, became, blended, invoked
 from .given import Call, Given
 from .outside import Words
-from .places import MISSING, Change, place_key, words_of, write_place
+from .places import MISSING, Change, is_kept_by_class, place_key, words_of, write_place
 
 __all__ = ["Sides", "evaluated"]
 
@@ -128,6 +128,9 @@ class Sides:
         function = self.words.function
         known = self.places.get(key)
         first = call.caller_of(change)
+        if first is MISSING and is_kept_by_class(change):
+            write_place(change.container, change.kind, change.key, change.now)
+            return
         if first is MISSING and call.holds(change.container):
             self.added[key] = change, self.added.get(key, (change, 0))[1] + 1
         now: Returned | None = None

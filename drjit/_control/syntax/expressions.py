@@ -84,7 +84,7 @@ class Expressions(OwnScope):
             names.append(owner.make(what, node, args, ends))
         owner.built[identity] = names
         call = call_of("_dr_choice", [tuple_of(args), load(test), *[load(name) for name in names], strings_of(args),
-                                    ast.Constant(1 + len(changed))], **(hints or {}), **owner.cells(parts))
+                                    ast.Constant(1 + len(changed))], **(hints or {}))
         if not changed:
             return ast.Subscript(call, ast.Constant(0), ast.Load())
         result_name = owner.temporary("results")

@@ -13,11 +13,10 @@ from ..._base.errors import ArgumentError, describe
 from ..._functions.elementwise import FUNCTIONS
 from ..._functions.traits import int_array_t
 from ..._trees.classes import sole_array
-from ..._trees.pytree import TreeSpec, flatten_nodes, is_pytree
+from ..._trees.pytree import TreeSpec, flatten_nodes
 from ..branch import branch, if_stmt
 from ..loop import loop
 from ..outside import Late
-from ..places import CELL, OBJECT
 
 __all__ = ["HELPERS", "UNSET"]
 
@@ -134,7 +133,7 @@ def _mask_type(condition: Any, flags: Sequence[Any]) -> Any:
 
 def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
            arg_labels: Sequence[str] = (), rv_labels: Sequence[str] = (), flags: int = 0, result: str | None = None,
-           guard: bool = False, attributes: Sequence[Any] = (), cells: dict[str, Any] | None = None,
+           guard: bool = False, attributes: Sequence[Any] = (),
            **hints: Any) -> Any:
     """``if_stmt`` of branches that elements may leave, or that do not assign all variables.
 
@@ -154,28 +153,6 @@ def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
         if other is None and taken is not None and taken[0]:  # all elements take the same way out
             return (*results[:sides.count], *taken[1])
     return tuple(results)
-
-
-def _places(attributes: Sequence[Any], args: Sequence[Any],
-            cells: dict[str, Any] | None) -> list[tuple[Any, int, Any]]:
-    """Attributes that a loop changes of objects which are no PyTrees, and variables that functions within the user's
-    one assign, which are the contents of cells."""
-    places: list[tuple[Any, int, Any]] = [(function.__closure__[0], CELL, name)
-                                          for name, function in (cells or {}).items()]
-    for position, _, path, stored in attributes:
-        owner = args[position]
-        if owner is UNSET or isinstance(owner, ArrayBase) or is_pytree(type(owner)):
-            continue
-        for k, name in enumerate(path):
-            value = getattr(owner, name, UNSET)
-            tracked = isinstance(value, ArrayBase) or is_pytree(type(value))
-            if tracked or k == len(path) - 1:
-                if (stored or tracked and not isinstance(value, (list, tuple, dict))) and \
-                        not any(owner is other and name == known for other, _, known in places):
-                    places.append((owner, OBJECT, name))
-                break
-            owner = value
-    return places
 
 
 def _numbers(attributes: Sequence[Any], args: Sequence[Any]) -> list[tuple[Any, str, str, Any]]:
@@ -260,7 +237,7 @@ def _evaluated(hints: dict[str, Any], flag: JitFlag) -> bool:
 
 def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], labels: Sequence[str],
              flags: int = 0, result: str | None = None, test: Any = None, attributes: Sequence[Any] = (),
-             cells: dict[str, Any] | None = None, **hints: Any) -> Any:
+             **hints: Any) -> Any:
     """``while_loop`` with elements that leave early, and with variables that may not be assigned before.
 
     The last ``flags`` entries of the state are masks or Python's ``bool``. With ``result``, the function's name, the
@@ -297,7 +274,7 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
                                                for value in results[count:]])
 
     try:
-        found = loop(state, cond, step, labels, late=late, places=_places(attributes, state, cells), **hints)
+        found = loop(state, cond, step, labels, late=late, **hints)
     except _Computed:
         return _returning(state, cond, body, labels, place, result, hints)
     return found if late is None or late.spec is None else (*found[:place], late.value, *found[place + 1:])
@@ -350,8 +327,7 @@ def _returning(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
 
 
 def run_choice(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
-               labels: Sequence[str] = (), values: int = 1, cells: dict[str, Any] | None = None,
-               **hints: Any) -> Any:
+               labels: Sequence[str] = (), values: int = 1, **hints: Any) -> Any:
     """``a if cond else b``: the functions return the value, and variables that they may have changed.
 
     A Python number on one side becomes an array of the type on the other side.

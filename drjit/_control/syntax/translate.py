@@ -183,14 +183,6 @@ class Translator:
         (self.inner_functions if theirs else self.functions).append(function)
         return name
 
-    def cells(self, nodes: Iterable[ast.AST], exclude: Iterable[str] = ()) -> dict[str, ast.expr]:
-        """What constructs are told about variables that they share with functions in here: their names, and a function
-        of each."""
-        names = sorted((self.assigned_within | touched(nodes) & self.theirs) - set(exclude))
-        nothing = ast.arguments([], [], None, [], [], None, [])
-        return {"cells": ast.Dict([ast.Constant(name) for name in names],
-                                  [ast.Lambda(nothing, load(name)) for name in names])} if names else {}
-
     def _locate_all(self, function: ast.FunctionDef, node: ast.AST) -> None:
         for statement in function.body:
             self._locate(statement, node)
@@ -389,9 +381,7 @@ class Translator:
             built = self._build(node, (ordered, unsure, outs, functions, carried, fixed, bool(gaps), end_gaps,
                                        self._attributes(inner, ordered)))
         args_, unsure_, outs_, functions, carried, fixed, gapped, end_gaps, changed = built
-        inside = [*node.body, *getattr(node, "orelse", [])]
-        cells = self.cells(inside, hint.exclude)
-        simple = not (flags or gapped or unsure_ or guard or changed or cells)
+        simple = not (flags or gapped or unsure_ or guard or changed)
         values = tuple_of([*args_, *carried])
         sides_ = [self._bound(function, fixed, [*args_, *carried]) for function in functions]
         labels = [*outs_, *([f"the result of {self.name}()"] if "return" in kinds else []), *flags]
@@ -405,7 +395,6 @@ class Translator:
                 keywords["guard"] = ast.Constant(True)
             if changed:
                 keywords["attributes"] = ast.Constant(changed)
-            keywords |= cells
         keywords |= hint.of("mode", "label", "strict")
         call = call_of("_dr_if_stmt" if simple else "_dr_run_if", [values, load(test), *sides_], **keywords)
         targets = [*outs_, *(["_dr_result"] if "return" in kinds else [])]
@@ -567,8 +556,7 @@ class Translator:
             built = self._build(node, (ordered, unsure, cond, body, fixed, extra, gapped,
                                        self._attributes([*nodes, hint.test], ordered)))
         ordered, unsure, cond, body, fixed, extra, gapped, changed = built
-        cells = self.cells([*nodes, hint.test], hint.exclude)
-        simple = not (flags or unsure or gapped or changed or cells)
+        simple = not (flags or unsure or gapped or changed)
         args = [*ordered, *extra]
         labels = [*ordered, *([f"the result of {self.name}()"] if "return" in kinds else []), *flags]
         keywords: dict[str, ast.expr] = {"labels": strings_of(labels)}
@@ -580,7 +568,6 @@ class Translator:
                 keywords["result"] = ast.Constant(self.name)
             if changed:
                 keywords["attributes"] = ast.Constant(changed)
-            keywords |= cells
         keywords |= hint.of("mode", "label", "strict", "max_iterations", "compress")
         scope.flags |= set(flags)
         functions = [self._bound(function, fixed, args) for function in (cond, body)]

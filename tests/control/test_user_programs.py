@@ -1,0 +1,205 @@
+"""Programs as users write them, in which something that bodies change is reached in unusual ways."""
+
+from __future__ import annotations
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import drjit as dr
+from drjit.llvm.ad import PCG32, Array3f, Bool, Float, UInt
+
+MODES = ["symbolic", "evaluated"]
+mode_of = pytest.mark.parametrize("mode", MODES)
+
+
+class Walker:
+    """An object that is no PyTree, which shares a generator with others."""
+
+    def __init__(self, rng: Any) -> None:
+        self.rng = rng
+
+    @dr.syntax
+    def walk(self, n: Any, mode: str) -> Any:
+        i, x = UInt(0), Float(0)
+        while dr.hint(i < n, mode=mode):
+            x += self.rng.next_float32()
+            i += 1
+        return x
+
+
+@mode_of
+def test_objects_share_a_generator(mode: str) -> None:
+    rng, own = PCG32(2), PCG32(2)
+    walker = Walker(rng)
+    walker.walk(UInt(1, 1), mode)
+    second = walker.walk(UInt(1, 1), mode)
+    own.next_float32()
+    assert walker.rng is rng
+    assert list(second) == list(own.next_float32())
+
+
+@mode_of
+def test_attributes_of_two_objects_that_are_one_array(mode: str) -> None:
+    a, b = SimpleNamespace(v=Float(1)), SimpleNamespace()
+    b.v = a.v
+
+    @dr.syntax
+    def function(a: Any, b: Any, n: Any) -> None:
+        i = UInt(0)
+        while dr.hint(i < n, mode=mode):
+            a.v += 1
+            b.v += 1
+            i += 1
+
+    function(a, b, UInt(3, 1, 2, 4))
+    assert list(a.v) == list(b.v) == [7, 3, 5, 9]
+
+
+@mode_of
+@pytest.mark.parametrize("count", [900, 1100])
+def test_many_objects_in_a_list(mode: str, count: int) -> None:
+    objects = [SimpleNamespace(v=Float(0)) for _ in range(count)]
+
+    def body(i: Any) -> Any:
+        last = objects[-1]
+        last.v = last.v + 1
+        return (i + 1,)
+
+    dr.while_loop((UInt(0, 1),), lambda i: i < 3, body, mode=mode)
+    assert list(objects[-1].v) == [3, 2]
+
+
+@mode_of
+def test_writes_in_a_branch_in_a_call(mode: str) -> None:
+    hits, lane = dr.zeros(UInt, 4), dr.arange(UInt, 4)
+
+    def function(i: Any) -> Any:
+        dr.if_stmt((), lane < 3, lambda: dr.scatter_add(hits, 1, lane), lambda: None, mode=mode)
+        return i
+
+    dr.switch(UInt(0, 1, 1, 0), [function, lambda i: i], UInt(0, 1, 2, 3), mode=mode)
+    assert list(hits) == [1, 0, 0, 0]
+
+
+def test_two_buffers_that_change_places_in_evaluated_loops() -> None:
+    a, b = dr.zeros(Float, 4), dr.zeros(Float, 4)
+    buffers = SimpleNamespace(source=a, target=b)
+
+    def body(i: Any) -> Any:
+        dr.scatter(buffers.target, Float(i) + 1, i)
+        buffers.source, buffers.target = buffers.target, buffers.source
+        return (i + 1,)
+
+    dr.while_loop((UInt(0, 1),), lambda i: i < 2, body, mode="evaluated")
+    assert [list(a), list(b)] == [[0, 2, 0, 0], [1, 2, 0, 0]]
+
+
+@mode_of
+def test_a_condition_of_one_element_at_first(mode: str) -> None:
+    @dr.syntax
+    def function(hits: Any, n: Any) -> None:
+        active, i = Bool(True), UInt(0)
+        while dr.hint(active, mode=mode):
+            dr.scatter_add(hits, 1, i)
+            i += 1
+            active = i < n
+
+    hits = dr.zeros(UInt, 4)
+    function(hits, UInt(1, 2, 3))
+    assert list(hits) == [3, 2, 1, 0]
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["loop", "branch", "call"])
+def test_what_is_computed_when_it_is_asked_for_is_kept(construct: str, mode: str) -> None:
+    calls = []
+
+    class Table:
+        @functools.cached_property
+        def values(self) -> Any:
+            calls.append(1)
+            return Float(3)
+
+    table = Table()
+
+    def function(i: Any) -> Any:
+        return i + 1 + UInt(table.values) * 0
+
+    if construct == "loop":
+        dr.while_loop((UInt(0, 1),), lambda i: i < 2, lambda i: (function(i),), mode=mode)
+    elif construct == "branch":
+        dr.if_stmt((UInt(0, 1),), Bool(True, False), function, lambda i: i, mode=mode)
+    else:
+        dr.switch(UInt(0, 1), [function, lambda i: i], UInt(0, 1), mode=mode)
+    assert list(table.values) == [3]
+    assert len(calls) == 1
+
+
+STATE = SimpleNamespace(v=Float(0))
+
+
+class Scene:
+    """An object whose method changes what the module knows."""
+
+    def step(self) -> None:
+        STATE.v = STATE.v + 1
+
+
+@mode_of
+def test_what_only_methods_know(mode: str) -> None:
+    STATE.v, scene = Float(0), Scene()
+
+    def function(i: Any) -> Any:
+        scene.step()
+        return i
+
+    dr.if_stmt((UInt(0, 1, 2, 3),), UInt(0, 1, 2, 3) < 2, function, lambda i: i, mode=mode)
+    assert list(STATE.v) == [1, 1, 0, 0]
+
+
+@mode_of
+def test_the_width_of_what_becomes_wider(mode: str) -> None:
+    x, y, wide = Float(1), Float(0), Float(1, 2, 3, 4)
+
+    def body(i: Any) -> Any:
+        nonlocal x, y
+        y += dr.width(x)
+        x += wide
+        return (i + 1,)
+
+    dr.while_loop((UInt(0),), lambda i: i < 3, body, mode=mode)
+    assert set(y) == {9}
+
+
+def test_conditions_that_put_something_in_a_place() -> None:
+    entries = [UInt(0, 0)]
+
+    def condition(i: Any) -> Any:
+        entries[0] = entries[0] + i
+        return i < 3
+
+    with pytest.raises(RuntimeError, match="condition of this symbolic loop"):
+        dr.while_loop((UInt(0, 1),), condition, lambda i: (i + 1,), mode="symbolic")
+    assert list(entries[0]) == [0, 0]
+
+
+@mode_of
+def test_a_component_that_two_objects_share(mode: str) -> None:
+    a, b = SimpleNamespace(v=Array3f(1)), SimpleNamespace()
+    b.v = a.v
+
+    @dr.syntax
+    def function(a: Any, b: Any, n: Any) -> None:
+        i = UInt(0)
+        while dr.hint(i < n, mode=mode):
+            a.v += 1
+            b.v.x *= 2
+            i += 1
+
+    function(a, b, UInt(2, 1))
+    assert list(a.v.x) == [10, 4]
+    assert list(a.v.y) == [3, 2]
+    assert b.v is a.v
