@@ -23,8 +23,8 @@ from drjit_core import (
 )
 
 from .._base.nodes import index_type
-from .lanes import TRUE, WATCHES, innermost_width, note_origin, note_read
-from .store import is_argument, store, store_written
+from .lanes import TRUE, WATCHES, note_origin, note_read
+from .store import store, store_written
 
 __all__ = ["store_element"]
 
@@ -49,10 +49,6 @@ def store_element(array: Any, position: int, value: Any) -> None:
         if origin.scope == region.id and origin.attr < region.variables and node.size == size_for_program(region.live):
             mask = ops.eq(counter(node.size, scalar), index)
         store_written(array, [scatter(node, new, index, mask, 0, 0)])
-        return
-    if array._n.size == innermost_width() and is_argument(array):  # which is joined, lane by lane
-        node, index = array._n, literal(index_type(array._n.size), position)
-        store(array, [ops.select(ops.eq(counter(node.size, index.type), index), literal(node.type, value), node)])
         return
     if vertex_of(array._n) is not None:  # what the other elements depend on goes on to count
         node = array._n

@@ -20,7 +20,6 @@ cdef class Journal:
     cdef public dict arrays
     cdef public dict memory
     cdef public dict writes
-    cdef public object given
     cdef public int64_t scope
     @cython.locals(region=Tracing)
     cpdef begin(self)
@@ -37,7 +36,5 @@ cdef class noted:
 
 @cython.locals(region=Tracing)
 cpdef Journal innermost_journal()
-@cython.locals(journal=Journal, region=Tracing)
-cpdef store(Handle array, object nodes, object position=*, bint written=*)
 @cython.locals(changed=Handle)
 cpdef store_same(Handle array, object nodes, object position=*)

@@ -28,7 +28,7 @@ from .._base.nodes import broadcast, elements_of, pack
 from .._trees.pytree import resized
 from .lanes import note_version, note_writes
 
-__all__ = ["Journal", "innermost_journal", "is_argument", "note_narrow", "noted", "owner_of", "store", "store_result",
+__all__ = ["Journal", "innermost_journal", "note_narrow", "noted", "owner_of", "store", "store_result",
            "store_same", "store_written"]
 
 
@@ -181,7 +181,7 @@ class Journal:
     The region that is being traced has it from :meth:`begin` on. Whoever calls that also calls :meth:`roll_back`.
     """
 
-    __slots__ = ("around", "arrays", "begun", "entries", "given", "made", "memory", "narrow", "number", "order",
+    __slots__ = ("around", "arrays", "begun", "entries", "made", "memory", "narrow", "number", "order",
                  "scope", "writes")
 
     def __init__(self, around: Journal | None = None) -> None:
@@ -190,8 +190,6 @@ class Journal:
         self.writes: dict[int, tuple[Any, list[tuple[int, Any]]]] = _NOTHING
         #: Of evaluated constructs: the region that they run in, 0 if there is none.
         self.scope = 0
-        #: Of evaluated loops: the arrays that the function is given.
-        self.given: Sequence[Any] = ()
         #: Whether a component of one element, beside larger ones, was to be written to by index.
         self.narrow = False
         #: That of the function around this one.
@@ -356,12 +354,6 @@ class noted:
             if journal.writes:
                 journals[-1].writes = {**journal.writes, **journals[-1].writes}
         journal.entries = _NOTHING  # which hold what later writes could otherwise write to in place
-
-
-def is_argument(array: Any) -> bool:
-    """Whether an array has been given to a function of an evaluated loop, which has a value for each lane."""
-    owner = owner_of(array)[0]
-    return any(owner is given for journal in _running.journals for given in journal.given)
 
 
 def innermost_journal() -> Journal | None:

@@ -209,7 +209,6 @@ class Evaluated:
                 return nodes
             with masked_access(active), noted() as journal:
                 call = self.objects.call(nodes, self.body, self.spec if self.tensors else None)
-                journal.given = call.arrays
                 self.objects.let_go(nodes)
                 try:
                     value = self.body(*call.tree)
@@ -364,7 +363,6 @@ class Compressed:
         with on_part(self.lanes, self.width), masked_access(active), watched(self.nodes) as watch, noted() as journal:
             numbers = [core.primal(node).id for node in self.nodes]
             call = self.objects.call(self.nodes, self.body)
-            journal.given = call.arrays
             inside = call.spec()
             self.objects.let_go(self.nodes)
             try:

@@ -52,6 +52,7 @@ KNOWN: list[Known] = [
           "equal-exported",
           "plain thread fork exception *evaluated-captured evaluated-carried compressed-evaluated-carried"),
     Known(_VIEW, f"{_OWN_MEMORY} increase-key scatter-permuted", "equal-exported", "*symbolic-captured"),
+    Known(_VIEW, "increase-item", "equal-exported", "branch-symbolic-captured call-symbolic-captured"),
     Known(_VIEW, f"{_OWN_MEMORY} increase-key scatter-permuted !set-item !set-item-last", "equal-exported",
           "symbolic-carried nested-symbolic-carried"),
     *(Known(_ONCE, touches, *where.split()) for where, touches in (
