@@ -610,12 +610,6 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
                 if origin is not None:
                     raise _own_memory(words, array)
                 continue
-            if origin is not None and origin is not primal(old) and not (
-                    origin.kind == _OPAQUE and origin.d0 is primal(old)):
-                raise SymbolicValue(
-                    f"{words.function}(): {words.traced} puts the contents of an array that it writes to by index in "
-                    f"the place of those of {name_in_program(array, functions)}. Read them with drjit.gather() "
-                    f"instead, or {words.otherwise}.")
             yield array, position, old if origin is None else origin, new
 
 
