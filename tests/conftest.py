@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         reason = known.get(item.nodeid)
         if reason is not None:
-            item.add_marker(pytest.mark.xfail(reason=reason, strict="(now and then)" not in reason))
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 
 
 def pytest_collection_finish() -> None:

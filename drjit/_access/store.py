@@ -46,12 +46,8 @@ def store(array: Any, nodes: Sequence[Node], position: int | None = None, writte
             journal.note(array)
     if _running.journals:
         journal = _running.journals[-1]
-        if journal.scope != (0 if region is None else region.id):
-            pass  # what is traced within tells when it has been traced
-        elif written:
-            journal.note_write(array)
-        else:
-            journal.note(array)
+        if journal.scope == (0 if region is None else region.id):  # what is traced within tells when it has been
+            (journal.note_write if written else journal.note)(array)
     store_same(array, nodes, position)
 
 

@@ -161,7 +161,7 @@ class SymbolicLoop:
             try:
                 value = self.applied(self.cond, call)
                 if self.journal.entries:
-                    self.require_pure(call)
+                    self.require_pure(call, known)
                 if known is not None:
                     self.require_same_places(put_back(known))
                 self.tested = test = condition_of(value)
@@ -180,9 +180,8 @@ class SymbolicLoop:
         finally:
             self.end()
 
-    def require_pure(self, call: Call) -> None:
-        """Refuse a condition that changes arrays which it has been given, or knows."""
-        known = snapshot(None, self.cond)
+    def require_pure(self, call: Call, known: Snapshot | None) -> None:
+        """Refuse a condition that changes arrays which it has been given, or ``known`` before."""
         for array, before, _ in self.journal.entries.values():
             if all(map(operator.is_, before, array._nodes())):
                 continue

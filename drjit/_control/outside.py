@@ -610,7 +610,19 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
                 if origin is not None:
                     raise _own_memory(words, array)
                 continue
+            if origin is not None and origin is not primal(old) and _is_of_another(origin, old, journal):
+                raise SymbolicValue(
+                    f"{words.function}(): {words.traced} puts the contents of an array that it writes to by index in "
+                    f"the place of those of {name_in_program(array, functions)}. Read them with drjit.gather() "
+                    f"instead, or {words.otherwise}.")
             yield array, position, old if origin is None else origin, new
+
+
+def _is_of_another(origin: Node, old: Node, journal: Journal) -> bool:
+    """Whether memory that was written to is what another component held, and not this one, which held ``old``."""
+    origins = (origin, origin.d0) if origin.kind == _OPAQUE else (origin,)
+    return primal(old) not in origins and any(
+        primal(node) in origins for _, before, _ in journal.entries.values() for node in before)
 
 
 def _is_preset(node: Node) -> bool:

@@ -72,7 +72,8 @@ def test_elements_that_were_looked_at() -> None:
 
 
 @pytest.mark.parametrize("value", [Float(1), Float(1, 2), dr.arange(Float, 3) * 2], ids=["constant", "memory", "value"])
-@pytest.mark.parametrize("look", [lambda x: x[0], float, lambda x: x.numpy(), repr, lambda x: bool(dr.any(x + 1 > 1))],
+@pytest.mark.parametrize("look", [lambda x: x[0], lambda x: float(dr.sum(x)), lambda x: x.numpy(), repr,
+                                  lambda x: bool(dr.any(x + 1 > 1))],
                          ids=["element", "number", "numpy", "text", "reduction"])
 def test_what_was_looked_at_must_not_change(value: Float, look: Callable[[Float], Any]) -> None:
     """The body is called once: what it has seen would be that of the first iteration."""
@@ -83,8 +84,6 @@ def test_what_was_looked_at_must_not_change(value: Float, look: Callable[[Float]
         look(x)
         x.__iadd__(1)
 
-    if look is float and len(x) > 1:
-        pytest.skip("there is no number")
     with pytest.raises(RuntimeError, match=r"(looks at elements of the array 'x', and changes it|symbolic)"):
         looped(change)
     assert list(x) == before

@@ -42,20 +42,36 @@ def test_objects_share_a_generator(mode: str) -> None:
 
 
 @mode_of
-def test_attributes_of_two_objects_that_are_one_array(mode: str) -> None:
-    a, b = SimpleNamespace(v=Float(1)), SimpleNamespace()
-    b.v = a.v
+@pytest.mark.parametrize("change", ["array", "component"])
+def test_attributes_of_two_objects_that_are_one_array(change: str, mode: str) -> None:
+    a = SimpleNamespace(v=Float(1) if change == "array" else Array3f(1))
+    b = SimpleNamespace(v=a.v)
 
     @dr.syntax
-    def function(a: Any, b: Any, n: Any) -> None:
+    def add_twice(a: Any, b: Any, n: Any) -> None:
         i = UInt(0)
         while dr.hint(i < n, mode=mode):
             a.v += 1
             b.v += 1
             i += 1
 
-    function(a, b, UInt(3, 1, 2, 4))
-    assert list(a.v) == list(b.v) == [7, 3, 5, 9]
+    @dr.syntax
+    def add_and_double(a: Any, b: Any, n: Any) -> None:
+        i = UInt(0)
+        while dr.hint(i < n, mode=mode):
+            a.v += 1
+            b.v.x *= 2
+            i += 1
+
+    assert a.v is b.v
+    if change == "array":
+        add_twice(a, b, UInt(3, 1, 2, 4))
+        assert list(a.v) == [7, 3, 5, 9]
+    else:
+        add_and_double(a, b, UInt(2, 1))
+        assert list(a.v.x) == [10, 4]
+        assert list(a.v.y) == [3, 2]
+    assert a.v is b.v
 
 
 @mode_of
@@ -186,20 +202,20 @@ def test_conditions_that_put_something_in_a_place() -> None:
     assert list(entries[0]) == [0, 0]
 
 
-@mode_of
-def test_a_component_that_two_objects_share(mode: str) -> None:
-    a, b = SimpleNamespace(v=Array3f(1)), SimpleNamespace()
-    b.v = a.v
+@pytest.mark.parametrize("construct", ["branch", "call"])
+def test_components_that_change_places_after_writes(construct: str) -> None:
+    """Which is refused: there is no copy of either."""
+    v, lane = Array3f(Float(1, 2), Float(3, 4), 5), UInt(0, 1)
 
-    @dr.syntax
-    def function(a: Any, b: Any, n: Any) -> None:
-        i = UInt(0)
-        while dr.hint(i < n, mode=mode):
-            a.v += 1
-            b.v.x *= 2
-            i += 1
+    def function(i: Any) -> Any:
+        dr.scatter(v.x, Float(9), i)
+        dr.scatter(v.y, Float(8), i)
+        v.x, v.y = Float(v.y), Float(v.x)
+        return i
 
-    function(a, b, UInt(2, 1))
-    assert list(a.v.x) == [10, 4]
-    assert list(a.v.y) == [3, 2]
-    assert b.v is a.v
+    with pytest.raises(RuntimeError, match="puts the contents of an array that it writes to by index in the place"):
+        if construct == "branch":
+            dr.if_stmt((lane,), lane < 1, function, lambda i: i, mode="symbolic")
+        else:
+            dr.switch(lane, [function, lambda i: i], lane, mode="symbolic")
+    assert [list(v.x), list(v.y)] == [[1, 2], [3, 4]]

@@ -11,7 +11,7 @@ from .construct cimport Construct, Traced, written_widths
 cdef list _EMPTY
 cdef dict _UNWRITTEN, _UNALIASED
 cdef int _FEW
-cdef int CALL, COND, FETCH, GATHER, LITERAL, LOOP, PHI, RESULT, BOOL
+cdef int CALL, COND, LITERAL, LOOP, PHI, RESULT, BOOL
 
 
 cdef class _Choice(Construct):

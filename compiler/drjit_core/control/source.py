@@ -61,9 +61,10 @@ class Source:
         """What the trace into a region begins with."""
         values = Values({}, self.formals, formals)
         if not self.repeats:  # a value of an array that is written to is the one before
-            for node, formal in zip(self.formals, formals, strict=True):
-                if node.scope != self.id and node is not formal:
-                    values.memory = {**values.memory, node.id: values.known.pop(node.id, values.memory.get(node.id))}
+            values.memory = {node.id: formal for node, formal in zip(self.formals, formals, strict=True)
+                             if node.scope != self.id and node is not formal}
+            for number in values.memory:
+                del values.known[number]
         values.add(self.masks, masks)
         for memory, formal in self.lent.items():
             values.known[formal.id] = version_of(memory, region)
