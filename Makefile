@@ -19,6 +19,10 @@ SUITABLE := import sys; sys.exit(sys.version_info < (3, 11))
 # The first of the candidates that is new enough; `make PYTHON=…` chooses another one.
 PYTHON ?= $(shell for p in $(CANDIDATES); do $$p -c '$(SUITABLE)' 2>/dev/null && { echo $$p; break; }; done)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --progress-bar off --quiet
+BUILDERS := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
+NEEDED_BY_demo := first examples need
+NEEDED_BY_dev := tests, checks and examples need
+NEEDED_BY_docs := documentation needs
 WORKERS ?= 2
 BENCHMARKS := $(wildcard benchmarks/*.py)
 
@@ -28,7 +32,7 @@ BENCHMARKS := $(wildcard benchmarks/*.py)
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//;p' Makefile
 
-demo: $(VENV)/.installed-dev
+demo: $(VENV)/.installed-demo rooms
 	$(BIN)/python examples/photo.py
 
 test: lint wheel doc-blocks pytest
@@ -38,29 +42,30 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-wheel: $(VENV)/.installed-dev
+wheel: $(VENV)/.installed-dev rooms
 	$(BIN)/python conformance/check_wheel.py
 
-doc-blocks: $(VENV)/.installed-dev
+doc-blocks: $(VENV)/.installed-dev rooms
 	$(BIN)/python conformance/run_doc_blocks.py
 
-pytest: rooms
+pytest: $(VENV)/.installed-dev rooms
 	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) tests/arrays tests/core tests/math tests/ops
 	$(BIN)/python -m pytest -n $(WORKERS)
 
-rooms: $(VENV)/.installed-dev
+# The one recipe that compiles: installations take what it made (see setup.py).
+rooms: $(VENV)/.installed-demo
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 
-exhaustive: rooms
+exhaustive: $(VENV)/.installed-dev rooms
 	$(BIN)/python -m pytest -n $(WORKERS) -m "exhaustive or not exhaustive"
 
-bench: rooms
+bench: $(VENV)/.installed-dev rooms
 	@for program in $(BENCHMARKS); do echo "== $$program"; $(BIN)/python $$program || exit 1; done
 
-conformance: rooms
+conformance: $(VENV)/.installed-dev rooms
 	$(BIN)/python -m conformance.array_api $(ARRAY_API_TESTS)
 
-consumers: rooms
+consumers: $(VENV)/.installed-dev rooms
 	$(BIN)/python -m conformance.consumers
 
 stubs: $(VENV)/.installed-dev
@@ -69,7 +74,7 @@ stubs: $(VENV)/.installed-dev
 reference: $(VENV)/.installed-dev
 	$(BIN)/python -m conformance.reference.coverage
 
-docs: $(VENV)/.installed-docs
+docs: $(VENV)/.installed-docs rooms
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:
@@ -86,12 +91,11 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "The module venv of $(PYTHON) does not work; Debian and" \
 	  "Ubuntu have it in the package python3-venv." >&2; exit 1; }
 
-$(VENV)/.installed-dev: pyproject.toml setup.py | $(BIN)/python
-	@echo "Installing drjit-python with what its tests and examples need (a minute or two)"
-	@$(PIP) --editable ".[dev]"
-	@touch $@
+$(VENV)/.installed-dev $(VENV)/.installed-docs: | $(VENV)/.installed-demo
 
-$(VENV)/.installed-docs: pyproject.toml setup.py | $(BIN)/python
-	@echo "Installing drjit-python with the tools of its documentation"
-	@$(PIP) --editable ".[docs]"
+# Setuptools and Cython are installed once, not for each installation; and what pip does, it does without a word.
+$(VENV)/.installed-%: pyproject.toml setup.py | $(BIN)/python
+	@echo "Installing drjit-python with what its $(NEEDED_BY_$*) (half a minute, beyond downloads)"
+	@$(PIP) $$($(BIN)/python -c '$(BUILDERS)')
+	@DRJIT_PURE=1 $(PIP) --no-build-isolation --editable ".[$*]"
 	@touch $@
