@@ -66,10 +66,10 @@ def write_element(node: Node, index: int, value: Any) -> Node:
     return evaluated
 
 
-def import_copy(type_: int, data: Any, where: int = 0) -> Node:
+def import_copy(type_: int, data: Any, where: int | None = None) -> Node:
     """An evaluated array with a copy of a C-contiguous buffer, whose items must have the type's size.
 
-    It belongs to a backend, or to whatever it is combined with.
+    It belongs to a backend, that of this thread unless another one is given; with 0 to whatever it is combined with.
     """
     view = memoryview(data)
     if not view.c_contiguous:
@@ -79,7 +79,7 @@ def import_copy(type_: int, data: Any, where: int = 0) -> Node:
         raise ValueError(f"import_copy(): {nbytes} bytes are no multiple of the {itemsize} of a {TYPES[type_].name}")
     if nbytes == 0:
         return build.invalid(type_)
-    backend = backend_of(where)
+    backend = backend_of(where or 0)
     buffer = backend.allocate(nbytes)
     backend.write(buffer, view.cast("B"))
     node = build.evaluated(type_, nbytes // itemsize, buffer, where)
@@ -88,7 +88,7 @@ def import_copy(type_: int, data: Any, where: int = 0) -> Node:
     return node
 
 
-def import_shared(type_: int, address: int, size: int, owner: Any, where: int = 0) -> Node:
+def import_shared(type_: int, address: int, size: int, owner: Any) -> Node:
     """An evaluated array over foreign memory, which ``owner`` keeps alive; it is copied before any write."""
     itemsize = TYPES[type_].size
     if address % itemsize:
@@ -96,7 +96,7 @@ def import_shared(type_: int, address: int, size: int, owner: Any, where: int = 
                          f"{TYPES[type_].name}")
     if size == 0:
         return build.invalid(type_)
-    return build.evaluated(type_, size, share(backend_of(where), address, size * itemsize, owner))
+    return build.evaluated(type_, size, share(backend_of(0), address, size * itemsize, owner))
 
 
 def host_view(node: Node, looks: bool = True) -> tuple[Node, int, Buffer]:
