@@ -104,7 +104,7 @@ from .passes.positions import positions
 from .types import (TYPES, ADFlag, ADMode, JitBackend, KernelRecordingMode, KernelType, LogLevel,
                     ProfileEvent, ReduceMode, ReduceOp,
                     TypeInfo, VarState, VarType, is_float, is_integral, is_signed)
-from .runtime.backends import backend_report, has_backend, on_backend
+from .runtime.backends import backend_report, has_backend, on_backend, register
 from .runtime.captured import captured
 from .runtime.cpu.backend import llvm_version
 from .runtime.cpu.cache import statistics as kernel_statistics

@@ -139,7 +139,7 @@ def positions_node(function: str, key: Any, size: int, axis: int = 0) -> tuple[N
     if len(found) == 1:
         return literal(scalar, found[0]), shape
     data = b"".join(entry.to_bytes(8, "little") for entry in found)
-    return cast(import_copy(UINT64, data), scalar), shape
+    return cast(import_copy(UINT64, data, 0), scalar), shape
 
 
 def _of_ndarray(function: str, key: Any, size: int, axis: int, scalar: int) -> Node:
@@ -155,7 +155,7 @@ def _of_ndarray(function: str, key: Any, size: int, axis: int, scalar: int) -> N
         flat = numpy.where(flat < 0, flat.astype(numpy.int64) + size, flat)
     if flat.size == 1:
         return literal(scalar, int(flat[0]))
-    return import_copy(scalar, numpy.ascontiguousarray(flat, dtype=core.TYPES[scalar].name))
+    return import_copy(scalar, numpy.ascontiguousarray(flat, dtype=core.TYPES[scalar].name), 0)
 
 
 def positions_of_array(where: Any, key: Node, size: int, axis: int = 0) -> Node:

@@ -103,7 +103,7 @@ def _store_numbers(tensor: Any, view: Any, nodes: Sequence[Node], position: int 
         raise SizeError(f"{view._name}: cannot replace the {count} elements of a tensor of the shape {tensor._s} by "
                         f"{len(elements)} ones in place.")
     if count:
-        tensor._n = elements[0] if count == 1 else import_copy(tensor._type, pack(elements))
+        tensor._n = elements[0] if count == 1 else import_copy(tensor._type, pack(elements), tensor._where)
     view._c = elements
 
 

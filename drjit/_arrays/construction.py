@@ -90,7 +90,7 @@ def _from_sequence(cls: type[ArrayBase], values: Sequence[Any], function: str) -
         return scalar_literal(cls, values[0], function)
     if not values:
         return invalid(cls._type)
-    return import_copy(cls._type, _pack(cls, values, function))
+    return import_copy(cls._type, _pack(cls, values, function), cls._where)
 
 
 def _pack(cls: type[ArrayBase], values: Sequence[Any], function: str) -> Any:
@@ -136,7 +136,7 @@ def ndarray_node(cls: type[ArrayBase], value: Any) -> Node:
     if converted.size == 1:
         number: Any = converted[0].item()
         return scalar_literal(cls, number, f"{cls._name}.__init__")
-    return import_copy(cls._type, converted)
+    return import_copy(cls._type, converted, cls._where)
 
 
 def _require_range(cls: type[ArrayBase], value: Any) -> None:
@@ -164,7 +164,7 @@ def _from_buffer(cls: type[ArrayBase], value: Any, view: memoryview) -> Node:
     if code in ("l", "L"):  # of the platform's long
         code = {"l": {4: "i", 8: "q"}, "L": {4: "I", 8: "Q"}}[code][view.itemsize]
     if view.ndim == 1 and code == info.code and view.contiguous:
-        return import_copy(cls._type, view) if view.nbytes else invalid(cls._type)
+        return import_copy(cls._type, view, cls._where) if view.nbytes else invalid(cls._type)
     if view.ndim == 1 and code in "hHiIqQfd":  # of another type: as a sequence of Python numbers
         return _from_sequence(cls, view.tolist(), f"{cls._name}.__init__")
     raise _configuration(cls, value, f"found {view.ndim} dimensions of elements with the format '{view.format}'")

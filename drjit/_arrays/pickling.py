@@ -135,7 +135,7 @@ def _nodes(array: ArrayBase, state: dict[str, Any]) -> list[Node]:
         data = _little_endian(bytes(entries[0]), info.size)
         nodes = [literal(array._type, value) for (value,) in struct.iter_unpack(f"={info.code}", data)]
     else:
-        nodes = [_node(array._type, entry) for entry in entries]
+        nodes = [_node(array._type, entry, array._where) for entry in entries]
         if "positions" in state:
             nodes = [nodes[position] for position in state["positions"]]
     expected = 1 if array._depth <= 0 else array._count if array._count >= 0 else len(nodes)
@@ -150,7 +150,7 @@ def _nodes(array: ArrayBase, state: dict[str, Any]) -> list[Node]:
     return nodes
 
 
-def _node(type_: int, entry: Any) -> Node:
+def _node(type_: int, entry: Any, where: int) -> Node:
     if entry is None:
         return invalid(type_)
     if isinstance(entry, tuple):
@@ -160,7 +160,8 @@ def _node(type_: int, entry: Any) -> Node:
     size = TYPES[type_].size
     if view.nbytes % size:
         raise IndexError(f"{view.nbytes} bytes of elements that take {size} each")
-    return import_copy(type_, view if sys.byteorder == "little" else _little_endian(bytes(view), size))
+    return import_copy(type_, view if sys.byteorder == "little" else _little_endian(bytes(view), size),
+                       where)
 
 
 # --- copies ----------------------------------------------------------------------------------------------------------

@@ -91,6 +91,7 @@ class ArrayBase:
     # Attributes of concrete types, see drjit._base.types.
     _record: ClassVar[Record]
     _type: ClassVar[int]
+    _where: ClassVar[int]
     _kind: ClassVar[str]
     _name: ClassVar[str] = "drjit.ArrayBase"
     _floating: ClassVar[bool]

@@ -20,13 +20,13 @@ kind            base class                      component nodes         ``Record
 
 What the factory gives a class
 ------------------------------
-``_record``, ``_type`` (scalar type, an int), ``_kind`` (letter of the scalar type's kind, not of the record's),
-``_name`` (as in messages), ``_depth``, ``_size``, ``_count`` (of static dimensions, of the outermost one, of
-components; -1 if dynamic; a tensor has depth -1), ``_mask_type`` (result of comparisons; always an array or tensor),
-``_leaf`` (flat type), ``_value`` (type of an entry), ``_plain`` (the ``array_t``: the array type of the same layout),
-``_special`` (the kind of matrices, complex numbers, quaternions and tensors, else the empty string), ``_dynamic``
-(whether a node may hold
-many elements: everywhere but in the static types of ``drjit.scalar``).
+``_record``, ``_type`` (scalar type, an int), ``_where`` (the backend as a bit, as nodes have it), ``_kind`` (letter of
+the scalar type's kind, not of the record's), ``_name`` (as in messages), ``_depth``, ``_size``, ``_count`` (of static
+dimensions, of the outermost one, of components; -1 if dynamic; a tensor has depth -1), ``_mask_type`` (result of
+comparisons; always an array or tensor), ``_leaf`` (flat type), ``_value`` (type of an entry), ``_plain`` (the
+``array_t``: the array type of the same layout), ``_special`` (the kind of matrices, complex numbers, quaternions and
+tensors, else the empty string), ``_dynamic`` (whether a node may hold many elements: everywhere but in the static types
+of ``drjit.scalar``).
 
 What a base class of a special kind may override
 ------------------------------------------------
@@ -316,7 +316,7 @@ def _make(record: Record) -> type[ArrayBase]:
         methods["__init__"] = _no_instances
     cls: Any = ArrayType(name, _bases(record), {
         "__slots__": (), "__module__": module, "__qualname__": name, "__meta__": str(record),
-        "_record": record, "_type": record.type, "_kind": info.kind,
+        "_record": record, "_type": record.type, "_where": record.backend.value, "_kind": info.kind,
         "_name": name if module == "builtins" else f"{module}.{name}",
         # Python scalars that the operators may turn into a literal of this type without further ado.
         "_floating": floating,

@@ -441,7 +441,7 @@ class _Memory:
         self.width = 1
         #: Entries that are not written yet, by their indices.
         self.held: dict[int, list[Node]] = {}
-        self.arrays: list[Any] = [wrap(kind, [core.undefined(kind._type, size)]) for kind in kinds]
+        self.arrays: list[Any] = [wrap(kind, [core.undefined(kind._type, size, kind._where)]) for kind in kinds]
 
     def fits(self, kinds: Sequence[type[ArrayBase]], size: int) -> bool:
         """Whether entries are of given types, and so many."""
@@ -507,7 +507,7 @@ class _Memory:
         for array in self.arrays:
             node = array._nodes()[0]
             if fresh or node.kind == KIND["undefined"]:
-                node = core.undefined(node.type, total)
+                node = core.undefined(node.type, total, node.where)
             elif node.kind == _LITERAL:
                 node = literal(node.type, node.payload, total)
             else:

@@ -125,7 +125,7 @@ def _constant(value: Any) -> Fill:
 
 
 def _undefined(cls: type[ArrayBase], size: int) -> Node:
-    return core.undefined(cls._type, size) if cls._dynamic else literal(cls._type, 0)
+    return core.undefined(cls._type, size, cls._where) if cls._dynamic else literal(cls._type, 0)
 
 
 def constant(dtype: type[T], shape: Any, value: int, function: str, name: str = "shape") -> T:
@@ -192,7 +192,7 @@ def empty(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
     """
     known = _flat_type(dtype, shape)
     if known:
-        return flat_array(dtype, core.undefined(known, shape))  # type: ignore[arg-type, no-any-return]
+        return flat_array(dtype, core.undefined(known, shape, dtype._where))  # type: ignore[arg-type, attr-defined, no-any-return]
     _require_type(dtype, "drjit.empty")
     result: T = _create(dtype, parse_shape(shape, "drjit.empty"), _undefined,
                    lambda kind: kind(0), "drjit.empty")
@@ -343,8 +343,8 @@ def _without_elements(cls: Any) -> Any:
     return wrap(cls, [invalid(cls._type)] if cls._dynamic else [])
 
 
-def _counter(size: int) -> Node:
-    return counter(size, UINT32 if size <= 1 << 32 else UINT64)
+def _counter(size: int, where: int) -> Node:
+    return counter(size, UINT32 if size <= 1 << 32 else UINT64, where)
 
 
 def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = None, step: int | None = None, *,
@@ -365,7 +365,7 @@ def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = 
     if stop is None and step is None and start is None and size is None:  # so few that each type here has the last one
         known = _flat_type(dtype, start_or_size)
         if known and (INT32 <= known <= UINT64 or known >= FLOAT16) and start_or_size <= 1 << 24:  # type: ignore[operator]
-            return flat_array(dtype, cast(counter(start_or_size), known))  # type: ignore[arg-type, no-any-return]
+            return flat_array(dtype, cast(counter(start_or_size, UINT32, dtype._where), known))  # type: ignore[arg-type, attr-defined, no-any-return]
     function = "drjit.arange"
     cls: type[Any] = _flat_dtype(dtype, function, "iuf", "an arithmetic type")
     if start_or_size is not None:
@@ -397,7 +397,7 @@ def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = 
     if not cls._dynamic:
         scalars: T = wrap(cls, [scalar_literal(cls, first + k * increment, function) for k in range(count)])
         return scalars
-    node = _counter(count)
+    node = _counter(count, cls._where)
     if (first, increment) != (0, 1):
         node = cast(node, wide)
         if increment != 1:
@@ -435,7 +435,7 @@ def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool
     first, last = (float(bound) for bound in bounds)
     intervals = count - 1 if endpoint else count
     scalar = FLOAT32 if cls._type == FLOAT16 else cls._type
-    positions = [_counter(count)] if cls._dynamic else [literal(UINT32, k) for k in range(count)]
+    positions = [_counter(count, cls._where)] if cls._dynamic else [literal(UINT32, k) for k in range(count)]
     increment = (last - first) / intervals if intervals else 0.0
     step, offset = literal(scalar, increment, 1, SHAPE, tag=1), literal(scalar, first, 1, SHAPE, tag=2)
     result: T = wrap(cls, [cast(ops.fma(cast(node, scalar), step, offset), cls._type) for node in positions])

@@ -69,9 +69,11 @@ def make_opaque(*args: Any) -> None:
     """
     found = [leaf for arg in args for leaf in leaves(arg, "drjit.make_opaque")
              if isinstance(leaf, ArrayBase) and leaf._dynamic]
-    nodes = iter(core.opaque_all([node for array in found for node in array._nodes()]))
-    for array in found:
-        array._replace(list(islice(nodes, len(array._nodes()))))
+    for where in {array._where for array in found}:
+        group = [array for array in found if array._where == where]
+        nodes = iter(core.opaque_all([node for array in group for node in array._nodes()], where))
+        for array in group:
+            array._replace(list(islice(nodes, len(array._nodes()))))
 
 
 def width(*args: Any) -> int:

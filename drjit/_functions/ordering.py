@@ -384,16 +384,16 @@ def compress(arg: ArrayBase, /) -> Any:
     node = array._n
     _require_few(function, node.size)
     try:
-        return wrap(cls, [set_positions(node)])
+        return wrap(cls, [set_positions(node, cls._where)])
     except CORE_ERRORS as error:
         raise translate(error, function) from None
 
 
-def set_positions(mask: core.Node) -> core.Node:
+def set_positions(mask: core.Node, where: int = 0) -> core.Node:
     """The positions where a mask is set, in order; waits for their number."""
     size = mask.size
     if mask.kind == core.KIND["literal"]:
-        return core.counter(size, UINT32) if size and mask.payload else core.invalid(UINT32)
+        return core.counter(size, UINT32, where) if size and mask.payload else core.invalid(UINT32)
     if not size:
         return core.invalid(UINT32)
     extents = (_CHUNK, 0)

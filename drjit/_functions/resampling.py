@@ -238,7 +238,7 @@ def _memory(values: Any, type_: int) -> Node:
     import numpy
 
     flat = numpy.ascontiguousarray(values.reshape(-1), dtype=core.TYPES[type_].name)
-    return import_copy(type_, flat) if flat.size > 1 else literal(type_, flat.item(), 1, SHAPE, tag=_TAG + 8)
+    return import_copy(type_, flat, 0) if flat.size > 1 else literal(type_, flat.item(), 1, SHAPE, tag=_TAG + 8)
 
 
 def _filtered(node: Node, outer: int, inner: int, axis: _Axis, table: _Table) -> Node:

@@ -156,7 +156,7 @@ def flat_of_scalars(cls: type[ArrayBase], value: ArrayBase) -> Node:
     nodes = [cast(node, cls._type) for node in value._nodes()]
     if len(nodes) < 2:
         return nodes[0] if nodes else invalid(cls._type)
-    return import_copy(cls._type, pack(nodes))
+    return import_copy(cls._type, pack(nodes), cls._where)
 
 
 def _to_scalars(cls: type[ArrayBase], value: ArrayBase, function: Site) -> Any:

@@ -111,7 +111,7 @@ class OnNodes:
         """Seeds to which the number of the entry is added."""
         if size == 1:
             return list(seeds)
-        position = cast(counter(size), UINT64)
+        position = cast(counter(size, UINT32, seeds[0].where), UINT64)
         return [ops.add(seed, position) for seed in seeds]
 
     @staticmethod

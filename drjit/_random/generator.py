@@ -574,7 +574,8 @@ class _Form:
 
     def lane(self) -> Node:
         """The positions of elements."""
-        return counter(self.size) if self.vectorised and self.size > 1 else literal(UINT32, 0)
+        several = self.vectorised and self.size > 1
+        return counter(self.size, UINT32, self.dtype._where) if several else literal(UINT32, 0)
 
     def array(self, nodes: list[Node]) -> Any:
         """The result from its components."""

@@ -384,7 +384,8 @@ class Optimizer(MutableMapping[str, Any]):
             form = _dressed(form, wrap_like(value, cls, [literal(node.type, 0, node.size) for node in nodes]))
         nodes = [cast(node, promoted._type) for node in nodes]
         # constants in memory: the kernel of the first step is that of all others
-        stored = wrap_like(value, promoted, [core.opaque(node) if node.kind == _LITERAL else node for node in nodes])
+        stored = wrap_like(value, promoted, [core.opaque(node, promoted._where) if node.kind == _LITERAL else node
+                                             for node in nodes])
         old = self._parameters.get(key)
         serial = self._registered if old is None else old.serial
         self._registered += old is None
@@ -598,7 +599,8 @@ class Optimizer(MutableMapping[str, Any]):
         value = parameter.value
         # each in memory of its own: the kernel of the first step is that of all others
         parameter.state = {name: wrap_like(value, type(value), [
-            core.opaque(literal(node.type, 0, node.size)) for node in value._nodes()]) for name in self._slots}
+            core.opaque(literal(node.type, 0, node.size), value._where) for node in value._nodes()])
+            for name in self._slots}
         parameter.shared, parameter.steps = {}, 0
 
     # --- a PyTree ----------------------------------------------------------------------------------------------------

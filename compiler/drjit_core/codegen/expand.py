@@ -90,7 +90,7 @@ def stand_in(type_: int, size: int) -> Node:
     node: Node = new_node(Node)
     node.kind, node.type, node.size, node.id = UNDEFINED, type_, size, new_id()
     node.d0 = node.d1 = node.d2 = node.d3 = node.payload = None
-    node.attr = node.scope = 0
+    node.attr = node.where = node.scope = 0
     return node
 
 

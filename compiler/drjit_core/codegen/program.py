@@ -736,7 +736,7 @@ def _as_literal(node: Node) -> Node:
     literal: Node = new_node(Node)
     literal.kind, literal.type, literal.size, literal.id = LITERAL, node.type, node.size, node.id
     literal.d0 = literal.d1 = literal.d2 = literal.d3 = None
-    literal.attr, literal.payload, literal.scope = PARAMETER, node.payload, 0
+    literal.attr, literal.payload, literal.scope, literal.where = PARAMETER, node.payload, 0, 0
     return literal
 
 
@@ -746,6 +746,7 @@ def _as_local(begin: Node, entries: int, content: Node | None) -> Node:
     local.kind, local.type, local.size, local.id = LOCAL, begin.type, entries, begin.id
     local.d0, local.d1, local.d2, local.d3 = content, None, None, None
     local.attr, local.payload, local.scope = 1, None, 0  # 1: what an element has is its part of the array
+    local.where = begin.where
     return local
 
 

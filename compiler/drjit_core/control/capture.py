@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..errors import IncompatibleSizes, SymbolicValue
 from ..ir import trace
-from ..ir.build import broadcast_size, counter, literal, undefined
+from ..ir.build import broadcast_size, counter, literal, undefined, where_of
 from ..ir.deferred import Memory, Statement, defer, version_of
 from ..ir.dual import primal
 from ..ir.node import Node
@@ -24,13 +24,13 @@ class Capture:
 
     __slots__ = ("_count", "_elements", "_memory", "limit", "nodes")
 
-    def __init__(self, nodes: Sequence[Node], element: int, limit: int) -> None:
+    def __init__(self, nodes: Sequence[Node], element: int, limit: int, where: int) -> None:
         self.limit = limit
         #: What is captured; literals need no memory.
         self.nodes = tuple(nodes)
         self._count = Memory(literal(UINT64, 0))
-        self._elements = Memory(undefined(element, limit))
-        self._memory = [None if node.kind == LITERAL else Memory(undefined(node.type, limit)) for node in nodes]
+        self._elements = Memory(undefined(element, limit, where))
+        self._memory = [None if node.kind == LITERAL else Memory(undefined(node.type, limit, where)) for node in nodes]
 
     @property
     def memory(self) -> list[Memory]:
@@ -91,6 +91,7 @@ def _capture(function: str, nodes: Sequence[Node], active: Node, limit: int,
     if lanes != 1 and width not in (1, lanes):
         raise IncompatibleSizes(function, (width, lanes))
     element = UINT32 if max(width, lanes) <= 1 << 32 else UINT64
+    where = where_of(function, (active, *nodes))
     uniform, meant = _is_uniform(region), width_of_write(region, width)
     if uniform and not region.uniform and not tells_elements_apart(active) and \
             not any(tells_elements_apart(node, True) for node in nodes):
@@ -98,15 +99,15 @@ def _capture(function: str, nodes: Sequence[Node], active: Node, limit: int,
     if meant == 1 < lanes:
         width = lanes
         if uniform:
-            active = trace.ops.and_(active, trace.ops.eq(counter(width, element), literal(element, 0)))
-    found = Capture(nodes, element, limit)
+            active = trace.ops.and_(active, trace.ops.eq(counter(width, element, where), literal(element, 0)))
+    found = Capture(nodes, element, limit, where)
 
     def trace_if_any(_: list[Node]) -> Sequence[Node]:
         inner = innermost()
         assert inner is not None
         inner.apart = True
         try:
-            found.trace(inner, active, width, counter(width, element))
+            found.trace(inner, active, width, counter(width, element, where))
         finally:
             inner.apart = False
         defer(Statement(found.memory, lambda: act(found)))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ..context import current
 from ..errors import IncompatibleSizes
 from ..ir import trace
-from ..ir.build import append, broadcast_size_of, invalid, literal
+from ..ir.build import append, broadcast_size_of, invalid, literal, where_of
 from ..ir.extents import common_size
 from ..ir.node import Node
 from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, origin_of
@@ -330,9 +330,10 @@ class _Choice(Construct):
         # what functions use of regions that are not open has been refused already
         scope = scope_of_all((self.index, self.mask, *choice.initial)) if outer is None else scope_of_all(
             [self.index, self.mask, enclosing, *choice.values(), *choice.memory(), *choice.sources()])
+        where = where_of(self.function, (*choice.inputs(), *choice.sources()))
         if self.index is None:
-            return append(COND, BOOL, size, self.mask, enclosing, None, None, 0, choice, scope)
-        return append(CALL, BOOL, size, self.index, self.mask, enclosing, None, 0, choice, scope)
+            return append(COND, BOOL, size, self.mask, enclosing, None, None, 0, choice, scope, where)
+        return append(CALL, BOOL, size, self.index, self.mask, enclosing, None, 0, choice, scope, where)
 
     def aliases(self) -> dict[int, int]:
         """Results that are memory: the last version of an argument, by position of the result that of the argument."""

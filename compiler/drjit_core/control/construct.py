@@ -160,7 +160,7 @@ class Construct:
                 own = is_memory or not size or position >= self.first_array and (
                     value.size != 1 or position in self.presumed)
                 formals.append(append(PHI, value.type, value.size if own else size, None, None, None,
-                                      None, position, OWN if is_local(value) else is_memory, region.id))
+                                      None, position, OWN if is_local(value) else is_memory, region.id, value.where))
         if self.presumed:
             region.presumed = {formals[position].id: self.given[position] for position in self.presumed}
         traced = Traced(region, formals, [append(PHI, BOOL, width, None, None, None, None, attr, False, region.id)
@@ -308,7 +308,8 @@ class Construct:
         for traced in self.traced:
             for memory, version in zip(self.borrowed, before, strict=True):
                 traced.formals.append(traced.lent.get(memory) or append(
-                    PHI, version.type, version.size, attr=BORROWED, payload=True, scope=traced.region.id))
+                    PHI, version.type, version.size, attr=BORROWED, payload=True, scope=traced.region.id,
+                    where=version.where))
 
     # --- what becomes of it ------------------------------------------------------------------------------------------
 
@@ -374,7 +375,8 @@ def late_formal(before: Node) -> Node:
     """What stands for a variable that the innermost region turns out to have."""
     region = innermost()
     assert region is not None and region.live is not None
-    return append(PHI, before.type, max(before.size, region.live.size), attr=-4, payload=False, scope=region.id)
+    return append(PHI, before.type, max(before.size, region.live.size), attr=-4, payload=False, scope=region.id,
+                  where=before.where)
 
 
 def depend_on(results: Sequence[Node], values: Sequence[Node]) -> bool:

@@ -113,7 +113,7 @@ class Counted:
                 if self.local:
                     room, kind = append(LOCAL, variable.type, entries, loop.d0, scope=loop.scope), OWN
                 else:
-                    room, kind = undefined(variable.type, max(most, 1) * size_of(loop)), True
+                    room, kind = undefined(variable.type, max(most, 1) * size_of(loop), loop.where), True
                 memory = self._formal(region, variable.type, room.size, len(formals), memory=kind)
                 if not self.local:
                     sized_as(memory, (room,))
@@ -121,7 +121,7 @@ class Counted:
                 initial.append(room)
                 finals.append(append(SCATTER, variable.type, room.size, memory, variable, index, mask, _IDENTITY,
                                      _NO_CONFLICTS, scope=region.id))
-        self.node = append(LOOP, BOOL, loop.size, loop.d0, scope=loop.scope)
+        self.node = append(LOOP, BOOL, loop.size, loop.d0, scope=loop.scope, where=loop.where)
         self._become(region, formals, finals, initial)
         results = [append(RESULT, final.type, final.size if formal.payload else loop.size, self.node, attr=position,
                           payload=formal.payload, scope=loop.scope)
@@ -144,7 +144,7 @@ class Counted:
         scalar = UINT32 if self.most * self.loop.size < 1 << 32 else UINT64
         if scalar != UINT32:
             iteration = append(CAST, scalar, iteration.size, iteration, scope=iteration.scope)
-        return iteration, bound(scalar, width), counter(width, scalar)
+        return iteration, bound(scalar, width), counter(width, scalar, self.loop.where)
 
     def _become(self, region: Region, formals: Sequence[Node], finals: Sequence[Node],
                 initial: Sequence[Node]) -> None:

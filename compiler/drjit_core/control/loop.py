@@ -12,7 +12,7 @@ from weakref import ref
 from ..context import current
 from ..errors import IncompatibleSizes, SymbolicValue
 from ..flags import OPTIMIZE_LOOPS
-from ..ir.build import append, broadcast_size_of, invalid, nothing
+from ..ir.build import append, broadcast_size_of, invalid, nothing, where_of
 from ..ir.deferred import BORROWED, hand_over
 from ..ir.dual import primal
 from ..ir.extents import common_size, size_of
@@ -466,7 +466,8 @@ class _Loop(Construct):
         if region.accesses and current().flags & OPTIMIZE_LOOPS:
             region = hoisted(region, initial, mask)
         loop = Loop((region,), initial, self.label, self.trips)
-        outputs = self.results_of(append(LOOP, BOOL, size, mask, None, None, None, 0, loop, scope))
+        outputs = self.results_of(append(LOOP, BOOL, size, mask, None, None, None, 0, loop, scope,
+                                         where_of("while_loop", (*initial, *region.captures, *region.sources))))
         if self.constant:
             results = iter(outputs)
             outputs = [value if i in self.constant else next(results) for i, value in enumerate(self.initial)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..flags import state
-from ..ir.build import append, broadcast_size
+from ..ir.build import append, broadcast_size, where_of
 from ..ir.expansion import expanding
 from ..ir.node import Node, remember, remembered
 from ..ir.region import Cond, Region
@@ -43,7 +43,8 @@ def rarely(name: str, mask: Node, values: Sequence[Node], arguments: Sequence[No
         return found
     size = broadcast_size(name, mask, *values, *arguments)
     choice = Cond(_regions_of(name, values, arguments, branch), (*values, *arguments), None, len(values), (), name)
-    node = append(COND, BOOL, size, mask, payload=choice, scope=scope_of(mask, *choice.initial))
+    node = append(COND, BOOL, size, mask, payload=choice, scope=scope_of(mask, *choice.initial),
+                  where=where_of(name, choice.initial))
     results = [append(RESULT, value.type, size, node, attr=i, payload=False) for i, value in enumerate(values)]
     for key, result in zip(keys, results, strict=True):
         remember(key, result)

@@ -42,8 +42,9 @@ class Rewriter:
         scope = new_region()
         for formal in (*region.formals, *region.masks):
             self.known[formal.id] = sized_as(append(PHI, formal.type, formal.size, attr=formal.attr,
-                                                    payload=formal.payload, scope=scope), (formal,))
-        formals = [sized_as(append(PHI, argument.type, argument.size, attr=position, payload=False, scope=scope),
+                                                    payload=formal.payload, scope=scope, where=formal.where), (formal,))
+        formals = [sized_as(append(PHI, argument.type, argument.size, attr=position, payload=False, scope=scope,
+                                   where=argument.where),
                             (argument,))
                    for position, argument in enumerate(arguments, len(region.formals))]
         if before:
@@ -71,7 +72,7 @@ class Rewriter:
             new = ROWS.again(node, used)
         else:
             d0, d1, d2, d3 = (None if d is None else self[d] for d in (node.d0, node.d1, node.d2, node.d3))
-            new = append(kind, node.type, node.size, d0, d1, d2, d3, node.attr, payload, scope)
+            new = append(kind, node.type, node.size, d0, d1, d2, d3, node.attr, payload, scope, node.where)
         if kind == RESULT:
             assert new.d0 is not None
             new.d0.payload.outputs.append(ref(new))

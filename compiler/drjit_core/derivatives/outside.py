@@ -99,7 +99,7 @@ def _write(region: Tracing, found: list[tuple[Vertex, Memory, Node | None]], go_
             scalar = UINT32 if vertex.size <= 1 << 32 else UINT64
             single = vertex.size == 1
             scatter(version_of(memory, region), primal(gradient), literal(scalar, 0) if single else
-                    counter(vertex.size, scalar), mask, _ADD, _AUTO if single else _NO_CONFLICTS)
+                    counter(vertex.size, scalar, gradient.where), mask, _ADD, _AUTO if single else _NO_CONFLICTS)
 
     def act() -> None:
         flow, reached = Flow(), []

@@ -171,7 +171,7 @@ def _expanded(vertex: Vertex, node: Node) -> Node:
     def word(value: int) -> Node:
         return literal(scalar, value)
 
-    place = counter(count, scalar)
+    place = counter(count, scalar, node.where)
     row = FORMULAS.floordiv(place, word(inner))
     line = FORMULAS.floordiv(row, word(extent))
     block = FORMULAS.floordiv(ops.sub(row, ops.mul(line, word(extent))), word(part))
@@ -214,19 +214,19 @@ def _others(vertex: Vertex, x: Node) -> Node:
     whole = -(-extent // part) * part
     factors = x
     if whole != extent:  # the last part is filled up with ones
-        index, mask = _resized(outer, whole, extent, inner)
+        index, mask = _resized(x.where, outer, whole, extent, inner)
         factors = ops.select(mask, gather(x, index, mask), number(x, 1))
     before, behind = (_scan(factors, (_MUL, 1, reverse), (outer * whole // part, part, inner)) for reverse in (0, 1))
     others: Node = ops.mul(before, behind)
-    return gather(others, *_resized(outer, extent, whole, inner)) if whole != extent else others
+    return gather(others, *_resized(x.where, outer, extent, whole, inner)) if whole != extent else others
 
 
-def _resized(outer: int, extent: int, source: int, inner: int) -> tuple[Node, Node]:
+def _resized(where: int, outer: int, extent: int, source: int, inner: int) -> tuple[Node, Node]:
     """Where the elements of an array of three axes come from, whose middle one had another extent, and whether they do.
     """
     size = outer * max(extent, source) * inner
     scalar = UINT32 if size < 1 << 32 else UINT64
-    index = counter(outer * extent * inner, scalar)
+    index = counter(outer * extent * inner, scalar, where)
     inside, row, length = (literal(scalar, value) for value in (inner, extent * inner, source))
     place = ops.floordiv(ops.mod(index, row), inside)
     origin = ops.mul(ops.add(ops.mul(ops.floordiv(index, row), length), place), inside)
@@ -458,7 +458,7 @@ def _shifted(vertex: Vertex, node: Node, distance: int, reverse: bool) -> Node:
     """What stands at a distance before each element along the axis of a scan, or behind it; zero where nothing does."""
     _, length, stride = vertex.info.with_sizes(node.size)
     scalar = UINT32 if node.size < 1 << 31 else UINT64
-    index, offset = counter(node.size, scalar), literal(scalar, distance * stride)
+    index, offset = counter(node.size, scalar, node.where), literal(scalar, distance * stride)
     place = ops.mod(ops.floordiv(index, literal(scalar, stride)), literal(scalar, length))
     if reverse:
         return gather(node, ops.add(index, offset), ops.lt(place, literal(scalar, length - distance)))
@@ -475,7 +475,7 @@ def _winners(vertex: Vertex) -> tuple[Node, Node]:
     wins = ops.gt(x, before) if op == _MAX else ops.lt(x, before)
     # Places are counted in the direction of the scan, from 1: the largest is the latest, and 0 is none.
     scalar = UINT32 if x.size < 1 << 32 else UINT64
-    place, one, size = counter(x.size, scalar), literal(scalar, 1), literal(scalar, x.size)
+    place, one, size = counter(x.size, scalar, x.where), literal(scalar, 1), literal(scalar, x.size)
     found = _scanned(vertex, masked(wins, ops.sub(size, place) if reverse else ops.add(place, one)), _MAX)
     return ops.sub(size, found) if reverse else ops.sub(found, one), ops.gt(found, literal(scalar, 0))
 
@@ -497,7 +497,7 @@ def _order(vertex: Vertex) -> Node:
     places = step("sort", (x,), [(UINT32, x.size)], (1, descending), vertex.info.extents)[0]
     if rows == 1:
         return places
-    row = FORMULAS.floordiv(counter(x.size, UINT32), literal(UINT32, length))
+    row = FORMULAS.floordiv(counter(x.size, UINT32, x.where), literal(UINT32, length))
     return ops.fma(row, literal(UINT32, length), places)  # type: ignore[no-any-return]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .. import flags
@@ -16,7 +16,7 @@ from ..errors import IncompatibleSizes
 from ..flags import DEBUG
 from ..ops import semantics
 from ..ops.table import COUNTER, EVALUATED, GATHER, INVALID, IS_NUMBERED, LITERAL, OPS, SCATTER, UNDEFINED
-from ..types import FLOAT16, TYPES, UINT32, UINT64
+from ..types import FLOAT16, TYPES, UINT32, UINT64, JitBackend
 from .extents import Extent, common_size, sized
 from .labels import index_of, set_caller, set_label
 from .node import BAKED, PARAMETER, SHAPE, Node, blank_node, enter, enter_literal, find_literal, imported_node, new_id
@@ -26,22 +26,23 @@ from .symbolic import call_site, require_open, scope_of, user_line
 __all__ = ["BAKED_VALUES", "announce", "append", "bound", "broadcast_size", "broadcast_size_of",
            "counter", "evaluated", "find",
            "held_literals", "invalid", "known_literal", "literal", "nothing",
-           "resize", "sized_by", "undefined"]
+           "resize", "sized_by", "undefined", "where_of"]
 
 _log = logging.getLogger("drjit")
 
 
 def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | None = None, d2: Node | None = None,
            d3: Node | None = None, attr: int = 0, payload: Any = None,
-           scope: int | None = None) -> Node:
+           scope: int | None = None, where: int = 0) -> Node:
     """Append a node, or find the same one if its row says that equal operations are one node.
 
-    ``scope`` is the region that it depends on, if that does not follow from the operands.
+    ``scope`` is the region that it depends on, and ``where`` a backend that it belongs to, if that does not follow from
+    the operands.
     """
     context, number = current(), IS_NUMBERED[kind]
     mode = context.mode
     if number and mode >= -1:
-        node = _find(kind, type_, size, d0, d1, d2, d3, attr, payload, mode)
+        node = _find(kind, type_, size, d0, d1, d2, d3, attr, payload, mode, where)
         if node is not None:
             if node.scope and node.scope != context.scope:
                 require_open(node)
@@ -53,9 +54,20 @@ def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | 
         depends = 0
     else:
         depends = scope_of(d0, d1, d2, d3)
+    if d0 is not None:
+        where |= d0.where
+        if d1 is not None:
+            where |= d1.where
+            if d2 is not None:
+                where |= d2.where
+                if d3 is not None:
+                    where |= d3.where
+        if where & (where - 1):
+            where_of(OPS[kind].word, (d0, d1, d2, d3))
     node = blank_node()
     node.kind, node.type, node.size, node.id = kind, type_, size, new_id()
     node.d0, node.d1, node.d2, node.d3 = d0, d1, d2, d3
+    node.where = where
     node.attr, node.payload = attr, payload
     node.scope = depends
     if number and mode >= -1:
@@ -133,7 +145,7 @@ def literal(type_: int, value: Any, size: int | Extent = 1, attr: int | None = N
         node = blank_node()
         node.kind, node.type, node.size, node.id = LITERAL, type_, size, new_id()
         node.d0 = node.d1 = node.d2 = node.d3 = None
-        node.attr, node.payload, node.scope = attr, result, 0
+        node.attr, node.payload, node.scope, node.where = attr, result, 0, 0
         node = enter_literal(node, tag)
         if current().mode & 1:
             announce(node)
@@ -165,7 +177,7 @@ def nothing(type_: int) -> Node:
     node = blank_node()
     node.kind, node.type, node.size, node.id = INVALID, type_, 0, new_id()
     node.d0 = node.d1 = node.d2 = node.d3 = None
-    node.attr, node.payload, node.scope = 0, None, 0
+    node.attr, node.payload, node.scope, node.where = 0, None, 0, 0
     return node
 
 
@@ -178,34 +190,35 @@ def bound(type_: int, value: Any) -> Node:
     return literal(type_, value, 1, SHAPE)
 
 
-def undefined(type_: int, size: int | Extent) -> Node:
-    """An array whose contents do not matter until it is written to."""
+def undefined(type_: int, size: int | Extent, where: int = 0) -> Node:
+    """An array on a backend whose contents do not matter until it is written to."""
     if isinstance(size, Extent):
-        return sized(size, undefined(type_, size.value))
-    return append(UNDEFINED, type_, size) if size else invalid(type_)
+        return sized(size, undefined(type_, size.value, where))
+    return append(UNDEFINED, type_, size, where=where) if size else invalid(type_)
 
 
-def counter(size: int | Extent, type_: int = UINT32) -> Node:
-    """0, 1, 2 … ``size - 1`` as 32-bit (or, beyond their range, 64-bit) unsigned integers."""
+def counter(size: int | Extent, type_: int = UINT32, where: int = 0) -> Node:
+    """0, 1, 2 … ``size - 1`` on a backend, as 32-bit (or, beyond their range, 64-bit) unsigned integers."""
     if isinstance(size, Extent):
         if type_ == UINT32 and size > 1 << 32:
             raise ValueError(f"counter(): {size.value} elements do not fit into a 32-bit index")
-        return sized(size, append(COUNTER, type_, size.value, attr=size.serial) if size > 1 else
-                     counter(size.value, type_))
+        return sized(size, append(COUNTER, type_, size.value, attr=size.serial, where=where) if size > 1 else
+                     counter(size.value, type_, where))
     if size == 0:
         return invalid(type_)
     if type_ == UINT32 and size > 1 << 32:
         raise ValueError(f"counter(): {size} elements do not fit into a 32-bit index")
     assert type_ in (UINT32, UINT64)
-    return append(COUNTER, type_, size) if size > 1 else literal(type_, 0, 1, SHAPE)
+    return append(COUNTER, type_, size, where=where) if size > 1 else literal(type_, 0, 1, SHAPE)
 
 
-def evaluated(type_: int, size: int, buffer: Any) -> Node:
-    """The contents of a buffer that the runtime has filled or imported."""
+def evaluated(type_: int, size: int, buffer: Any, where: int | None = None) -> Node:
+    """The contents of a buffer that the runtime has filled or imported; they belong to its backend, unless it is said
+    where."""
     node = imported_node() if buffer.read_only else blank_node()
     node.kind, node.type, node.size, node.id = EVALUATED, type_, size, new_id()
     node.d0 = node.d1 = node.d2 = node.d3 = None
-    node.attr, node.payload, node.scope = 0, buffer, 0
+    node.attr, node.payload, node.scope, node.where = 0, buffer, 0, buffer.backend.where if where is None else where
     if current().mode & 1:
         announce(node)
     return node
@@ -239,6 +252,20 @@ def broadcast_size_of(name: str, nodes: Sequence[Node]) -> int:
             elif node.size != 1:
                 raise IncompatibleSizes(name, tuple([each.size for each in nodes]))
     return size
+
+
+def where_of(operation: str, nodes: Iterable[Node | None]) -> int:
+    """The backend that operands belong to, as a bit: 0 if none of them does.  Raises a ``RuntimeError`` if there are
+    two."""
+    where = 0
+    for node in nodes:
+        if node is not None:
+            where |= node.where
+    if where & (where - 1):
+        names = " and ".join(f"'{each.name}'" for each in JitBackend if each.value & where)
+        raise RuntimeError(f"{operation}(): the operands belong to the backends {names}, and must belong to one: "
+                           "convert some of them")
+    return where
 
 
 def resize(node: Node, size: int) -> Node | None:

@@ -63,7 +63,8 @@ def version_of(memory: Memory, region: Tracing | None) -> Node:
     formal = region.borrowed.get(memory)
     if formal is None:
         before = version_of(memory, region.outer)
-        formal = append(PHI, before.type, before.size, attr=BORROWED, payload=True, scope=region.id)
+        formal = append(PHI, before.type, before.size, attr=BORROWED, payload=True, scope=region.id,
+                        where=before.where)
         region.borrowed = region.borrowed or {}
         region.borrowed[memory] = formal
     return region.latest.get(formal.id, formal)

@@ -158,6 +158,7 @@ def dual(value: Node, vertex: Vertex) -> Node:
     assert value.kind != _DUAL
     node = blank_node()
     node.kind, node.type, node.size, node.id = _DUAL, value.type, value.size, new_id()
+    node.where = value.where
     node.d0, node.payload, node.attr, node.scope = value, vertex, 0, value.scope
     node.d1 = node.d2 = node.d3 = None
     return node

@@ -5,7 +5,8 @@ from libc.stdint cimport int64_t, uint64_t
 
 cdef class Node:
     cdef public int kind
-    cdef public int type
+    cdef public unsigned short type
+    cdef public unsigned short where
     cdef public int64_t size
     cdef public int64_t id
     cdef public Node d0
@@ -32,7 +33,7 @@ cpdef Node find1(int kind, Node a, int mode)
 cpdef Node find2(int kind, Node a, Node b, int mode)
 cpdef Node find3(int kind, Node a, Node b, Node c, int mode)
 cpdef Node find(int kind, int type_, int64_t size, Node d0, Node d1, Node d2, Node d3, int64_t attr, object payload,
-                int mode)
+                int mode, int where=*)
 cpdef void enter(Node node, int mode)
 cdef Node literal_of_bits(int type_, int64_t size, uint64_t bits, int64_t attr, int64_t tag)
 cpdef Node find_literal(int type_, int64_t size, object value, int64_t attr, int64_t tag)

@@ -46,6 +46,9 @@ The operand of a ``FETCH`` is a ``SCATTER``; it has the width of that, and belon
 The value of a compare-and-exchange is an ``OFFER``: what it expects, and what it stores, in the same region.
 The last operand of a ``GATHER`` is the mask of the region that it was traced in, if any.
 
+``where`` is the backend that a node belongs to, a :class:`drjit_core.types.JitBackend` as a bit: that of its operands,
+which have one, or none.  Literals have none, and go with all; leaves have that of who made them.
+
 ``scope`` is the id of the innermost region whose formals a node depends on (see :mod:`.region`), 0 if there is none.
 """
 
@@ -76,10 +79,12 @@ new_id = itertools.count(1).__next__
 class Node:
     """One operation of the traced program (see the module's documentation for its invariants)."""
 
-    __slots__ = ("__weakref__", "attr", "d0", "d1", "d2", "d3", "id", "kind", "payload", "scope", "size", "type")
+    __slots__ = ("__weakref__", "attr", "d0", "d1", "d2", "d3", "id", "kind", "payload", "scope", "size", "type",
+                 "where")
 
     kind: int
     type: int
+    where: int
     size: int
     id: int
     d0: Node | None
@@ -123,7 +128,7 @@ def imported_node() -> Node:
 
 
 #: What a node consists of.
-FIELDS = ("kind", "type", "size", "id", "d0", "d1", "d2", "d3", "attr", "payload", "scope")
+FIELDS = ("kind", "type", "where", "size", "id", "d0", "d1", "d2", "d3", "attr", "payload", "scope")
 
 
 def live_nodes() -> list[Node]:
@@ -204,9 +209,9 @@ def find3(kind: int, a: Node, b: Node, c: Node, mode: int) -> Node | None:
 
 
 def find(kind: int, type_: int, size: int, d0: Node | None, d1: Node | None, d2: Node | None, d3: Node | None,
-         attr: int, payload: Any, mode: int) -> Node | None:
-    """Likewise of any operation that is not elementwise."""
-    reference = _find((kind, type_, size, d0.id if d0 is not None else 0, d1.id if d1 is not None else 0,
+         attr: int, payload: Any, mode: int, where: int = 0) -> Node | None:
+    """The node of any operation that is not elementwise; of one without operands, where it belongs."""
+    reference = _find((kind, type_, size, d0.id if d0 is not None else -where, d1.id if d1 is not None else 0,
                        d2.id if d2 is not None else 0, d3.id if d3 is not None else 0, attr, payload, mode))
     return None if reference is None else reference()
 
@@ -275,7 +280,7 @@ def _key(node: Node, mode: int) -> tuple[Any, ...]:
         if d1 is None:
             return kind, d0.id, mode
         return (kind, d0.id, d1.id, mode) if d2 is None else (kind, d0.id, d1.id, d2.id, mode)
-    return (kind, node.type, node.size, d0.id if d0 is not None else 0, d1.id if d1 is not None else 0,
+    return (kind, node.type, node.size, d0.id if d0 is not None else -node.where, d1.id if d1 is not None else 0,
             d2.id if d2 is not None else 0, d3.id if d3 is not None else 0, node.attr, node.payload, mode)
 
 

@@ -99,7 +99,7 @@ def imported_node():
 
 
 new_node = Node.__new__
-FIELDS = ("kind", "type", "size", "id", "d0", "d1", "d2", "d3", "attr", "payload", "scope")
+FIELDS = ("kind", "type", "where", "size", "id", "d0", "d1", "d2", "d3", "attr", "payload", "scope")
 
 
 def live_nodes():
@@ -307,9 +307,9 @@ cdef inline uint64_t _hash(int kind, Node a, Node b, Node c, int mode) except 0:
 
 
 cdef uint64_t _hash_any(int kind, int type_, int64_t size, Node d0, Node d1, Node d2, Node d3, int64_t attr,
-                        object payload, int mode) except 0:
+                        object payload, int mode, int where) except 0:
     cdef uint64_t h = _mixed(<uint64_t> (kind * 64 + type_ * 4 - mode), <uint64_t> size)
-    h = _mixed(h, d0.id if d0 is not None else 0)
+    h = _mixed(h, d0.id if d0 is not None else where)
     h = _mixed(h, d1.id if d1 is not None else 0)
     h = _mixed(h, d2.id if d2 is not None else 0)
     h = _mixed(h, d3.id if d3 is not None else 0)
@@ -348,16 +348,17 @@ cdef inline Node _find(uint64_t h, int kind, Node a, Node b, Node c, int mode):
 
 
 cpdef Node find(int kind, int type_, int64_t size, Node d0, Node d1, Node d2, Node d3, int64_t attr, object payload,
-                int mode):
-    """Likewise of any operation that is not elementwise."""
-    cdef uint64_t h = _hash_any(kind, type_, size, d0, d1, d2, d3, attr, payload, mode)
+                int mode, int where=0):
+    """The node of any operation that is not elementwise; of one without operands, where it belongs."""
+    cdef uint64_t h = _hash_any(kind, type_, size, d0, d1, d2, d3, attr, payload, mode, where)
     cdef uint64_t place = (h >> 1) & (_capacity - 1)
     cdef Node node
     while _table[place].node != NULL:
         if _table[place].hash == h:
             node = <Node> _table[place].node
             if node.kind == kind and node.type == type_ and node.size == size and node.d0 is d0 and node.d1 is d1 \
-                    and node.d2 is d2 and node.d3 is d3 and node.attr == attr and node.mode == mode and (
+                    and node.d2 is d2 and node.d3 is d3 and node.attr == attr and node.mode == mode \
+                    and (d0 is not None or node.where == where) and (
                         node.payload is payload or type(node.payload) is type(payload) and node.payload == payload):
                 return node
         place = (place + 1) & (_capacity - 1)
@@ -374,7 +375,7 @@ cpdef void enter(Node node, int mode):
         node.hash = _hash(node.kind, node.d0, node.d1, node.d2, mode)
     else:
         node.hash = _hash_any(node.kind, node.type, node.size, node.d0, node.d1, node.d2, node.d3, node.attr,
-                              node.payload, mode)
+                              node.payload, mode, node.where)
     node.mode = mode
     _put(node.hash, <PyObject*> node)
 

@@ -20,9 +20,10 @@ cdef int _UNDEFINED, _NEG, _MUL, _TYPE_COUNT, _ADDITION
 
 @cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, scope=int64_t)
 cpdef Node unary(int kind, Node a)
-@cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, size=int64_t, other=int64_t, scope=int64_t)
+@cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, size=int64_t, other=int64_t, scope=int64_t,
+               where=cython.int)
 cpdef Node binary(int kind, Node a, Node b)
-@cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, size=int64_t, scope=int64_t)
+@cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, size=int64_t, scope=int64_t, where=cython.int)
 cpdef Node ternary(int kind, Node a, Node b, Node c)
 @cython.locals(operand=Node)
 cpdef Node cast(Node a, int type_)

@@ -43,7 +43,7 @@ from ..ops.table import (
     Op,
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
-from .build import announce, append, bound, broadcast_size, counter, find, invalid, literal, sized_by
+from .build import announce, append, bound, broadcast_size, counter, find, invalid, literal, sized_by, where_of
 from .dual import derived, primal, recorded, without
 from .extents import Extent, size_of
 from .fold import attribute, fold1, fold2, fold3, fold_cast
@@ -132,6 +132,7 @@ def unary(kind: int, a: Node) -> Node:
     node = blank_node()
     node.kind = kind
     node.type = type_
+    node.where = a.where
     node.size = a.size
     node.id = new_id()
     node.d0 = a
@@ -182,9 +183,13 @@ def binary(kind: int, a: Node, b: Node) -> Node:
     scope = a.scope | b.scope
     if scope and (scope != context.scope or a.scope != scope and a.scope or b.scope != scope and b.scope):
         scope = scope_of(a, b)
+    where = a.where | b.where
+    if where & (where - 1):
+        where_of(OPS[kind].word, (a, b))
     node = blank_node()
     node.kind = kind
     node.type = type_
+    node.where = where
     node.size = size
     node.id = new_id()
     node.d0 = a
@@ -235,9 +240,13 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
     if scope and (scope != context.scope or a.scope != scope and a.scope or b.scope != scope and b.scope
                   or c.scope != scope and c.scope):
         scope = scope_of(a, b, c)
+    where = a.where | b.where | c.where
+    if where & (where - 1):
+        where_of(OPS[kind].word, (a, b, c))
     node = blank_node()
     node.kind = kind
     node.type = type_
+    node.where = where
     node.size = size
     node.id = new_id()
     node.d0 = a
@@ -399,7 +408,7 @@ def access(source: Node, first: int | Extent, stride: int | Extent, size: int | 
     scalar = UINT32 if source.size <= 1 << 32 else UINT64
     index = _place(scalar, first, _FIRST)
     if size > 1:
-        steps = counter(size, scalar)
+        steps = counter(size, scalar, source.where)
         if stride != 1:  # negative strides wrap around
             steps = ops.mul(steps, _place(scalar, stride % (1 << TYPES[scalar].bits), _STRIDE))
         index = ops.add(steps, index) if first else steps
@@ -502,7 +511,7 @@ def _once_if_uniform(region: Tracing, meant: int, operands: tuple[Node, Node, No
         if meant > 1:
             return mask
         scalar = UINT32 if width <= 1 << 32 else UINT64
-        return ops.and_(mask, ops.eq(counter(width, scalar), literal(scalar, 0)))  # type: ignore[no-any-return]
+        return ops.and_(mask, ops.eq(counter(width, scalar, where_of("scatter", operands)), literal(scalar, 0)))  # type: ignore[no-any-return]
     outer = None if region.apart else region.outer
     while outer is not None:
         if outer.uniform and not any(map(tells_elements_apart, operands)):
@@ -543,11 +552,13 @@ def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: in
     return append(FETCH, version.type, broadcast_size("scatter", version.d1, version.d2, version.d3), version), version
 
 
-def opaque(a: Node) -> Node:
-    """The same values in memory of their own: what a literal becomes before it is written to."""
+def opaque(a: Node, where: int = 0) -> Node:
+    """The same values in memory of their own: what a literal becomes before it is written to. It belongs to a backend,
+    if that is said.
+    """
     if a.kind == DUAL:
-        return derived("identity", opaque(without(a)), (a,))
-    return append(OPAQUE, a.type, a.size, a) if a.size else a
+        return derived("identity", opaque(without(a), where), (a,))
+    return append(OPAQUE, a.type, a.size, a, where=where) if a.size else a
 
 
 def square(a: Node) -> Node:

@@ -7,6 +7,7 @@ kernels (:class:`KernelBackend`).
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -17,7 +18,7 @@ from ..ir.node import Node
 from ..types import TYPES, JitBackend
 from .buffer import Buffer
 
-__all__ = ["Backend", "KernelBackend", "Launch", "Limits", "LoadedKernel", "refuse_foreign"]
+__all__ = ["Backend", "KernelBackend", "Launch", "Limits", "LoadedKernel", "bring"]
 
 
 class Limits(NamedTuple):
@@ -33,6 +34,10 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """Name, for messages and for :func:`.backends.on_backend`."""
+
+    @property
+    def where(self) -> int:
+        """The nodes that it evaluates: those that belong to a :class:`JitBackend`, as a bit."""
 
     @property
     def limits(self) -> Limits:
@@ -160,8 +165,19 @@ class KernelBackend(Backend, Protocol):
         """Ticket of the last launch."""
 
 
-def refuse_foreign(backend: Backend, node: Node) -> None:
-    """Raise, since an evaluated array is an input of an evaluation on a backend that it does not belong to."""
+def bring(backend: Backend, node: Node) -> None:
+    """Bring an evaluated array, an input of an evaluation on a backend, into the memory of that.
+
+    Only what belongs nowhere is brought, such as positions, which follow from sizes; other arrays raise a
+    ``RuntimeError``.
+    """
+    source = node.payload
+    if not node.where:
+        target = backend.allocate(source.nbytes)
+        data = (ctypes.c_char * source.nbytes).from_address(source.backend.host_address(source))
+        backend.write(target, memoryview(data).cast("B"))
+        node.payload = target
+        return
     label = label_of(node)
     raise RuntimeError(f"eval(): this evaluation runs on the backend '{backend.name}', but one of its inputs, "
                        f"{TYPES[node.type].name}[{node.size}]{f' {label!r}' if label else ''}, belongs to the backend "

@@ -12,18 +12,41 @@ from .cpu.backend import CPU, availability
 from .interpreted import Interpreted
 from .null import Null
 
-__all__ = ["LLVM", "backend_report", "current", "has_backend", "on_backend"]
+__all__ = ["LLVM", "all_backends", "backend_of", "backend_report", "current", "has_backend", "on_backend", "register"]
 
 #: The backend that is used unless a thread chooses another one.
 LLVM = CPU()
 _INTERPRETER = Interpreted()
+_BY_PLACE: dict[int, Backend] = {0: LLVM, LLVM.where: LLVM}
 _BY_NAME: dict[str, Callable[[], Backend]] = {"llvm": lambda: LLVM, "null": Null, "interpreter": lambda: _INTERPRETER}
 
 
+def backend_of(where: int) -> Backend:
+    """The backend of nodes that belong to a :class:`JitBackend`, given as a bit: the one that this thread uses in its
+    place, if there is one. What belongs nowhere, 0, goes to that or to the CPU."""
+    backend: Backend | None = current_context().backend
+    if backend is not None and (not where or backend.where == where):
+        return backend
+    found = _BY_PLACE.get(where)
+    if found is None:
+        raise RuntimeError(f"the backend '{JitBackend(where).name}' is not available on this machine")
+    return found
+
+
 def current() -> Backend:
-    """The backend on which this thread evaluates, and to which it imports."""
-    backend = current_context().backend
-    return LLVM if backend is None else backend
+    """The backend of what belongs nowhere."""
+    return backend_of(0)
+
+
+def register(backend: Backend) -> None:
+    """Let a backend evaluate what belongs to its :class:`JitBackend`."""
+    _BY_PLACE[backend.where] = backend
+
+
+def all_backends() -> list[Backend]:
+    """The backends that may have launched something for this thread."""
+    own = current_context().backend
+    return [*({LLVM, *_BY_PLACE.values()} - {own}), *([] if own is None else [own])]
 
 
 @contextmanager
@@ -49,7 +72,7 @@ def has_backend(backend: JitBackend, /) -> bool:
     """Whether a backend can compile and run kernels on this machine."""
     if not isinstance(backend, JitBackend):
         raise TypeError(f"drjit.has_backend(): expected a drjit.JitBackend, found {type(backend).__name__}")
-    return backend == JitBackend.LLVM and availability()[0]
+    return backend.value in _BY_PLACE and (backend != JitBackend.LLVM or availability()[0])
 
 
 def backend_report() -> list[tuple[str, bool, str]]:

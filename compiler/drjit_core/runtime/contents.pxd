@@ -17,7 +17,7 @@ cdef dict _found
 
 @cython.locals(context=Context)
 cpdef uint64_t address_of(Buffer buffer) except? 0
-cpdef Node in_memory(Node node)
+cpdef Node in_memory(Node node, int where=*)
 @cython.locals(buffer=Buffer)
 cpdef object read_element(Node node, int64_t index)
 @cython.locals(context=Context)

@@ -14,7 +14,7 @@ from ..ir.symbolic import known, note_read
 from ..ops.table import BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
 from ..types import TYPES
 from . import bounds, exclusion
-from .backends import LLVM, current
+from .backends import LLVM, all_backends, backend_of
 from .buffer import Buffer
 from .cpu.straight import host_address
 from .elements import peek
@@ -30,7 +30,8 @@ _launched, _found = bounds.launched, bounds.found
 def sync() -> None:
     """Wait until everything that was launched has finished."""
     _check_synchronization()
-    current().wait()
+    for backend in all_backends():
+        backend.wait()
     if _launched or _found:
         bounds.warn()
     if assumed:
@@ -69,24 +70,24 @@ def address_of(buffer: Buffer) -> int:
     return address
 
 
-def in_memory(node: Node) -> Node:
-    """A node with the same values that is evaluated: the node itself, or for a literal an opaque copy; of a dual, its
-    value."""
+def in_memory(node: Node, where: int = 0) -> Node:
+    """A node with the same values that is evaluated: the node itself, or for a literal an opaque copy, which belongs to
+    a backend if that is said; of a dual, its value."""
     if node.kind == _EVALUATED:
         return node
     if node.scope:
-        return in_memory(known(node, "eval"))
+        return in_memory(known(node, "eval"), where)
     if node.kind == _DUAL:
-        return in_memory(without(node))
+        return in_memory(without(node), where)
     if node.kind == UNDEFINED:
         with exclusion.lock:
             if node.kind == UNDEFINED:
-                node.become_evaluated(current().allocate(node.size * TYPES[node.type].size))
+                node.become_evaluated(backend_of(node.where).allocate(node.size * TYPES[node.type].size))
                 if context_of().recording is not None:
                     context_of().recording.allocated(node)
         return node
     if node.kind == LITERAL or node.kind == BOUND:
-        node = trace.opaque(node)
+        node = trace.opaque(node, where)
     evaluate((node,))
     return node
 

@@ -9,13 +9,16 @@ cdef int _EVALUATED
 cdef int _DUAL
 cdef bint _VERIFY
 cdef object _LLVM
+cdef int _LLVM_BIT
 cdef object _lock
 
 @cython.locals(node=Node, wanted=list)
 cdef list _wanted(object nodes, str function)
 @cython.locals(roots=list, context=Context, statements=list)
 cpdef bint evaluate(object nodes=*) except -1
-@cython.locals(found=list)
+@cython.locals(root=Node)
+cdef int _places(list roots) except -1
+@cython.locals(found=list, where=cython.int)
 cdef bint _evaluate(Context context, list roots, list statements) except -1
 @cython.locals(node=Node, scheduled=Node, found=list, seen=set)
 cdef list _collected(Context context, list roots, list statements)

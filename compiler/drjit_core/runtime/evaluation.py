@@ -26,6 +26,7 @@ __all__ = ["evaluate", "flush_kernel_cache", "schedule"]
 #: Check the graph before every evaluation (a defect of this project raises, instead of giving wrong results).
 _VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
 _log = logging.getLogger("drjit")
+_LLVM_BIT = backends.LLVM.where
 _UNDEFINED, _EVALUATED, _DUAL, _LLVM, _lock = UNDEFINED, EVALUATED, DUAL, backends.LLVM, exclusion.lock
 
 
@@ -101,14 +102,39 @@ def _evaluate(context: Any, roots: list[Node], statements: list[deferred.Stateme
     sweep_if_large()
     if _VERIFY:
         verify(roots)
+    where = _places(roots)
+    if where & (where - 1):
+        _evaluate_apart(roots, where)
+        return True
     backend = context.backend
-    if backend is None:
-        backend = _LLVM
+    if backend is None or where and backend.where != where:
+        backend = _LLVM if where == _LLVM_BIT else backends.backend_of(where)
     if backend.crowded():
         _log.info("jit_eval(): forgetting the kernels in memory, of which there are too many.")
         flush_kernel_cache()
     backend.evaluate(roots)
     return True
+
+
+def _places(roots: list[Node]) -> int:
+    """The backends that nodes belong to, as bits."""
+    where = 0
+    for root in roots:
+        where |= root.where
+    return where
+
+
+def _evaluate_apart(roots: list[Node], where: int) -> None:
+    """Evaluate nodes of several backends: what belongs to none of them goes with the first one."""
+    groups: dict[int, list[Node]] = {}
+    first = where & -where
+    while roots:
+        root = roots.pop()
+        groups.setdefault(root.where or first, []).append(root)
+        del root  # planning counts who holds nodes
+    for bit, group in groups.items():
+        group.reverse()
+        backends.backend_of(bit).evaluate(group)
 
 
 def _collected(context: Any, roots: list[Node], statements: list[deferred.Statement]) -> list[Node]:
@@ -136,5 +162,6 @@ def _collected(context: Any, roots: list[Node], statements: list[deferred.Statem
 def flush_kernel_cache() -> None:
     """Forget all kernels in memory."""
     with exclusion.lock:
-        backends.current().flush()
+        for backend in backends.all_backends():
+            backend.flush()
         explain.forget()

@@ -16,7 +16,7 @@ from ..ir.node import Node
 from ..ir.symbolic import innermost, known, note_read
 from ..ops.table import BOUND, DUAL, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..types import TYPES, VarState
-from .backends import current
+from .backends import backend_of
 from .buffer import Buffer, share
 from .contents import address_of, in_memory, read_element, sync
 from .elements import poke
@@ -26,17 +26,18 @@ __all__ = ["address_of", "host_view", "import_copy", "import_shared", "in_memory
            "read_element", "state_of", "sync", "unshared", "write_element"]
 
 
-def opaque(node: Node) -> Node:
-    """An evaluated node with the same values, also for literals (which otherwise are never evaluated)."""
+def opaque(node: Node, where: int = 0) -> Node:
+    """An evaluated node with the same values, also for literals (which otherwise are never evaluated), and belong to
+    the backend that is given."""
     if node.kind == DUAL:
-        return _with_derivative(node, opaque(without(node)))
-    return node if node.kind == INVALID else in_memory(node)
+        return _with_derivative(node, opaque(without(node), where))
+    return node if node.kind == INVALID else in_memory(node, where)
 
 
-def opaque_all(nodes: Sequence[Node]) -> list[Node]:
-    """Likewise several nodes, which are evaluated together."""
+def opaque_all(nodes: Sequence[Node], where: int = 0) -> list[Node]:
+    """What :func:`opaque` returns of several nodes, which are evaluated together."""
     values = [without(node) if node.kind == DUAL else node for node in nodes]
-    values = [trace.opaque(value) if value.kind == LITERAL or value.kind == BOUND else value for value in values]
+    values = [trace.opaque(value, where) if value.kind == LITERAL or value.kind == BOUND else value for value in values]
     evaluate(values)
     return [_with_derivative(node, opaque(value)) if node.kind == DUAL else opaque(value)
             for node, value in zip(nodes, values, strict=True)]
@@ -60,13 +61,16 @@ def write_element(node: Node, index: int, value: Any) -> Node:
         data = data.backend.copy(data)
         address = data.backend.host_address(data)
     # a node of its own even in place: value numbering knows the old one as the value of an expression
-    evaluated = build.evaluated(node.type, node.size, data)
+    evaluated = build.evaluated(node.type, node.size, data, node.where)
     poke(node.type, address, index, value)
     return evaluated
 
 
-def import_copy(type_: int, data: Any) -> Node:
-    """An evaluated array with a copy of a C-contiguous buffer, whose items must have the type's size."""
+def import_copy(type_: int, data: Any, where: int | None = None) -> Node:
+    """An evaluated array with a copy of a C-contiguous buffer, whose items must have the type's size.
+
+    It belongs to a backend, that of this thread unless another one is given; with 0 to whatever it is combined with.
+    """
     view = memoryview(data)
     if not view.c_contiguous:
         raise ValueError("import_copy(): the buffer must be C-contiguous")
@@ -75,10 +79,10 @@ def import_copy(type_: int, data: Any) -> Node:
         raise ValueError(f"import_copy(): {nbytes} bytes are no multiple of the {itemsize} of a {TYPES[type_].name}")
     if nbytes == 0:
         return build.invalid(type_)
-    backend = current()
+    backend = backend_of(where or 0)
     buffer = backend.allocate(nbytes)
     backend.write(buffer, view.cast("B"))
-    node = build.evaluated(type_, nbytes // itemsize, buffer)
+    node = build.evaluated(type_, nbytes // itemsize, buffer, where)
     if state.recording is not None:
         state.recording.keep(node)
     return node
@@ -92,7 +96,7 @@ def import_shared(type_: int, address: int, size: int, owner: Any) -> Node:
                          f"{TYPES[type_].name}")
     if size == 0:
         return build.invalid(type_)
-    return build.evaluated(type_, size, share(current(), address, size * itemsize, owner))
+    return build.evaluated(type_, size, share(backend_of(0), address, size * itemsize, owner))
 
 
 def host_view(node: Node, looks: bool = True) -> tuple[Node, int, Buffer]:
@@ -119,7 +123,7 @@ def unshared(node: Node) -> Node:
     if node.kind != EVALUATED or not (node.payload.read_only or node.payload.exported):
         return node
     address_of(node.payload)
-    return build.evaluated(node.type, node.size, node.payload.backend.copy(node.payload))
+    return build.evaluated(node.type, node.size, node.payload.backend.copy(node.payload), node.where)
 
 
 def state_of(node: Node) -> VarState:

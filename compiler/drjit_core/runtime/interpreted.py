@@ -11,7 +11,8 @@ from ..ir.node import Node
 from ..ir.region import CONTROL, operands
 from ..ops.table import EVALUATED
 from ..passes.schedule import add_results, post_order
-from .backend import refuse_foreign
+from ..types import JitBackend
+from .backend import bring
 from .cpu.memory import HostMemory
 
 __all__ = ["Interpreted"]
@@ -21,6 +22,7 @@ class Interpreted(HostMemory):
     """Arrays that are computed by :class:`drjit_core.interpreter.Interpreter`."""
 
     name = "interpreter"
+    where = JitBackend.LLVM.value  #: It stands in for the CPU.
 
     def evaluate(self, roots: list[Node], /) -> None:
         """Interpret nodes; of what writes, all results that somebody holds, as kernels have them, too."""
@@ -30,7 +32,7 @@ class Interpreted(HostMemory):
         for node in order:
             for operand in operands(node):
                 if operand.kind == EVALUATED and operand.payload.backend is not self:
-                    refuse_foreign(self, operand)
+                    bring(self, operand)
         add_results([node for node in order if node.kind in CONTROL and node.payload.writes], roots)
         for root, values in zip(roots, Interpreter(self.host_address).run(roots), strict=True):
             buffer = self.allocate(values.nbytes)

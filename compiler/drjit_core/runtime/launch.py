@@ -19,7 +19,7 @@ from ..ops.table import EVALUATED, RESULT, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
 from ..types import TYPES, UINT8
 from . import bounds, explain, history
-from .backend import KernelBackend, LoadedKernel, refuse_foreign
+from .backend import KernelBackend, LoadedKernel, bring
 from .buffer import Buffer
 from .steps import launch_step
 from .thread_tables import ThreadTables
@@ -62,9 +62,9 @@ def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Rec
     program = assemble(kernel, policy, flags & DEBUG != 0, recorder is not None)
     keep: list[Any] = []
     for node in program.inputs:
+        if node.payload.backend is not backend:
+            bring(backend, node)
         buffer = node.payload
-        if buffer.backend is not backend:
-            refuse_foreign(backend, node)
         if buffer.read_only:  # it does not come from the allocator, and so must not die before the launch has run
             keep.append(buffer)
     compiled, hit = backend.compile(program)

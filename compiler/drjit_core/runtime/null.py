@@ -104,6 +104,7 @@ class Null:
 
     name = "null"
     language = JitBackend.LLVM
+    where = JitBackend.LLVM.value
     limits = Limits(malloc.PADDING, malloc.PACKET)
     evaluate = evaluate_by_kernels
 

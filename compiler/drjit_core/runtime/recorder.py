@@ -182,7 +182,7 @@ class Recorder:
                 actual.size = node.size
             elif node.kind != INVALID:
                 known = arrays.get(node.id)
-                actual = known or build.evaluated(node.type, node.size, node.payload)
+                actual = known or build.evaluated(node.type, node.size, node.payload, node.where)
                 if known is None:
                     arrays[node.id] = actual
                     self._arguments[actual.id] = len(self.extents)
@@ -213,7 +213,7 @@ class Recorder:
         node: Node = new_node(Node)
         node.kind, node.type, node.size, node.id = BOUND, type_, 1, new_id()
         node.d0 = node.d1 = node.d2 = node.d3 = None
-        node.attr, node.payload, node.scope = 0, semantics.normalise(type_, value), 0
+        node.attr, node.where, node.payload, node.scope = 0, 0, semantics.normalise(type_, value), 0
         self._values[node.id] = expression
         return node
 

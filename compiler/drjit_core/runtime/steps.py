@@ -18,7 +18,7 @@ from ..ops.table import UNDEFINED
 from ..passes.schedule import Kernel
 from ..types import TYPES
 from . import history
-from .backend import KernelBackend, LoadedKernel, refuse_foreign
+from .backend import KernelBackend, LoadedKernel, bring
 from .buffer import Buffer
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def launch_step(backend: KernelBackend, kernel: Kernel, recorder: Recorder | Non
     operands = memory_of(results[0])
     for node in operands:
         if node.payload.backend is not backend:
-            refuse_foreign(backend, node)
+            bring(backend, node)
     step: Step = results[0].payload
     if recorder is not None:
         recorder.begin_step(step, operands, results)

@@ -19,6 +19,7 @@ class CPU(HostMemory):
 
     name = "llvm"
     language = JitBackend.LLVM
+    where = JitBackend.LLVM.value
     evaluate = straight.evaluate
     host_address = straight.host_address
     policy = staticmethod(pool.policy)
