@@ -25,6 +25,7 @@ from drjit_core.llvm import emit
 from drjit_core.llvm.function import FunctionEmitter
 from drjit_core.ops.table import CALL, COND, LITERAL, LOOP, SCATTER
 from drjit_core.passes.schedule import plan
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from tests.core import regions
 from tests.core.harness import (
     BOOL,
@@ -386,8 +387,9 @@ _NOWHERE = SimpleNamespace(address=0, nbytes=1 << 40, padded=True, read_only=Fal
 def random_kernels(seeds: range) -> Iterator[Program]:
     """Kernels of random programs with regions and memory nested in each other."""
     for seed in seeds:
-        for kernel in plan([root for root in regions.trace(regions.generate(seed)) if root.kind != LITERAL]):
-            yield assemble(kernel)
+        roots = [root for root in regions.trace(regions.generate(seed)) if root.kind != LITERAL]
+        for kernel in plan(roots, CPU_TARGET):
+            yield assemble(kernel, CPU_TARGET)
             for node in (*kernel.outputs, *kernel.undefined):  # as if it had run
                 forget(node)
                 node.become_evaluated(_NOWHERE)

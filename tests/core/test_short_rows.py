@@ -33,6 +33,7 @@ from drjit_core.ir.trace import gather, opaque, scatter
 from drjit_core.llvm import emit, jit
 from drjit_core.passes.domain import FLAT_ROW, MOST_SHORT
 from drjit_core.passes.schedule import plan
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from drjit_core.runtime.null import Null
 from drjit_core.runtime.recording import Recorded
 from tests.core.harness import (
@@ -228,8 +229,8 @@ def test_kernels_of_very_many_views() -> None:
     total = array(numbers(60, FLOAT32))
     for number in range(MOST_SHORT + 6):
         total = ops.add(total, seen(array(numbers(3, FLOAT32, number)), "a row repeated", 20, 3))
-    (kernel,) = plan([total])
-    assert len(assemble(kernel).short) == MOST_SHORT
+    (kernel,) = plan([total], CPU_TARGET)
+    assert len(assemble(kernel, CPU_TARGET).short) == MOST_SHORT
     agree(total)
 
 

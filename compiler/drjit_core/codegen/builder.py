@@ -35,7 +35,8 @@ from ..types import TYPES
 from .expand import Call, Expanded
 from .linear import Access, Block, CallSite, Function, Instruction, Linear, Reduction, Store
 from .packets import Piece, pieces_of, written_pieces
-from .program import PLAIN, SCALAR, SHIFTED, SPREAD, UNALIGNED, Program
+from .program import SCALAR, SHIFTED, SPREAD, UNALIGNED, Program
+from .target import PLAIN
 
 __all__ = ["Builder"]
 

@@ -40,7 +40,8 @@ from ..ir.node import Node
 from ..ops.table import COND, OPS
 from ..passes.domain import Domain
 from ..types import TYPES
-from .program import PLAIN, SCALAR, Check, Short
+from .program import SCALAR, Check, Short
+from .target import PLAIN
 
 __all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "Pass", "Reduction", "Store"]
 

@@ -50,15 +50,15 @@ from ..ops.table import (
     UNDEFINED,
     VIEW,
 )
-from ..passes.domain import LARGE_BYTES, WIDE_EXTENT, Domain, strides_in
+from ..passes.domain import WIDE_EXTENT, Domain, strides_in
 from ..passes.schedule import Kernel, post_order
 from ..passes.trips import trips_of
-from ..types import FLOAT16, TYPES, JitBackend, ReduceMode, ReduceOp
-from .records import Model, Target, literal_bits, shape_of
+from ..types import FLOAT16, TYPES, ReduceMode, ReduceOp
+from .records import Alike, Model, literal_bits, shape_of
+from .target import PLAIN, PRIVATE, Target
 
-__all__ = ["ALIGNED", "ATOMIC", "Binding", "BoundCall", "Check", "DENSE", "LARGE_BYTES", "PERIODIC", "PLAIN", "PRIVATE",
-           "Policy", "Program", "REPORT_WORDS", "REVERSED", "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED",
-           "SINGLE_WIDTH", "SPREAD", "STREAMING_WIDTH", "STRIDED", "Short", "UNALIGNED", "assemble", "is_large",
+__all__ = ["ALIGNED", "Binding", "BoundCall", "Check", "DENSE", "PERIODIC", "Program", "REPORT_WORDS", "REVERSED",
+           "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SPREAD", "STRIDED", "Short", "UNALIGNED", "assemble",
            "streamed_bytes"]
 
 #: Layouts of what is accessed by position: one element; the element of the same position, in padded memory of our own
@@ -69,18 +69,11 @@ ROW, STRIDED = 6, 7
 #: In flat kernels also: rows of a few elements, which are the same in each row, lie close to those of the next row, or
 #: anywhere.
 PERIODIC, DENSE, SPREAD = 8, 9, 10
-#: How a scatter-reduction copes with conflicts: atomic updates of the target; plain updates, because one thread does
-#: them all or because the caller says that there are none; plain updates of a table per thread, merged afterwards.
-ATOMIC, PLAIN, PRIVATE = 0, 1, 2
-#: Up to this many elements, one thread does the updates of a scatter-reduction.
-SINGLE_WIDTH = 1 << 15
 #: Codes of entries that are not ``kind << 4 | type``: outputs, and the marks around regions.
 STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGION_END, EXTRA, STREAMED, STACKED = \
     range(-1, -12, -1)
 #: Words of a report for each access that is checked.
 REPORT_WORDS = 2
-#: Kernels of at most so many elements never write past the cache.
-STREAMING_WIDTH = 1 << 16
 
 
 class Check(NamedTuple):
@@ -112,7 +105,7 @@ class Site:
         self.arguments = arguments
         self.results = results  # types and sizes
         self.extras: list[Node] = []
-        self.targets: list[Program | Target] = []
+        self.targets: list[Program | Alike] = []
         self.slot = 0  # parameter with the address of the table; the next one is the number of targets
         self.shared = False  # elements of several targets may be taken together, see :meth:`Program.takes_records`
 
@@ -159,35 +152,26 @@ class BoundCall(NamedTuple):
     targets: list[Binding]
 
 
-class Policy(NamedTuple):
-    """What a program needs to know of where it runs: its backend provides it."""
-
-    threads: int = 1
-    expand_threshold: int = 0  # targets of more elements get no tables per thread unless that is asked for
-    cache_bytes: int = 8 << 20  # inputs and outputs of more bytes are written past the cache
-    backend: int = JitBackend.LLVM.value  # whose code it becomes
-
-
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
     __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "axes", "calls", "checked", "checks",
                  "detailed", "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live",
-                 "local_bytes", "locals", "moving", "numbers", "order", "parameters", "pointers", "policy",
-                 "position", "reductions", "report", "scatters", "shared", "short", "single", "slots", "stack",
-                 "stores", "strategies", "streaming", "tables", "trips", "versions", "wide", "width")
+                 "local_bytes", "locals", "moving", "numbers", "order", "parameters", "pointers", "position",
+                 "reductions", "report", "scatters", "shared", "short", "single", "slots", "stack", "stores",
+                 "strategies", "streaming", "tables", "target", "trips", "versions", "wide", "width")
 
-    def __init__(self, domain: Domain, policy: Policy, checked: bool = False, detailed: bool = False) -> None:
+    def __init__(self, domain: Domain, target: Target, checked: bool = False, detailed: bool = False) -> None:
         self.domain = domain
         self.width = width = domain.size
-        self.policy = policy
+        self.target = target
         self.checked = checked
         #: Whether somebody wants to know what the parameters of each target of a call mean.
         self.detailed = detailed or checked
         self.checks: dict[int, Check] = {}  # node id -> check of an access
         self.report = 0  # parameter that holds the address of its part of the report, if there are checks
         self.wide = width >= WIDE_EXTENT  # lane indices need 64 bits
-        self.key: Any = [policy.backend << 8 | len(domain.extents), *domain.classes]
+        self.key: Any = [target.code << 8 | len(domain.extents), *domain.classes]
         self.axes = 0  # parameter with the extent of a row, followed by those of the other axes but the outermost, and
         # the number and length of its parts
         self.order: list[Node] = []
@@ -209,7 +193,7 @@ class Program:
         self.tables: dict[int, int] = {}  # node id of the first PRIVATE scatter to a target -> parameter of its tables
         self.trips: int | None = 1  # about how often its loops repeat; None if nobody knows
         self.single = False  # the whole width is one block
-        self.streaming = False  # inputs and outputs exceed the last-level cache: outputs are written past it
+        self.streaming = False  # so much is read and written that the target does it in another way
         self.reductions: list[Node] = []
         self.scatters: list[Node] = []
         self.versions: list[Node] = []  # results of regions that are memory: written in place
@@ -262,7 +246,7 @@ class Program:
         """
         return self.width != 1 and not self.extras and not self.checks and all(
             node.kind in _WITH_RECORDS or node.kind >= FIRST_ELEMENTWISE for node in self.order) and not any(
-            node.kind == GATHER and node.d0 is not None and is_large(node.d0) for node in self.order)
+            node.kind == GATHER and node.d0 is not None and self.is_large(node.d0) for node in self.order)
 
     def pointer(self, node: Node) -> int:
         """Parameter that holds the address of an array in memory."""
@@ -297,7 +281,11 @@ class Program:
 
     def asks_ahead(self, memory: Node) -> bool:
         """Whether what is accessed by index is asked for ahead: in large arrays, but not on the stack."""
-        return self.pointers[memory.id] > 0 and is_large(memory)
+        return self.pointers[memory.id] > 0 and self.is_large(memory)
+
+    def is_large(self, memory: Node) -> bool:
+        """Whether an array is."""
+        return self.target.is_large(memory.size * TYPES[memory.type].size)
 
     def place_of(self, node: Node) -> int:
         """Position of a node whose operands are in place; a leaf is appended if it is not there yet."""
@@ -594,7 +582,7 @@ class Program:
 
     def assembled(self, choice: Any, region: Any, site: Site) -> Program:
         """The program of a call's target."""
-        target = Program(self.domain, self.policy, self.checked, self.detailed)
+        target = Program(self.domain, self.target, self.checked, self.detailed)
         target._outer, target.inputs = weakref.ref(self), self.inputs
         target.functions, target.numbers, target.shared = self.functions, self.numbers, self.shared
         target.append_target(choice, region, site)
@@ -651,8 +639,8 @@ class Program:
         target, position = node.d0, self.position
         assert target is not None and node.d1 is not None and node.d2 is not None and node.d3 is not None
         pointer = self.pointers[node.id] = self.pointers[target.id]
-        strategy = self.strategies[node.id] = PLAIN if node.attr == ReduceOp.Identity.value or self.width == 1 \
-            or self.policy.threads == 1 or node.payload == ReduceMode.NoConflicts.value else ATOMIC
+        strategy = self.strategies[node.id] = PLAIN if node.attr == ReduceOp.Identity.value \
+            else self.target.inner_strategy(node.payload, self.width)
         self.key += (SCATTER << 4 | node.type, node.attr, strategy, pointer, self.access_class(node, target),
                      position[node.d1.id], position[node.d2.id], position[node.d3.id])
 
@@ -699,26 +687,14 @@ class Program:
         """How a scatter copes with conflicts (0 for a plain one, which has no need to)."""
         if node.attr == ReduceOp.Identity.value:
             return 0
-        mode, size = node.payload, node.size
         if target.kind == SCATTER:
             strategy = self.strategies.get(target.id, PLAIN)  # after a plain write only if the width is 1
-        elif mode == ReduceMode.NoConflicts.value or self.policy.threads == 1:
-            strategy = PLAIN
-        elif self.width <= SINGLE_WIDTH:
-            strategy = PLAIN
-            self.single = True
-        elif mode == ReduceMode.Expand.value or (
-                mode == ReduceMode.Auto.value and size <= min(self.policy.expand_threshold, self.width)):
-            strategy = PRIVATE
         else:
-            strategy = ATOMIC
+            strategy = self.target.strategy(node.payload, node.size, self.width)
+            self.single |= strategy == PLAIN and node.payload != ReduceMode.NoConflicts.value and \
+                self.target.threads > 1
         self.strategies[node.id] = strategy
         return strategy
-
-
-def is_large(memory: Node) -> bool:
-    """Whether an array is asked for ahead."""
-    return memory.size * TYPES[memory.type].size > LARGE_BYTES
 
 
 #: Of targets with the same operations in order, so many are looked at before another one is assembled.
@@ -759,17 +735,16 @@ def streamed_bytes(program: Program) -> int:
             if accesses.get(node.id, SCALAR) not in (SCALAR, ROW, PERIODIC))
 
 
-def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False,  # noqa: B008 (immutable)
-             detailed: bool = False) -> Program:
+def assemble(kernel: Kernel, target: Target, checked: bool = False, detailed: bool = False) -> Program:
     """The program of a planned kernel.  Everything from earlier stages must be evaluated by now."""
-    program = Program(kernel.domain, policy, checked, detailed)
+    program = Program(kernel.domain, target, checked, detailed)
     for begin, entries in kernel.stack:
         program.append_stack(begin, entries)
     program.append_all(post_order(kernel.outputs) if kernel.order is None else kernel.order)
     for node in kernel.outputs:
         program.add_output(node)
-    if kernel.width > STREAMING_WIDTH and kernel.width * streamed_bytes(program) > policy.cache_bytes and (
-            kernel.domain.is_flat or kernel.domain.row % 64 == 0):  # past the cache, whole lines are written
+    bytes_ = streamed_bytes(program)
+    if bytes_ and target.streams(kernel.width, bytes_, 0 if kernel.domain.is_flat else kernel.domain.row):
         program.streaming = True
         program.key.append(STREAMED)
     program.finish_key()

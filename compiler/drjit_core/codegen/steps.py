@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ..ops.steps import Step
 from ..types import TYPES
+from .target import Target
 
 __all__ = ["Array", "Call", "Pass", "Text"]
 
@@ -36,8 +37,7 @@ class Call(NamedTuple):
     operands: Sequence[Array]
     results: Mapping[int, Array]  # by position: those that somebody wants
     scratch: Callable[[int], int]  # the address of so many bytes, which live until the last pass has ended
-    cache_bytes: int = 8 << 20  # what reads and writes more bytes may write past the cache
-    threads: int = 1  # ``%worker`` of a kernel is below that
+    target: Target
 
     @property
     def extents(self) -> tuple[int, ...]:

@@ -21,8 +21,6 @@ __all__ = ["FLAT_ROW", "INDEXED_ROW", "MOST_AXES", "MOST_SHORT", "ONE", "PLAIN",
 ONE, PLAIN, WIDE = 1, 2, 3
 #: Extents from which on positions have 64 bits.
 WIDE_EXTENT = 1 << 31
-#: Arrays of more bytes are asked for ahead where they are accessed by index.
-LARGE_BYTES = 8 << 20
 #: Domains have at most so many extents; views that ask for more are computed by index.
 MOST_AXES = 8
 #: Rows of at most so many elements are a class of their own, since packets need not be longer; those of others span at

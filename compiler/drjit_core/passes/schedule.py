@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..codegen.target import Target
 from ..control.alike import KEPT_APART, OF_ELEMENTS
 from ..ir.build import append
 from ..ir.extension import depends, take_over
@@ -59,10 +60,6 @@ from .sink import sink
 from .stack import OnStack, memory_on_stack
 
 __all__ = ["Kernel", "add_results", "plan", "post_order", "width_of"]
-
-#: A value is stored, not recomputed, if recomputing costs more than this many additions: a packet written and read
-#: again takes about as long as 20 of them at the memory bandwidth of two cores (see benchmarks).
-RECOMPUTE_LIMIT = 20
 
 
 class Kernel:
@@ -103,8 +100,8 @@ def width_of(node: Node) -> int:
     return width_of_write(node) if IS_WRITE[node.kind] else node.size
 
 
-def plan(roots: list[Node]) -> list[Kernel]:
-    """Kernels that produce the roots, in the order in which they must run."""
+def plan(roots: list[Node], target: Target) -> list[Kernel]:
+    """Kernels that produce the roots, in the order in which they must run, for where they do."""
     if not roots:
         return []
     if len(roots) > 1:  # the program must not depend on the order in which its outputs were scheduled
@@ -118,7 +115,7 @@ def plan(roots: list[Node]) -> list[Kernel]:
         kernel = _single_kernel(order, roots)
         if kernel is not None:
             return [kernel]
-    if sink(order, roots):
+    if sink(order, roots, target.sink):
         order = post_order(roots)
     writing = [node for node in order if node.kind in CONTROL and node.payload.writes]
     if writing:
@@ -129,7 +126,7 @@ def plan(roots: list[Node]) -> list[Kernel]:
     stages, rows = _stages(order)
     on_stack = memory_on_stack(order, roots, stages) if writing else OnStack()
     del order, writing
-    return _Planner(stages, rows, on_stack).run(roots)
+    return _Planner(stages, rows, on_stack, target).run(roots)
 
 
 def add_results(loops: list[Node], roots: list[Node]) -> None:
@@ -480,7 +477,8 @@ _Key = tuple[int, int, int, int, int]
 class _Planner:
     """Assigns outputs to kernels, from the last stage to the first."""
 
-    def __init__(self, stages: dict[int, int], rows: _Rows, on_stack: OnStack) -> None:
+    def __init__(self, stages: dict[int, int], rows: _Rows, on_stack: OnStack, target: Target) -> None:
+        self.target = target
         self.stages = stages
         self.rows = rows
         self.on_stack = on_stack
@@ -643,7 +641,7 @@ class _Planner:
                 return True  # the stack is gone with its kernel
             if current.size > 1 or NEEDS_MEMORY[kind]:
                 cost += OPS[kind].cost
-                if cost > RECOMPUTE_LIMIT:
+                if cost > self.target.recompute:
                     return True
             if self.rows.ends_kernel(current):
                 continue

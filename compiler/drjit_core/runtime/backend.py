@@ -1,7 +1,7 @@
 """What a backend is: where arrays live, and what gives them values.
 
 Everything that evaluates or touches memory asks a backend; buffers name theirs, and so do keys (by the language of the
-code, see :class:`drjit_core.codegen.program.Policy`).  Planning, assembling and keys are the same for all backends with
+code, see :class:`drjit_core.codegen.target.Target`).  Planning, assembling and keys are the same for all backends with
 kernels (:class:`KernelBackend`).
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from ..codegen.program import Binding, Policy, Program
+from ..codegen.program import Binding, Program
 from ..codegen.steps import Call, Pass, Text
+from ..codegen.target import Target
 from ..ir.labels import label_of
 from ..ir.node import Node
 from ..types import TYPES, JitBackend
@@ -141,7 +142,7 @@ class KernelBackend(Backend, Protocol):
     def language(self) -> JitBackend:
         """Whose code kernels are."""
 
-    def policy(self) -> Policy:
+    def target(self) -> Target:
         """What programs are assembled for, at the beginning of an evaluation."""
 
     def compile(self, program: Program, /) -> tuple[LoadedKernel, bool]:

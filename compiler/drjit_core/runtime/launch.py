@@ -10,7 +10,8 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..codegen.program import Policy, Program, assemble
+from ..codegen.program import Program, assemble
+from ..codegen.target import Target
 from ..flags import DEBUG, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
 from ..ir import build
 from ..ir import node as nodes
@@ -34,10 +35,10 @@ _log = logging.getLogger("drjit")
 
 def evaluate_by_kernels(backend: KernelBackend, roots: list[Node], recorder: Recorder | None = None) -> None:
     """Plan the kernels that nodes need, and launch them in order; a recorder, or the recording, listens."""
-    policy = backend.policy()
+    target = backend.target()
     if recorder is None:
         recorder = state.recording
-    kernels = plan(roots)
+    kernels = plan(roots, target)
     if _log.isEnabledFor(logging.INFO):
         _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
     kernels.reverse()
@@ -46,10 +47,10 @@ def evaluate_by_kernels(backend: KernelBackend, roots: list[Node], recorder: Rec
         if kernel.is_step:
             launch_step(backend, kernel, recorder)
         else:
-            launch(backend, policy, kernel, recorder)
+            launch(backend, target, kernel, recorder)
 
 
-def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Recorder | None = None) -> None:
+def launch(backend: KernelBackend, target: Target, kernel: Kernel, recorder: Recorder | None = None) -> None:
     """Assemble, look up or compile, and submit one kernel; its outputs are evaluated afterwards."""
     flags = state.flags
     told = bool(flags & (PRINT_IR | KERNEL_HISTORY)) or _log.isEnabledFor(logging.INFO)
@@ -59,7 +60,7 @@ def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Rec
             node.become_evaluated(backend.allocate(node.size * TYPES[node.type].size))
             if recorder is not None:
                 recorder.allocated(node)
-    program = assemble(kernel, policy, flags & DEBUG != 0, recorder is not None)
+    program = assemble(kernel, target, flags & DEBUG != 0, recorder is not None)
     keep: list[Any] = []
     for node in program.inputs:
         buffer = node.payload
@@ -75,7 +76,7 @@ def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Rec
     for node in program.scatters:
         slot = program.tables.get(node.id)
         if slot is not None:
-            tables.append((node, filled_tables(backend, policy, node.d0, node.attr)))  # type: ignore[arg-type]
+            tables.append((node, filled_tables(backend, target, node.d0, node.attr)))  # type: ignore[arg-type]
             program.parameters[slot:slot + 2] = tables[-1][1].words
             program.inputs.append(tables[-1][1].whole)
     accesses = bounds.accesses_of(program) if program.checked else None
@@ -128,7 +129,7 @@ def _commit(backend: KernelBackend, program: Program, outputs: list[tuple[Node, 
     _commit_scatters(program)
     for node, filled in tables:
         if node.kind == SCATTER:
-            node.become_evaluated(merged_tables(backend, program.policy, filled))
+            node.become_evaluated(merged_tables(backend, program.target, filled))
     if tables:
         _commit_scatters(program)
 
@@ -143,17 +144,17 @@ def _commit_scatters(program: Program) -> None:
             node.become_evaluated(node.d0.payload.origin(node.attr).payload)  # type: ignore[union-attr]
 
 
-def filled_tables(backend: KernelBackend, policy: Policy, target: Node, op: int) -> ThreadTables:
-    """The tables of a scatter-reduction to a target, filled with the neutral element."""
-    tables = ThreadTables(target, op, policy.threads, backend.limits.packet)
-    launch(backend, policy, tables.fill())
+def filled_tables(backend: KernelBackend, target: Target, memory: Node, op: int) -> ThreadTables:
+    """The tables of a scatter-reduction to some memory, filled with the neutral element."""
+    tables = ThreadTables(memory, op, target.threads, backend.limits.packet)
+    launch(backend, target, tables.fill())
     return tables
 
 
-def merged_tables(backend: KernelBackend, policy: Policy, tables: ThreadTables) -> Buffer:
+def merged_tables(backend: KernelBackend, target: Target, tables: ThreadTables) -> Buffer:
     """What the target contains when tables that have been updated are merged into it."""
     result, merge = tables.merge()
-    launch(backend, policy, merge)
+    launch(backend, target, merge)
     return result.payload  # type: ignore[no-any-return]
 
 

@@ -1,7 +1,7 @@
 """A backend that goes the whole road and launches nothing: for tests of everything before the launch.
 
-Programs are planned, assembled and turned into text as on the CPU, under its policy, so that keys and texts are the
-same.  Memory is addresses that nobody touches; what would have been launched is recorded.
+Programs are planned, assembled and turned into text for the CPU, so that keys and texts are the same.  Memory is
+addresses that nobody touches; what would have been launched is recorded.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
-from ..codegen.program import Binding, Policy, Program
+from ..codegen.program import Binding, Program
 from ..codegen.signature import Signature, signature_of
 from ..codegen.steps import Pass, Text
+from ..codegen.target import Target
 from ..types import JitBackend
 from .backend import Limits
 from .buffer import Buffer
-from .cpu import call_tables, malloc, pool
+from .cpu import call_tables, malloc
 from .cpu.cache import operations_of, partial_bytes, text_of, work_of
 from .cpu.cache import passes as cpu_passes
+from .cpu.target import target as cpu_target
 from .launch import evaluate_by_kernels
 
 __all__ = ["Null", "NullKernel", "NullLaunch"]
@@ -107,15 +109,15 @@ class Null:
     limits = Limits(malloc.PADDING, malloc.PACKET)
     evaluate = evaluate_by_kernels
 
-    def __init__(self, policy: Policy | None = None) -> None:
-        self._policy = policy
+    def __init__(self, target: Target | None = None) -> None:
+        self._target = target
         self._next_address = _FIRST_ADDRESS
         self.kernels: dict[bytes, Any] = {}  # by key
         self.launches: list[NullLaunch] = []
 
-    def policy(self) -> Policy:
+    def target(self) -> Target:
         """That of the CPU, unless another one was given."""
-        return self._policy or pool.policy()
+        return self._target or cpu_target()
 
     def compile(self, program: Program, /) -> tuple[NullKernel, bool]:
         """The kernel of a program, and whether it was there already."""

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..codegen.program import Policy
 from ..codegen.steps import Array, Call, Pass
+from ..codegen.target import Target
 from ..flags import KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
 from ..ir import node as nodes
 from ..ir.node import Node
@@ -75,15 +75,15 @@ _MARK = 1 << 50
 
 
 def placed_passes(backend: KernelBackend, results: Sequence[Node],
-                  policy: Policy) -> tuple[list[tuple[Pass, list[int], LoadedKernel]], list[int]]:
+                  target: Target) -> tuple[list[tuple[Pass, list[int], LoadedKernel]], list[int]]:
     """The passes of a step of some structure, and the bytes of scratch memory that they need.
 
     A word of a pass that is an address is the distance from the beginning of an array: of an operand, a result (of
     those that are wanted), or of scratch memory, numbered in this order; with each pass come these numbers for all of
     its words, -1 for those that are no addresses, and its kernel.
     """
-    plain, scratch = _made(backend, results, policy, 0)
-    marked, _ = _made(backend, results, policy, _MARK)
+    plain, scratch = _made(backend, results, target, 0)
+    marked, _ = _made(backend, results, target, _MARK)
     found = []
     for each, other in zip(plain, marked, strict=True):
         arrays = [-1 if word == same else (word >> _SHIFT) - 1
@@ -94,7 +94,7 @@ def placed_passes(backend: KernelBackend, results: Sequence[Node],
     return found, scratch
 
 
-def _made(backend: KernelBackend, results: Sequence[Node], policy: Policy, mark: int) -> tuple[list[Pass], list[int]]:
+def _made(backend: KernelBackend, results: Sequence[Node], target: Target, mark: int) -> tuple[list[Pass], list[int]]:
     """The passes for arrays at addresses that tell which they are."""
     scratch: list[int] = []
     operands = memory_of(results[0])
@@ -110,7 +110,7 @@ def _made(backend: KernelBackend, results: Sequence[Node], policy: Policy, mark:
     call = Call(results[0].payload,
                 [Array(node.type, node.size, address(number)) for number, node in enumerate(operands)],
                 {node.attr: Array(node.type, node.size, address(number)) for number, node in enumerate(results, first)},
-                allocated, policy.cache_bytes, policy.threads)
+                allocated, target)
     return list(backend.passes(call)), scratch
 
 
@@ -130,9 +130,8 @@ def run(backend: KernelBackend, step: Step, operands: Sequence[Stored], results:
 
     flags = state.flags
     told = bool(flags & (PRINT_IR | KERNEL_HISTORY)) or _log.isEnabledFor(logging.INFO)
-    policy = backend.policy()
     call = Call(step, [array.array for array in operands], {place: array.array for place, array in results.items()},
-                scratch, policy.cache_bytes, policy.threads)
+                scratch, backend.target())
     for each in backend.passes(call):
         start = time.perf_counter_ns() if told else 0
         compiled, hit = backend.compile_text(each.text, each.width)

@@ -68,7 +68,7 @@ def passes(call: Call) -> Iterable[Pass]:
     if found.parts > 1:
         target = call.scratch(found.partial_bytes)
     words[_A], words[_B], words[_C] = a.address + found.first, b.address + found.second, target
-    words[_SCRATCH] = call.scratch(found.scratch * call.threads)
+    words[_SCRATCH] = call.scratch(found.scratch * call.target.threads)
     yield Pass(found.text, tuple(words), found.width, found.block)
     if found.parts > 1:
         text = Text("sums of partial products", (c.type, jit.lanes()), combine_text, 8)

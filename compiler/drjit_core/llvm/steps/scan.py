@@ -64,7 +64,7 @@ def _along_rows(call: Call, length: int) -> Iterable[Pass]:
         yield Pass(text, (source.address, target.address), size, block // each * each)
         return
     aligned = (rows == 1 or length % lanes == 0) and (not reverse or size % lanes == 0)
-    streamed = int(aligned and source.nbytes + target.nbytes > call.cache_bytes)
+    streamed = int(aligned and source.nbytes + target.nbytes > call.target.streaming_bytes)
     options = (type_, op, exclusive, reverse)
     chunk = min(block, _CHUNK_BYTES // TYPES[type_].size)
     if length <= chunk:

@@ -298,6 +298,6 @@ def passes(call: Call) -> Iterable[Pass]:
     size, lanes = TYPES[source.type].size, jit.lanes()
     dimensions = tuple(zip(batch[::3], batch[1::3], batch[2::3], strict=True))
     copy = Copy(rows, columns, source_column, target_row, dimensions, base)
-    found = plan(size, lanes, copy, source.address, target.address, call.cache_bytes)
+    found = plan(size, lanes, copy, source.address, target.address, call.target.streaming_bytes)
     text = Text("transpose", (size, lanes, found.streamed), transpose_text, 20 * square_of(size, lanes))
     yield Pass(text, found.words, found.tasks * found.unit, found.block * found.unit)

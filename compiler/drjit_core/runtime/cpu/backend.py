@@ -10,6 +10,7 @@ from .. import exclusion
 from . import cache as kernels
 from . import pool, straight
 from .memory import HostMemory
+from .target import target
 
 __all__ = ["CPU", "availability", "llvm_version"]
 
@@ -21,7 +22,7 @@ class CPU(HostMemory):
     language = JitBackend.LLVM
     evaluate = straight.evaluate
     host_address = straight.host_address
-    policy = staticmethod(pool.policy)
+    target = staticmethod(target)
     compile = staticmethod(kernels.lookup)
     passes = staticmethod(kernels.passes)
     compile_text = staticmethod(kernels.lookup_text)

@@ -1,0 +1,107 @@
+"""What planning and assembling may know of where a program runs.
+
+A backend makes a :class:`Target`.  All else on this floor, and whoever launches, knows of no threads, no caches and no
+registers: it asks the target, which decides by its numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..types import ReduceMode
+
+__all__ = ["ATOMIC", "PLAIN", "PRIVATE", "Interval", "Target"]
+
+#: How a scatter-reduction copes with conflicts: atomic updates of the memory; plain updates, because there are none;
+#: plain updates of tables that the backend provides, and merges afterwards.
+ATOMIC, PLAIN, PRIVATE = 0, 1, 2
+
+
+class Interval(NamedTuple):
+    """What was decided by a number of elements: it stays the same as long as that lies within bounds."""
+
+    what: str
+    of_memory: bool  # whether it is that of the memory which is accessed, or the width of the kernel
+    low: float
+    high: float
+
+
+def _around(what: str, of_memory: bool, size: int, limit: int) -> Interval:
+    """The side of a limit on which a number of elements is."""
+    return Interval(what, of_memory, *((1, limit) if size <= limit else (limit + 1, math.inf)))
+
+
+class Target(NamedTuple):
+    """Where a program runs, in numbers."""
+
+    language: int  # of kernels, see :class:`drjit_core.types.JitBackend`
+    features: int  # what texts depend on besides the program
+    threads: int  # with one, updates never conflict
+    single: int  # one of them does the scatter-reductions of at most so many elements
+    tables: int  # memory of at most so many elements gets tables for scatter-reductions, unless that is forbidden
+    streaming_bytes: int  # kernels that read and write more bytes write past the caches,
+    streaming_width: int  # but not those of at most so many elements,
+    streaming_row: int  # and of those with rows only where rows are multiples of so many elements
+    large_bytes: int  # memory of more bytes is asked for ahead where it is accessed by index
+    recompute: int  # values are stored, not computed again, if that costs more than so many additions
+    sink: int  # what only one side of a branch needs is computed there if it costs more than so many additions
+
+    @property
+    def code(self) -> int:
+        """What keys say of the target: the language, and what else its texts depend on."""
+        return self.features << 8 | self.language
+
+    # --- how scatter-reductions cope with conflicts ------------------------------------------------------------------
+
+    def strategy(self, mode: int, size: int, width: int) -> int:
+        """How those of a kernel of some width do, to memory of some size."""
+        if mode == ReduceMode.NoConflicts.value or self.threads == 1 or width <= self.single:
+            return PLAIN
+        if mode == ReduceMode.Expand.value or mode == ReduceMode.Auto.value and size <= min(self.tables, width):
+            return PRIVATE
+        return ATOMIC
+
+    def inner_strategy(self, mode: int, width: int) -> int:
+        """How those within regions do, which other elements may never come to."""
+        return PLAIN if mode == ReduceMode.NoConflicts.value or self.threads == 1 or width == 1 else ATOMIC
+
+    def strategy_holds(self, mode: int, size: int, width: int) -> Iterator[Interval]:
+        """Where :meth:`strategy` stays the same."""
+        if mode == ReduceMode.NoConflicts.value or self.threads == 1 or width == 1:
+            return
+        yield _around("threads share it", False, width, self.single)
+        if width <= self.single or mode != ReduceMode.Auto.value:
+            return
+        most = min(self.tables, width)
+        if size <= most:  # both bounds lie between the two sizes, and so hold whatever these become
+            yield Interval("tables", True, 1, most)
+            yield Interval("tables", False, max(size, self.single + 1), math.inf)
+        elif size > self.tables:
+            yield Interval("no tables", True, self.tables + 1, math.inf)
+        else:
+            yield Interval("no tables", True, size, math.inf)
+            yield Interval("no tables", False, 1, width)
+
+    # --- how memory is accessed --------------------------------------------------------------------------------------
+
+    def is_large(self, nbytes: int) -> bool:
+        """Whether memory of so many bytes is asked for ahead where it is accessed by index."""
+        return nbytes > self.large_bytes
+
+    def large_holds(self, size: int, itemsize: int) -> Interval:
+        """Where that stays the same."""
+        return _around("asked for ahead", True, size, self.large_bytes // itemsize)
+
+    def streams(self, width: int, nbytes: int, row: int = 0) -> bool:
+        """Whether a kernel that reads and writes so many bytes for each element writes past the caches; ``row`` is the
+        length of its rows, if it has any."""
+        return width > self._streaming_limit(nbytes) and row % self.streaming_row == 0
+
+    def streams_holds(self, width: int, nbytes: int) -> Interval:
+        """Where that stays the same."""
+        return _around("past the cache", False, width, self._streaming_limit(nbytes))
+
+    def _streaming_limit(self, nbytes: int) -> int:
+        return max(self.streaming_width, self.streaming_bytes // nbytes)
