@@ -181,6 +181,7 @@ class Function:
         self.reductions: list[Reduction] = []
         # Of a kernel that goes over rows:
         self.domain: Domain | None = None
+        self.short_rows = False  # see :meth:`.target.Target.has_short_rows`
         self.axes = 0  # see :class:`.program.Program`
         self.moving: dict[int, int] = {}  # see :class:`.program.Program`
         self.passes: list[Pass] = []

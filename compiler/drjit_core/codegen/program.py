@@ -171,7 +171,7 @@ class Program:
         self.checks: dict[int, Check] = {}  # node id -> check of an access
         self.report = 0  # parameter that holds the address of its part of the report, if there are checks
         self.wide = width >= WIDE_EXTENT  # lane indices need 64 bits
-        self.key: Any = [target.code << 8 | len(domain.extents), *domain.classes]
+        self.key: Any = [target.code << 8 | len(domain.extents), *target.classes_of(domain)]
         self.axes = 0  # parameter with the extent of a row, followed by those of the other axes but the outermost, and
         # the number and length of its parts
         self.order: list[Node] = []

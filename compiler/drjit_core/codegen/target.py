@@ -10,9 +10,10 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..passes.domain import Domain
 from ..types import ReduceMode
 
-__all__ = ["ATOMIC", "PLAIN", "PRIVATE", "Interval", "Target"]
+__all__ = ["ATOMIC", "PLAIN", "PRIVATE", "Interval", "Rows", "Target"]
 
 #: How a scatter-reduction copes with conflicts: atomic updates of the memory; plain updates, because there are none;
 #: plain updates of tables that the backend provides, and merges afterwards.
@@ -33,6 +34,18 @@ def _around(what: str, of_memory: bool, size: int, limit: int) -> Interval:
     return Interval(what, of_memory, *((1, limit) if size <= limit else (limit + 1, math.inf)))
 
 
+class Rows(NamedTuple):
+    """How kernels go over rows, or do not: in numbers of elements, and of rows."""
+
+    flat: int  # kernels are flat, and take several rows together, if all views are of rows of at most so many elements
+    indexed: int  # and where rows have at most so many, whatever their views are: these are read by index then
+    views: int  # of views of such rows, kernels read at most so many
+    short: int  # rows of at most so many elements are a class of their own
+    few: int  # where there are fewer rows than this, long ones are cut
+    part: int  # into parts of so many elements
+    together: int  # what goes over columns adds up so many rows at once
+
+
 class Target(NamedTuple):
     """Where a program runs, in numbers."""
 
@@ -47,6 +60,7 @@ class Target(NamedTuple):
     large_bytes: int  # memory of more bytes is asked for ahead where it is accessed by index
     recompute: int  # values are stored, not computed again, if that costs more than so many additions
     sink: int  # what only one side of a branch needs is computed there if it costs more than so many additions
+    rows: Rows
 
     @property
     def code(self) -> int:
@@ -105,3 +119,23 @@ class Target(NamedTuple):
 
     def _streaming_limit(self, nbytes: int) -> int:
         return max(self.streaming_width, self.streaming_bytes // nbytes)
+
+    # --- rows --------------------------------------------------------------------------------------------------------
+
+    def cut(self, domain: Domain) -> Domain:
+        """The same domain, its rows in parts if they are few and long."""
+        rows, part = self.rows, self.rows.part
+        if domain.is_flat or domain.columns or domain.rows >= rows.few or domain.row < 2 * part:
+            return domain
+        return domain._replace(parts=-(-domain.row // part), part=part)
+
+    def classes_of(self, domain: Domain) -> list[int]:
+        """What the text of a kernel depends on: how large the whole is, and of rows, how long they are."""
+        whole = domain.size_class
+        if domain.is_flat:
+            return [whole]
+        return [whole, domain.columns | 2 * (domain.parts > 1) | 4 * self.has_short_rows(domain)]
+
+    def has_short_rows(self, domain: Domain) -> bool:
+        """Whether the rows of a domain are of the class of short ones."""
+        return domain.row <= self.rows.short

@@ -53,7 +53,7 @@ from ..ops.table import (
     VIEW,
 )
 from ..types import ReduceOp
-from .domain import INDEXED_ROW, MOST_SHORT, Domain, cut, flat, is_short, refine
+from .domain import Domain, flat, is_short, refine
 from .leaves import move_views
 from .positions import lower
 from .sink import sink
@@ -586,7 +586,7 @@ class _Planner:
             if node.payload.extension.of.id in seen and not depends(node, seen | self.stored):
                 take_over(node)
         kernel.stack.sort(key=_first_id)
-        _choose_domain(kernel, views, regions)
+        _choose_domain(kernel, views, regions, self.target)
 
     def reach(self, kernel: Kernel, memory: Node, stack: list[Node]) -> None:
         """See to it that a kernel has memory which it accesses by index: its own, or an array."""
@@ -652,11 +652,12 @@ class _Planner:
         return False
 
 
-def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
+def _choose_domain(kernel: Kernel, views: list[Node], regions: bool, target: Target) -> None:
     """The domain of a kernel that reads some views; those that it cannot express are computed by index."""
     assert not kernel.row or kernel.width % kernel.row == 0 < kernel.width, "a kernel consists of whole rows"
     if not views and not kernel.row:
         return
+    rows = target.rows
     extents: tuple[int, ...] = (kernel.width,)
     fits = [False] * len(views)
     if regions:
@@ -667,20 +668,20 @@ def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
         del fits[0]
         if extents[-2] != kernel.columns:  # some view tells the rows of a column apart
             extents, fits = whole, [False] * len(views)
-    elif kernel.row or not all(is_short(view.payload[1]) for view in views):
+    elif kernel.row or not all(is_short(view.payload[1], rows.flat) for view in views):
         extents, fits = refine(kernel.width, [view.payload[1] for view in views], kernel.row)
     else:
         fits = [True] * len(views)
     for view, fit in zip(views, fits, strict=True):
         if not fit:
             lower(view)
-    if not kernel.row and extents[-1] <= INDEXED_ROW:
+    if not kernel.row and extents[-1] <= rows.indexed:
         extents = (kernel.width,)
     domain = Domain(extents, kernel.columns > 0)
     if domain.is_flat:  # rows of one element each, or of a few
         kept = 0
         for view, fit in zip(views, fits, strict=True):
-            if fit and kept < MOST_SHORT and is_short(view.payload[1]):
+            if fit and kept < rows.views and is_short(view.payload[1], rows.flat):
                 kept += 1
             elif fit:
                 lower(view)
@@ -688,7 +689,7 @@ def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
         cut_along = kernel.columns or kernel.row
         kernel.domain = domain._replace(parts=-(-cut_along // kernel.part), part=kernel.part)
     else:
-        kernel.domain = domain if kernel.row else cut(domain)
+        kernel.domain = domain if kernel.row else target.cut(domain)
 
 
 def _id(node: Node) -> int:
