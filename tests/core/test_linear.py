@@ -14,7 +14,6 @@ import pytest
 
 import drjit_core as core
 from drjit_core import KIND, Node, ReduceMode, ReduceOp, bitcast, cast, counter, gather, interpret, literal, ops, reduce
-from drjit_core.codegen.expand import MOST_INLINED
 from drjit_core.codegen.linear import Block, Function, Instruction, Linear
 from drjit_core.codegen.linearize import linearize
 from drjit_core.codegen.program import Program, assemble
@@ -459,7 +458,7 @@ def test_expansions_are_printed_as_the_linear_program_says(make: Callable[..., N
                                                            printed: list[tuple[FunctionEmitter, str]]) -> None:
     rows = [row for row in core.EXPANDED if row.arity == 1]
     few = [getattr(core, row.name, core.sin)(make()) for row in rows]
-    many = [core.sin(ops.add(make(), number(k + 0.5))) for k in range(MOST_INLINED + 1)]
+    many = [core.sin(ops.add(make(), number(k + 0.5))) for k in range(CPU_TARGET.inlined + 1)]
     for roots in (few, many, [core.cos(ops.add(root, make(UINT64) and make())) for root in many]):
         emit.emit(program_of(*roots), 4)
     assert any(emitter.function.name == "sin_0" for emitter, _ in printed)

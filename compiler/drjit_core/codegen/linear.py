@@ -60,6 +60,8 @@ class Access(NamedTuple):
     short: Short = Short(0)  # of a view of short rows
     loop: int = -1  # of a write to local memory: the loop whose iterations number the entries
     piece: tuple[int, ...] = ()  # of rows: first offset and length, and the offset that each result has in the piece
+    row: int = 0  # of a piece: the number of elements of the row
+    moving: int = 0  # of a view in a kernel that goes over rows: the axes, as bits, along which its rows differ
 
 
 class CallSite(NamedTuple):
@@ -183,7 +185,6 @@ class Function:
         self.domain: Domain | None = None
         self.short_rows = False  # see :meth:`.target.Target.has_short_rows`
         self.axes = 0  # see :class:`.program.Program`
-        self.moving: dict[int, int] = {}  # see :class:`.program.Program`
         self.passes: list[Pass] = []
         self.last_row: Block | None = None  # for each row, after all passes
         self.row_stores: list[Store] = []  # outputs of one element for each row

@@ -613,10 +613,11 @@ class Program:
             else:
                 self.position[capture.id] = len(self.order)
                 self.order.append(capture)
-                self.key += (EXTRA, capture.type)
+                place = site.place_of(capture)
+                self.key += (EXTRA, capture.type, place) if self.target.static_calls else (EXTRA, capture.type)
                 self.extras.append(capture)
                 self.slots[capture.id] = len(self.parameters)
-                self.parameters.append(site.place_of(capture))
+                self.parameters.append(place)
         for inner in region.parts[0]:
             self.append(inner)
         self.key.append(REGION_END)

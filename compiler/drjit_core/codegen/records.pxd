@@ -20,6 +20,7 @@ cdef class Model:
     cdef public Py_ssize_t count
     cdef public object key
     cdef public int64_t large
+    cdef public bint static
     cdef public list parameters
     cdef public list captures
     cdef public list sources

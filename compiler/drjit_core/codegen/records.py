@@ -36,14 +36,14 @@ class Alike:
 class Model:
     """A target that was assembled, which others may be like."""
 
-    __slots__ = ("captures", "count", "key", "large", "parameters", "region", "sources")
+    __slots__ = ("captures", "count", "key", "large", "parameters", "region", "sources", "static")
 
     def __init__(self, program: Program, region: Region, count: int) -> None:
         self.region = region
         self.count = count
         self.key = program.key
         self.parameters: list[int] = program.parameters
-        self.large = program.target.large_bytes
+        self.large, self.static = program.target.large_bytes, program.target.static_calls
         #: Parameters of captures, or -1 where they are part of the program; and of arrays that are read by index.
         self.captures = [program.slots.get(capture.id, -1) for capture in region.captures]
         self.sources = [program.pointers.get(source.id, -1) for source in region.sources]
@@ -86,7 +86,10 @@ class Model:
                 parameters[slot] = one.payload.address
                 inputs.append(one)
             else:
-                parameters[slot] = site.place_of(one)
+                place = site.place_of(one)
+                if self.static and place != parameters[slot]:
+                    return None
+                parameters[slot] = place
         for number in range(len(self.sources)):
             slot, one = self.sources[number], region.sources[number]
             parameters[slot] = one.payload.address

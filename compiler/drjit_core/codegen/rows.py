@@ -43,7 +43,7 @@ class RowsBuilder(Builder):
     def build(self) -> None:
         """Make all instructions."""
         program, function = self.kernel, self.function
-        function.domain, function.axes, function.moving = program.domain, program.axes, program.moving
+        function.domain, function.axes = program.domain, program.axes
         function.short_rows = program.target.has_short_rows(program.domain)
         function.needs_mask = True
         last = max([*self.outputs.values(), *self.segments.values(), 0,
@@ -210,4 +210,4 @@ class RowsBuilder(Builder):
             return
         instruction = Instruction(number, node, (), layout == ROW)
         self.append(instruction, block).access = Access(program.pointers[source.id], layout,
-                                                        first=program.firsts[node.id])
+                                                        first=program.firsts[node.id], moving=program.moving[node.id])

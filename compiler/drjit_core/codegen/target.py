@@ -47,10 +47,14 @@ class Rows(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Where a program runs, in numbers."""
+    """Where a program runs, in numbers.
+
+    What these decide shows in the program, and so in its key; but for ``rows.together``, for pieces, and for what is
+    inlined, which texts depend on besides: ``features`` has to tell.
+    """
 
     language: int  # of kernels, see :class:`drjit_core.types.JitBackend`
-    features: int  # what texts depend on besides the program
+    features: int  # what texts depend on besides the program: that of an architecture, and see above
     threads: int  # with one, updates never conflict
     single: int  # one of them does the scatter-reductions of at most so many elements
     tables: int  # memory of at most so many elements gets tables for scatter-reductions, unless that is forbidden
@@ -61,6 +65,10 @@ class Target(NamedTuple):
     recompute: int  # values are stored, not computed again, if that costs more than so many additions
     sink: int  # what only one side of a branch needs is computed there if it costs more than so many additions
     rows: Rows
+    piece_bytes: int  # neighbours are accessed together up to so many bytes
+    aligned_pieces: bool  # whether their address has to be a multiple of their size
+    inlined: int  # a row that has an expansion, and that a kernel has more of, becomes a function
+    static_calls: bool  # whether functions have to know where their arguments are
 
     @property
     def code(self) -> int:
@@ -139,3 +147,16 @@ class Target(NamedTuple):
     def has_short_rows(self, domain: Domain) -> bool:
         """Whether the rows of a domain are of the class of short ones."""
         return domain.row <= self.rows.short
+
+    # --- pieces ------------------------------------------------------------------------------------------------------
+
+    def pieces(self, length: int, size: int) -> list[tuple[int, int]]:
+        """First elements and lengths of the pieces of a row of so many elements of some size: powers of two, the
+        longest ones first."""
+        found, start, count = [], 0, self.piece_bytes // size
+        while start < length:
+            while count > length - start or self.aligned_pieces and (length % count or start % count):
+                count //= 2
+            found.append((start, count))
+            start += count
+        return found
