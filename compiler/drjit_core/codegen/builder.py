@@ -416,7 +416,7 @@ class Builder:
         operands = (self.at(node.d0), self.at(node.d1), *arguments, *extras)
         call = self.append(Instruction(number, node, operands, not self.function.vectorized), block)
         call.site = CallSite(arguments, tuple(type_ for type_, _ in site.results), extras, site.slot,
-                             site.shared)
+                             site.functions, site.shared)
         self.function.needs_mask = True
 
     def add_expansion_call(self, call: Call, block: Block | None) -> None:
@@ -455,6 +455,8 @@ class Builder:
             extra = self.formal(node, uniform, uniform)
             extra.access = Access(program.slots[node.id])
             function.extras.append(extra)
+        if program.target.static_calls:
+            function.places = tuple(program.parameters[program.slots[node.id]] for node in program.extras)
 
     def add_outputs(self) -> None:
         """What a kernel writes, or a target returns."""

@@ -71,6 +71,7 @@ class CallSite(NamedTuple):
     results: tuple[int, ...]  # types
     extras: tuple[Instruction, ...]
     slot: int  # parameter with the address of the table of targets; the next one is their number
+    functions: tuple[int, ...]  # which the targets may be, of those of the linear program
     shared: bool  # whether elements of several targets may be taken together
 
 
@@ -176,6 +177,10 @@ class Function:
         self.arguments: list[Instruction] = []
         self.live: Instruction | None = None
         self.extras: list[Instruction] = []
+        self.places: tuple[int, ...] = ()  # of these, see :class:`CallSite`, where functions know them
+        self.parameters = 0  # how many there are
+        #: Those with addresses of memory that is written by index, here or in other functions of the kernel.
+        self.written: frozenset[int] = frozenset()
         # What it gives: values (of a kernel: written to memory), writes after everything else, reductions.
         self.results: list[Instruction] = []
         self.stores: list[Store] = []

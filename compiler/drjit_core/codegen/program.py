@@ -70,8 +70,8 @@ ROW, STRIDED = 6, 7
 #: anywhere.
 PERIODIC, DENSE, SPREAD = 8, 9, 10
 #: Codes of entries that are not ``kind << 4 | type``: outputs, and the marks around regions.
-STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGION_END, EXTRA, STREAMED, STACKED = \
-    range(-1, -12, -1)
+STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGION_END, EXTRA, STREAMED, STACKED, \
+    LINKED = range(-1, -13, -1)
 #: Words of a report for each access that is checked.
 REPORT_WORDS = 2
 
@@ -99,13 +99,14 @@ class Site:
     argument; a parameter of the target tells where it lies among all arguments and results.
     """
 
-    __slots__ = ("arguments", "extras", "results", "shared", "slot", "targets")
+    __slots__ = ("arguments", "extras", "functions", "results", "shared", "slot", "targets")
 
     def __init__(self, arguments: list[Node], results: list[tuple[int, int]]) -> None:
         self.arguments = arguments
         self.results = results  # types and sizes
         self.extras: list[Node] = []
         self.targets: list[Program | Alike] = []
+        self.functions: tuple[int, ...] = ()  # numbers of those that are called
         self.slot = 0  # parameter with the address of the table; the next one is the number of targets
         self.shared = False  # elements of several targets may be taken together, see :meth:`Program.takes_records`
 
@@ -256,14 +257,29 @@ class Program:
             assert node.kind != PHI or outer is not None
             slot = self.pointers[node.id] = len(self.parameters)
             if outer is not None and node.kind != EVALUATED:
-                self.parameters.append(0)
-                self.links.append((slot, outer.pointer(node)))
+                self.link(slot, outer.pointer(node))
             elif node.kind == EVALUATED:
                 self.parameters.append(node.payload.address)
                 self.inputs.append(node)
             else:
                 self.parameters.append(0)
         return slot
+
+    def link(self, slot: int, outer: int) -> None:
+        """Append a parameter that is equal to one of the outer program: the address of memory that is written."""
+        self.parameters.append(0)
+        self.links.append((slot, outer))
+        if self.target.static_calls:
+            self.key += (LINKED, slot, outer)
+
+    @property
+    def written(self) -> set[int]:
+        """Parameters that hold the address of memory which the kernel writes, here or in other functions."""
+        written = {self.pointers[node.id] for node in (*self.order, *self.scatters) if node.kind == SCATTER}
+        written.update(slot for slot, _ in self.links)
+        for site in self.calls.values():
+            written.update(outer for target in site.targets for _, outer in target.links)
+        return {slot for slot in written if slot > 0}
 
     def access_class(self, access: Node, memory: Node) -> int:
         """What the text of an access depends on: whether its memory needs wide indices, is large, and is checked."""
@@ -569,7 +585,7 @@ class Program:
             if isinstance(each, Program):  # the first one of its function
                 self.functions.setdefault(each.key, each)
         for key, count in functions.items():
-            self.numbers.setdefault(key, len(self.numbers))
+            site.functions += (self.numbers.setdefault(key, len(self.numbers)),)
             if count > 1 and (key in self.shared or self.functions[key].takes_records):
                 self.shared[key] = None
                 site.shared = True
@@ -602,8 +618,7 @@ class Program:
             elif formal.id in used:
                 assert self.outer is not None
                 slot = self.pointers[formal.id] = len(self.parameters)
-                self.parameters.append(0)
-                self.links.append((slot, self.outer.pointer(initial)))
+                self.link(slot, self.outer.pointer(initial))
         self.live = region.masks[0]
         self.append_formal(self.live)
         for capture in region.captures:
