@@ -7,13 +7,13 @@ registers: it asks the target, which decides by its numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ..passes.domain import Domain
 from ..types import ReduceMode
 
-__all__ = ["ATOMIC", "PLAIN", "PRIVATE", "Interval", "Rows", "Target"]
+__all__ = ["ATOMIC", "PLAIN", "PRIVATE", "Interval", "Local", "Rows", "Target", "local_memory", "tell_local_memory"]
 
 #: How a scatter-reduction copes with conflicts: atomic updates of the memory; plain updates, because there are none;
 #: plain updates of tables that the backend provides, and merges afterwards.
@@ -46,6 +46,14 @@ class Rows(NamedTuple):
     together: int  # what goes over columns adds up so many rows at once
 
 
+class Local(NamedTuple):
+    """How much local memory there may be for an element, in bytes."""
+
+    array: int  # for what a loop keeps of its iterations
+    kernel: int  # for arrays that a kernel has to itself
+    together: int  # for all that loops keep, which one kernel may need
+
+
 class Target(NamedTuple):
     """Where a program runs, in numbers.
 
@@ -65,6 +73,7 @@ class Target(NamedTuple):
     recompute: int  # values are stored, not computed again, if that costs more than so many additions
     sink: int  # what only one side of a branch needs is computed there if it costs more than so many additions
     rows: Rows
+    local: Local
     piece_bytes: int  # neighbours are accessed together up to so many bytes
     aligned_pieces: bool  # whether their address has to be a multiple of their size
     inlined: int  # a row that has an expansion, and that a kernel has more of, becomes a function
@@ -160,3 +169,17 @@ class Target(NamedTuple):
             found.append((start, count))
             start += count
         return found
+
+
+_ask: Callable[[], Local]
+
+
+def tell_local_memory(ask: Callable[[], Local]) -> None:
+    """Who knows where a thread evaluates tells how to ask for its local memory."""
+    global _ask
+    _ask = ask
+
+
+def local_memory() -> Local:
+    """How much there may be where this thread evaluates: for those who trace, before there is a target."""
+    return _ask()

@@ -124,7 +124,7 @@ def plan(roots: list[Node], target: Target) -> list[Kernel]:
     if any(map(writes, order)) and _separate_targets(order, roots):
         order = post_order(roots)
     stages, rows = _stages(order)
-    on_stack = memory_on_stack(order, roots, stages) if writing else OnStack()
+    on_stack = memory_on_stack(order, roots, stages, target.local.kernel) if writing else OnStack()
     del order, writing
     return _Planner(stages, rows, on_stack, target).run(roots)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from ..codegen.program import Binding, Program
 from ..codegen.steps import Call, Pass, Text
-from ..codegen.target import Target
+from ..codegen.target import Local, Target
 from ..ir.labels import label_of
 from ..ir.node import Node
 from ..types import TYPES, JitBackend
@@ -26,6 +26,7 @@ class Limits(NamedTuple):
 
     padding: int  # bytes beyond the end of an array that kernels may touch
     packet: int  # elements that a kernel accesses together, at most
+    local: Local
 
 
 class Backend(Protocol):

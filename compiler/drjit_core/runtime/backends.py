@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ..codegen.target import tell_local_memory
 from ..context import current as current_context
 from ..types import JitBackend
 from .backend import Backend
@@ -24,6 +25,9 @@ def current() -> Backend:
     """The backend on which this thread evaluates, and to which it imports."""
     backend = current_context().backend
     return LLVM if backend is None else backend
+
+
+tell_local_memory(lambda: current().limits.local)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from .buffer import Buffer
 from .cpu import call_tables, malloc
 from .cpu.cache import operations_of, partial_bytes, text_of, work_of
 from .cpu.cache import passes as cpu_passes
+from .cpu.target import CPU_TARGET
 from .cpu.target import target as cpu_target
 from .launch import evaluate_by_kernels
 
@@ -106,11 +107,11 @@ class Null:
 
     name = "null"
     language = JitBackend.LLVM
-    limits = Limits(malloc.PADDING, malloc.PACKET)
     evaluate = evaluate_by_kernels
 
     def __init__(self, target: Target | None = None) -> None:
         self._target = target
+        self.limits = Limits(malloc.PADDING, malloc.PACKET, (target or CPU_TARGET).local)
         self._next_address = _FIRST_ADDRESS
         self.kernels: dict[bytes, Any] = {}  # by key
         self.launches: list[NullLaunch] = []

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import glob
 
-from ...codegen.target import Rows, Target
+from ...codegen.target import Local, Rows, Target
 from ...types import JitBackend
 from . import pool
 
@@ -42,6 +42,9 @@ CPU_TARGET = Target(
         part=1 << 14,
         together=8,
     ),
+    # With sixteen elements in a packet, a part of the second-level cache; with 32, 256 KiB of it; and with sixteen,
+    # 1 MiB of the stack, see :mod:`.pool`.
+    local=Local(array=8 << 10, kernel=8 << 10, together=64 << 10),
     piece_bytes=16,
     aligned_pieces=False,
     # Compiling an expansion takes LLVM about 1.5 ms, each time that it occurs.  Of sixteen sines, a kernel of calls
