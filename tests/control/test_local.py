@@ -37,6 +37,7 @@ from drjit.llvm import (
 )
 from drjit_core import SymbolicValue, on_backend
 from drjit_core.codegen import program as programs
+from drjit_core.runtime.cpu.launches import course_of
 
 MODES = ["symbolic", "evaluated"]
 
@@ -713,7 +714,7 @@ def test_threads_with_small_stacks_leave_large_local_memory_to_the_pool(size: in
     monkeypatch.setattr(programs.Program, "append_stack", noted)
     run()
     assert made
-    assert all((program.trips is not None) == anywhere for program in made)
+    assert all((course_of(program).trips is not None) == anywhere for program in made)
     before = threading.stack_size(64 << 10)
     try:
         thread = threading.Thread(target=run)

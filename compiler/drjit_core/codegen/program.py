@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..ir.node import BAKED, PARAMETER, Node, new_node
-from ..ir.region import CONTROL, in_record, is_local
+from ..ir.region import CONTROL, Loop, in_record, is_local
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -52,8 +52,7 @@ from ..ops.table import (
 )
 from ..passes.domain import WIDE_EXTENT, Domain, strides_in
 from ..passes.schedule import Kernel, post_order
-from ..passes.trips import trips_of
-from ..types import FLOAT16, TYPES, ReduceMode, ReduceOp
+from ..types import FLOAT16, TYPES, ReduceOp
 from .records import Alike, Model, literal_bits, shape_of
 from .target import PLAIN, PRIVATE, Target
 
@@ -130,17 +129,14 @@ class Binding:
     A :class:`Program` is one for itself; those of a recording know nothing of the graph.
     """
 
-    __slots__ = ("calls", "functions", "key", "links", "parameters", "shared", "single", "trips", "unit", "units",
-                 "width")
+    __slots__ = ("calls", "functions", "key", "links", "parameters", "shared", "unit", "units", "width")
 
-    def __init__(self, key: Any, parameters: list[int], width: int, single: bool, trips: int | None,
-                 functions: Any, links: Sequence[tuple[int, int]] = (), unit: int = 1, shared: Any = ()) -> None:
+    def __init__(self, key: Any, parameters: list[int], width: int, functions: Any,
+                 links: Sequence[tuple[int, int]] = (), unit: int = 1, shared: Any = ()) -> None:
         self.key = key
         self.parameters = parameters
         self.width = width
         self.unit, self.units = unit, width // unit
-        self.single = single
-        self.trips = trips
         self.calls: Any = {}  # values with a `slot` and `targets`, such as :class:`BoundCall`
         self.functions, self.shared = functions, shared  # see :class:`Program`
         self.links = links
@@ -158,9 +154,9 @@ class Program:
 
     __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "axes", "calls", "checked", "checks",
                  "detailed", "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live",
-                 "local_bytes", "locals", "moving", "numbers", "order", "parameters", "pointers", "position",
-                 "reductions", "report", "scatters", "shared", "short", "single", "slots", "stack", "stores",
-                 "strategies", "streaming", "tables", "target", "trips", "versions", "wide", "width")
+                 "local_bytes", "locals", "loops", "moving", "numbers", "order", "parameters", "pointers", "position",
+                 "reductions", "report", "scatters", "shared", "short", "slots", "stack", "stores",
+                 "strategies", "streaming", "tables", "target", "versions", "wide", "width")
 
     def __init__(self, domain: Domain, target: Target, checked: bool = False, detailed: bool = False) -> None:
         self.domain = domain
@@ -192,8 +188,7 @@ class Program:
         self.stores: list[Node] = []
         self.strategies: dict[int, int] = {}  # scatter-reduction -> ATOMIC, PLAIN or PRIVATE
         self.tables: dict[int, int] = {}  # node id of the first PRIVATE scatter to a target -> parameter of its tables
-        self.trips: int | None = 1  # about how often its loops repeat; None if nobody knows
-        self.single = False  # the whole width is one block
+        self.loops: list[Loop] = []
         self.streaming = False  # so much is read and written that the target does it in another way
         self.reductions: list[Node] = []
         self.scatters: list[Node] = []
@@ -427,15 +422,10 @@ class Program:
             key += (kind << 4 | node.type, position[node.d0.id])
 
     def append_local(self, number: int, size: int) -> None:
-        """Note local memory of so many bytes an element, that a node is known by.
-
-        Threads of a program may have small stacks, unlike those of the pool, which run what nobody knows the length of.
-        """
+        """Note local memory of so many bytes an element, that a node is known by."""
         self.locals += 1
         self.pointers[number] = -self.locals
         self.local_bytes += size
-        if self.local_bytes > _MOST_ON_ANY_STACK:
-            self.repeats(None)
 
     def append_stack(self, begin: Node, entries: int) -> None:
         """Append memory that is on the stack, which begins as a constant or undefined."""
@@ -514,7 +504,7 @@ class Program:
         """Key and order of a loop and its region."""
         loop, position, key = node.payload, self.position, self.key
         region = loop.region
-        self.repeats(trips_of(loop) or None)
+        self.loops.append(loop)
         values = [formal for formal in region.formals if not formal.payload]
         key += (LOOP_BEGIN, len(values), len(region.formals) - len(values),
                 position[node.d0.id] if node.d0 is not None else -1)
@@ -603,7 +593,6 @@ class Program:
         target.functions, target.numbers, target.shared = self.functions, self.numbers, self.shared
         target.append_target(choice, region, site)
         target.functions = {}  # no circles: programs go with their last holder, as planning counts those of nodes
-        self.repeats(target.trips)
         return target
 
     def append_target(self, choice: Any, region: Any, site: Site) -> None:
@@ -639,10 +628,6 @@ class Program:
         self.key += [self.position[result.id] for result in region.results[0][:choice.count]]
         self.stores = list(region.results[0][:choice.count])
         self.finish_key()
-
-    def repeats(self, trips: int | None) -> None:
-        """Note that something repeats so often, if that is known."""
-        self.trips = None if trips is None or self.trips is None else self.trips * trips
 
     def append_formal(self, formal: Node) -> None:
         """Append a formal of a region."""
@@ -707,8 +692,6 @@ class Program:
             strategy = self.strategies.get(target.id, PLAIN)  # after a plain write only if the width is 1
         else:
             strategy = self.target.strategy(node.payload, node.size, self.width)
-            self.single |= strategy == PLAIN and node.payload != ReduceMode.NoConflicts.value and \
-                self.target.threads > 1
         self.strategies[node.id] = strategy
         return strategy
 
@@ -719,8 +702,6 @@ _MODELS = 8
 _WITH_RECORDS = {LITERAL, UNDEFINED, EVALUATED, CAST, BITCAST, PHI, GATHER, LOOP, COND, RESULT}
 #: A parameter, of which negative numbers take the upper half.
 _WORD = (1 << 64) - 1
-#: Bytes of local memory of an element that fit on the stack of any thread: with 32 elements in a packet, 32 KiB.
-_MOST_ON_ANY_STACK = 1 << 10
 
 
 def _as_literal(node: Node) -> Node:

@@ -125,7 +125,10 @@ class LoadedKernel(Protocol):
     def fill_calls(self, bound: Program | Binding, keep: list[Any], /) -> None:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
 
-    def launch(self, bound: Program | Binding, keep: list[Any], timed: bool, /) -> Any:
+    def course(self, program: Program, /) -> Any:
+        """What launches of a program's kernel depend on besides parameters and width, for :meth:`launch`."""
+
+    def launch(self, bound: Program | Binding, course: Any, keep: list[Any], timed: bool, /) -> Any:
         """A :class:`Launch` with the parameters that are bound now, ready to be submitted."""
 
     def launch_pass(self, one: Pass, keep: list[Any], timed: bool, /) -> Any:

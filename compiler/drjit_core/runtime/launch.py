@@ -86,7 +86,7 @@ def launch(backend: KernelBackend, target: Target, kernel: Kernel, recorder: Rec
         report.bind(program, bounds.parts_of(program))
     if program.calls:
         compiled.fill_calls(program, keep)
-    launched = compiled.launch(program, keep, flags & KERNEL_HISTORY != 0)
+    launched = compiled.launch(program, compiled.course(program), keep, flags & KERNEL_HISTORY != 0)
     if told:
         elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
         outputs_count = len(program.stores) + len(program.reductions) + len(program.scatters)

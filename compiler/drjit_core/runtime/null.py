@@ -17,7 +17,7 @@ from ..codegen.target import Target
 from ..types import JitBackend
 from .backend import Limits
 from .buffer import Buffer
-from .cpu import call_tables, malloc
+from .cpu import call_tables, launches, malloc
 from .cpu.cache import operations_of, partial_bytes, text_of, work_of
 from .cpu.cache import passes as cpu_passes
 from .cpu.target import CPU_TARGET
@@ -60,9 +60,11 @@ class NullKernel:
         """Make the tables of calls, with numbers of functions in the place of their addresses."""
         call_tables.fill(bound, self.functions, keep)
 
-    def launch(self, bound: Program | Binding, keep: list[Any], timed: bool, /) -> NullLaunch:
+    course = staticmethod(launches.course_of)
+
+    def launch(self, bound: Program | Binding, course: launches.Course, keep: list[Any], timed: bool, /) -> NullLaunch:
         """A record of a launch.  It holds no node, since planning asks who does."""
-        return NullLaunch(self, tuple(bound.parameters), bound.width, bound.single)
+        return NullLaunch(self, tuple(bound.parameters), bound.width, course.single)
 
     def dump(self, program: Program, /) -> None:
         """There is nothing that could be run alone."""

@@ -92,14 +92,14 @@ class Tables(NamedTuple):
 class RecordedLaunch:
     """One launch, in terms of variables."""
 
-    __slots__ = ("accesses", "bound", "functions", "inputs", "kernel", "limits", "made", "outputs", "releases",
-                 "reports", "shared", "single", "tables", "trips", "unit", "used", "width")
+    __slots__ = ("accesses", "bound", "course", "functions", "inputs", "kernel", "limits", "made", "outputs",
+                 "releases", "reports", "shared", "tables", "unit", "used", "width")
 
     def __init__(self, kernel: LoadedKernel, program: Program, width: Expression, bound: Words) -> None:
         self.kernel = kernel
         self.width = width
         self.bound = bound
-        self.single, self.trips, self.unit = program.single, program.trips, program.unit
+        self.course, self.unit = kernel.course(program), program.unit
         self.functions, self.shared = dict.fromkeys(program.functions), program.shared
         self.reports = bounds.parts_of(program)
         self.accesses = bounds.accesses_of(program)

@@ -229,8 +229,7 @@ class _Run:
             else:
                 value = semantics.normalise(source.type, self.value(source.expression))
                 parameters[slot] = semantics.bits_of(value, TYPES[source.type])
-        result = Binding(bound.key, parameters, width, launch.single, launch.trips, launch.functions, bound.links,
-                         launch.unit, launch.shared)
+        result = Binding(bound.key, parameters, width, launch.functions, bound.links, launch.unit, launch.shared)
         result.calls = {number: BoundCall(call.slot, [self.bind(target, width, launch) for target in call.targets])
                         for number, call in enumerate(bound.calls)}
         return result
@@ -280,7 +279,7 @@ class _Run:
         kernel.reuse(width)
         if bound.calls:
             kernel.fill_calls(bound, keep)
-        launched = kernel.launch(bound, keep, state.flags & KERNEL_HISTORY != 0)
+        launched = kernel.launch(bound, launch.course, keep, state.flags & KERNEL_HISTORY != 0)
         tell(kernel, True, width, launch.inputs, launch.outputs, 0.0)
         try:
             _note(used, report, backend.submit(launched))

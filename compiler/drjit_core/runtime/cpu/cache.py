@@ -136,14 +136,17 @@ class CompiledKernel:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
         call_tables.fill(bound, self.native.addresses, keep)
 
-    def launch(self, bound: Program | Binding, keep: list[Any], timed: bool) -> launches.Launch:
+    course = staticmethod(launches.course_of)
+
+    def launch(self, bound: Program | Binding, course: launches.Course, keep: list[Any],
+               timed: bool) -> launches.Launch:
         """A launch with the parameters that are bound now."""
-        work, bounded = self.repeated(bound.trips, bound.unit, bound.units)
+        work, bounded = self.repeated(course.trips, bound.unit, bound.units)
         parameters = self._parameters
         if parameters is None:
             parameters = self._parameters = ctypes.c_uint64 * self._count
         return launches.Launch(self.functions, parameters(*bound.parameters), bound.units, work, keep, timed,
-                               bound.single, bounded, unit=bound.unit)
+                               course.single, bounded, unit=bound.unit)
 
     def repeated(self, trips: int | None, unit: int, units: int) -> tuple[int, bool]:
         """Operations of an element, or unit, if loops repeat so often; whether a launch is known to end soon, or at

@@ -1219,7 +1219,8 @@ class _Listener:
             self.exact = True  # planning has made it, maybe of a size
         self.bound(program)
         step = Stage.__new__(Stage)
-        step.units, step.unit, step.single = program.units, program.unit, program.single
+        step.units, step.unit = program.units, program.unit
+        step.single, step.trips = kernel.course(program)
         step.count = len(program.parameters)
         step.width = self.number(program.width)
         outputs = [*program.stores, *program.reductions]
@@ -1228,7 +1229,7 @@ class _Listener:
         step.undefined, self.undefined = tuple(self.undefined), []
         step.written = tuple([(places[node.id], places[target.id]) for node, target in written
                               if node.id not in program.tables])
-        step.trips, step.repeats = program.trips, program.trips != 1
+        step.repeats = step.trips != 1
         step.measured = -1
         step.tables = tuple([(program.tables[node.id], places[node.d0.id], node.attr, places[node.id])
                              for node in program.scatters if node.id in program.tables])
