@@ -18,7 +18,7 @@ from ..ir.node import Node
 from ..types import TYPES, JitBackend
 from .buffer import Buffer
 
-__all__ = ["Backend", "KernelBackend", "Launch", "Limits", "LoadedKernel", "refuse_foreign"]
+__all__ = ["Backend", "KernelBackend", "Launch", "Limits", "LoadedKernel", "Tables", "refuse_foreign"]
 
 
 class Limits(NamedTuple):
@@ -83,6 +83,16 @@ class Launch(Protocol):
     @property
     def milliseconds(self) -> float:
         """Time that it took, once it has run; 0 if it was not timed."""
+
+
+class Tables(Protocol):
+    """What a scatter-reduction updates in place of memory."""
+
+    @property
+    def words(self) -> tuple[int, int]:
+        """What the kernel that updates them gets."""
+
+    whole: Node  # which holds their buffer
 
 
 class LoadedKernel(Protocol):
@@ -157,6 +167,13 @@ class KernelBackend(Backend, Protocol):
 
     def compile_text(self, text: Text, width: int, /) -> tuple[LoadedKernel, bool]:
         """The kernel of a text, for a launch of some width, and whether it was in memory already."""
+
+    def fill_tables(self, target: Target, memory: Node, op: int, /) -> Any:
+        """:class:`Tables` for a reduction into some memory, filled with the neutral element.  Programs whose strategy
+        is PRIVATE update them; other backends have none."""
+
+    def merge_tables(self, target: Target, tables: Any, /) -> Buffer:
+        """What the memory contains when tables that have been updated are merged into it."""
 
     def submit(self, launch: Any, /) -> int:
         """Run a launch after those before it, be it at once or later; returns its ticket."""

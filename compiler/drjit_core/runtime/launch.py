@@ -1,7 +1,6 @@
 """Evaluation by kernels: what is wanted is planned, and each kernel assembled, compiled and launched.
 
-Here alone planning, programs, kernels, memory and launches meet, whatever backend they are of.  A launch may need
-others before and after it (:mod:`.thread_tables`).
+Here alone planning, programs, kernels, memory and launches meet, whatever backend they are of.
 """
 
 from __future__ import annotations
@@ -20,15 +19,14 @@ from ..ops.table import EVALUATED, RESULT, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
 from ..types import TYPES, UINT8
 from . import bounds, explain, history
-from .backend import KernelBackend, LoadedKernel, refuse_foreign
+from .backend import KernelBackend, LoadedKernel, Tables, refuse_foreign
 from .buffer import Buffer
 from .steps import launch_step
-from .thread_tables import ThreadTables
 
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["evaluate_by_kernels", "filled_tables", "launch", "merged_tables"]
+__all__ = ["evaluate_by_kernels", "launch"]
 
 _log = logging.getLogger("drjit")
 
@@ -72,11 +70,11 @@ def launch(backend: KernelBackend, target: Target, kernel: Kernel, recorder: Rec
     if recorder is not None:
         recorder.begin(program, compiled)
     outputs = _allocate_outputs(backend, program, compiled)
-    tables: list[tuple[Node, ThreadTables]] = []
+    tables: list[tuple[Node, Tables]] = []
     for node in program.scatters:
         slot = program.tables.get(node.id)
         if slot is not None:
-            tables.append((node, filled_tables(backend, target, node.d0, node.attr)))  # type: ignore[arg-type]
+            tables.append((node, backend.fill_tables(target, node.d0, node.attr)))  # type: ignore[arg-type]
             program.parameters[slot:slot + 2] = tables[-1][1].words
             program.inputs.append(tables[-1][1].whole)
     accesses = bounds.accesses_of(program) if program.checked else None
@@ -114,7 +112,7 @@ def launch(backend: KernelBackend, target: Target, kernel: Kernel, recorder: Rec
 
 
 def _commit(backend: KernelBackend, program: Program, outputs: list[tuple[Node, Buffer]],
-            tables: list[tuple[Node, ThreadTables]], ticket: int) -> None:
+            tables: list[tuple[Node, Tables]], ticket: int) -> None:
     """Note that a launch uses its buffers, and that its outputs have values; may be repeated.
 
     What the launch has written in place comes before the tables, whose merging needs a launch of its own: if that
@@ -129,7 +127,7 @@ def _commit(backend: KernelBackend, program: Program, outputs: list[tuple[Node, 
     _commit_scatters(program)
     for node, filled in tables:
         if node.kind == SCATTER:
-            node.become_evaluated(merged_tables(backend, program.target, filled))
+            node.become_evaluated(backend.merge_tables(program.target, filled))
     if tables:
         _commit_scatters(program)
 
@@ -142,20 +140,6 @@ def _commit_scatters(program: Program) -> None:
     for node in program.versions:
         if node.kind == RESULT:
             node.become_evaluated(node.d0.payload.origin(node.attr).payload)  # type: ignore[union-attr]
-
-
-def filled_tables(backend: KernelBackend, target: Target, memory: Node, op: int) -> ThreadTables:
-    """The tables of a scatter-reduction to some memory, filled with the neutral element."""
-    tables = ThreadTables(memory, op, target.threads, backend.limits.packet)
-    launch(backend, target, tables.fill())
-    return tables
-
-
-def merged_tables(backend: KernelBackend, target: Target, tables: ThreadTables) -> Buffer:
-    """What the target contains when tables that have been updated are merged into it."""
-    result, merge = tables.merge()
-    launch(backend, target, merge)
-    return result.payload  # type: ignore[no-any-return]
 
 
 def _allocate_outputs(backend: KernelBackend, program: Program, compiled: LoadedKernel) -> list[tuple[Node, Buffer]]:

@@ -22,6 +22,7 @@ from .cpu.cache import operations_of, partial_bytes, text_of, work_of
 from .cpu.cache import passes as cpu_passes
 from .cpu.target import CPU_TARGET
 from .cpu.target import target as cpu_target
+from .cpu.thread_tables import filled_tables, merged_tables
 from .launch import evaluate_by_kernels
 
 __all__ = ["Null", "NullKernel", "NullLaunch"]
@@ -130,6 +131,7 @@ class Null:
         kernel = self.kernels[program.key] = NullKernel(program)
         return kernel, False
 
+    fill_tables, merge_tables = filled_tables, merged_tables
     passes = staticmethod(cpu_passes)
 
     def compile_text(self, text: Text, width: int, /) -> tuple[NullTextKernel, bool]:

@@ -28,7 +28,6 @@ from .buffer import Buffer
 from .evaluation import evaluate as evaluate_nodes
 from .history import tell
 from .host import in_memory
-from .launch import filled_tables, merged_tables
 from .recorder import Address, Array, Constant, Made, Number, RecordedLaunch, RecordedStep, Recorder, Words
 
 __all__ = ["Recorded", "Recording", "record"]
@@ -267,7 +266,7 @@ class _Run:
         tables = []
         for each in launch.tables:
             target = build.evaluated(each.type, self.value(each.size), buffers[each.target])
-            tables.append(filled_tables(backend, self.target, target, each.op))
+            tables.append(backend.fill_tables(self.target, target, each.op))
             parameters[each.slot:each.slot + 2] = tables[-1].words
             used.append(tables[-1].whole.payload)
         report: bounds.Report | None = None
@@ -288,7 +287,7 @@ class _Run:
                 _note(used, report, backend.submitted())
             raise
         for each, filled in zip(launch.tables, tables, strict=True):
-            buffers[each.result] = merged_tables(backend, self.target, filled)
+            buffers[each.result] = backend.merge_tables(self.target, filled)
         if state.flags & LAUNCH_BLOCKING:
             backend.wait()
         if state.flags & KERNEL_HISTORY:

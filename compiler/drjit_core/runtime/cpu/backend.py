@@ -11,6 +11,7 @@ from . import cache as kernels
 from . import pool, straight
 from .memory import HostMemory
 from .target import target
+from .thread_tables import filled_tables, merged_tables
 
 __all__ = ["CPU", "availability", "llvm_version"]
 
@@ -24,6 +25,7 @@ class CPU(HostMemory):
     host_address = straight.host_address
     target = staticmethod(target)
     compile = staticmethod(kernels.lookup)
+    fill_tables, merge_tables = filled_tables, merged_tables
     passes = staticmethod(kernels.passes)
     compile_text = staticmethod(kernels.lookup_text)
     submit = staticmethod(pool.submit)

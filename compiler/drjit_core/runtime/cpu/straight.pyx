@@ -49,12 +49,11 @@ from ...types import FLOAT32 as _FLOAT32
 from ...types import FLOAT64 as _FLOAT64
 from ...types import TYPES
 from ..launch import evaluate_by_kernels, launch as _launch_any
-from ..launch import filled_tables as _filled_tables
-from ..launch import merged_tables as _merged_tables
 from .. import explain
 from ..steps import placed_passes as _placed_passes
 from . import cache, launches, pool, shortage
 from .target import CPU_TARGET, last_level_cache, target as _target_of
+from .thread_tables import filled_tables as _filled_tables, merged_tables as _merged_tables
 
 cdef extern from "Python.h":
     unsigned long long PyLong_AsUnsignedLongLongMask(object) except? 0xFFFFFFFFFFFFFFFF
