@@ -165,8 +165,8 @@ class KernelBackend(Backend, Protocol):
     def passes(self, call: Call, /) -> Iterable[Pass]:
         """What a step takes to run; each one is launched before the next one is asked for."""
 
-    def compile_text(self, text: Text, width: int, /) -> tuple[LoadedKernel, bool]:
-        """The kernel of a text, for a launch of some width, and whether it was in memory already."""
+    def compile_text(self, text: Text, launch: Any, /) -> tuple[LoadedKernel, bool]:
+        """The kernel of a text, for a launch of some shape, and whether it was in memory already."""
 
     def fill_tables(self, target: Target, memory: Node, op: int, /) -> Any:
         """:class:`Tables` for a reduction into some memory, filled with the neutral element.  Programs whose strategy

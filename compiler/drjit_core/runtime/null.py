@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NoReturn
 
 from ..codegen.program import Binding, Program
 from ..codegen.signature import Signature, signature_of
-from ..codegen.steps import Pass, Text
+from ..codegen.steps import Pass, Shape, Text
 from ..codegen.target import Target
 from ..types import JitBackend
 from .backend import Limits
@@ -88,7 +88,8 @@ class NullTextKernel:
 
     def launch_pass(self, one: Pass, keep: list[Any], timed: bool, /) -> NullLaunch:
         """A record of a launch."""
-        return NullLaunch(self, one.words, one.width, False, one.block)
+        shape: Any = one.launch
+        return NullLaunch(self, one.words, shape.width, False, shape.block)
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class Null:
     fill_tables, merge_tables = filled_tables, merged_tables
     passes = staticmethod(cpu_passes)
 
-    def compile_text(self, text: Text, width: int, /) -> tuple[NullTextKernel, bool]:
+    def compile_text(self, text: Text, launch: Shape, /) -> tuple[NullTextKernel, bool]:
         """The kernel of a text, and whether it was there already."""
         kernel = self.kernels.get(text.key)
         if kernel is not None:

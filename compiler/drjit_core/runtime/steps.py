@@ -90,7 +90,7 @@ def placed_passes(backend: KernelBackend, results: Sequence[Node],
                   for word, same in zip(each.words, other.words, strict=True)]
         words = tuple([word if array < 0 else word & (1 << _SHIFT) - 1
                        for word, array in zip(each.words, arrays, strict=True)])
-        found.append((each._replace(words=words), arrays, backend.compile_text(each.text, each.width)[0]))
+        found.append((each._replace(words=words), arrays, backend.compile_text(each.text, each.launch)[0]))
     return found, scratch
 
 
@@ -133,13 +133,14 @@ def run(backend: KernelBackend, step: Step, operands: Sequence[Stored], results:
     call = Call(step, [array.array for array in operands], {place: array.array for place, array in results.items()},
                 scratch, backend.target())
     for each in backend.passes(call):
+        width = each.launch.width
         start = time.perf_counter_ns() if told else 0
-        compiled, hit = backend.compile_text(each.text, each.width)
+        compiled, hit = backend.compile_text(each.text, each.launch)
         kept: list[Any] = list(keep)
         launched = compiled.launch_pass(each, kept, flags & KERNEL_HISTORY != 0)
         if told:
             elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
-            history.tell(compiled, hit, each.width, len(operands), len(results), elapsed, each.text.name)
+            history.tell(compiled, hit, width, len(operands), len(results), elapsed, each.text.name)
         try:
             _note(used, backend.submit(launched))
         except BaseException:
@@ -148,7 +149,7 @@ def run(backend: KernelBackend, step: Step, operands: Sequence[Stored], results:
         if flags & LAUNCH_BLOCKING:
             backend.wait()
         if flags & KERNEL_HISTORY:
-            history.record(backend, compiled, hit, launched, each.width, len(operands), len(results), elapsed,
+            history.record(backend, compiled, hit, launched, width, len(operands), len(results), elapsed,
                            STEPS[step.name].type)
 
 

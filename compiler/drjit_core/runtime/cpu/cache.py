@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ...codegen.program import Binding, Program
 from ...codegen.steps import Pass, Text
 from ...llvm import emit, jit, reduction
-from ...llvm.steps import passes
+from ...llvm.steps import Blocks, passes
 from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
 from . import call_tables, disk, dump, launches
 
@@ -163,8 +163,9 @@ class CompiledKernel:
 
     def launch_pass(self, one: Pass, keep: list[Any], timed: bool) -> launches.Launch:
         """A launch of a pass of a step."""
-        return launches.Launch(self.functions, (ctypes.c_uint64 * len(one.words))(*one.words), one.width, self.work,
-                               keep, timed, block=one.block)
+        shape: Any = one.launch  # Blocks
+        return launches.Launch(self.functions, (ctypes.c_uint64 * len(one.words))(*one.words), shape.width, self.work,
+                               keep, timed, block=shape.block)
 
     def dump(self, program: Program) -> None:
         """Write files for people, if the environment asks for them."""
@@ -209,9 +210,9 @@ def lookup(program: Program) -> tuple[CompiledKernel, bool]:
     return _looked_up(program.key, program.width, lambda: facts_of(program), lambda: text_of(program))
 
 
-def lookup_text(text: Text, width: int) -> tuple[CompiledKernel, bool]:
-    """The kernel of a text that is about to be launched with some width, and whether it was there already."""
-    key = text.key
+def lookup_text(text: Text, launch: Blocks) -> tuple[CompiledKernel, bool]:
+    """The kernel of a text that is about to be launched in blocks, and whether it was there already."""
+    key, width = text.key, launch.width
     kernel, hit = _looked_up(key, width, lambda: Facts(key, width, _OPERATIONS_OF_TEXT, text.work, 0, 0, (
         (emit.KERNEL, emit.COMBINE) if text.combines else (emit.KERNEL,))), text.text)
     if not hit:

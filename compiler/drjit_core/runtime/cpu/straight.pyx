@@ -778,7 +778,7 @@ cdef Passes _passes_of(list nodes):
     found.passes, found.scratch = [], tuple(scratch)
     for plan, arrays, kernel in plans:
         one = Pass.__new__(Pass)
-        one.width, one.block, one.count = plan.width, plan.block, len(plan.words)
+        one.width, one.block, one.count = plan.launch.width, plan.launch.block, len(plan.words)
         one.words = <uint64_t*> malloc(one.count * sizeof(uint64_t))
         one.arrays = <int32_t*> malloc(one.count * sizeof(int32_t))
         if one.words == NULL or one.arrays == NULL:
