@@ -38,6 +38,8 @@ from drjit.llvm import (
 from drjit_core import SymbolicValue, on_backend
 from drjit_core.codegen import program as programs
 from drjit_core.runtime.cpu.launches import course_of
+from drjit_core.runtime.cpu.target import CPU_TARGET
+from drjit_core.runtime.null import Null
 
 MODES = ["symbolic", "evaluated"]
 
@@ -684,6 +686,16 @@ def test_sizes_that_recipes_tell_apart() -> None:
         values, expected = rotated(Float, 7, lanes, size)
         dr.eval(values)
         assert np.array_equal(np.stack([np.asarray(each) for each in values], 1), expected)
+
+
+def test_the_target_says_how_much_of_it_a_kernel_has() -> None:
+    def launches(most: int) -> int:
+        with on_backend(Null(CPU_TARGET._replace(local=CPU_TARGET.local._replace(kernel=most)))) as backend:
+            assert isinstance(backend, Null)
+            dr.eval(rotated(Float, 7, 64, 4)[0])
+            return len(backend.launches)
+
+    assert launches(15) > launches(16) == 1
 
 
 @pytest.mark.parametrize(("size", "anywhere"), [(16, True), (200, True), (300, False), (2000, False)])

@@ -194,7 +194,7 @@ class Function:
         self.last_row: Block | None = None  # for each row, after all passes
         self.row_stores: list[Store] = []  # outputs of one element for each row
         self.wide = False  # positions of elements need 64 bits
-        self.streaming = False  # more is read and written than the cache holds
+        self.streaming = False  # see :class:`.program.Program`
         self.report = 0  # parameter with the address of the report, if indices are checked
         self.needs_mask = False  # something must not happen for elements beyond the last
         self.literals = 0  # number of literals that are parameters

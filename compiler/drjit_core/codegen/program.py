@@ -167,7 +167,7 @@ class Program:
         self.detailed = detailed or checked
         self.checks: dict[int, Check] = {}  # node id -> check of an access
         self.report = 0  # parameter that holds the address of its part of the report, if there are checks
-        self.wide = width >= WIDE_EXTENT  # lane indices need 64 bits
+        self.wide = width >= WIDE_EXTENT  # positions need 64 bits
         self.key: Any = [target.code << 8 | len(domain.extents), *target.classes_of(domain)]
         self.axes = 0  # parameter with the extent of a row, followed by those of the other axes but the outermost, and
         # the number and length of its parts
