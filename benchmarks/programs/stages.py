@@ -149,9 +149,9 @@ def by_hand(count: int) -> dict[str, float]:
 
     backend, roots = backends.current(), [program(count)._n]
     marks = [perf_counter()]
-    (kernel,) = plan(roots)
+    (kernel,) = plan(roots, backend.target())
     marks.append(perf_counter())
-    assembled = assemble(kernel, backend.policy(), False)
+    assembled = assemble(kernel, backend.target(), False)
     marks.append(perf_counter())
     compiled, _ = backend.compile(assembled)
     marks.append(perf_counter())

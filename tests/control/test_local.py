@@ -37,6 +37,9 @@ from drjit.llvm import (
 )
 from drjit_core import SymbolicValue, on_backend
 from drjit_core.codegen import program as programs
+from drjit_core.runtime.cpu.launches import course_of
+from drjit_core.runtime.cpu.target import CPU_TARGET
+from drjit_core.runtime.null import Null
 
 MODES = ["symbolic", "evaluated"]
 
@@ -685,6 +688,16 @@ def test_sizes_that_recipes_tell_apart() -> None:
         assert np.array_equal(np.stack([np.asarray(each) for each in values], 1), expected)
 
 
+def test_the_target_says_how_much_of_it_a_kernel_has() -> None:
+    def launches(most: int) -> int:
+        with on_backend(Null(CPU_TARGET._replace(local=CPU_TARGET.local._replace(kernel=most)))) as backend:
+            assert isinstance(backend, Null)
+            dr.eval(rotated(Float, 7, 64, 4)[0])
+            return len(backend.launches)
+
+    assert launches(15) > launches(16) == 1
+
+
 @pytest.mark.parametrize(("size", "anywhere"), [(16, True), (200, True), (300, False), (2000, False)])
 def test_threads_with_small_stacks_leave_large_local_memory_to_the_pool(size: int, anywhere: bool,
                                                                         monkeypatch: pytest.MonkeyPatch) -> None:
@@ -713,7 +726,7 @@ def test_threads_with_small_stacks_leave_large_local_memory_to_the_pool(size: in
     monkeypatch.setattr(programs.Program, "append_stack", noted)
     run()
     assert made
-    assert all((program.trips is not None) == anywhere for program in made)
+    assert all((course_of(program).trips is not None) == anywhere for program in made)
     before = threading.stack_size(64 << 10)
     try:
         thread = threading.Thread(target=run)

@@ -27,6 +27,7 @@ from drjit_core.codegen.program import Program, assemble
 from drjit_core.ops.table import INVALID
 from drjit_core.passes.schedule import plan
 from drjit_core.runtime.cpu import malloc, pool
+from drjit_core.runtime.cpu.target import CPU_TARGET
 
 BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64 = (
     VarType[name].value for name in ("Bool", "Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64",
@@ -152,8 +153,8 @@ def watched_memory() -> Iterator[None]:
 
 def program_of(*roots: Node) -> Program:
     """The assembled program of outputs that need only one kernel."""
-    (kernel,) = plan(list(roots))
-    return assemble(kernel)
+    (kernel,) = plan(list(roots), CPU_TARGET)
+    return assemble(kernel, CPU_TARGET)
 
 
 def key_of(*roots: Node) -> Any:

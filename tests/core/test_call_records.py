@@ -11,10 +11,11 @@ import pytest
 
 from drjit_core import TYPES, Node, cast, gather, ops
 from drjit_core.codegen.program import Program, assemble
-from drjit_core.codegen.records import Target
+from drjit_core.codegen.records import Alike
 from drjit_core.control.choice import call, cond
 from drjit_core.ir.build import BAKED, evaluated, literal
 from drjit_core.passes.schedule import plan
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from drjit_core.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, UINT32
 
 _addresses = count(1 << 20, 64)
@@ -31,12 +32,12 @@ TRUE = literal(BOOL, True)
 
 def kernel_of(targets: list[Any], arguments: list[Node], index: Node | None = None) -> Any:
     results, _ = call(memory(UINT32, 100) if index is None else index, TRUE, targets, arguments)
-    return plan(results)[-1]
+    return plan(results, CPU_TARGET)[-1]
 
 
 def alike(kernel: Any) -> int:
     """How many targets were not assembled, whose function and record must be those that they would get otherwise."""
-    short, whole = assemble(kernel), assemble(kernel, detailed=True)
+    short, whole = assemble(kernel, CPU_TARGET), assemble(kernel, CPU_TARGET, detailed=True)
     assert short.key == whole.key
     assert {node.id for node in short.inputs} == {node.id for node in whole.inputs}
     (one,), (other,) = short.calls.values(), whole.calls.values()
@@ -49,7 +50,7 @@ def alike(kernel: Any) -> int:
         assert list(target.links) == expected.links
     assert list(short.functions) == list(whole.functions)
     assert list(short.shared) == list(whole.shared)
-    return sum(isinstance(target, Target) for target in one.targets)
+    return sum(isinstance(target, Alike) for target in one.targets)
 
 
 def test_instances_that_differ_in_numbers_and_arrays_are_alike() -> None:
@@ -104,7 +105,7 @@ def test_targets_are_alike_if_they_have_one_function(one: str) -> None:
         kernel = kernel_of([variant(one, 0), variant(other, 1), variant(one, 2), variant(other, 3)], four())
         found = alike(kernel)
         if one != "a branch" != other:
-            assert found == 4 - len(assemble(kernel).functions)
+            assert found == 4 - len(assemble(kernel, CPU_TARGET).functions)
 
 
 def test_functions_of_random_operations_are_those_that_they_would_be_otherwise() -> None:

@@ -11,10 +11,11 @@ import pytest
 
 import drjit_core as core
 from drjit_core import EXPANDED, KIND, OPS, JitFlag, Node, expansion, literal, ops, scoped_set_flag
-from drjit_core.codegen.expand import MOST_INLINED, Expanded
+from drjit_core.codegen.expand import Expanded
 from drjit_core.ir.expansion import EXPANSIONS
 from drjit_core.ir.verify import verify
 from drjit_core.llvm import emit, jit
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from tests.core.harness import (
     BOOL,
     FLOAT32,
@@ -234,7 +235,7 @@ def test_such_branches_compile_for_packets_of_any_width(lanes: int) -> None:
 
 # --- rows that a program has many of ---------------------------------------------------------------------------------
 
-MANY = MOST_INLINED + 1
+MANY = CPU_TARGET.inlined + 1
 
 
 def functions_of(*roots: Node) -> list[str]:

@@ -38,13 +38,14 @@ from drjit_core import (
     while_loop,
 )
 from drjit_core.codegen.listing import format_program
-from drjit_core.codegen.program import Policy, assemble
+from drjit_core.codegen.program import assemble
 from drjit_core.ir import trace
 from drjit_core.ir.print import format_graph
 from drjit_core.ir.verify import VerificationError, verify
 from drjit_core.llvm import emit, jit
 from drjit_core.ops.table import FETCH
 from drjit_core.passes.schedule import plan
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from tests.core.harness import (
     ALL_TYPES,
     BOOL,
@@ -168,8 +169,8 @@ def test_a_packet_counts_with_one_update() -> None:
     active = ops.neq(ops.and_(counter(100), uint(3)), uint(1))
     root = while_loop([uint(0), array(np.zeros(3, np.uint32))], lambda s: ops.lt(s[0], uint(2)),
                       lambda s: [ops.add(s[0], uint(1)), scatter(s[1], uint(1), uint(1), active, ADD, AUTO)])[1]
-    (kernel,) = plan([root])
-    text = emit.emit(assemble(kernel, Policy(threads=8)), 16)
+    (kernel,) = plan([root], CPU_TARGET)
+    text = emit.emit(assemble(kernel, CPU_TARGET._replace(threads=8)), 16)
     assert text.count("atomicrmw") == 1
     assert "call i16 @llvm.ctpop.i16" in text
 
@@ -305,9 +306,9 @@ def test_a_fetch_is_part_of_the_program_and_of_its_texts() -> None:
     roots = body(True)
     text = format_graph(roots)
     assert "= fetch(n" in text
-    (with_fetch,), (without,) = plan(roots), plan(body(False))
-    assert assemble(with_fetch).key != assemble(without).key
-    assert "= fetch(v" in format_program(assemble(with_fetch))
+    (with_fetch,), (without,) = plan(roots, CPU_TARGET), plan(body(False), CPU_TARGET)
+    assert assemble(with_fetch, CPU_TARGET).key != assemble(without, CPU_TARGET).key
+    assert "= fetch(v" in format_program(assemble(with_fetch, CPU_TARGET))
 
 
 def test_bad_input() -> None:
@@ -388,11 +389,12 @@ def test_exchanges_are_named_in_texts_and_part_of_the_key() -> None:
     def keys(op: int) -> bytes:
         root = atomic(sample(UINT32, 16, 1), uint(3), counter(16), TRUE, op, AUTO,
                       uint(5) if op == COMPARE_EXCHANGE else None)[1]
-        (kernel,) = plan([root])
-        program = assemble(kernel, Policy())
+        (kernel,) = plan([root], CPU_TARGET)
+        program = assemble(kernel, CPU_TARGET)
         text = format_program(program)
         assert ("compare_exchange" if op == COMPARE_EXCHANGE else "exchange") in text + format_graph([root])
-        assert ("cmpxchg" in emit.emit(assemble(kernel, Policy(threads=2)), 16)) == (op == COMPARE_EXCHANGE)
+        shared = assemble(kernel, CPU_TARGET._replace(threads=2))
+        assert ("cmpxchg" in emit.emit(shared, 16)) == (op == COMPARE_EXCHANGE)
         return bytes(program.key)
 
     assert keys(EXCHANGE) != keys(COMPARE_EXCHANGE)

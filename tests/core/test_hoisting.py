@@ -30,6 +30,7 @@ from drjit_core.ir.verify import verify
 from drjit_core.llvm import emit
 from drjit_core.ops.table import GATHER, LOOP
 from drjit_core.passes.schedule import plan
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from tests.core.harness import TRUE, UINT32, array, assert_same_bits, values
 
 SIZE = 1000
@@ -173,8 +174,8 @@ def test_a_read_by_what_was_read_leaves_the_loop_as_well() -> None:
 
 
 def test_the_text_has_the_read_before_the_loop() -> None:
-    (kernel,) = plan([a_captured_index()[1]])
-    text = emit.emit(assemble(kernel), 16)
+    (kernel,) = plan([a_captured_index()[1]], CPU_TARGET)
+    text = emit.emit(assemble(kernel, CPU_TARGET), 16)
     gathers = [match.start() for match in re.finditer(r"call <\d+ x i32> @llvm.masked.gather", text)]
     assert len(gathers) == 1 and gathers[0] < re.search(r"^loop\d+_head:", text, re.MULTILINE).start()  # type: ignore[union-attr]
 

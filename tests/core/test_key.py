@@ -33,9 +33,11 @@ from drjit_core import (
     while_loop,
 )
 from drjit_core.codegen.linearize import linearize
-from drjit_core.codegen.program import ATOMIC, PLAIN, PRIVATE, STREAMING_WIDTH, Policy, Program, assemble
+from drjit_core.codegen.program import Program, assemble
+from drjit_core.codegen.target import ATOMIC, PLAIN, PRIVATE
 from drjit_core.llvm import emit
 from drjit_core.passes.schedule import plan
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from tests.core.harness import (
     BOOL,
     FLOAT32,
@@ -164,8 +166,9 @@ SAME_TEXT = {
 def test_how_a_scatter_copes_with_conflicts_is_part_of_the_key() -> None:
     programs = []
     for mode in (ReduceMode.Auto, ReduceMode.Direct, ReduceMode.NoConflicts):
-        (kernel,) = plan([written(ReduceOp.Add, mode.value, value=integers(100_000), index=integers(100_000))])
-        programs.append(assemble(kernel, Policy(threads=2, expand_threshold=1000)))
+        root = written(ReduceOp.Add, mode.value, value=integers(100_000), index=integers(100_000))
+        (kernel,) = plan([root], CPU_TARGET)
+        programs.append(assemble(kernel, CPU_TARGET._replace(threads=2, tables=1000)))
     assert [list(program.strategies.values()) for program in programs] == [[PRIVATE], [ATOMIC], [PLAIN]]
     assert len({program.key for program in programs}) == 3
     assert len({emit.emit(program, 16) for program in programs}) == 3
@@ -226,7 +229,7 @@ def test_indices_of_64_bits_are_part_of_the_key() -> None:
 def test_what_is_written_past_the_cache_is_part_of_the_key() -> None:
     """Only what is: kernels of sizes around the least one that may be are one otherwise."""
     small, middle, large = (program_of(ops.add(counter(n), literal(UINT32, 5)))
-                            for n in (STREAMING_WIDTH, STREAMING_WIDTH + 64, 1 << 30))
+                            for n in (CPU_TARGET.streaming_width, CPU_TARGET.streaming_width + 64, 1 << 30))
     assert not small.streaming and not middle.streaming and large.streaming
     assert small.key == middle.key != large.key
     assert emit.emit(small, 16) == emit.emit(middle, 16) != emit.emit(large, 16)
@@ -308,8 +311,8 @@ def random_program(seed: int, scale: int) -> list[Node]:
 
 
 def _programs(seed: int, scale: int) -> list[Program]:
-    kernels = plan(random_program(seed, scale))
-    return [assemble(kernel) for kernel in kernels if kernel.stage == 0]
+    kernels = plan(random_program(seed, scale), CPU_TARGET)
+    return [assemble(kernel, CPU_TARGET) for kernel in kernels if kernel.stage == 0]
 
 
 def _check_injectivity(seeds: range) -> tuple[int, int]:

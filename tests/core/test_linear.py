@@ -14,7 +14,6 @@ import pytest
 
 import drjit_core as core
 from drjit_core import KIND, Node, ReduceMode, ReduceOp, bitcast, cast, counter, gather, interpret, literal, ops, reduce
-from drjit_core.codegen.expand import MOST_INLINED
 from drjit_core.codegen.linear import Block, Function, Instruction, Linear
 from drjit_core.codegen.linearize import linearize
 from drjit_core.codegen.program import Program, assemble
@@ -25,6 +24,7 @@ from drjit_core.llvm import emit
 from drjit_core.llvm.function import FunctionEmitter
 from drjit_core.ops.table import CALL, COND, LITERAL, LOOP, SCATTER
 from drjit_core.passes.schedule import plan
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from tests.core import regions
 from tests.core.harness import (
     BOOL,
@@ -386,8 +386,9 @@ _NOWHERE = SimpleNamespace(address=0, nbytes=1 << 40, padded=True, read_only=Fal
 def random_kernels(seeds: range) -> Iterator[Program]:
     """Kernels of random programs with regions and memory nested in each other."""
     for seed in seeds:
-        for kernel in plan([root for root in regions.trace(regions.generate(seed)) if root.kind != LITERAL]):
-            yield assemble(kernel)
+        roots = [root for root in regions.trace(regions.generate(seed)) if root.kind != LITERAL]
+        for kernel in plan(roots, CPU_TARGET):
+            yield assemble(kernel, CPU_TARGET)
             for node in (*kernel.outputs, *kernel.undefined):  # as if it had run
                 forget(node)
                 node.become_evaluated(_NOWHERE)
@@ -457,7 +458,7 @@ def test_expansions_are_printed_as_the_linear_program_says(make: Callable[..., N
                                                            printed: list[tuple[FunctionEmitter, str]]) -> None:
     rows = [row for row in core.EXPANDED if row.arity == 1]
     few = [getattr(core, row.name, core.sin)(make()) for row in rows]
-    many = [core.sin(ops.add(make(), number(k + 0.5))) for k in range(MOST_INLINED + 1)]
+    many = [core.sin(ops.add(make(), number(k + 0.5))) for k in range(CPU_TARGET.inlined + 1)]
     for roots in (few, many, [core.cos(ops.add(root, make(UINT64) and make())) for root in many]):
         emit.emit(program_of(*roots), 4)
     assert any(emitter.function.name == "sin_0" for emitter, _ in printed)

@@ -31,6 +31,7 @@ from drjit_core.llvm import emit, jit
 from drjit_core.passes.schedule import plan
 from drjit_core.runtime.backends import LLVM
 from drjit_core.runtime.cpu import cache, disk
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from tests.core import regions
 from tests.core.harness import assert_same_bits, values
 
@@ -172,8 +173,8 @@ def check_keys(seeds: range, variants: int) -> Kernels:
     for seed in seeds:
         program, rng = regions.generate(seed), np.random.default_rng(seed)
         for _ in range(variants):
-            for kernel in plan(regions.trace(program)):
-                kernels.add(assemble(kernel))
+            for kernel in plan(regions.trace(program), CPU_TARGET):
+                kernels.add(assemble(kernel, CPU_TARGET))
                 for node in (*kernel.outputs, *kernel.undefined):  # as if it had run
                     node.become_evaluated(_NOWHERE)
             program = regions.nearly(program, rng)

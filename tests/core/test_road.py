@@ -26,6 +26,7 @@ from drjit_core.codegen.program import Program, assemble
 from drjit_core.llvm import emit
 from drjit_core.passes.schedule import plan
 from drjit_core.runtime.cpu import cache
+from drjit_core.runtime.cpu.target import CPU_TARGET
 
 FLOAT32 = VarType.Float32.value
 
@@ -52,13 +53,13 @@ def test_tracing_appends_one_node_and_computes_nothing(operands: tuple[Node, Nod
 
 
 def _program(operands: tuple[Node, Node]) -> Program:
-    (kernel,) = plan([ops.add(*operands)])
-    return assemble(kernel)
+    (kernel,) = plan([ops.add(*operands)], CPU_TARGET)
+    return assemble(kernel, CPU_TARGET)
 
 
 def test_planning_makes_one_kernel_of_one_stage(operands: tuple[Node, Node]) -> None:
     c = ops.add(*operands)
-    (kernel,) = plan([c])
+    (kernel,) = plan([c], CPU_TARGET)
     assert (kernel.stage, kernel.width, kernel.outputs) == (0, 1000, [c])
 
 

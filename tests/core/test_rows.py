@@ -28,7 +28,8 @@ from drjit_core import (
 )
 from drjit_core.ir.trace import access, gather, opaque, scatter
 from drjit_core.ops.table import KIND
-from drjit_core.passes.domain import Domain, cut, refine, strides_in
+from drjit_core.passes.domain import Domain, refine, strides_in
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from tests.core.harness import (
     ALL_TYPES,
     BOOL,
@@ -188,7 +189,7 @@ def test_strides_in_a_domain_that_refines_a_view() -> None:
 
 
 def test_parts_of_rows_cover_them() -> None:
-    domain = cut(Domain((2, 100_001)))
+    domain = CPU_TARGET.cut(Domain((2, 100_001)))
     assert domain.parts * domain.part >= 100_001 > (domain.parts - 1) * domain.part
     assert domain.units == 2 * domain.parts
 

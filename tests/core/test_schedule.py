@@ -33,8 +33,9 @@ from drjit_core import (
 )
 from drjit_core.ir import holders
 from drjit_core.ops.table import OPS
-from drjit_core.passes.schedule import RECOMPUTE_LIMIT, plan
+from drjit_core.passes.schedule import plan
 from drjit_core.runtime.cpu import malloc
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from tests.core.harness import FLOAT32, TRUE, UINT32, array, assert_same_bits, launches, number, program_of, values
 
 N = 10_000
@@ -143,7 +144,7 @@ def test_what_is_cheap_is_computed_again_across_a_barrier() -> None:
 def test_what_is_dear_is_stored_across_a_barrier() -> None:
     dear = ramp()
     data = (np.arange(N) % 64).astype(np.float32)
-    for _ in range(RECOMPUTE_LIMIT // next(op.cost for op in OPS if op.name == "div") + 1):
+    for _ in range(CPU_TARGET.recompute // next(op.cost for op in OPS if op.name == "div") + 1):
         dear = ops.div(dear, literal(FLOAT32, 3))
         data = data / np.float32(3)
     total = reduce(dear, MAX)
@@ -258,7 +259,7 @@ def test_a_literal_target_takes_one_kernel_to_fill_it() -> None:
 
 def dear(x: Node) -> Node:
     """Something that is stored rather than computed again."""
-    for _ in range(RECOMPUTE_LIMIT):
+    for _ in range(CPU_TARGET.recompute):
         x = ops.sqrt(ops.add(x, one()))
     return x
 
@@ -391,7 +392,7 @@ def test_planning_twice_gives_the_same_plan() -> None:
         return [reduce(z, MAX), gather(z, counter(7), TRUE)]
 
     def shape(roots: list[Node]) -> list[Any]:
-        return [(k.stage, k.width, [OPS[node.kind].name for node in k.outputs]) for k in plan(roots)]
+        return [(k.stage, k.width, [OPS[node.kind].name for node in k.outputs]) for k in plan(roots, CPU_TARGET)]
 
     assert shape(program()) == shape(program())
     assert [stage for stage, _, _ in shape(program())] == sorted(stage for stage, _, _ in shape(program()))
@@ -407,7 +408,7 @@ def test_a_deep_graph_is_planned_without_recursion() -> None:
     x = ramp(16)
     for i in range(20_000):
         x = ops.add(x, one()) if i % 2 else ops.abs(x)
-    (kernel,) = plan([x])
+    (kernel,) = plan([x], CPU_TARGET)
     assert kernel.outputs == [x]
 
 

@@ -31,8 +31,8 @@ from drjit_core import (
 from drjit_core.codegen.program import DENSE, PERIODIC, SPREAD, assemble
 from drjit_core.ir.trace import gather, opaque, scatter
 from drjit_core.llvm import emit, jit
-from drjit_core.passes.domain import FLAT_ROW, MOST_SHORT
 from drjit_core.passes.schedule import plan
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from drjit_core.runtime.null import Null
 from drjit_core.runtime.recording import Recorded
 from tests.core.harness import (
@@ -109,7 +109,7 @@ def test_rows_of_two_and_three_elements_of_all_types(type_: int, period: int) ->
         check(rows, period, type_)
 
 
-@pytest.mark.parametrize("period", range(4, FLAT_ROW + 1))
+@pytest.mark.parametrize("period", range(4, CPU_TARGET.rows.flat + 1))
 @pytest.mark.parametrize("type_", (UINT8, FLOAT16, FLOAT32, FLOAT64), ids=lambda type_: TYPES[type_].name)
 def test_longer_rows(type_: int, period: int) -> None:
     for rows in COUNTS:
@@ -226,10 +226,10 @@ def test_short_rows_beside_loops_and_branches() -> None:
 
 def test_kernels_of_very_many_views() -> None:
     total = array(numbers(60, FLOAT32))
-    for number in range(MOST_SHORT + 6):
+    for number in range(CPU_TARGET.rows.views + 6):
         total = ops.add(total, seen(array(numbers(3, FLOAT32, number)), "a row repeated", 20, 3))
-    (kernel,) = plan([total])
-    assert len(assemble(kernel).short) == MOST_SHORT
+    (kernel,) = plan([total], CPU_TARGET)
+    assert len(assemble(kernel, CPU_TARGET).short) == CPU_TARGET.rows.views
     agree(total)
 
 
@@ -304,7 +304,7 @@ def test_what_packets_are_made_of_is_part_of_the_key_and_positions_are_not() -> 
 
 
 def test_long_rows_and_rows_that_are_asked_for_stay_rows() -> None:
-    long = seen(array(numbers(FLAT_ROW + 1, FLOAT32)), "a row repeated", 40, FLAT_ROW + 1)
+    long = seen(array(numbers(CPU_TARGET.rows.flat + 1, FLOAT32)), "a row repeated", 40, CPU_TARGET.rows.flat + 1)
     assert not program_of(ops.neg(long)).domain.is_flat
     short = seen(array(numbers(4, FLOAT32)), "a row repeated", 40, 4)
     assert program_of(ops.neg(short)).domain.is_flat
@@ -321,7 +321,7 @@ def random_program(seed: int, data: int = 0) -> None:
     generator, contents = random.Random(seed), seed + 1_000_000 * data
     type_ = generator.choice(ALL_TYPES)
     size = 840 * generator.choice((1, 2, 8)) if generator.random() < 0.7 else generator.randrange(4, 2000) * 6
-    periods = [period for period in range(2, FLAT_ROW + 1) if size % period == 0 and size > period]
+    periods = [period for period in range(2, CPU_TARGET.rows.flat + 1) if size % period == 0 and size > period]
     combine = ops.xor if type_ == BOOL else generator.choice((ops.add, ops.minimum))
     make = generator.choice((array, shared, lambda data: opaque(array(data))))
     roots = []

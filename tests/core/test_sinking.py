@@ -29,7 +29,8 @@ from drjit_core.ir.region import CONTROL
 from drjit_core.ir.verify import verify
 from drjit_core.llvm import emit
 from drjit_core.ops.table import COND, GATHER, KIND, OPS
-from drjit_core.passes.schedule import RECOMPUTE_LIMIT, plan, post_order
+from drjit_core.passes.schedule import plan, post_order
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from tests.core.harness import FLOAT32, TRUE, UINT32, array, assert_same_bits, values
 
 SIZE = 1000
@@ -202,9 +203,9 @@ def test_what_one_side_needs_is_computed_there(trace: Callable[[], list[Node]]) 
     roots = trace()
     expected = interpret(roots)
     before = cost_outside(roots)
-    plan(list(roots))
+    plan(list(roots), CPU_TARGET)
     verify(roots)
-    assert cost_outside(roots) < before - RECOMPUTE_LIMIT
+    assert cost_outside(roots) < before - CPU_TARGET.recompute
     for data, same in zip(interpret(roots), expected, strict=True):
         assert_same_bits(data, same)
     for root, data in zip(roots, expected, strict=True):
@@ -216,7 +217,7 @@ def test_what_others_need_as_well_stays_where_it_is(trace: Callable[[], list[Nod
     roots = trace()
     expected = interpret(roots)
     before = cost_outside(roots)
-    plan(list(roots))
+    plan(list(roots), CPU_TARGET)
     assert cost_outside(roots) == before
     for root, data in zip(roots, expected, strict=True):
         assert_same_bits(values(root), data)
@@ -225,15 +226,15 @@ def test_what_others_need_as_well_stays_where_it_is(trace: Callable[[], list[Nod
 def test_the_text_has_it_between_the_labels_of_the_side() -> None:
     table, index = floats(), ops.mod(ops.mul(counter(SIZE), counter(SIZE)), uint(SIZE))
     y = gather(table, index, TRUE)
-    (kernel,) = plan(choose(seldom(), lambda s: [ops.add(y, s[0])], floats()))
-    text = emit.emit(assemble(kernel), 16)
+    (kernel,) = plan(choose(seldom(), lambda s: [ops.add(y, s[0])], floats()), CPU_TARGET)
+    text = emit.emit(assemble(kernel, CPU_TARGET), 16)
     read = text.index("call <16 x float> @llvm.masked.gather")
     assert text.index("_taken0:") < read < text.index("_done0:")
 
 
 def test_reads_take_the_mask_of_the_side() -> None:
     roots = a_read()
-    plan(list(roots))
+    plan(list(roots), CPU_TARGET)
     assert roots[0].d0 is not None
     region = roots[0].d0.payload.regions[0]
     (read,) = (node for node in region.nodes if node.kind == GATHER)
@@ -251,8 +252,8 @@ def test_what_was_sunk_can_be_computed_later() -> None:
 
 def test_a_second_plan_changes_nothing() -> None:
     roots = one_side()
-    plan(list(roots))
+    plan(list(roots), CPU_TARGET)
     assert roots[0].d0 is not None
     payload = roots[0].d0.payload
-    plan(list(roots))
+    plan(list(roots), CPU_TARGET)
     assert roots[0].d0.payload is payload and KIND["exp"] in {node.kind for node in payload.regions[0].nodes}

@@ -40,6 +40,7 @@ from drjit_core.ops.reductions import REDUCTIONS
 from drjit_core.ops.steps import STEPS, Step
 from drjit_core.passes.schedule import plan
 from drjit_core.runtime.cpu import disk
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from drjit_core.runtime.null import Null
 from tests.core.harness import (
     ALL_TYPES,
@@ -332,7 +333,7 @@ def test_equal_steps_of_equal_operands_are_one_node() -> None:
 def test_results_of_one_step_share_its_launches() -> None:
     mask = array(data(BOOL, 1000))
     before, total = counted(mask)
-    assert [kernel.is_step for kernel in plan([before, total])] == [True]
+    assert [kernel.is_step for kernel in plan([before, total], CPU_TARGET)] == [True]
     with scoped_set_flag(JitFlag.KernelHistory):
         evaluate([before, total])
         entry, = kernel_history([KernelType.Compress])
@@ -344,7 +345,7 @@ def test_a_step_stands_between_what_makes_and_what_takes_its_arrays() -> None:
     x = ops.mul(array(numbers), literal(FLOAT32, 2.0))
     sums = scan(x, ADD)
     result = ops.add(gather(sums, ops.sub(literal(UINT32, 999), counter(1000)), TRUE), sort(sums))
-    kinds = [kernel.is_step for kernel in plan([result, reduce(sums, ADD)])]
+    kinds = [kernel.is_step for kernel in plan([result, reduce(sums, ADD)], CPU_TARGET)]
     assert sorted(kinds) == [False] * (len(kinds) - 2) + [True] * 2
     expected = np.cumsum(numbers * 2, dtype=np.float32)
     np.testing.assert_allclose(values(result), expected[::-1] + expected, rtol=1e-6)

@@ -41,9 +41,10 @@ from drjit_core import (
     while_loop,
     write_element,
 )
-from drjit_core.codegen.program import PRIVATE, Policy, Program
+from drjit_core.codegen.program import Program
+from drjit_core.codegen.target import PRIVATE
 from drjit_core.runtime.backends import LLVM, current
-from drjit_core.runtime.cpu.pool import last_level_cache
+from drjit_core.runtime.cpu.target import CPU_TARGET, last_level_cache
 from drjit_core.runtime.null import Null, NullLaunch
 from tests.core.harness import FLOAT32, TRUE, UINT32, array, assert_same_bits, values
 
@@ -289,24 +290,27 @@ def test_records_do_not_change_what_is_planned_next(null: Null) -> None:
     assert len(null.launches) == 3 and len(null.kernels) == 1
 
 
-def test_a_policy_decides_how_scatter_reductions_cope_with_conflicts() -> None:
-    def kernels(policy: Policy) -> list[int]:
-        return [each.width for each in launches_of(tables_of_threads, Null(policy))]
+def test_a_target_decides_how_scatter_reductions_cope_with_conflicts() -> None:
+    def kernels(threads: int) -> list[int]:
+        target = CPU_TARGET._replace(threads=threads)
+        return [each.width for each in launches_of(tables_of_threads, Null(target))]
 
-    assert kernels(Policy(threads=1)) == [1 << 17]
-    assert kernels(Policy(threads=4)) == [4 * 64, 1 << 17, 64]  # tables are filled, updated and merged
-    first, second = (launches_of(tables_of_threads, Null(Policy(threads)))[1] for threads in (2, 4))
+    assert kernels(1) == [1 << 17]
+    assert kernels(4) == [4 * 64, 1 << 17, 64]  # tables are filled, updated and merged
+    first, second = (launches_of(tables_of_threads, Null(CPU_TARGET._replace(threads=threads)))[1]
+                     for threads in (2, 4))
     assert first.kernel.key == second.kernel.key and PRIVATE == 2
 
 
-def test_a_policy_decides_what_is_written_past_the_cache() -> None:
+def test_a_target_decides_what_is_written_past_the_cache() -> None:
     def root() -> list[Node]:
         return [ops.mul(array(np.zeros(1 << 21), FLOAT32), literal(FLOAT32, 3))]
 
-    small, large = (launches_of(root, Null(Policy(cache_bytes=size)))[0].kernel for size in (1 << 23, 1 << 25))
+    small, large = (launches_of(root, Null(CPU_TARGET._replace(streaming_bytes=size)))[0].kernel
+                    for size in (1 << 23, 1 << 25))
     assert "nontemporal" in small.text and "nontemporal" not in large.text and small.key != large.key
     assert 1 << 10 < last_level_cache() <= 32 << 20 and current() is LLVM
-    assert LLVM.policy().cache_bytes == last_level_cache()
+    assert LLVM.target().streaming_bytes == last_level_cache()
 
 
 def instances(count: int, argument: Node | None = None) -> list[Node]:

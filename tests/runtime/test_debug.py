@@ -17,12 +17,13 @@ import drjit as dr
 import drjit_core as core
 from drjit.llvm import Bool, Float, Int, UInt, UInt64
 from drjit_core import KIND, TYPES, ReduceOp, VarType
-from drjit_core.codegen.program import Policy, assemble
+from drjit_core.codegen.program import assemble
 from drjit_core.control.choice import call
 from drjit_core.llvm import emit
 from drjit_core.passes.domain import flat
 from drjit_core.passes.schedule import Kernel
 from drjit_core.runtime import bounds
+from drjit_core.runtime.cpu.target import CPU_TARGET
 
 TRUE = core.literal(VarType.Bool.value, True)
 
@@ -275,7 +276,7 @@ def test_without_the_flag_kernels_are_unchanged():
     node = dr.gather(Float, source, UInt(index))._nodes()[0]
     kernel = Kernel(0, flat(3))
     kernel.outputs.append(node)
-    plain, checked = (assemble(kernel, Policy(), flag) for flag in (False, True))
+    plain, checked = (assemble(kernel, CPU_TARGET, flag) for flag in (False, True))
     assert plain.key != checked.key
     assert len(checked.parameters) == len(plain.parameters) + 2
     assert "out_of_bounds" not in emit.emit(plain, 8)
@@ -286,7 +287,7 @@ def test_kernels_without_accesses_are_the_same_with_the_flag():
     kernel = Kernel(0, flat(3))
     kernel.outputs.append((UInt(1, 2, 3) + 5)._nodes()[0])
     assert kernel.outputs[0].kind == KIND["add"]
-    assert assemble(kernel, checked=True).key == assemble(kernel).key
+    assert assemble(kernel, CPU_TARGET, checked=True).key == assemble(kernel, CPU_TARGET).key
 
 
 def test_constant_source_inside_of_a_loop():

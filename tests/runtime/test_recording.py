@@ -56,7 +56,6 @@ from drjit_core import (
     while_loop,
 )
 from drjit_core.codegen.expand import stand_in
-from drjit_core.codegen.program import SINGLE_WIDTH, Policy
 from drjit_core.codegen.signature import Role
 from drjit_core.errors import SymbolicValue
 from drjit_core.ir.extents import Extent
@@ -64,6 +63,7 @@ from drjit_core.ops.table import LITERAL, PHI
 from drjit_core.passes.domain import WIDE_EXTENT
 from drjit_core.runtime.buffer import Buffer
 from drjit_core.runtime.cpu.backend import CPU
+from drjit_core.runtime.cpu.target import CPU_TARGET
 from drjit_core.runtime.null import Null
 from drjit_core.runtime.recording import Recorded
 from tests.core import regions
@@ -83,7 +83,8 @@ from tests.core.harness import (
 )
 
 ADD = ReduceOp.Add.value
-PAST_CACHE = Policy().cache_bytes // 8  # elements of a kernel of three streams of floats that writes past the cache
+#: Elements of a kernel of three streams of floats that writes past the cache.
+PAST_CACHE = CPU_TARGET.streaming_bytes // 8
 Function = Callable[..., Sequence[Node]]
 
 
@@ -331,7 +332,7 @@ GUARDS: dict[str, tuple[Function, Callable[[int], tuple[Node, ...]], list[tuple[
     "width of indices in a target": (lookup_in_a_call, lambda n: (sized(FLOAT32, n), sized(UINT32, 100)),
                                      [(NARROW, NARROW + 1)]),
     "threads share it": (update, lambda n: (sized(UINT32, 9), sized(UINT32, n), literal(UINT32, 5)),
-                         [(SINGLE_WIDTH, SINGLE_WIDTH + 1)]),
+                         [(CPU_TARGET.single, CPU_TARGET.single + 1)]),
     "tables per thread": (update, lambda n: (sized(UINT32, n), sized(UINT32, 100_000), literal(UINT32, 5)),
                           [(THRESHOLD, THRESHOLD + 1)]),
     "tables for fewer elements": (update, lambda n: (sized(UINT32, 45_000), sized(UINT32, n), literal(UINT32, 5)),
@@ -343,7 +344,7 @@ GUARDS: dict[str, tuple[Function, Callable[[int], tuple[Node, ...]], list[tuple[
 def test_each_decision_by_size_is_a_guard(name: str) -> None:
     """A recording made on either side of a limit is good on that side, and there launches what tracing launches."""
     function, make, limits = GUARDS[name]
-    with on_backend(Null(Policy(threads=2, expand_threshold=THRESHOLD, cache_bytes=CACHE))) as backend:
+    with on_backend(Null(CPU_TARGET._replace(threads=2, tables=THRESHOLD, streaming_bytes=CACHE))) as backend:
         assert isinstance(backend, Null)
         for below, above in limits:
             for here, there in ((below, above), (above, below)):
@@ -662,7 +663,7 @@ def test_an_interrupt_at_any_call_leaves_everything_as_if_it_had_come_before_or_
         evaluate(found)
         return found
 
-    recorded, x, index, before = Recorded(program), floats(64), indices(SINGLE_WIDTH + 1, 64), thread_count()
+    recorded, x, index, before = Recorded(program), floats(64), indices(CPU_TARGET.single + 1, 64), thread_count()
     run: Callable[..., list[Node]] = recorded if replayed else program
     set_thread_count(2)
     try:

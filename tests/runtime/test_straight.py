@@ -29,7 +29,9 @@ from drjit_core.ops.table import EVALUATED, UNDEFINED
 from drjit_core.passes.schedule import plan
 from drjit_core.runtime import exclusion, explain
 from drjit_core.runtime.backends import LLVM
-from drjit_core.runtime.cpu import cache, pool, straight
+from drjit_core.runtime.cpu import cache, straight
+from drjit_core.runtime.cpu.launches import Course, course_of
+from drjit_core.runtime.cpu.target import target
 from drjit_core.types import BOOL, FLOAT32, UINT32, ReduceOp
 from tests.core.harness import ALL_TYPES, array, shared, values
 from tests.core.test_random_programs import Program
@@ -42,14 +44,14 @@ def compared(*roots: Node) -> list[bool]:
     """Whether each kernel of some nodes has a short way, after a look at its key and parameters."""
     found = []
     with exclusion.lock:
-        for kernel in plan(list(roots)):
+        for kernel in plan(list(roots), target()):
             short = straight.key_of(LLVM, kernel.outputs)
             found.append(short is not None)
             if short is not None:
-                program = assemble(kernel, pool.policy())
+                program = assemble(kernel, target())
                 assert short == (program.key, program.parameters)
-                assert not (program.scatters or program.versions or program.calls or program.tables or program.single)
-                assert program.trips == 1
+                assert not (program.scatters or program.versions or program.calls or program.tables)
+                assert course_of(program) == Course(single=False, trips=1)
                 structure, details = explain._described(1, program.key, "")
                 assert structure == tuple(explain._structure(program))
                 assert details.details == tuple(explain._details(program))

@@ -35,7 +35,8 @@ from ..types import TYPES
 from .expand import Call, Expanded
 from .linear import Access, Block, CallSite, Function, Instruction, Linear, Reduction, Store
 from .packets import Piece, pieces_of, written_pieces
-from .program import PLAIN, SCALAR, SHIFTED, SPREAD, UNALIGNED, Program
+from .program import SCALAR, SHIFTED, SPREAD, UNALIGNED, Program
+from .target import PLAIN
 
 __all__ = ["Builder"]
 
@@ -87,8 +88,8 @@ class Builder:
         #: Values of loops that are asked for when they have ended.
         self.asked = {(node.d0.id, node.attr) for node in expanded.order if node.kind == RESULT and node.d0 is not None}
         #: Reads of rows; checks look at each read by itself.
-        self.pieces = pieces_of(expanded.order) if function.vectorized and not function.report and \
-            not function.records else {}
+        self.pieces = pieces_of(expanded.order, program.target) if program is not None and function.vectorized and \
+            not function.report and not function.records else {}
 
     def at(self, node: Node | None) -> Instruction:
         """The instruction that computes a node."""
@@ -239,7 +240,8 @@ class Builder:
         gather.results = tuple(others)
         offsets = (offset - piece.start for offset in piece.accesses)
         gather.access = Access(self.program.pointers[node.d0.id], SCALAR, node.d0.size >= WIDE_EXTENT,
-                               large=self.program.asks_ahead(node.d0), piece=(piece.start, piece.length, *offsets))
+                               large=self.program.asks_ahead(node.d0), piece=(piece.start, piece.length, *offsets),
+                               row=piece.row)
         self.function.needs_mask = True
 
     def add_scatter(self, node: Node, number: int, block: Block | None) -> None:
@@ -268,8 +270,8 @@ class Builder:
 
     def scatters(self, program: Program) -> list[Instruction]:
         """The writes of a kernel, of which those of a piece of a row are one, with the further values as operands."""
-        pieces = written_pieces(program.scatters, program.pointers) if self.function.vectorized and \
-            not self.function.report else {}
+        pieces = written_pieces(program.scatters, program.pointers, program.target) if \
+            self.function.vectorized and not self.function.report else {}
         parts = {node.id for piece in pieces.values() for node in piece.accesses.values()}
         found = []
         for node in program.scatters:
@@ -286,7 +288,7 @@ class Builder:
             if not self.at(place.first).uniform:
                 value, _, mask = scatter.operands
                 scatter.operands = value, self.at(place.first), mask, *(self.at(other.d1) for other in others)
-                scatter.access = scatter.access._replace(piece=(piece.start, piece.length))
+                scatter.access = scatter.access._replace(piece=(piece.start, piece.length), row=piece.row)
                 found.append(scatter)
             else:
                 found += (scatter, *(self.scatter(other, -1) for other in others))
@@ -414,7 +416,7 @@ class Builder:
         operands = (self.at(node.d0), self.at(node.d1), *arguments, *extras)
         call = self.append(Instruction(number, node, operands, not self.function.vectorized), block)
         call.site = CallSite(arguments, tuple(type_ for type_, _ in site.results), extras, site.slot,
-                             site.shared)
+                             site.functions, site.shared)
         self.function.needs_mask = True
 
     def add_expansion_call(self, call: Call, block: Block | None) -> None:
@@ -453,6 +455,8 @@ class Builder:
             extra = self.formal(node, uniform, uniform)
             extra.access = Access(program.slots[node.id])
             function.extras.append(extra)
+        if program.target.static_calls:
+            function.places = tuple(program.parameters[program.slots[node.id]] for node in program.extras)
 
     def add_outputs(self) -> None:
         """What a kernel writes, or a target returns."""

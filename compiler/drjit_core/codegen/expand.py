@@ -5,8 +5,8 @@ argument reduction of a sine and a cosine).  They are traced of *stand-ins*, nod
 its type: the text must follow from the program's key alone, and so from no value of a parameter, and from nothing that
 else is known of a node.
 
-Compiling an expansion takes LLVM about 1.5 ms, each time that it occurs.  Rows that a program has many of stay in the
-order as they are; a :class:`Call` says which function they are results of, whose body is their expansion.
+Compiling an expansion takes long, each time that it occurs.  Rows that a program has many of stay in the order as they
+are; a :class:`Call` says which function they are results of, whose body is their expansion.
 """
 
 from __future__ import annotations
@@ -21,10 +21,6 @@ from ..ops.table import COND, FIRST_EXPANDED, LITERAL, UNDEFINED
 from .program import Program
 
 __all__ = ["Call", "Expanded", "stand_in"]
-
-#: A row that a kernel has more of becomes a function.  Of sixteen sines, a kernel of calls takes 1.0 to 1.3 times as
-#: long to run, and from a quarter to a tenth of the time to compile.
-MOST_INLINED = 16
 
 
 class Call(NamedTuple):
@@ -64,13 +60,13 @@ def _is_constant(node: Node) -> bool:
     return node.kind == LITERAL and node.attr == BAKED
 
 
-def _calls(order: Sequence[Node], aliases: Mapping[int, Node]) -> dict[int, Call]:
-    """The rows of a program that are calls, by the ids of nodes."""
+def _calls(order: Sequence[Node], aliases: Mapping[int, Node], inlined: int) -> dict[int, Call]:
+    """The rows of a program that are calls, by the ids of nodes: those that there are more of."""
     expanded = [node for node in order if node.kind >= FIRST_EXPANDED]
-    if len(expanded) <= MOST_INLINED:
+    if len(expanded) <= inlined:
         return {}
     rows = {node.id: _row(node, _operands(node, aliases)) for node in expanded}
-    often = {row for row, count in Counter(rows.values()).items() if count > MOST_INLINED}
+    often = {row for row, count in Counter(rows.values()).items() if count > inlined}
     groups: dict[tuple[int, ...], list[Node]] = {}
     for node in expanded:
         if rows[node.id] in often:
@@ -111,7 +107,8 @@ class Expanded:
         if any(node.kind >= FIRST_EXPANDED for node in program.order):
             given = {node.id for node in program.extras}  # arguments of a function: computed by its caller
             self.order, self.position = [], {}
-            self.calls = _calls([node for node in program.order if node.id not in given], program.aliases)
+            self.calls = _calls([node for node in program.order if node.id not in given], program.aliases,
+                                program.target.inlined)
             for node in program.order:
                 if node.kind >= FIRST_EXPANDED and node.id not in self.calls and node.id not in given:
                     self._expand(node, *(self._stand_in(d, node.scope) for d in _operands(node, program.aliases)))

@@ -40,7 +40,8 @@ from ..ir.node import Node
 from ..ops.table import COND, OPS
 from ..passes.domain import Domain
 from ..types import TYPES
-from .program import PLAIN, SCALAR, Check, Short
+from .program import SCALAR, Check, Short
+from .target import PLAIN
 
 __all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "Pass", "Reduction", "Store"]
 
@@ -59,6 +60,8 @@ class Access(NamedTuple):
     short: Short = Short(0)  # of a view of short rows
     loop: int = -1  # of a write to local memory: the loop whose iterations number the entries
     piece: tuple[int, ...] = ()  # of rows: first offset and length, and the offset that each result has in the piece
+    row: int = 0  # of a piece: the number of elements of the row
+    moving: int = 0  # of a view in a kernel that goes over rows: the axes, as bits, along which its rows differ
 
 
 class CallSite(NamedTuple):
@@ -68,6 +71,7 @@ class CallSite(NamedTuple):
     results: tuple[int, ...]  # types
     extras: tuple[Instruction, ...]
     slot: int  # parameter with the address of the table of targets; the next one is their number
+    functions: tuple[int, ...]  # which the targets may be, of those of the linear program
     shared: bool  # whether elements of several targets may be taken together
 
 
@@ -173,6 +177,10 @@ class Function:
         self.arguments: list[Instruction] = []
         self.live: Instruction | None = None
         self.extras: list[Instruction] = []
+        self.places: tuple[int, ...] = ()  # of these, see :class:`CallSite`, where functions know them
+        self.parameters = 0  # how many there are
+        #: Those with addresses of memory that is written by index, here or in other functions of the kernel.
+        self.written: frozenset[int] = frozenset()
         # What it gives: values (of a kernel: written to memory), writes after everything else, reductions.
         self.results: list[Instruction] = []
         self.stores: list[Store] = []
@@ -180,13 +188,13 @@ class Function:
         self.reductions: list[Reduction] = []
         # Of a kernel that goes over rows:
         self.domain: Domain | None = None
+        self.short_rows = False  # see :meth:`.target.Target.has_short_rows`
         self.axes = 0  # see :class:`.program.Program`
-        self.moving: dict[int, int] = {}  # see :class:`.program.Program`
         self.passes: list[Pass] = []
         self.last_row: Block | None = None  # for each row, after all passes
         self.row_stores: list[Store] = []  # outputs of one element for each row
         self.wide = False  # positions of elements need 64 bits
-        self.streaming = False  # more is read and written than the cache holds
+        self.streaming = False  # see :class:`.program.Program`
         self.report = 0  # parameter with the address of the report, if indices are checked
         self.needs_mask = False  # something must not happen for elements beyond the last
         self.literals = 0  # number of literals that are parameters

@@ -15,15 +15,16 @@ from ..ir.region import Choice, Loop
 from ..ops.reductions import name_of_update
 from ..ops.table import ACCESS, CALL, COND, EVALUATED, GATHER, LITERAL, LOCAL, LOOP, OPS, RESULT, SCATTER
 from ..types import TYPES
-from .program import ALIGNED, ATOMIC, PLAIN, REVERSED, ROW, SCALAR, UNALIGNED, Program
+from .program import ALIGNED, REVERSED, ROW, SCALAR, UNALIGNED, Program
 from .signature import Role, Slot, slots_of
+from .target import ATOMIC, PLAIN, PRIVATE
 
 __all__ = ["format_program"]
 
 #: How inputs are read, by access class.
 ACCESSES = {SCALAR: "one element for all", ALIGNED: "packets", ROW: "one element for each row",
             UNALIGNED: "packets, masked at the end: foreign memory"}
-_STRATEGIES = {ATOMIC: "atomic", PLAIN: "plain", 2: "a table per thread"}
+_STRATEGIES = {ATOMIC: "atomic", PLAIN: "plain", PRIVATE: "in tables"}
 
 
 def format_program(program: Program) -> str:

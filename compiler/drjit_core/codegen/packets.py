@@ -2,7 +2,7 @@
 
 The components of a nested array that lie side by side in memory are accesses of their own in the graph. Where their
 positions are known to be neighbours (``n`` and ``k`` are part of the program), they become one access to a piece of a
-row, of up to 16 bytes, for each element; which pieces there are follows from the program alone.
+row, for each element; which pieces there are follows from the program and the target alone.
 """
 
 from __future__ import annotations
@@ -15,23 +15,21 @@ from ..ir.packets import place_in_row
 from ..ir.region import is_local
 from ..ops.table import GATHER
 from ..types import BOOL, TYPES, ReduceOp
+from .target import Target
 
 __all__ = ["Piece", "pieces_of", "written_pieces"]
 
-#: Bytes of the longest piece.
-_PIECE = 16
-
 
 class Piece(NamedTuple):
-    """Neighbours in a row that are accessed together: the offset of the first one, their number, and the accesses of
-    those that are wanted, by offset."""
+    """Neighbours in a row that are accessed together."""
 
-    start: int
+    row: int  # number of elements of the row
+    start: int  # offset of the first one
     length: int
-    accesses: dict[int, Node]
+    accesses: dict[int, Node]  # of those that are wanted, by offset
 
 
-def pieces_of(nodes: Iterable[Node]) -> dict[int, Piece]:
+def pieces_of(nodes: Iterable[Node], target: Target) -> dict[int, Piece]:
     """The pieces that reads among some nodes are parts of, by the ids of the first read of each."""
     rows: dict[tuple[int, ...], tuple[int, dict[int, Node]]] = {}
     for node in nodes:
@@ -45,14 +43,14 @@ def pieces_of(nodes: Iterable[Node]) -> dict[int, Piece]:
     pieces: dict[int, Piece] = {}
     for length, accesses in rows.values():
         size = TYPES[next(iter(accesses.values())).type].size
-        for start, count in pieces_in(length, size):
+        for start, count in target.pieces(length, size):
             wanted = {offset: node for offset, node in accesses.items() if start <= offset < start + count}
             if len(wanted) > 1:
-                pieces[next(iter(wanted.values())).id] = Piece(start, count, wanted)
+                pieces[next(iter(wanted.values())).id] = Piece(length, start, count, wanted)
     return pieces
 
 
-def written_pieces(writes: Sequence[Node], pointers: dict[int, int]) -> dict[int, Piece]:
+def written_pieces(writes: Sequence[Node], pointers: dict[int, int], target: Target) -> dict[int, Piece]:
     """The pieces that plain writes of a kernel are parts of, all elements of each, by the ids of the last writes.
 
     ``pointers`` tells what is written to, by the ids of the writes.
@@ -68,20 +66,9 @@ def written_pieces(writes: Sequence[Node], pointers: dict[int, int]) -> dict[int
             rows.setdefault(row, (place.length, {}))[1][place.offset] = node  # of several writes the last one stays
     pieces: dict[int, Piece] = {}
     for length, accesses in rows.values():
-        for start, count in pieces_in(length, TYPES[next(iter(accesses.values())).type].size):
+        for start, count in target.pieces(length, TYPES[next(iter(accesses.values())).type].size):
             offsets = range(start, start + count)
             if count > 1 and all(offset in accesses for offset in offsets):
                 written = {offset: accesses[offset] for offset in offsets}
-                pieces[max(node.id for node in written.values())] = Piece(start, count, written)
+                pieces[max(node.id for node in written.values())] = Piece(length, start, count, written)
     return pieces
-
-
-def pieces_in(length: int, size: int) -> list[tuple[int, int]]:
-    """First elements and lengths of the pieces of a row: powers of two, the longest ones first."""
-    found, start, count = [], 0, _PIECE // size
-    while start < length:
-        while count > length - start:
-            count //= 2
-        found.append((start, count))
-        start += count
-    return found

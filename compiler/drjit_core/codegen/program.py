@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..ir.node import BAKED, PARAMETER, Node, new_node
-from ..ir.region import CONTROL, in_record, is_local
+from ..ir.region import CONTROL, Loop, in_record, is_local
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -50,15 +50,14 @@ from ..ops.table import (
     UNDEFINED,
     VIEW,
 )
-from ..passes.domain import LARGE_BYTES, WIDE_EXTENT, Domain, strides_in
+from ..passes.domain import WIDE_EXTENT, Domain, strides_in
 from ..passes.schedule import Kernel, post_order
-from ..passes.trips import trips_of
-from ..types import FLOAT16, TYPES, JitBackend, ReduceMode, ReduceOp
-from .records import Model, Target, literal_bits, shape_of
+from ..types import FLOAT16, TYPES, ReduceOp
+from .records import Alike, Model, literal_bits, shape_of
+from .target import PLAIN, PRIVATE, Target
 
-__all__ = ["ALIGNED", "ATOMIC", "Binding", "BoundCall", "Check", "DENSE", "LARGE_BYTES", "PERIODIC", "PLAIN", "PRIVATE",
-           "Policy", "Program", "REPORT_WORDS", "REVERSED", "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED",
-           "SINGLE_WIDTH", "SPREAD", "STREAMING_WIDTH", "STRIDED", "Short", "UNALIGNED", "assemble", "is_large",
+__all__ = ["ALIGNED", "Binding", "BoundCall", "Check", "DENSE", "PERIODIC", "Program", "REPORT_WORDS", "REVERSED",
+           "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SPREAD", "STRIDED", "Short", "UNALIGNED", "assemble",
            "streamed_bytes"]
 
 #: Layouts of what is accessed by position: one element; the element of the same position, in padded memory of our own
@@ -69,18 +68,11 @@ ROW, STRIDED = 6, 7
 #: In flat kernels also: rows of a few elements, which are the same in each row, lie close to those of the next row, or
 #: anywhere.
 PERIODIC, DENSE, SPREAD = 8, 9, 10
-#: How a scatter-reduction copes with conflicts: atomic updates of the target; plain updates, because one thread does
-#: them all or because the caller says that there are none; plain updates of a table per thread, merged afterwards.
-ATOMIC, PLAIN, PRIVATE = 0, 1, 2
-#: Up to this many elements, one thread does the updates of a scatter-reduction.
-SINGLE_WIDTH = 1 << 15
 #: Codes of entries that are not ``kind << 4 | type``: outputs, and the marks around regions.
-STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGION_END, EXTRA, STREAMED, STACKED = \
-    range(-1, -12, -1)
+STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGION_END, EXTRA, STREAMED, STACKED, \
+    LINKED = range(-1, -13, -1)
 #: Words of a report for each access that is checked.
 REPORT_WORDS = 2
-#: Kernels of at most so many elements never write past the cache.
-STREAMING_WIDTH = 1 << 16
 
 
 class Check(NamedTuple):
@@ -106,13 +98,14 @@ class Site:
     argument; a parameter of the target tells where it lies among all arguments and results.
     """
 
-    __slots__ = ("arguments", "extras", "results", "shared", "slot", "targets")
+    __slots__ = ("arguments", "extras", "functions", "results", "shared", "slot", "targets")
 
     def __init__(self, arguments: list[Node], results: list[tuple[int, int]]) -> None:
         self.arguments = arguments
         self.results = results  # types and sizes
         self.extras: list[Node] = []
-        self.targets: list[Program | Target] = []
+        self.targets: list[Program | Alike] = []
+        self.functions: tuple[int, ...] = ()  # numbers of those that are called
         self.slot = 0  # parameter with the address of the table; the next one is the number of targets
         self.shared = False  # elements of several targets may be taken together, see :meth:`Program.takes_records`
 
@@ -136,17 +129,14 @@ class Binding:
     A :class:`Program` is one for itself; those of a recording know nothing of the graph.
     """
 
-    __slots__ = ("calls", "functions", "key", "links", "parameters", "shared", "single", "trips", "unit", "units",
-                 "width")
+    __slots__ = ("calls", "functions", "key", "links", "parameters", "shared", "unit", "units", "width")
 
-    def __init__(self, key: Any, parameters: list[int], width: int, single: bool, trips: int | None,
-                 functions: Any, links: Sequence[tuple[int, int]] = (), unit: int = 1, shared: Any = ()) -> None:
+    def __init__(self, key: Any, parameters: list[int], width: int, functions: Any,
+                 links: Sequence[tuple[int, int]] = (), unit: int = 1, shared: Any = ()) -> None:
         self.key = key
         self.parameters = parameters
         self.width = width
         self.unit, self.units = unit, width // unit
-        self.single = single
-        self.trips = trips
         self.calls: Any = {}  # values with a `slot` and `targets`, such as :class:`BoundCall`
         self.functions, self.shared = functions, shared  # see :class:`Program`
         self.links = links
@@ -159,35 +149,26 @@ class BoundCall(NamedTuple):
     targets: list[Binding]
 
 
-class Policy(NamedTuple):
-    """What a program needs to know of where it runs: its backend provides it."""
-
-    threads: int = 1
-    expand_threshold: int = 0  # targets of more elements get no tables per thread unless that is asked for
-    cache_bytes: int = 8 << 20  # inputs and outputs of more bytes are written past the cache
-    backend: int = JitBackend.LLVM.value  # whose code it becomes
-
-
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
     __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "axes", "calls", "checked", "checks",
                  "detailed", "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live",
-                 "local_bytes", "locals", "moving", "numbers", "order", "parameters", "pointers", "policy",
-                 "position", "reductions", "report", "scatters", "shared", "short", "single", "slots", "stack",
-                 "stores", "strategies", "streaming", "tables", "trips", "versions", "wide", "width")
+                 "local_bytes", "locals", "loops", "moving", "numbers", "order", "parameters", "pointers", "position",
+                 "reductions", "report", "scatters", "shared", "short", "slots", "stack", "stores",
+                 "strategies", "streaming", "tables", "target", "versions", "wide", "width")
 
-    def __init__(self, domain: Domain, policy: Policy, checked: bool = False, detailed: bool = False) -> None:
+    def __init__(self, domain: Domain, target: Target, checked: bool = False, detailed: bool = False) -> None:
         self.domain = domain
         self.width = width = domain.size
-        self.policy = policy
+        self.target = target
         self.checked = checked
         #: Whether somebody wants to know what the parameters of each target of a call mean.
         self.detailed = detailed or checked
         self.checks: dict[int, Check] = {}  # node id -> check of an access
         self.report = 0  # parameter that holds the address of its part of the report, if there are checks
-        self.wide = width >= WIDE_EXTENT  # lane indices need 64 bits
-        self.key: Any = [policy.backend << 8 | len(domain.extents), *domain.classes]
+        self.wide = width >= WIDE_EXTENT  # positions need 64 bits
+        self.key: Any = [target.code << 8 | len(domain.extents), *target.classes_of(domain)]
         self.axes = 0  # parameter with the extent of a row, followed by those of the other axes but the outermost, and
         # the number and length of its parts
         self.order: list[Node] = []
@@ -207,9 +188,8 @@ class Program:
         self.stores: list[Node] = []
         self.strategies: dict[int, int] = {}  # scatter-reduction -> ATOMIC, PLAIN or PRIVATE
         self.tables: dict[int, int] = {}  # node id of the first PRIVATE scatter to a target -> parameter of its tables
-        self.trips: int | None = 1  # about how often its loops repeat; None if nobody knows
-        self.single = False  # the whole width is one block
-        self.streaming = False  # inputs and outputs exceed the last-level cache: outputs are written past it
+        self.loops: list[Loop] = []
+        self.streaming = False  # so much is read and written that the target does it in another way
         self.reductions: list[Node] = []
         self.scatters: list[Node] = []
         self.versions: list[Node] = []  # results of regions that are memory: written in place
@@ -262,7 +242,7 @@ class Program:
         """
         return self.width != 1 and not self.extras and not self.checks and all(
             node.kind in _WITH_RECORDS or node.kind >= FIRST_ELEMENTWISE for node in self.order) and not any(
-            node.kind == GATHER and node.d0 is not None and is_large(node.d0) for node in self.order)
+            node.kind == GATHER and node.d0 is not None and self.is_large(node.d0) for node in self.order)
 
     def pointer(self, node: Node) -> int:
         """Parameter that holds the address of an array in memory."""
@@ -272,14 +252,29 @@ class Program:
             assert node.kind != PHI or outer is not None
             slot = self.pointers[node.id] = len(self.parameters)
             if outer is not None and node.kind != EVALUATED:
-                self.parameters.append(0)
-                self.links.append((slot, outer.pointer(node)))
+                self.link(slot, outer.pointer(node))
             elif node.kind == EVALUATED:
                 self.parameters.append(node.payload.address)
                 self.inputs.append(node)
             else:
                 self.parameters.append(0)
         return slot
+
+    def link(self, slot: int, outer: int) -> None:
+        """Append a parameter that is equal to one of the outer program: the address of memory that is written."""
+        self.parameters.append(0)
+        self.links.append((slot, outer))
+        if self.target.static_calls:
+            self.key += (LINKED, slot, outer)
+
+    @property
+    def written(self) -> set[int]:
+        """Parameters that hold the address of memory which the kernel writes, here or in other functions."""
+        written = {self.pointers[node.id] for node in (*self.order, *self.scatters) if node.kind == SCATTER}
+        written.update(slot for slot, _ in self.links)
+        for site in self.calls.values():
+            written.update(outer for target in site.targets for _, outer in target.links)
+        return {slot for slot in written if slot > 0}
 
     def access_class(self, access: Node, memory: Node) -> int:
         """What the text of an access depends on: whether its memory needs wide indices, is large, and is checked."""
@@ -297,7 +292,11 @@ class Program:
 
     def asks_ahead(self, memory: Node) -> bool:
         """Whether what is accessed by index is asked for ahead: in large arrays, but not on the stack."""
-        return self.pointers[memory.id] > 0 and is_large(memory)
+        return self.pointers[memory.id] > 0 and self.is_large(memory)
+
+    def is_large(self, memory: Node) -> bool:
+        """Whether an array is."""
+        return self.target.is_large(memory.size * TYPES[memory.type].size)
 
     def place_of(self, node: Node) -> int:
         """Position of a node whose operands are in place; a leaf is appended if it is not there yet."""
@@ -423,15 +422,10 @@ class Program:
             key += (kind << 4 | node.type, position[node.d0.id])
 
     def append_local(self, number: int, size: int) -> None:
-        """Note local memory of so many bytes an element, that a node is known by.
-
-        Threads of a program may have small stacks, unlike those of the pool, which run what nobody knows the length of.
-        """
+        """Note local memory of so many bytes an element, that a node is known by."""
         self.locals += 1
         self.pointers[number] = -self.locals
         self.local_bytes += size
-        if self.local_bytes > _MOST_ON_ANY_STACK:
-            self.repeats(None)
 
     def append_stack(self, begin: Node, entries: int) -> None:
         """Append memory that is on the stack, which begins as a constant or undefined."""
@@ -510,7 +504,7 @@ class Program:
         """Key and order of a loop and its region."""
         loop, position, key = node.payload, self.position, self.key
         region = loop.region
-        self.repeats(trips_of(loop) or None)
+        self.loops.append(loop)
         values = [formal for formal in region.formals if not formal.payload]
         key += (LOOP_BEGIN, len(values), len(region.formals) - len(values),
                 position[node.d0.id] if node.d0 is not None else -1)
@@ -581,7 +575,7 @@ class Program:
             if isinstance(each, Program):  # the first one of its function
                 self.functions.setdefault(each.key, each)
         for key, count in functions.items():
-            self.numbers.setdefault(key, len(self.numbers))
+            site.functions += (self.numbers.setdefault(key, len(self.numbers)),)
             if count > 1 and (key in self.shared or self.functions[key].takes_records):
                 self.shared[key] = None
                 site.shared = True
@@ -594,12 +588,11 @@ class Program:
 
     def assembled(self, choice: Any, region: Any, site: Site) -> Program:
         """The program of a call's target."""
-        target = Program(self.domain, self.policy, self.checked, self.detailed)
+        target = Program(self.domain, self.target, self.checked, self.detailed)
         target._outer, target.inputs = weakref.ref(self), self.inputs
         target.functions, target.numbers, target.shared = self.functions, self.numbers, self.shared
         target.append_target(choice, region, site)
         target.functions = {}  # no circles: programs go with their last holder, as planning counts those of nodes
-        self.repeats(target.trips)
         return target
 
     def append_target(self, choice: Any, region: Any, site: Site) -> None:
@@ -614,8 +607,7 @@ class Program:
             elif formal.id in used:
                 assert self.outer is not None
                 slot = self.pointers[formal.id] = len(self.parameters)
-                self.parameters.append(0)
-                self.links.append((slot, self.outer.pointer(initial)))
+                self.link(slot, self.outer.pointer(initial))
         self.live = region.masks[0]
         self.append_formal(self.live)
         for capture in region.captures:
@@ -625,20 +617,17 @@ class Program:
             else:
                 self.position[capture.id] = len(self.order)
                 self.order.append(capture)
-                self.key += (EXTRA, capture.type)
+                place = site.place_of(capture)
+                self.key += (EXTRA, capture.type, place) if self.target.static_calls else (EXTRA, capture.type)
                 self.extras.append(capture)
                 self.slots[capture.id] = len(self.parameters)
-                self.parameters.append(site.place_of(capture))
+                self.parameters.append(place)
         for inner in region.parts[0]:
             self.append(inner)
         self.key.append(REGION_END)
         self.key += [self.position[result.id] for result in region.results[0][:choice.count]]
         self.stores = list(region.results[0][:choice.count])
         self.finish_key()
-
-    def repeats(self, trips: int | None) -> None:
-        """Note that something repeats so often, if that is known."""
-        self.trips = None if trips is None or self.trips is None else self.trips * trips
 
     def append_formal(self, formal: Node) -> None:
         """Append a formal of a region."""
@@ -651,8 +640,8 @@ class Program:
         target, position = node.d0, self.position
         assert target is not None and node.d1 is not None and node.d2 is not None and node.d3 is not None
         pointer = self.pointers[node.id] = self.pointers[target.id]
-        strategy = self.strategies[node.id] = PLAIN if node.attr == ReduceOp.Identity.value or self.width == 1 \
-            or self.policy.threads == 1 or node.payload == ReduceMode.NoConflicts.value else ATOMIC
+        strategy = self.strategies[node.id] = PLAIN if node.attr == ReduceOp.Identity.value \
+            else self.target.inner_strategy(node.payload, self.width)
         self.key += (SCATTER << 4 | node.type, node.attr, strategy, pointer, self.access_class(node, target),
                      position[node.d1.id], position[node.d2.id], position[node.d3.id])
 
@@ -699,26 +688,12 @@ class Program:
         """How a scatter copes with conflicts (0 for a plain one, which has no need to)."""
         if node.attr == ReduceOp.Identity.value:
             return 0
-        mode, size = node.payload, node.size
         if target.kind == SCATTER:
             strategy = self.strategies.get(target.id, PLAIN)  # after a plain write only if the width is 1
-        elif mode == ReduceMode.NoConflicts.value or self.policy.threads == 1:
-            strategy = PLAIN
-        elif self.width <= SINGLE_WIDTH:
-            strategy = PLAIN
-            self.single = True
-        elif mode == ReduceMode.Expand.value or (
-                mode == ReduceMode.Auto.value and size <= min(self.policy.expand_threshold, self.width)):
-            strategy = PRIVATE
         else:
-            strategy = ATOMIC
+            strategy = self.target.strategy(node.payload, node.size, self.width)
         self.strategies[node.id] = strategy
         return strategy
-
-
-def is_large(memory: Node) -> bool:
-    """Whether an array is asked for ahead."""
-    return memory.size * TYPES[memory.type].size > LARGE_BYTES
 
 
 #: Of targets with the same operations in order, so many are looked at before another one is assembled.
@@ -727,8 +702,6 @@ _MODELS = 8
 _WITH_RECORDS = {LITERAL, UNDEFINED, EVALUATED, CAST, BITCAST, PHI, GATHER, LOOP, COND, RESULT}
 #: A parameter, of which negative numbers take the upper half.
 _WORD = (1 << 64) - 1
-#: Bytes of local memory of an element that fit on the stack of any thread: with 32 elements in a packet, 32 KiB.
-_MOST_ON_ANY_STACK = 1 << 10
 
 
 def _as_literal(node: Node) -> Node:
@@ -760,17 +733,16 @@ def streamed_bytes(program: Program) -> int:
             if accesses.get(node.id, SCALAR) not in (SCALAR, ROW, PERIODIC))
 
 
-def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False,  # noqa: B008 (immutable)
-             detailed: bool = False) -> Program:
+def assemble(kernel: Kernel, target: Target, checked: bool = False, detailed: bool = False) -> Program:
     """The program of a planned kernel.  Everything from earlier stages must be evaluated by now."""
-    program = Program(kernel.domain, policy, checked, detailed)
+    program = Program(kernel.domain, target, checked, detailed)
     for begin, entries in kernel.stack:
         program.append_stack(begin, entries)
     program.append_all(post_order(kernel.outputs) if kernel.order is None else kernel.order)
     for node in kernel.outputs:
         program.add_output(node)
-    if kernel.width > STREAMING_WIDTH and kernel.width * streamed_bytes(program) > policy.cache_bytes and (
-            kernel.domain.is_flat or kernel.domain.row % 64 == 0):  # past the cache, whole lines are written
+    bytes_ = streamed_bytes(program)
+    if bytes_ and target.streams(kernel.width, bytes_, 0 if kernel.domain.is_flat else kernel.domain.row):
         program.streaming = True
         program.key.append(STREAMED)
     program.finish_key()

@@ -5,10 +5,10 @@ from ..ir.node cimport Node
 from ..ir.region cimport Region, in_record
 
 cdef int BAKED, BITCAST, CAST, EVALUATED, FIRST_ELEMENTWISE, GATHER, LITERAL, FLOAT16
-cdef int64_t WIDE_EXTENT, LARGE_BYTES
+cdef int64_t WIDE_EXTENT
 
 
-cdef class Target:
+cdef class Alike:
     cdef public object key
     cdef public list parameters
     cdef public tuple links
@@ -19,12 +19,14 @@ cdef class Model:
     cdef public Region region
     cdef public Py_ssize_t count
     cdef public object key
+    cdef public int64_t large
+    cdef public bint static
     cdef public list parameters
     cdef public list captures
     cdef public list sources
     @cython.locals(model=Region, partner=dict, memory=dict, one=Node, other=Node, number=cython.Py_ssize_t,
                    slot=cython.Py_ssize_t)
-    cpdef Target target(self, Region region, list inputs, object site)
+    cpdef Alike target(self, Region region, list inputs, object site)
 
 
 @cython.locals(node=Node)
@@ -32,5 +34,5 @@ cpdef object shape_of(Region region)
 cdef bint _is_alike(Node one, Node other) except -1
 @cython.locals(one=Node, other=Node, number=cython.Py_ssize_t, kind=cython.int)
 cdef bint _are_alike(list nodes, list model, dict partner, dict memory) except -1
-cpdef int _access(Node memory) except -1
+cpdef int _access(Node memory, int64_t large) except -1
 cpdef object literal_bits(int type_, object value)

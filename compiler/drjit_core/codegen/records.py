@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 from ..ir.node import BAKED, Node
 from ..ir.region import Region, in_record
 from ..ops.table import BITCAST, CAST, EVALUATED, FIRST_ELEMENTWISE, GATHER, LITERAL
-from ..passes.domain import LARGE_BYTES, WIDE_EXTENT
+from ..passes.domain import WIDE_EXTENT
 from ..types import FLOAT16, TYPES
 
 if TYPE_CHECKING:
     from .program import Program, Site
 
-__all__ = ["Model", "Target", "literal_bits", "shape_of"]
+__all__ = ["Alike", "Model", "literal_bits", "shape_of"]
 
 
-class Target:
+class Alike:
     """A target that is like an earlier one: what differs is in its record."""
 
     __slots__ = ("calls", "key", "links", "parameters")
@@ -36,18 +36,19 @@ class Target:
 class Model:
     """A target that was assembled, which others may be like."""
 
-    __slots__ = ("captures", "count", "key", "parameters", "region", "sources")
+    __slots__ = ("captures", "count", "key", "large", "parameters", "region", "sources", "static")
 
     def __init__(self, program: Program, region: Region, count: int) -> None:
         self.region = region
         self.count = count
         self.key = program.key
         self.parameters: list[int] = program.parameters
+        self.large, self.static = program.target.large_bytes, program.target.static_calls
         #: Parameters of captures, or -1 where they are part of the program; and of arrays that are read by index.
         self.captures = [program.slots.get(capture.id, -1) for capture in region.captures]
         self.sources = [program.pointers.get(source.id, -1) for source in region.sources]
 
-    def target(self, region: Region, inputs: list[Node], site: Site) -> Target | None:
+    def target(self, region: Region, inputs: list[Node], site: Site) -> Alike | None:
         """The target of another region of the same call, if it has the same function."""
         model, partner, memory = self.region, dict[int, int](), dict[int, int]()
         if len(region.captures) != len(model.captures) or len(region.sources) != len(model.sources):
@@ -66,7 +67,7 @@ class Model:
         for number in range(len(model.sources)):
             one, other = region.sources[number], model.sources[number]
             if one.kind != EVALUATED or other.kind != EVALUATED or one.type != other.type or \
-                    _access(one) != _access(other):
+                    _access(one, self.large) != _access(other, self.large):
                 return None
             memory[one.id] = other.id
         if not _are_alike(region.parts[0], model.parts[0], partner, memory):
@@ -85,12 +86,15 @@ class Model:
                 parameters[slot] = one.payload.address
                 inputs.append(one)
             else:
-                parameters[slot] = site.place_of(one)
+                place = site.place_of(one)
+                if self.static and place != parameters[slot]:
+                    return None
+                parameters[slot] = place
         for number in range(len(self.sources)):
             slot, one = self.sources[number], region.sources[number]
             parameters[slot] = one.payload.address
             inputs.append(one)
-        return Target(self.key, parameters)
+        return Alike(self.key, parameters)
 
 
 def shape_of(region: Region) -> Any:
@@ -140,9 +144,9 @@ def _are_alike(nodes: list[Node], model: list[Node], partner: dict[int, int], me
     return True
 
 
-def _access(memory: Node) -> int:
+def _access(memory: Node, large: int) -> int:
     """What the text of a read depends on: see :meth:`~.program.Program.access_class`."""
-    return (memory.size >= WIDE_EXTENT) | (memory.size * TYPES[memory.type].size > LARGE_BYTES) << 2
+    return (memory.size >= WIDE_EXTENT) | (memory.size * TYPES[memory.type].size > large) << 2
 
 
 def literal_bits(type_: int, value: Any) -> int:

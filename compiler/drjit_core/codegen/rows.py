@@ -11,9 +11,6 @@ from .program import ALIGNED, ROW, Program
 
 __all__ = ["RowsBuilder"]
 
-#: Rows that a kernel that goes over columns adds up at once.
-COLUMN_ROWS = 8
-
 
 class RowsBuilder(Builder):
     """Makes the instructions of a kernel that goes over rows.
@@ -33,7 +30,7 @@ class RowsBuilder(Builder):
         self.kernel: Program = program
         self.nodes = nodes = expanded.order
         self.count = len(nodes)
-        self.copies = COLUMN_ROWS if program.domain.columns else 1
+        self.copies = program.target.rows.together if program.domain.columns else 1
         self.pieces = {}
         #: In which pass each node is known for the first time; what there is one of for each row is known before it.
         self.passes = self._passes()
@@ -46,7 +43,8 @@ class RowsBuilder(Builder):
     def build(self) -> None:
         """Make all instructions."""
         program, function = self.kernel, self.function
-        function.domain, function.axes, function.moving = program.domain, program.axes, program.moving
+        function.domain, function.axes = program.domain, program.axes
+        function.short_rows = program.target.has_short_rows(program.domain)
         function.needs_mask = True
         last = max([*self.outputs.values(), *self.segments.values(), 0,
                     *(self._pass_of(node) for node in (*program.reductions, *program.scatters))])
@@ -212,4 +210,4 @@ class RowsBuilder(Builder):
             return
         instruction = Instruction(number, node, (), layout == ROW)
         self.append(instruction, block).access = Access(program.pointers[source.id], layout,
-                                                        first=program.firsts[node.id])
+                                                        first=program.firsts[node.id], moving=program.moving[node.id])

@@ -14,8 +14,9 @@ from typing import NamedTuple
 from ..ir.node import Node
 from ..ops.table import EVALUATED, GATHER, LITERAL, SCATTER, VIEW
 from ..passes.domain import WIDE_EXTENT
-from ..types import TYPES, ReduceMode, ReduceOp
-from .program import LARGE_BYTES, SINGLE_WIDTH, STREAMING_WIDTH, Program, streamed_bytes
+from ..types import TYPES, ReduceOp
+from .program import Program, streamed_bytes
+from .target import Interval
 
 __all__ = ["Decision", "Role", "Signature", "Slot", "decisions_of", "signature_of", "slots_of"]
 
@@ -129,6 +130,11 @@ class Decision(NamedTuple):
     low: float
     high: float
 
+    @classmethod
+    def of(cls, interval: Interval, memory: Node | None = None) -> Decision:
+        """What the target has decided, maybe of some memory."""
+        return cls(interval.what, memory if interval.of_memory else None, interval.low, interval.high)
+
 
 def decisions_of(program: Program) -> Iterator[Decision]:
     """Everything that the key of a program owes to sizes rather than to the graph."""
@@ -150,25 +156,11 @@ def decisions_of(program: Program) -> Iterator[Decision]:
         if (node.kind == GATHER or node.kind == SCATTER) and node.d0 is not None:
             size = node.d0.size
             yield Decision("width of indices", node.d0, *((1, _NARROW) if size <= _NARROW else (_NARROW + 1, math.inf)))
-            most = LARGE_BYTES // TYPES[node.d0.type].size
-            yield Decision("asked for ahead", node.d0, *((1, most) if size <= most else (most + 1, math.inf)))
-    reductions = [node for node in program.scatters if node.attr != ReduceOp.Identity.value]
-    if reductions and width > 1 and program.policy.threads > 1:
-        yield Decision("threads share it", None, *((1, SINGLE_WIDTH) if width <= SINGLE_WIDTH else
-                                                  (SINGLE_WIDTH + 1, math.inf)))
-        for node in reductions:
-            assert node.d0 is not None
-            if width > SINGLE_WIDTH and node.payload == ReduceMode.Auto.value and node.d0.kind != SCATTER:
-                most, least = min(program.policy.expand_threshold, width), max(node.size, SINGLE_WIDTH + 1)
-                if node.size <= most:  # both bounds lie between the two sizes, and so hold whatever these become
-                    yield Decision("tables per thread", node.d0, 1, most)
-                    yield Decision("tables per thread", None, least, math.inf)
-                elif node.size > program.policy.expand_threshold:
-                    yield Decision("no tables", node.d0, program.policy.expand_threshold + 1, math.inf)
-                else:
-                    yield Decision("no tables", node.d0, node.size, math.inf)
-                    yield Decision("no tables", None, 1, width)
+            yield Decision.of(program.target.large_holds(size, TYPES[node.d0.type].size), node.d0)
+    for node in program.scatters:
+        if node.attr != ReduceOp.Identity.value and node.d0 is not None and node.d0.kind != SCATTER:
+            for interval in program.target.strategy_holds(node.payload, node.size, width):
+                yield Decision.of(interval, node.d0)
     bytes_ = streamed_bytes(program)
     if bytes_:
-        limit = max(STREAMING_WIDTH, program.policy.cache_bytes // bytes_)
-        yield Decision("past the cache", None, *((limit + 1, math.inf) if width > limit else (1, limit)))
+        yield Decision.of(program.target.streams_holds(width, bytes_))

@@ -1,19 +1,20 @@
 """What steps consist of, whatever backend runs them: texts that are made by functions, and launches of them.
 
-A backend makes *passes* of a :class:`Call` of a step: each is a launch of a :class:`Text`.  They run in order.  Blocks
-follow from the pass alone, so that results have the same bits whatever the number of threads.
+A backend makes *passes* of a :class:`Call` of a step: each is a launch of a :class:`Text`.  They run in order.  How the
+work is shared follows from the pass alone, so that results have the same bits whoever takes part.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ..ops.steps import Step
 from ..types import TYPES
+from .target import Target
 
-__all__ = ["Array", "Call", "Pass", "Text"]
+__all__ = ["Array", "Call", "Pass", "Shape", "Text"]
 
 
 class Array(NamedTuple):
@@ -36,8 +37,7 @@ class Call(NamedTuple):
     operands: Sequence[Array]
     results: Mapping[int, Array]  # by position: those that somebody wants
     scratch: Callable[[int], int]  # the address of so many bytes, which live until the last pass has ended
-    cache_bytes: int = 8 << 20  # what reads and writes more bytes may write past the cache
-    threads: int = 1  # ``%worker`` of a kernel is below that
+    target: Target
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -46,16 +46,13 @@ class Call(NamedTuple):
 
 
 class Text(NamedTuple):
-    """Code that a function makes, as a kernel like any other: see :mod:`drjit_core.llvm.emit` for its parameters.
-
-    Equal names and arguments make equal texts.  ``%begin`` and ``%end`` are bounds of a block, in what a pass counts.
-    """
+    """Code that a function makes, as a kernel like any other.  Equal names and arguments make equal texts."""
 
     name: str
     arguments: tuple[int | str, ...]
     make: Callable[..., str]
     work: int  # cost of an element of the width, relative to an addition (see OPS)
-    #: Whether it has a function ``combine`` besides, which runs when all blocks have ended.
+    #: Whether it has a function ``combine`` besides, which runs when all of it has ended.
     combines: bool = False
 
     @property
@@ -69,10 +66,17 @@ class Text(NamedTuple):
         return self.make(*self.arguments)
 
 
+class Shape(Protocol):
+    """How a backend shares the work of a launch."""
+
+    @property
+    def width(self) -> int:
+        """Of how many parts the work is made."""
+
+
 class Pass(NamedTuple):
     """A launch of a text."""
 
     text: Text
     words: tuple[int, ...]  # parameters: addresses and numbers
-    width: int
-    block: int  # what is one block: a kernel is called with multiples of it
+    launch: Shape

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from weakref import ref
 
+from ..codegen.target import local_memory
 from ..ir.build import append, bound, counter, literal, undefined
 from ..ir.extension import Extension
 from ..ir.extents import size_of, sized_as
@@ -27,10 +28,6 @@ _IDENTITY, _NO_CONFLICTS = ReduceOp.Identity.value, ReduceMode.NoConflicts.value
 _TRUE = literal(BOOL, True)
 #: Beyond so many iterations, that a loop takes no more is no reason to make room for all of them.
 _MOST_KNOWN = 64
-#: Bytes of local memory of an element: with sixteen elements in a packet, a part of the second-level cache.
-_MOST_LOCAL = 8 << 10
-#: Likewise of all local memory that there is, which one kernel may need: with sixteen elements, 1 MiB of the stack.
-_MOST_TOGETHER = 64 << 10
 
 
 def loop_of(results: Sequence[Node]) -> Node | None:
@@ -52,8 +49,8 @@ def _entries(most: int) -> int:
 
 def fits(loop: Loop, most: int) -> bool:
     """Whether the variables of so many iterations are kept in local memory."""
-    count = _bytes(loop.region.formals, most)
-    return count <= _MOST_LOCAL and _together.bytes + count <= _MOST_TOGETHER
+    count, local = _bytes(loop.region.formals, most), local_memory()
+    return count <= local.array and _together.bytes + count <= local.together
 
 
 def _bytes(formals: Iterable[Node], most: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..codegen.linear import Instruction
-from ..codegen.program import ATOMIC
+from ..codegen.target import ATOMIC
 from ..types import TYPES, ReduceOp
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from typing import Any, ClassVar
 from ..codegen.linear import Function, Instruction, Linear
 from ..codegen.linearize import linearize
 from ..codegen.program import Program
-from ..codegen.rows import COLUMN_ROWS
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -65,6 +64,8 @@ _WIDEST = 16  #: Lanes of AVX-512, which has 32 registers.
 #: elements on one: 32 us, 29, 32; of 61 operations and a ratio of 2.6, 2M elements: 0.58 ms, 0.57, 0.55.
 _CHAIN, _SPILLED = 2, ((4, 80, 80), (2, _FEW_PACKETS, 120))
 
+#: Elements of packets in kernels that go over rows, at most: short ones would leave others empty.
+_SHORT_ROW, _LONGEST_PACKET = 16, 32
 #: Loops: values that live at once (those that do not change may be operands in memory), and the cost of an iteration
 #: over that of its longest chain.
 _REGISTERS_OF_LOOPS, _PARALLEL = 34, 4
@@ -215,14 +216,15 @@ def packets_per_iteration(linear: Linear, lanes: int) -> int:
     packets = _MOST_PACKETS if operations <= _MANY_PACKETS else 2
     live = kernel.most_live
     if kernel.domain is not None and kernel.domain.columns:
-        live += COLUMN_ROWS.bit_length() * len(kernel.row_stores)  # sums of one row, two, four … and of all
+        rows = len(kernel.passes[0].rows)
+        live += rows.bit_length() * len(kernel.row_stores)  # sums of one row, two, four … and of all
     registers = max(1, kernel.largest // 4) * live + len(kernel.reductions)
     while packets > 1 and packets * registers > _REGISTERS:
         packets //= 2
     if lanes >= _WIDEST and packets < _MOST_PACKETS and kernel.domain is None:
         packets = max(packets, _packets_of_chain(kernel, registers))
     if kernel.domain is not None:
-        while packets > 1 and packets * lanes > kernel.domain.longest_packet:
+        while packets > 1 and packets * lanes > (_SHORT_ROW if kernel.short_rows else _LONGEST_PACKET):
             packets //= 2
     return packets
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..codegen.linear import Access, Instruction, Store
-from ..codegen.program import ALIGNED, ATOMIC, PRIVATE, REVERSED, SCALAR, SHIFTED, UNALIGNED
+from ..codegen.program import ALIGNED, REVERSED, SCALAR, SHIFTED, UNALIGNED
+from ..codegen.target import ATOMIC, PRIVATE
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE, EXCHANGES, name_of_update
 from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
 from . import ahead, checks, control, counting, local, pieces

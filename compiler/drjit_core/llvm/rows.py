@@ -158,7 +158,7 @@ class RowsEmitter(FunctionEmitter):
         if known is not None:
             return known
         name, out = f"%offset{first}_{self.copy}", self.unit if self.lines is self.unit else self.before
-        moving = self.moving(access)
+        moving = access.access.moving
         result = self.parameter(first, "i64")
         for axis in range(axes - 1):
             if moving >> axis & 1:
@@ -168,11 +168,6 @@ class RowsEmitter(FunctionEmitter):
                 result = f"{name}_a{axis}"
         self.offsets[key] = result
         return result
-
-    def moving(self, access: Instruction) -> int:
-        """The axes, as bits, along which the rows of a view differ."""
-        node = access.node
-        return self.function.moving[node.id]
 
     # --- values ------------------------------------------------------------------------------------------------------
 
@@ -547,7 +542,7 @@ def view(emitter: RowsEmitter, instruction: Instruction) -> None:
                 memory.reversed_packet(value, type_, f"{name}_forwards", emitter.lanes)]
     else:
         _strided(emitter, instruction, base, offset, type_, value)
-    if access.layout != STRIDED and emitter.moving(instruction):  # else it stays in the cache
+    if access.layout != STRIDED and access.moving:  # else it stays in the cache
         memory.ask_ahead(emitter, name, type_.info.size, -memory.AHEAD if access.layout == REVERSED else memory.AHEAD)
     if type_index == BOOL:
         out.append(f"{name} = icmp ne {type_} {value}, {type_.splat(0)}")

@@ -3,8 +3,8 @@
 All that a kernel computes has an element for each point of its *domain*, or one for each row of it, or one for all
 points.  A domain has one extent if everything that the kernel reads and writes lies flat.  *Views* (``VIEW``: base,
 extents, strides) and reductions along axes (``SEGMENT``) give it several: its extents are the common refinement of
-theirs, adjacent axes merged as far as all of them allow.  The innermost extent is that of a *row*, over which packets
-run; the others are counted.  The key of a program knows the classes of extents; the extents themselves are parameters.
+theirs, adjacent axes merged as far as all of them allow.  The innermost extent is that of a *row*; the others are
+counted.  The key of a program knows the classes of extents; the extents themselves are parameters.
 """
 
 from __future__ import annotations
@@ -14,30 +14,14 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-__all__ = ["FLAT_ROW", "INDEXED_ROW", "MOST_AXES", "MOST_SHORT", "ONE", "PLAIN", "WIDE", "WIDE_EXTENT", "Domain", "cut",
-           "flat", "is_short", "refine", "strides_in"]
+__all__ = ["MOST_AXES", "ONE", "PLAIN", "WIDE", "WIDE_EXTENT", "Domain", "flat", "is_short", "refine", "strides_in"]
 
 #: Classes of extents: one element; positions of 32 bits; positions of 64 bits.
 ONE, PLAIN, WIDE = 1, 2, 3
 #: Extents from which on positions have 64 bits.
 WIDE_EXTENT = 1 << 31
-#: Arrays of more bytes are asked for ahead where they are accessed by index.
-LARGE_BYTES = 8 << 20
 #: Domains have at most so many extents; views that ask for more are computed by index.
 MOST_AXES = 8
-#: Rows of at most so many elements are a class of their own, since packets need not be longer; those of others span at
-#: most so many.
-_SHORT_ROW, _LONGEST_PACKET = 16, 32
-#: Packets go over several rows of at most so many elements, if all views are of such.  3M numbers and a row that is
-#: added to each take 0.42 ms in rows of 4 (0.84 if the kernel goes over rows) and 0.40 in rows of 8 (0.57); but each
-#: length of rows is a compilation.
-FLAT_ROW = 8
-#: Rows of at most so many elements would leave most of a packet empty: other views beside them are read by index.
-INDEXED_ROW = 3
-#: Kernels read at most so many views of short rows, for which they hold packets in memory of their own.
-MOST_SHORT = 64
-#: Where there are fewer rows than this, long ones are cut into parts of so many elements, which threads may share.
-_FEW_ROWS, _PART = 64, 1 << 14
 
 
 class Domain(NamedTuple):
@@ -87,17 +71,10 @@ class Domain(NamedTuple):
         return self.row * (self.part or self.extents[-2]) if self.columns else self.part or self.row
 
     @property
-    def classes(self) -> list[int]:
-        """What the text of a kernel depends on: the whole, and of rows, how long they are."""
-        whole = ONE if self.size == 1 else PLAIN if self.size < WIDE_EXTENT else WIDE
-        if self.is_flat:
-            return [whole]
-        return [whole, self.columns | 2 * (self.parts > 1) | 4 * (self.row <= _SHORT_ROW)]
-
-    @property
-    def longest_packet(self) -> int:
-        """Number of elements that a packet should have at most."""
-        return _SHORT_ROW if self.row <= _SHORT_ROW else _LONGEST_PACKET
+    def size_class(self) -> int:
+        """The class of the extent of the whole."""
+        size = self.size
+        return ONE if size == 1 else PLAIN if size < WIDE_EXTENT else WIDE
 
 
 def flat(size: int) -> Domain:
@@ -105,9 +82,10 @@ def flat(size: int) -> Domain:
     return Domain((size,))
 
 
-def is_short(extents: Sequence[int]) -> bool:
-    """Whether a view of such extents is made of short rows, so that packets of a flat kernel can go over several."""
-    return len(extents) == 2 and extents[-1] <= FLAT_ROW
+def is_short(extents: Sequence[int], most: int) -> bool:
+    """Whether a view of such extents is made of rows of at most so many elements, of which a flat kernel can take
+    several together."""
+    return len(extents) == 2 and extents[-1] <= most
 
 
 def _steps(extents: Sequence[int]) -> list[int]:
@@ -148,10 +126,3 @@ def strides_in(domain: Domain, extents: Sequence[int], strides: Sequence[int]) -
         if done == extents[axis]:
             axis, done = axis - 1, 1
     return tuple(reversed(result))
-
-
-def cut(domain: Domain) -> Domain:
-    """The same domain, its rows in parts if they are few and long."""
-    if domain.is_flat or domain.columns or domain.rows >= _FEW_ROWS or domain.row < 2 * _PART:
-        return domain
-    return domain._replace(parts=-(-domain.row // _PART), part=_PART)

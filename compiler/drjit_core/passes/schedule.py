@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..codegen.target import Target
 from ..control.alike import KEPT_APART, OF_ELEMENTS
 from ..ir.build import append
 from ..ir.extension import depends, take_over
@@ -52,17 +53,13 @@ from ..ops.table import (
     VIEW,
 )
 from ..types import ReduceOp
-from .domain import INDEXED_ROW, MOST_SHORT, Domain, cut, flat, is_short, refine
+from .domain import Domain, flat, is_short, refine
 from .leaves import move_views
 from .positions import lower
 from .sink import sink
 from .stack import OnStack, memory_on_stack
 
 __all__ = ["Kernel", "add_results", "plan", "post_order", "width_of"]
-
-#: A value is stored, not recomputed, if recomputing costs more than this many additions: a packet written and read
-#: again takes about as long as 20 of them at the memory bandwidth of two cores (see benchmarks).
-RECOMPUTE_LIMIT = 20
 
 
 class Kernel:
@@ -103,8 +100,8 @@ def width_of(node: Node) -> int:
     return width_of_write(node) if IS_WRITE[node.kind] else node.size
 
 
-def plan(roots: list[Node]) -> list[Kernel]:
-    """Kernels that produce the roots, in the order in which they must run."""
+def plan(roots: list[Node], target: Target) -> list[Kernel]:
+    """Kernels that produce the roots, in the order in which they must run, for where they do."""
     if not roots:
         return []
     if len(roots) > 1:  # the program must not depend on the order in which its outputs were scheduled
@@ -118,7 +115,7 @@ def plan(roots: list[Node]) -> list[Kernel]:
         kernel = _single_kernel(order, roots)
         if kernel is not None:
             return [kernel]
-    if sink(order, roots):
+    if sink(order, roots, target.sink):
         order = post_order(roots)
     writing = [node for node in order if node.kind in CONTROL and node.payload.writes]
     if writing:
@@ -127,9 +124,9 @@ def plan(roots: list[Node]) -> list[Kernel]:
     if any(map(writes, order)) and _separate_targets(order, roots):
         order = post_order(roots)
     stages, rows = _stages(order)
-    on_stack = memory_on_stack(order, roots, stages) if writing else OnStack()
+    on_stack = memory_on_stack(order, roots, stages, target.local.kernel) if writing else OnStack()
     del order, writing
-    return _Planner(stages, rows, on_stack).run(roots)
+    return _Planner(stages, rows, on_stack, target).run(roots)
 
 
 def add_results(loops: list[Node], roots: list[Node]) -> None:
@@ -480,7 +477,8 @@ _Key = tuple[int, int, int, int, int]
 class _Planner:
     """Assigns outputs to kernels, from the last stage to the first."""
 
-    def __init__(self, stages: dict[int, int], rows: _Rows, on_stack: OnStack) -> None:
+    def __init__(self, stages: dict[int, int], rows: _Rows, on_stack: OnStack, target: Target) -> None:
+        self.target = target
         self.stages = stages
         self.rows = rows
         self.on_stack = on_stack
@@ -588,7 +586,7 @@ class _Planner:
             if node.payload.extension.of.id in seen and not depends(node, seen | self.stored):
                 take_over(node)
         kernel.stack.sort(key=_first_id)
-        _choose_domain(kernel, views, regions)
+        _choose_domain(kernel, views, regions, self.target)
 
     def reach(self, kernel: Kernel, memory: Node, stack: list[Node]) -> None:
         """See to it that a kernel has memory which it accesses by index: its own, or an array."""
@@ -643,7 +641,7 @@ class _Planner:
                 return True  # the stack is gone with its kernel
             if current.size > 1 or NEEDS_MEMORY[kind]:
                 cost += OPS[kind].cost
-                if cost > RECOMPUTE_LIMIT:
+                if cost > self.target.recompute:
                     return True
             if self.rows.ends_kernel(current):
                 continue
@@ -654,11 +652,12 @@ class _Planner:
         return False
 
 
-def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
+def _choose_domain(kernel: Kernel, views: list[Node], regions: bool, target: Target) -> None:
     """The domain of a kernel that reads some views; those that it cannot express are computed by index."""
     assert not kernel.row or kernel.width % kernel.row == 0 < kernel.width, "a kernel consists of whole rows"
     if not views and not kernel.row:
         return
+    rows = target.rows
     extents: tuple[int, ...] = (kernel.width,)
     fits = [False] * len(views)
     if regions:
@@ -669,20 +668,20 @@ def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
         del fits[0]
         if extents[-2] != kernel.columns:  # some view tells the rows of a column apart
             extents, fits = whole, [False] * len(views)
-    elif kernel.row or not all(is_short(view.payload[1]) for view in views):
+    elif kernel.row or not all(is_short(view.payload[1], rows.flat) for view in views):
         extents, fits = refine(kernel.width, [view.payload[1] for view in views], kernel.row)
     else:
         fits = [True] * len(views)
     for view, fit in zip(views, fits, strict=True):
         if not fit:
             lower(view)
-    if not kernel.row and extents[-1] <= INDEXED_ROW:
+    if not kernel.row and extents[-1] <= rows.indexed:
         extents = (kernel.width,)
     domain = Domain(extents, kernel.columns > 0)
     if domain.is_flat:  # rows of one element each, or of a few
         kept = 0
         for view, fit in zip(views, fits, strict=True):
-            if fit and kept < MOST_SHORT and is_short(view.payload[1]):
+            if fit and kept < rows.views and is_short(view.payload[1], rows.flat):
                 kept += 1
             elif fit:
                 lower(view)
@@ -690,7 +689,7 @@ def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
         cut_along = kernel.columns or kernel.row
         kernel.domain = domain._replace(parts=-(-cut_along // kernel.part), part=kernel.part)
     else:
-        kernel.domain = domain if kernel.row else cut(domain)
+        kernel.domain = domain if kernel.row else target.cut(domain)
 
 
 def _id(node: Node) -> int:

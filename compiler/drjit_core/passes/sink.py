@@ -17,17 +17,15 @@ from ..ops.table import BOUND, COND, GATHER, HAS_MEMORY, LITERAL, OPS
 
 __all__ = ["sink"]
 
-#: What is sunk costs more than so many additions; a few operations LLVM moves by itself.
-_CHEAP = 20
-
 #: A side of a branch, by the id of the node and the number of the region.
 _Side = tuple[int, int]
 
 
-def sink(order: Sequence[Node], roots: Iterable[Node]) -> set[int]:
+def sink(order: Sequence[Node], roots: Iterable[Node], cheap: int) -> set[int]:
     """Sink what unevaluated nodes, operands first, compute for branches among them, and so in their regions.
 
-    The roots stay where they are.  Returns the ids of the nodes that nothing needs any more.
+    What costs no more than ``cheap`` additions is left alone, and the roots stay where they are.  Returns the ids of
+    the nodes that nothing needs any more.
     """
     branches = []
     for node in order:
@@ -36,7 +34,7 @@ def sink(order: Sequence[Node], roots: Iterable[Node]) -> set[int]:
             for region in node.payload.regions:
                 takes = takes or any(map(_may_sink, region.captures))
                 if region.inner:
-                    sunk = sink(list(region.nodes), (result for part in region.results for result in part))
+                    sunk = sink(list(region.nodes), (result for part in region.results for result in part), cheap)
                     if sunk:
                         region.parts = tuple([each for each in part if each.id not in sunk] for part in region.parts)
             if takes and node.kind == COND and node.size > 1:
@@ -47,7 +45,7 @@ def sink(order: Sequence[Node], roots: Iterable[Node]) -> set[int]:
         for branch in branches:
             for number in range(2):
                 nodes = [node for node in order if sides.get(node.id) == (branch.id, number)]
-                if sum(OPS[node.kind].cost for node in nodes) > _CHEAP:
+                if sum(OPS[node.kind].cost for node in nodes) > cheap:
                     _move(branch, number, nodes)
                     moved.update(node.id for node in nodes)
     return moved

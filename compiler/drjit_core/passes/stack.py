@@ -1,8 +1,8 @@
-"""Which memory lies on the stack of the kernel that uses it.
+"""Which memory a kernel has to itself, on a stack.
 
 Local memory is an array of which each element has a part of its own (:data:`~drjit_core.control.alike.OF_ELEMENTS`).
-If one kernel begins with it, writes to it and reads it, and nobody wants it afterwards, there is no array: one packet
-after the other uses the same few entries on the stack of its thread, which stay in the nearest cache.
+If one kernel begins with it, writes to it and reads it, and nobody wants it afterwards, there is no array: elements
+that are computed one after the other use the same few entries on the stack.
 
 What is decided here is never wrong, at worst slow: loops and branches that write to nothing but such memory have no
 effects, and whoever asks for their results later computes them once more.
@@ -21,10 +21,6 @@ from ..ops.table import CALL, GATHER, IS_WRITE, LITERAL, OPAQUE, RESULT, UNDEFIN
 from ..types import TYPES
 
 __all__ = ["OnStack", "memory_on_stack"]
-
-#: Bytes that an element has on the stack of a kernel: with 32 elements in a packet, 256 KiB, which the second-level
-#: cache holds.
-_MOST = 8 << 10
 
 
 class OnStack(NamedTuple):
@@ -61,9 +57,9 @@ class _Array:
         return TYPES[self.begin.type].size * self.entries
 
 
-def memory_on_stack(order: list[Node], roots: list[Node], stages: Mapping[int, int]) -> OnStack:
-    """What can lie on the stack of a kernel, of the memory that nodes in order use; ``stages`` says when these are
-    computed."""
+def memory_on_stack(order: list[Node], roots: list[Node], stages: Mapping[int, int], most: int) -> OnStack:
+    """What can lie on the stack of a kernel, of the memory that nodes in order use, with so many bytes for an element;
+    ``stages`` says when these are computed."""
     search = _Search(stages)
     search.find(order)
     if not any(array.fits and array.written for array in search.arrays.values()):
@@ -72,7 +68,7 @@ def memory_on_stack(order: list[Node], roots: list[Node], stages: Mapping[int, i
     for array in search.arrays.values():
         array.fits = array.fits and array.written and search.is_free(array, roots)
     search.leave_others(order)
-    search.limit()
+    search.limit(most)
     search.leave_others(order)
     found = [array for array in search.arrays.values() if array.fits]
     return OnStack({array.begin.id: array.entries for array in found},
@@ -195,13 +191,13 @@ class _Search:
                     for array in arrays:
                         array.fits = False
 
-    def limit(self) -> None:
+    def limit(self, most: int) -> None:
         """Leave out the largest ones where there are too many in one kernel."""
         left: dict[tuple[int, int], int] = {}  # by stage and width, which tell kernels apart
         for array in sorted(self.arrays.values(), key=_size_of):
             if array.fits:
                 kernel = array.stage, array.width
-                room = left.get(kernel, _MOST) - array.bytes
+                room = left.get(kernel, most) - array.bytes
                 array.fits = room >= 0
                 left[kernel] = max(room, 0)
 

@@ -1,7 +1,7 @@
 """What a backend is: where arrays live, and what gives them values.
 
 Everything that evaluates or touches memory asks a backend; buffers name theirs, and so do keys (by the language of the
-code, see :class:`drjit_core.codegen.program.Policy`).  Planning, assembling and keys are the same for all backends with
+code, see :class:`drjit_core.codegen.target.Target`).  Planning, assembling and keys are the same for all backends with
 kernels (:class:`KernelBackend`).
 """
 
@@ -11,14 +11,15 @@ import ctypes
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from ..codegen.program import Binding, Policy, Program
+from ..codegen.program import Binding, Program
 from ..codegen.steps import Call, Pass, Text
+from ..codegen.target import Local, Target
 from ..ir.labels import label_of
 from ..ir.node import Node
 from ..types import TYPES, JitBackend
 from .buffer import Buffer
 
-__all__ = ["Backend", "KernelBackend", "Launch", "Limits", "LoadedKernel", "bring"]
+__all__ = ["Backend", "KernelBackend", "Launch", "Limits", "LoadedKernel", "Tables", "bring"]
 
 
 class Limits(NamedTuple):
@@ -26,6 +27,7 @@ class Limits(NamedTuple):
 
     padding: int  # bytes beyond the end of an array that kernels may touch
     packet: int  # elements that a kernel accesses together, at most
+    local: Local
 
 
 class Backend(Protocol):
@@ -88,6 +90,16 @@ class Launch(Protocol):
         """Time that it took, once it has run; 0 if it was not timed."""
 
 
+class Tables(Protocol):
+    """What a scatter-reduction updates in place of memory."""
+
+    @property
+    def words(self) -> tuple[int, int]:
+        """What the kernel that updates them gets."""
+
+    whole: Node  # which holds their buffer
+
+
 class LoadedKernel(Protocol):
     """A kernel that can be launched."""
 
@@ -128,7 +140,10 @@ class LoadedKernel(Protocol):
     def fill_calls(self, bound: Program | Binding, keep: list[Any], /) -> None:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
 
-    def launch(self, bound: Program | Binding, keep: list[Any], timed: bool, /) -> Any:
+    def course(self, program: Program, /) -> Any:
+        """What launches of a program's kernel depend on besides parameters and width, for :meth:`launch`."""
+
+    def launch(self, bound: Program | Binding, course: Any, keep: list[Any], timed: bool, /) -> Any:
         """A :class:`Launch` with the parameters that are bound now, ready to be submitted."""
 
     def launch_pass(self, one: Pass, keep: list[Any], timed: bool, /) -> Any:
@@ -146,7 +161,7 @@ class KernelBackend(Backend, Protocol):
     def language(self) -> JitBackend:
         """Whose code kernels are."""
 
-    def policy(self) -> Policy:
+    def target(self) -> Target:
         """What programs are assembled for, at the beginning of an evaluation."""
 
     def compile(self, program: Program, /) -> tuple[LoadedKernel, bool]:
@@ -155,8 +170,15 @@ class KernelBackend(Backend, Protocol):
     def passes(self, call: Call, /) -> Iterable[Pass]:
         """What a step takes to run; each one is launched before the next one is asked for."""
 
-    def compile_text(self, text: Text, width: int, /) -> tuple[LoadedKernel, bool]:
-        """The kernel of a text, for a launch of some width, and whether it was in memory already."""
+    def compile_text(self, text: Text, launch: Any, /) -> tuple[LoadedKernel, bool]:
+        """The kernel of a text, for a launch of some shape, and whether it was in memory already."""
+
+    def fill_tables(self, target: Target, memory: Node, op: int, /) -> Any:
+        """:class:`Tables` for a reduction into some memory, filled with the neutral element.  Programs whose strategy
+        is PRIVATE update them; other backends have none."""
+
+    def merge_tables(self, target: Target, tables: Any, /) -> Buffer:
+        """What the memory contains when tables that have been updated are merged into it."""
 
     def submit(self, launch: Any, /) -> int:
         """Run a launch after those before it, be it at once or later; returns its ticket."""

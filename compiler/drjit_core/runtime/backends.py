@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ..codegen.target import tell_local_memory
 from ..context import current as current_context
 from ..types import JitBackend
 from .backend import Backend
@@ -47,6 +48,9 @@ def all_backends() -> list[Backend]:
     """The backends that may have launched something for this thread."""
     own = current_context().backend
     return [*({LLVM, *_BY_PLACE.values()} - {own}), *([] if own is None else [own])]
+
+
+tell_local_memory(lambda: current().limits.local)
 
 
 @contextmanager

@@ -121,7 +121,7 @@ def _structure(program: Program) -> Iterator[int]:
 def _details(program: Program) -> Iterator[Any]:
     """What may differ between programs of one structure: first of the whole, then of each node, then of the outputs."""
     yield 0 if program.width == 1 else 2 if program.wide else 1
-    yield program.streaming, tuple(program.domain.classes[1:]), len(program.domain.extents)
+    yield program.streaming, tuple(program.target.classes_of(program.domain)[1:]), len(program.domain.extents)
     yield program.checked and bool(program.checks)
     for node in program.order:
         if node.kind == LITERAL:

@@ -1,7 +1,6 @@
 """Evaluation by kernels: what is wanted is planned, and each kernel assembled, compiled and launched.
 
-Here alone planning, programs, kernels, memory and launches meet, whatever backend they are of.  A launch may need
-others before and after it (:mod:`.thread_tables`).
+Here alone planning, programs, kernels, memory and launches meet, whatever backend they are of.
 """
 
 from __future__ import annotations
@@ -10,7 +9,8 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..codegen.program import Policy, Program, assemble
+from ..codegen.program import Program, assemble
+from ..codegen.target import Target
 from ..flags import DEBUG, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
 from ..ir import build
 from ..ir import node as nodes
@@ -19,25 +19,24 @@ from ..ops.table import EVALUATED, RESULT, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
 from ..types import TYPES, UINT8
 from . import bounds, explain, history
-from .backend import KernelBackend, LoadedKernel, bring
+from .backend import KernelBackend, LoadedKernel, Tables, bring
 from .buffer import Buffer
 from .steps import launch_step
-from .thread_tables import ThreadTables
 
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["evaluate_by_kernels", "filled_tables", "launch", "merged_tables"]
+__all__ = ["evaluate_by_kernels", "launch"]
 
 _log = logging.getLogger("drjit")
 
 
 def evaluate_by_kernels(backend: KernelBackend, roots: list[Node], recorder: Recorder | None = None) -> None:
     """Plan the kernels that nodes need, and launch them in order; a recorder, or the recording, listens."""
-    policy = backend.policy()
+    target = backend.target()
     if recorder is None:
         recorder = state.recording
-    kernels = plan(roots)
+    kernels = plan(roots, target)
     if _log.isEnabledFor(logging.INFO):
         _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
     kernels.reverse()
@@ -46,10 +45,10 @@ def evaluate_by_kernels(backend: KernelBackend, roots: list[Node], recorder: Rec
         if kernel.is_step:
             launch_step(backend, kernel, recorder)
         else:
-            launch(backend, policy, kernel, recorder)
+            launch(backend, target, kernel, recorder)
 
 
-def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Recorder | None = None) -> None:
+def launch(backend: KernelBackend, target: Target, kernel: Kernel, recorder: Recorder | None = None) -> None:
     """Assemble, look up or compile, and submit one kernel; its outputs are evaluated afterwards."""
     flags = state.flags
     told = bool(flags & (PRINT_IR | KERNEL_HISTORY)) or _log.isEnabledFor(logging.INFO)
@@ -59,11 +58,14 @@ def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Rec
             node.become_evaluated(backend.allocate(node.size * TYPES[node.type].size))
             if recorder is not None:
                 recorder.allocated(node)
-    program = assemble(kernel, policy, flags & DEBUG != 0, recorder is not None)
+    program = assemble(kernel, target, flags & DEBUG != 0, recorder is not None)
+    foreign = [node for node in program.inputs if node.payload.backend is not backend]
+    if foreign:
+        for node in foreign:
+            bring(backend, node)
+        program = assemble(kernel, target, flags & DEBUG != 0, recorder is not None)  # with their addresses
     keep: list[Any] = []
     for node in program.inputs:
-        if node.payload.backend is not backend:
-            bring(backend, node)
         buffer = node.payload
         if buffer.read_only:  # it does not come from the allocator, and so must not die before the launch has run
             keep.append(buffer)
@@ -71,11 +73,11 @@ def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Rec
     if recorder is not None:
         recorder.begin(program, compiled)
     outputs = _allocate_outputs(backend, program, compiled)
-    tables: list[tuple[Node, ThreadTables]] = []
+    tables: list[tuple[Node, Tables]] = []
     for node in program.scatters:
         slot = program.tables.get(node.id)
         if slot is not None:
-            tables.append((node, filled_tables(backend, policy, node.d0, node.attr)))  # type: ignore[arg-type]
+            tables.append((node, backend.fill_tables(target, node.d0, node.attr)))  # type: ignore[arg-type]
             program.parameters[slot:slot + 2] = tables[-1][1].words
             program.inputs.append(tables[-1][1].whole)
     accesses = bounds.accesses_of(program) if program.checked else None
@@ -85,7 +87,7 @@ def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Rec
         report.bind(program, bounds.parts_of(program))
     if program.calls:
         compiled.fill_calls(program, keep)
-    launched = compiled.launch(program, keep, flags & KERNEL_HISTORY != 0)
+    launched = compiled.launch(program, compiled.course(program), keep, flags & KERNEL_HISTORY != 0)
     if told:
         elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
         outputs_count = len(program.stores) + len(program.reductions) + len(program.scatters)
@@ -113,7 +115,7 @@ def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Rec
 
 
 def _commit(backend: KernelBackend, program: Program, outputs: list[tuple[Node, Buffer]],
-            tables: list[tuple[Node, ThreadTables]], ticket: int) -> None:
+            tables: list[tuple[Node, Tables]], ticket: int) -> None:
     """Note that a launch uses its buffers, and that its outputs have values; may be repeated.
 
     What the launch has written in place comes before the tables, whose merging needs a launch of its own: if that
@@ -128,7 +130,7 @@ def _commit(backend: KernelBackend, program: Program, outputs: list[tuple[Node, 
     _commit_scatters(program)
     for node, filled in tables:
         if node.kind == SCATTER:
-            node.become_evaluated(merged_tables(backend, program.policy, filled))
+            node.become_evaluated(backend.merge_tables(program.target, filled))
     if tables:
         _commit_scatters(program)
 
@@ -141,20 +143,6 @@ def _commit_scatters(program: Program) -> None:
     for node in program.versions:
         if node.kind == RESULT:
             node.become_evaluated(node.d0.payload.origin(node.attr).payload)  # type: ignore[union-attr]
-
-
-def filled_tables(backend: KernelBackend, policy: Policy, target: Node, op: int) -> ThreadTables:
-    """The tables of a scatter-reduction to a target, filled with the neutral element."""
-    tables = ThreadTables(target, op, policy.threads, backend.limits.packet)
-    launch(backend, policy, tables.fill())
-    return tables
-
-
-def merged_tables(backend: KernelBackend, policy: Policy, tables: ThreadTables) -> Buffer:
-    """What the target contains when tables that have been updated are merged into it."""
-    result, merge = tables.merge()
-    launch(backend, policy, merge)
-    return result.payload  # type: ignore[no-any-return]
 
 
 def _allocate_outputs(backend: KernelBackend, program: Program, compiled: LoadedKernel) -> list[tuple[Node, Buffer]]:

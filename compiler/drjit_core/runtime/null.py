@@ -1,7 +1,7 @@
 """A backend that goes the whole road and launches nothing: for tests of everything before the launch.
 
-Programs are planned, assembled and turned into text as on the CPU, under its policy, so that keys and texts are the
-same.  Memory is addresses that nobody touches; what would have been launched is recorded.
+Programs are planned, assembled and turned into text for the CPU, so that keys and texts are the same.  Memory is
+addresses that nobody touches; what would have been launched is recorded.
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
-from ..codegen.program import Binding, Policy, Program
+from ..codegen.program import Binding, Program
 from ..codegen.signature import Signature, signature_of
-from ..codegen.steps import Pass, Text
+from ..codegen.steps import Pass, Shape, Text
+from ..codegen.target import Target
 from ..types import JitBackend
 from .backend import Limits
 from .buffer import Buffer
-from .cpu import call_tables, malloc, pool
+from .cpu import call_tables, launches, malloc
 from .cpu.cache import operations_of, partial_bytes, text_of, work_of
 from .cpu.cache import passes as cpu_passes
+from .cpu.target import CPU_TARGET
+from .cpu.target import target as cpu_target
+from .cpu.thread_tables import filled_tables, merged_tables
 from .launch import evaluate_by_kernels
 
 __all__ = ["Null", "NullKernel", "NullLaunch"]
@@ -57,9 +61,11 @@ class NullKernel:
         """Make the tables of calls, with numbers of functions in the place of their addresses."""
         call_tables.fill(bound, self.functions, keep)
 
-    def launch(self, bound: Program | Binding, keep: list[Any], timed: bool, /) -> NullLaunch:
+    course = staticmethod(launches.course_of)
+
+    def launch(self, bound: Program | Binding, course: launches.Course, keep: list[Any], timed: bool, /) -> NullLaunch:
         """A record of a launch.  It holds no node, since planning asks who does."""
-        return NullLaunch(self, tuple(bound.parameters), bound.width, bound.single)
+        return NullLaunch(self, tuple(bound.parameters), bound.width, course.single)
 
     def dump(self, program: Program, /) -> None:
         """There is nothing that could be run alone."""
@@ -82,7 +88,8 @@ class NullTextKernel:
 
     def launch_pass(self, one: Pass, keep: list[Any], timed: bool, /) -> NullLaunch:
         """A record of a launch."""
-        return NullLaunch(self, one.words, one.width, False, one.block)
+        shape: Any = one.launch
+        return NullLaunch(self, one.words, shape.width, False, shape.block)
 
 
 @dataclass(frozen=True)
@@ -105,18 +112,18 @@ class Null:
     name = "null"
     language = JitBackend.LLVM
     where = JitBackend.LLVM.value
-    limits = Limits(malloc.PADDING, malloc.PACKET)
     evaluate = evaluate_by_kernels
 
-    def __init__(self, policy: Policy | None = None) -> None:
-        self._policy = policy
+    def __init__(self, target: Target | None = None) -> None:
+        self._target = target
+        self.limits = Limits(malloc.PADDING, malloc.PACKET, (target or CPU_TARGET).local)
         self._next_address = _FIRST_ADDRESS
         self.kernels: dict[bytes, Any] = {}  # by key
         self.launches: list[NullLaunch] = []
 
-    def policy(self) -> Policy:
+    def target(self) -> Target:
         """That of the CPU, unless another one was given."""
-        return self._policy or pool.policy()
+        return self._target or cpu_target()
 
     def compile(self, program: Program, /) -> tuple[NullKernel, bool]:
         """The kernel of a program, and whether it was there already."""
@@ -126,9 +133,10 @@ class Null:
         kernel = self.kernels[program.key] = NullKernel(program)
         return kernel, False
 
+    fill_tables, merge_tables = filled_tables, merged_tables
     passes = staticmethod(cpu_passes)
 
-    def compile_text(self, text: Text, width: int, /) -> tuple[NullTextKernel, bool]:
+    def compile_text(self, text: Text, launch: Shape, /) -> tuple[NullTextKernel, bool]:
         """The kernel of a text, and whether it was there already."""
         kernel = self.kernels.get(text.key)
         if kernel is not None:

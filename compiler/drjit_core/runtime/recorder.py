@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from ..codegen.program import Program
 from ..codegen.signature import Role, Slot, decisions_of, slots_of
+from ..codegen.target import Target
 from ..ir import build
 from ..ir.extents import Expression, Extent, Guard, Operation, Size, Value, words
 from ..ir.holders import held_elsewhere
@@ -78,7 +79,7 @@ class Made(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """A scatter-reduction with a table per thread: its target, and the variable that gets the result."""
+    """A scatter-reduction with tables: its target, and the variable that gets the result."""
 
     slot: int
     target: int
@@ -91,14 +92,14 @@ class Tables(NamedTuple):
 class RecordedLaunch:
     """One launch, in terms of variables."""
 
-    __slots__ = ("accesses", "bound", "functions", "inputs", "kernel", "limits", "made", "outputs", "releases",
-                 "reports", "shared", "single", "tables", "trips", "unit", "used", "width")
+    __slots__ = ("accesses", "bound", "course", "functions", "inputs", "kernel", "limits", "made", "outputs",
+                 "releases", "reports", "shared", "tables", "unit", "used", "width")
 
     def __init__(self, kernel: LoadedKernel, program: Program, width: Expression, bound: Words) -> None:
         self.kernel = kernel
         self.width = width
         self.bound = bound
-        self.single, self.trips, self.unit = program.single, program.trips, program.unit
+        self.course, self.unit = kernel.course(program), program.unit
         self.functions, self.shared = dict.fromkeys(program.functions), program.shared
         self.reports = bounds.parts_of(program)
         self.accesses = bounds.accesses_of(program)
@@ -145,8 +146,8 @@ class Constant(NamedTuple):
 class Recorder:
     """Listens to the evaluations of this thread."""
 
-    def __init__(self, arguments: Sequence[Node], threads: int) -> None:
-        self._threads = threads  # that the recording is for
+    def __init__(self, arguments: Sequence[Node], target: Target) -> None:
+        self._target = target
         #: Derivatives of what was there before are no part of the recording.
         self.last_vertex = last_vertex()
         #: What was decided by sizes; extents add to it.
@@ -288,8 +289,8 @@ class Recorder:
     def begin(self, program: Program, kernel: LoadedKernel) -> None:
         """A program is about to be launched."""
         self._refuse_foreign_writes(program)
-        if program.policy.threads != self._threads:
-            self.guards.append(Guard(0, 1, 1, "the number of threads has changed while it was recorded"))
+        if program.target != self._target:
+            self.guards.append(Guard(0, 1, 1, "what it runs on has changed while it was recorded"))
         width: Expression = 1
         if not program.domain.is_flat or program.short:  # views were traced before, of arrays of these sizes
             width = self._fixed(program.units * program.unit)

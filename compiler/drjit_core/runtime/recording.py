@@ -11,7 +11,8 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..codegen.program import Binding, BoundCall, Policy
+from ..codegen.program import Binding, BoundCall
+from ..codegen.target import Target
 from ..flags import FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
 from ..ir import build, deferred
 from ..ir.extents import Expression, Guard, evaluate
@@ -27,7 +28,6 @@ from .buffer import Buffer
 from .evaluation import evaluate as evaluate_nodes
 from .history import tell
 from .host import in_memory
-from .launch import filled_tables, merged_tables
 from .recorder import Address, Array, Constant, Made, Number, RecordedLaunch, RecordedStep, Recorder, Words
 
 __all__ = ["Recorded", "Recording", "record"]
@@ -51,9 +51,9 @@ def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node]) -
         raise RuntimeError("a recording cannot begin within another one, nor within a symbolic loop, branch or call")
     arguments = _evaluated(arguments)
     with exclusion.lock:
-        policy = backend.policy()
-    pattern = _pattern(backend, policy, arguments)
-    recorder = state.recording = Recorder(arguments, policy.threads)
+        target = backend.target()
+    pattern = _pattern(backend, target, arguments)
+    recorder = state.recording = Recorder(arguments, target)
     try:
         results = list(function(*recorder.actuals))
         if deferred.chain.statements:
@@ -61,7 +61,7 @@ def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node]) -
             raise RuntimeError("this program is being recorded, and prints or asserts: a replay would not do so. Print "
                                "outside of the recording.")
         _evaluated(results)
-        recording = Recording(backend, policy, pattern, recorder, results)
+        recording = Recording(backend, target, pattern, recorder, results)
         results = [_for_outside(result, recorder.given) for result in results]
     finally:
         state.recording = None
@@ -88,10 +88,10 @@ def _evaluated(arguments: Sequence[Node]) -> list[Node]:
     return list(arguments)
 
 
-def _pattern(backend: KernelBackend, policy: Policy, arguments: Sequence[Node]) -> Pattern:
+def _pattern(backend: KernelBackend, target: Target, arguments: Sequence[Node]) -> Pattern:
     """What arguments must have in common for a recording of the ones to serve for the others."""
     places: dict[Any, int] = {}
-    parts: list[Any] = [id(backend), policy, state.flags & ~_DIAGNOSTICS]
+    parts: list[Any] = [id(backend), target, state.flags & ~_DIAGNOSTICS]
     for number, node in enumerate(arguments):
         evaluated = node.kind == EVALUATED
         parts.append((node.kind, node.type, min(node.size, 2), evaluated and node.payload.padded,
@@ -103,13 +103,13 @@ def _pattern(backend: KernelBackend, policy: Policy, arguments: Sequence[Node]) 
 class Recording:
     """What a function of nodes has launched, ready to be launched again."""
 
-    __slots__ = ("_backend", "_captured", "_count", "_guards", "_inputs", "_made", "_policy", "_results", "launches",
-                 "pattern")
+    __slots__ = ("_backend", "_captured", "_count", "_guards", "_inputs", "_made", "_results", "_target",
+                 "launches", "pattern")
 
-    def __init__(self, backend: KernelBackend, policy: Policy, pattern: Pattern, recorder: Recorder,
+    def __init__(self, backend: KernelBackend, target: Target, pattern: Pattern, recorder: Recorder,
                  results: Sequence[Node]) -> None:
         self.pattern = pattern
-        self._backend, self._policy = backend, policy
+        self._backend, self._target = backend, target
         self._results = _shared(results, recorder.result)
         self._captured = recorder.captured
         self.launches = recorder.launches
@@ -141,8 +141,8 @@ class Recording:
         """Why the recording is not good for arguments, which are evaluated; ``None`` if it is."""
         backend = current()
         with exclusion.lock:
-            policy = self._backend.policy()
-        if backend is not self._backend or _pattern(backend, policy, arguments) != self.pattern:
+            target = self._backend.target()
+        if backend is not self._backend or _pattern(backend, target, arguments) != self.pattern:
             return "types, aliases or kinds of arguments, flags, or the backend differ"
         sizes, values = _sizes_and_values(arguments)
         for guard in self._guards:
@@ -152,7 +152,7 @@ class Recording:
 
     def replay(self, arguments: Sequence[Node]) -> list[Node]:
         """Launch what was recorded for other arguments, for which there is no :meth:`obstacle`."""
-        run = _Run(self._backend, self._policy, self._count, *_sizes_and_values(arguments))
+        run = _Run(self._backend, self._target, self._count, *_sizes_and_values(arguments))
         for variable, node in zip(self._inputs, arguments, strict=True):
             if variable >= 0:
                 run.buffers[variable] = node.payload
@@ -200,11 +200,11 @@ def _sizes_and_values(arguments: Sequence[Node]) -> tuple[list[int], list[Any]]:
 class _Run:
     """One replay."""
 
-    __slots__ = ("_sizes", "_values", "backend", "buffers", "policy")
+    __slots__ = ("_sizes", "_values", "backend", "buffers", "target")
 
-    def __init__(self, backend: KernelBackend, policy: Policy, count: int, sizes: list[int], values: list[Any]) -> None:
+    def __init__(self, backend: KernelBackend, target: Target, count: int, sizes: list[int], values: list[Any]) -> None:
         self.backend = backend
-        self.policy = policy
+        self.target = target
         self.buffers: list[Any] = [None] * count
         self._sizes = sizes
         self._values = values
@@ -228,8 +228,7 @@ class _Run:
             else:
                 value = semantics.normalise(source.type, self.value(source.expression))
                 parameters[slot] = semantics.bits_of(value, TYPES[source.type])
-        result = Binding(bound.key, parameters, width, launch.single, launch.trips, launch.functions, bound.links,
-                         launch.unit, launch.shared)
+        result = Binding(bound.key, parameters, width, launch.functions, bound.links, launch.unit, launch.shared)
         result.calls = {number: BoundCall(call.slot, [self.bind(target, width, launch) for target in call.targets])
                         for number, call in enumerate(bound.calls)}
         return result
@@ -267,7 +266,7 @@ class _Run:
         tables = []
         for each in launch.tables:
             target = build.evaluated(each.type, self.value(each.size), buffers[each.target])
-            tables.append(filled_tables(backend, self.policy, target, each.op))
+            tables.append(backend.fill_tables(self.target, target, each.op))
             parameters[each.slot:each.slot + 2] = tables[-1].words
             used.append(tables[-1].whole.payload)
         report: bounds.Report | None = None
@@ -279,7 +278,7 @@ class _Run:
         kernel.reuse(width)
         if bound.calls:
             kernel.fill_calls(bound, keep)
-        launched = kernel.launch(bound, keep, state.flags & KERNEL_HISTORY != 0)
+        launched = kernel.launch(bound, launch.course, keep, state.flags & KERNEL_HISTORY != 0)
         tell(kernel, True, width, launch.inputs, launch.outputs, 0.0)
         try:
             _note(used, report, backend.submit(launched))
@@ -288,7 +287,7 @@ class _Run:
                 _note(used, report, backend.submitted())
             raise
         for each, filled in zip(launch.tables, tables, strict=True):
-            buffers[each.result] = merged_tables(backend, self.policy, filled)
+            buffers[each.result] = backend.merge_tables(self.target, filled)
         if state.flags & LAUNCH_BLOCKING:
             backend.wait()
         if state.flags & KERNEL_HISTORY:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..codegen.program import Policy
 from ..codegen.steps import Array, Call, Pass
+from ..codegen.target import Target
 from ..flags import KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
 from ..ir import node as nodes
 from ..ir.node import Node
@@ -75,26 +75,26 @@ _MARK = 1 << 50
 
 
 def placed_passes(backend: KernelBackend, results: Sequence[Node],
-                  policy: Policy) -> tuple[list[tuple[Pass, list[int], LoadedKernel]], list[int]]:
+                  target: Target) -> tuple[list[tuple[Pass, list[int], LoadedKernel]], list[int]]:
     """The passes of a step of some structure, and the bytes of scratch memory that they need.
 
     A word of a pass that is an address is the distance from the beginning of an array: of an operand, a result (of
     those that are wanted), or of scratch memory, numbered in this order; with each pass come these numbers for all of
     its words, -1 for those that are no addresses, and its kernel.
     """
-    plain, scratch = _made(backend, results, policy, 0)
-    marked, _ = _made(backend, results, policy, _MARK)
+    plain, scratch = _made(backend, results, target, 0)
+    marked, _ = _made(backend, results, target, _MARK)
     found = []
     for each, other in zip(plain, marked, strict=True):
         arrays = [-1 if word == same else (word >> _SHIFT) - 1
                   for word, same in zip(each.words, other.words, strict=True)]
         words = tuple([word if array < 0 else word & (1 << _SHIFT) - 1
                        for word, array in zip(each.words, arrays, strict=True)])
-        found.append((each._replace(words=words), arrays, backend.compile_text(each.text, each.width)[0]))
+        found.append((each._replace(words=words), arrays, backend.compile_text(each.text, each.launch)[0]))
     return found, scratch
 
 
-def _made(backend: KernelBackend, results: Sequence[Node], policy: Policy, mark: int) -> tuple[list[Pass], list[int]]:
+def _made(backend: KernelBackend, results: Sequence[Node], target: Target, mark: int) -> tuple[list[Pass], list[int]]:
     """The passes for arrays at addresses that tell which they are."""
     scratch: list[int] = []
     operands = memory_of(results[0])
@@ -110,7 +110,7 @@ def _made(backend: KernelBackend, results: Sequence[Node], policy: Policy, mark:
     call = Call(results[0].payload,
                 [Array(node.type, node.size, address(number)) for number, node in enumerate(operands)],
                 {node.attr: Array(node.type, node.size, address(number)) for number, node in enumerate(results, first)},
-                allocated, policy.cache_bytes, policy.threads)
+                allocated, target)
     return list(backend.passes(call)), scratch
 
 
@@ -130,17 +130,17 @@ def run(backend: KernelBackend, step: Step, operands: Sequence[Stored], results:
 
     flags = state.flags
     told = bool(flags & (PRINT_IR | KERNEL_HISTORY)) or _log.isEnabledFor(logging.INFO)
-    policy = backend.policy()
     call = Call(step, [array.array for array in operands], {place: array.array for place, array in results.items()},
-                scratch, policy.cache_bytes, policy.threads)
+                scratch, backend.target())
     for each in backend.passes(call):
+        width = each.launch.width
         start = time.perf_counter_ns() if told else 0
-        compiled, hit = backend.compile_text(each.text, each.width)
+        compiled, hit = backend.compile_text(each.text, each.launch)
         kept: list[Any] = list(keep)
         launched = compiled.launch_pass(each, kept, flags & KERNEL_HISTORY != 0)
         if told:
             elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
-            history.tell(compiled, hit, each.width, len(operands), len(results), elapsed, each.text.name)
+            history.tell(compiled, hit, width, len(operands), len(results), elapsed, each.text.name)
         try:
             _note(used, backend.submit(launched))
         except BaseException:
@@ -149,7 +149,7 @@ def run(backend: KernelBackend, step: Step, operands: Sequence[Stored], results:
         if flags & LAUNCH_BLOCKING:
             backend.wait()
         if flags & KERNEL_HISTORY:
-            history.record(backend, compiled, hit, launched, each.width, len(operands), len(results), elapsed,
+            history.record(backend, compiled, hit, launched, width, len(operands), len(results), elapsed,
                            STEPS[step.name].type)
 
 

@@ -2,6 +2,7 @@
 
 ===============  ======================================================================
 :mod:`.writer`   writing text: names, loops, branches
+:mod:`.blocks`   how launches are cut into blocks
 :mod:`.packets`  what several steps share: types in memory and in registers, masked tails
 :mod:`.scan`     running reductions
 :mod:`.extremum` positions of the smallest and largest elements
@@ -20,8 +21,9 @@ from collections.abc import Callable, Iterable
 
 from ...codegen.steps import Call, Pass
 from . import compress, extremum, matmul, scan, sort, transpose
+from .blocks import Blocks
 
-__all__ = ["LAUNCHES", "passes"]
+__all__ = ["Blocks", "LAUNCHES", "passes"]
 
 #: By the name of a step, what makes its passes.
 LAUNCHES: dict[str, Callable[[Call], Iterable[Pass]]] = {

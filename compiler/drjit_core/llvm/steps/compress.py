@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from ...codegen.steps import Call, Pass, Text
 from ...types import BOOL
 from .. import jit
+from .blocks import in_blocks
 from .packets import Elements
 from .writer import Writer
 
@@ -29,8 +30,8 @@ def count_passes(call: Call) -> Iterable[Pass]:
     chunks = -(-mask.size // chunk)
     offsets, total = (call.results[place].address if place in call.results else call.scratch(8 * max(1, chunks))
                       for place in (0, 1))
-    yield Pass(Text("count", (), _count, chunk, combines=True), (mask.address, offsets, total, mask.size, chunk),
-               chunks, 8)
+    yield in_blocks(Text("count", (), _count, chunk, combines=True), (mask.address, offsets, total, mask.size, chunk),
+                    chunks, 8)
 
 
 def passes(call: Call) -> Iterable[Pass]:
@@ -38,8 +39,8 @@ def passes(call: Call) -> Iterable[Pass]:
     mask, offsets = call.operands
     (chunk, _), target = call.step.extents, call.results[0]
     chunks = -(-mask.size // chunk)
-    yield Pass(Text("compress", (), _compress if jit.lanes() == _LANES else _by_table, 8 * chunk),
-               (mask.address, offsets.address, target.address, mask.size, chunk, chunks, target.size), chunks, 8)
+    yield in_blocks(Text("compress", (), _compress if jit.lanes() == _LANES else _by_table, 8 * chunk),
+                    (mask.address, offsets.address, target.address, mask.size, chunk, chunks, target.size), chunks, 8)
 
 
 def _each(w: Writer, source: str, position: str, stop: str, places: str, target: str = "") -> str:

@@ -14,6 +14,7 @@ from ...codegen.steps import Call, Pass, Text
 from ...ops.reductions import REDUCTIONS
 from ...types import BOOL, FLOAT16, TYPES, ReduceOp
 from ..texts import constant
+from .blocks import in_blocks
 from .packets import Elements, lanes_of
 from .writer import Writer
 
@@ -36,15 +37,15 @@ def passes(call: Call) -> Iterable[Pass]:
         strips = -(-inner // strip)
         text = Text("search strips", (source.type, largest), _strips, 8 * length * strip)
         values = call.scratch(source.size // length * (4 if source.type == FLOAT16 else TYPES[source.type].size))
-        yield Pass(text, (source.address, target.address, values, length, inner, strip, strips), outer * strips,
-                   max(1, block // (length * strip)))
+        yield in_blocks(text, (source.address, target.address, values, length, inner, strip, strips), outer * strips,
+                        max(1, block // (length * strip)))
         return
     chunk = min(block, length)
     chunks = -(-length // chunk)
     partials = call.scratch(outer * chunks * 16) if chunks > 1 else 0
     text = Text("search rows", (source.type, largest, int(chunks > 1)), _rows, 3 * chunk, combines=chunks > 1)
-    yield Pass(text, (source.address, target.address, partials, length, chunk, chunks, outer), outer * chunks,
-               max(1, block // chunk))
+    yield in_blocks(text, (source.address, target.address, partials, length, chunk, chunks, outer), outer * chunks,
+                    max(1, block // chunk))
 
 
 class _Search:

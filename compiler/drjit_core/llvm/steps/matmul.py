@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ...codegen.steps import Call, Pass, Text
 from ...types import TYPES
 from .. import jit
+from .blocks import in_blocks
 from .matrices import WORDS, Matrices, Plan, accumulator, plan_product
 from .product import product_text
 from .vector import columns_text, combine_text, plan_vector, rows_text
@@ -68,11 +69,11 @@ def passes(call: Call) -> Iterable[Pass]:
     if found.parts > 1:
         target = call.scratch(found.partial_bytes)
     words[_A], words[_B], words[_C] = a.address + found.first, b.address + found.second, target
-    words[_SCRATCH] = call.scratch(found.scratch * call.threads)
-    yield Pass(found.text, tuple(words), found.width, found.block)
+    words[_SCRATCH] = call.scratch(found.scratch * call.target.threads)
+    yield in_blocks(found.text, tuple(words), found.width, found.block)
     if found.parts > 1:
         text = Text("sums of partial products", (c.type, jit.lanes()), combine_text, 8)
-        yield Pass(text, (target, c.address, found.parts, c.size), c.size, _SUMS)
+        yield in_blocks(text, (target, c.address, found.parts, c.size), c.size, _SUMS)
 
 
 def matrices_of(options: tuple[int | str, ...]) -> tuple[Matrices, int, int]:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from ...codegen.steps import Call, Pass, Text
 from ...types import FLOAT16, FLOAT32, TYPES
 from .. import jit
+from .blocks import in_blocks
 from .packets import Accumulation, Elements, lanes_of
 from .writer import Writer
 
@@ -61,22 +62,22 @@ def _along_rows(call: Call, length: int) -> Iterable[Pass]:
     if length <= lanes:
         text = Text("scan packets", (type_, op, exclusive, reverse, length), _packets, 8)
         each = lanes // length * length  # elements of a packet
-        yield Pass(text, (source.address, target.address), size, block // each * each)
+        yield in_blocks(text, (source.address, target.address), size, block // each * each)
         return
     aligned = (rows == 1 or length % lanes == 0) and (not reverse or size % lanes == 0)
-    streamed = int(aligned and source.nbytes + target.nbytes > call.cache_bytes)
+    streamed = int(aligned and source.nbytes + target.nbytes > call.target.streaming_bytes)
     options = (type_, op, exclusive, reverse)
     chunk = min(block, _CHUNK_BYTES // TYPES[type_].size)
     if length <= chunk:
         text = Text("scan rows", (*options, streamed), _rows, 8 * length)
-        yield Pass(text, (source.address, target.address, size, length, length, 1), rows, max(1, block // length))
+        yield in_blocks(text, (source.address, target.address, size, length, length, 1), rows, max(1, block // length))
         return
     chunks = -(-length // chunk)
     tasks = rows * chunks
     states, totals, prefixes = (call.scratch(tasks * 8) for _ in range(3))
     words = (source.address, target.address, size, length, chunk, chunks, states, totals, prefixes)
-    yield Pass(Text("scan: nothing is published", (), _clear, 1), (states,), tasks, tasks)
-    yield Pass(Text("scan chunks", (*options, streamed, _LOOKS), _chunks, 8 * chunk), words, tasks, 1)
+    yield in_blocks(Text("scan: nothing is published", (), _clear, 1), (states,), tasks, tasks)
+    yield in_blocks(Text("scan chunks", (*options, streamed, _LOOKS), _chunks, 8 * chunk), words, tasks, 1)
 
 
 class _Scan:
@@ -372,9 +373,9 @@ def _along_columns(call: Call, outer: int, length: int, inner: int) -> Iterable[
     work = chunk * strip
     if chunks > 1:
         text = Text("scan strips: reduce", (type_, op, exclusive, reverse, 1), _strips, 8 * work, combines=True)
-        yield Pass(text, words, width, tasks)
+        yield in_blocks(text, words, width, tasks)
     text = Text("scan strips", (type_, op, exclusive, reverse, 2 if chunks > 1 else 0), _strips, 8 * work)
-    yield Pass(text, words, width, tasks)
+    yield in_blocks(text, words, width, tasks)
 
 
 def _strips(type_: int, op: int, exclusive: int, reverse: int, phase: int) -> str:

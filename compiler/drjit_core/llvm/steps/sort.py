@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from ...codegen.steps import Call, Pass, Text
 from ...types import TYPES
+from .blocks import in_blocks
 from .writer import Writer
 
 __all__ = ["passes"]
@@ -79,15 +80,15 @@ def passes(call: Call) -> Iterable[Pass]:
     width = size if shape.mode == VALUES else 8
     if length <= _COMPARED:
         text = Text("sort by comparison", (*shape, int(positions)), _compared, 2 * length * length)
-        yield Pass(text, (source.address, target.address, length), rows, max(1, (1 << 14) // length))
+        yield in_blocks(text, (source.address, target.address, length), rows, max(1, (1 << 14) // length))
         return
     count = source.size if length <= _SERIAL else length
     buffers = [call.scratch(count * width) if size > 1 else 0 for _ in range(2)]
     indices = [call.scratch(count * 4) if shape.mode == WIDE else 0 for _ in range(2)]
     if length <= _SERIAL:
         text = Text("sort rows", shape, _rows, 8 * size * length)
-        yield Pass(text, (source.address, target.address, *buffers, *indices, length), rows,
-                   max(1, (1 << 14) // length))
+        yield in_blocks(text, (source.address, target.address, *buffers, *indices, length), rows,
+                        max(1, (1 << 14) // length))
         return
     smallest = _SMALLEST
     if size == 4 and length >= _MANY:
@@ -103,9 +104,10 @@ def passes(call: Call) -> Iterable[Pass]:
             # a raw element differs from a key: which one is read is part of the text
             text = Text("sort: count", (*shape, first), _count, chunk, combines=True)
             shift = shape.radix * number
-            yield Pass(text, (read, table, length, chunk, shift, chunks), chunks, 1)
+            yield in_blocks(text, (read, table, length, chunk, shift, chunks), chunks, 1)
             text = Text("sort: move", (*shape, first, last), _move, 4 * chunk)
-            yield Pass(text, (read, read_index, write, indices[number % 2], table, length, chunk, shift), chunks, 1)
+            yield in_blocks(text, (read, read_index, write, indices[number % 2], table, length, chunk, shift), chunks,
+                            1)
             read, read_index = write, indices[number % 2]
 
 

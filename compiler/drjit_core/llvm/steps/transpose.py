@@ -19,6 +19,7 @@ from ...codegen.steps import Call, Pass, Text
 from ...types import TYPES, UINT8, UINT16, UINT32, UINT64
 from .. import jit
 from ..texts import TypeText
+from .blocks import in_blocks
 from .shuffles import transpose_registers
 from .tasks import batches, divided, entry, first_lanes, lines, loaded, numbered, tile
 
@@ -298,6 +299,6 @@ def passes(call: Call) -> Iterable[Pass]:
     size, lanes = TYPES[source.type].size, jit.lanes()
     dimensions = tuple(zip(batch[::3], batch[1::3], batch[2::3], strict=True))
     copy = Copy(rows, columns, source_column, target_row, dimensions, base)
-    found = plan(size, lanes, copy, source.address, target.address, call.cache_bytes)
+    found = plan(size, lanes, copy, source.address, target.address, call.target.streaming_bytes)
     text = Text("transpose", (size, lanes, found.streamed), transpose_text, 20 * square_of(size, lanes))
-    yield Pass(text, found.words, found.tasks * found.unit, found.block * found.unit)
+    yield in_blocks(text, found.words, found.tasks * found.unit, found.block * found.unit)

@@ -10,6 +10,8 @@ from .. import exclusion
 from . import cache as kernels
 from . import pool, straight
 from .memory import HostMemory
+from .target import target
+from .thread_tables import filled_tables, merged_tables
 
 __all__ = ["CPU", "availability", "llvm_version"]
 
@@ -22,8 +24,9 @@ class CPU(HostMemory):
     where = JitBackend.LLVM.value
     evaluate = straight.evaluate
     host_address = straight.host_address
-    policy = staticmethod(pool.policy)
+    target = staticmethod(target)
     compile = staticmethod(kernels.lookup)
+    fill_tables, merge_tables = filled_tables, merged_tables
     passes = staticmethod(kernels.passes)
     compile_text = staticmethod(kernels.lookup_text)
     submit = staticmethod(pool.submit)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ...codegen.program import Binding, Program
 from ...codegen.steps import Pass, Text
 from ...llvm import emit, jit, reduction
-from ...llvm.steps import passes
+from ...llvm.steps import Blocks, passes
 from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
 from . import call_tables, disk, dump, launches
 
@@ -136,14 +136,17 @@ class CompiledKernel:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
         call_tables.fill(bound, self.native.addresses, keep)
 
-    def launch(self, bound: Program | Binding, keep: list[Any], timed: bool) -> launches.Launch:
+    course = staticmethod(launches.course_of)
+
+    def launch(self, bound: Program | Binding, course: launches.Course, keep: list[Any],
+               timed: bool) -> launches.Launch:
         """A launch with the parameters that are bound now."""
-        work, bounded = self.repeated(bound.trips, bound.unit, bound.units)
+        work, bounded = self.repeated(course.trips, bound.unit, bound.units)
         parameters = self._parameters
         if parameters is None:
             parameters = self._parameters = ctypes.c_uint64 * self._count
         return launches.Launch(self.functions, parameters(*bound.parameters), bound.units, work, keep, timed,
-                               bound.single, bounded, unit=bound.unit)
+                               course.single, bounded, unit=bound.unit)
 
     def repeated(self, trips: int | None, unit: int, units: int) -> tuple[int, bool]:
         """Operations of an element, or unit, if loops repeat so often; whether a launch is known to end soon, or at
@@ -160,8 +163,9 @@ class CompiledKernel:
 
     def launch_pass(self, one: Pass, keep: list[Any], timed: bool) -> launches.Launch:
         """A launch of a pass of a step."""
-        return launches.Launch(self.functions, (ctypes.c_uint64 * len(one.words))(*one.words), one.width, self.work,
-                               keep, timed, block=one.block)
+        shape: Any = one.launch  # Blocks
+        return launches.Launch(self.functions, (ctypes.c_uint64 * len(one.words))(*one.words), shape.width, self.work,
+                               keep, timed, block=shape.block)
 
     def dump(self, program: Program) -> None:
         """Write files for people, if the environment asks for them."""
@@ -206,9 +210,9 @@ def lookup(program: Program) -> tuple[CompiledKernel, bool]:
     return _looked_up(program.key, program.width, lambda: facts_of(program), lambda: text_of(program))
 
 
-def lookup_text(text: Text, width: int) -> tuple[CompiledKernel, bool]:
-    """The kernel of a text that is about to be launched with some width, and whether it was there already."""
-    key = text.key
+def lookup_text(text: Text, launch: Blocks) -> tuple[CompiledKernel, bool]:
+    """The kernel of a text that is about to be launched in blocks, and whether it was there already."""
+    key, width = text.key, launch.width
     kernel, hit = _looked_up(key, width, lambda: Facts(key, width, _OPERATIONS_OF_TEXT, text.work, 0, 0, (
         (emit.KERNEL, emit.COMBINE) if text.combines else (emit.KERNEL,))), text.text)
     if not hit:

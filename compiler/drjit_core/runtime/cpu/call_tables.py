@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...codegen.program import Binding, Program
-from ...codegen.records import Target
+from ...codegen.records import Alike
 from ...llvm.calls import name_of_function
 
 __all__ = ["fill", "names"]
@@ -28,7 +28,7 @@ def fill(bound: Program | Binding, addresses: Mapping[str, int], keep: list[Any]
     _fill(bound, functions, keep)
 
 
-def _fill(bound: Program | Binding | Target, functions: dict[Any, tuple[int, int]], keep: list[Any]) -> None:
+def _fill(bound: Program | Binding | Alike, functions: dict[Any, tuple[int, int]], keep: list[Any]) -> None:
     for site in bound.calls.values():
         places: list[int] = []
         records = array("Q")  # of all targets, one after the other

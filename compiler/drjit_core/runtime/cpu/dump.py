@@ -130,8 +130,8 @@ def _record(program: Program, path: Path, name: str) -> dict[int, str]:
 
 def _script(program: Program, compiled: CompiledKernel, recorded: dict[int, str]) -> str:
     functions, width, unit = compiled.functions, program.units, program.unit
-    blocks, size = (1, width) if program.single else (launches.blocks_of(functions, width, unit),
-                                                      functions.size(width, unit))
+    blocks, size = (1, width) if launches.course_of(program).single else (
+        launches.blocks_of(functions, width, unit), functions.size(width, unit))
     exports = emit.exports(program)
     rows = []
     for slot, parameter in enumerate(slots_of(program)):

@@ -7,9 +7,16 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["INLINE_WORK", "SHORT_WORK", "Functions", "Launch", "block_count", "block_size", "blocks_of", "run"]
+from ...codegen.program import Program
+from ...codegen.target import PLAIN
+from ...ops.table import SCATTER
+from ...passes.trips import trips_of
+from ...types import ReduceMode, ReduceOp
+
+__all__ = ["INLINE_WORK", "SHORT_WORK", "Course", "Functions", "Launch", "block_count", "block_size", "blocks_of",
+           "course_of", "run"]
 
 #: A launch is cut into about 16 blocks, of at least 5 and at most 50 us of work (elements times operations), so that
 #: threads that start late still find some, and starting a block costs nothing.  Blocks depend on the program and its
@@ -40,6 +47,48 @@ def block_size(work: int, width: int, unit: int = 1) -> int:
     largest = max(smallest, min(_LARGEST_BLOCK, _MOST_WORK // work))
     size = max(smallest, min(largest, width // _BLOCKS))
     return 1 << size.bit_length() - 1
+
+
+class Course(NamedTuple):
+    """What launches of a program's kernel depend on besides parameters and width."""
+
+    single: bool = False  # the whole width is one block, because one thread does all updates
+    #: About how often its loops repeat; None if nobody knows, or if the stacks of some threads may be too small.
+    trips: int | None = 1
+
+
+def course_of(program: Program) -> Course:
+    """That of a program."""
+    single = program.target.threads > 1 and any(
+        node.attr != ReduceOp.Identity.value and node.payload != ReduceMode.NoConflicts.value
+        and node.d0 is not None and node.d0.kind != SCATTER and program.strategies[node.id] == PLAIN
+        for node in program.scatters)
+    return Course(single, _trips(program))
+
+
+def _trips(program: Program) -> int | None:
+    """How often the loops of a program repeat, if that is known.
+
+    Threads of a program may have small stacks, unlike those of the pool, which run what nobody knows the length of.
+    """
+    if program.local_bytes > _MOST_ON_ANY_STACK:
+        return None
+    trips: int | None = 1
+    for loop in program.loops:
+        trips = _times(trips, trips_of(loop) or None)
+    for site in program.calls.values():
+        for target in site.targets:
+            if isinstance(target, Program):  # others are like one of those
+                trips = _times(trips, _trips(target))
+    return trips
+
+
+def _times(trips: int | None, others: int | None) -> int | None:
+    return None if trips is None or others is None else trips * others
+
+
+#: Bytes of local memory of an element that fit on the stack of any thread: with 32 elements in a packet, 32 KiB.
+_MOST_ON_ANY_STACK = 1 << 10
 
 
 class Functions:

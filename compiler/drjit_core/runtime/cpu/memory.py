@@ -7,6 +7,7 @@ import ctypes
 from ..backend import Backend, Limits
 from ..buffer import Buffer
 from . import malloc, pool, shortage
+from .target import CPU_TARGET
 
 __all__ = ["HostMemory"]
 
@@ -18,7 +19,7 @@ class HostMemory:
     to the cost of every launch.
     """
 
-    limits = Limits(malloc.PADDING, malloc.PACKET)
+    limits = Limits(malloc.PADDING, malloc.PACKET, CPU_TARGET.local)
     release = staticmethod(malloc.release)
     wait = staticmethod(pool.wait)
     is_done = staticmethod(pool.is_done)

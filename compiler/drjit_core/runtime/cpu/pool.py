@@ -26,10 +26,8 @@ right.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import ctypes
 import functools
-import glob
 import logging
 import math
 import os
@@ -39,15 +37,14 @@ import sys
 import time
 from typing import Any
 
-from ...codegen.program import Policy
 from ...llvm import jit, threads
 from .. import exclusion
 from ..exclusion import lock
 from . import disk
 from .launches import INLINE_WORK, SHORT_WORK, Launch, run
 
-__all__ = ["finish", "hold_across_fork", "is_done", "keep_when_leaving", "policy", "set_thread_count", "submit",
-           "submitted", "thread_count", "thread_report", "wait"]
+__all__ = ["decided_threads", "finish", "hold_across_fork", "is_done", "keep_when_leaving", "set_thread_count",
+           "submit", "submitted", "thread_count", "thread_report", "wait"]
 
 #: Elements times operations that the caller's thread works off before the pool's code is compiled, unless it is on
 #: disk: some 8 ms, as long as that takes.
@@ -366,36 +363,15 @@ def _join() -> None:
 _kept_for_good: list[_Pool] = []
 
 
-def policy() -> Policy:
-    """What programs are assembled for, at the beginning of an evaluation: while it lasts, it stays the same.
-
-    The caller holds :data:`.exclusion.lock`.
+def decided_threads() -> int:
+    """The number of threads that programs are assembled for from now on: as long as they live, or, if there are none
+    yet, what is asked for now.  The caller holds :data:`.exclusion.lock`.
     """
     global _count
     if _pool is None:
         _count = None
         _count = thread_count()
-    return Policy(thread_count(), _expand_threshold, last_level_cache())
-
-
-@functools.cache
-def last_level_cache() -> int:
-    """Bytes of the processor's last-level cache that a kernel can hope for, as far as the system tells.
-
-    A server's cache may be far larger than that, but is shared with as many other cores or virtual machines.
-    """
-    sizes = []
-    for entry in glob.glob("/sys/devices/system/cpu/cpu0/cache/index*/size"):
-        with contextlib.suppress(OSError, ValueError), open(entry) as file:
-            text = file.read().strip()
-            sizes.append(int(text[:-1]) << {"K": 10, "M": 20}[text[-1]])
-    return min(max(sizes, default=_LARGEST_CACHE), _LARGEST_CACHE)
-
-
-#: Inputs and outputs of 8 MiB.  Two cores with 2 MiB each and a share of 105 MiB, multiply-adds, non-temporal stores
-#: and prefetches against plain stores: of 2M floats 565 and 860 us, and if the next kernel reads what was written, 752
-#: and 869; of 1M 245 and 321, but 383 and 312.
-_LARGEST_CACHE = 8 << 20
+    return thread_count()
 
 
 #: Targets of scatter-reductions with more elements get no tables per thread, unless that is asked for.

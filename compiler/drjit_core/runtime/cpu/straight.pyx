@@ -47,13 +47,13 @@ from ...passes.domain import flat
 from ...types import FLOAT16 as _FLOAT16
 from ...types import FLOAT32 as _FLOAT32
 from ...types import FLOAT64 as _FLOAT64
-from ...types import TYPES, JitBackend
+from ...types import TYPES
 from ..launch import evaluate_by_kernels, launch as _launch_any
-from ..launch import filled_tables as _filled_tables
-from ..launch import merged_tables as _merged_tables
 from .. import explain
 from ..steps import placed_passes as _placed_passes
 from . import cache, launches, pool, shortage
+from .target import CPU_TARGET, last_level_cache, target as _target_of
+from .thread_tables import filled_tables as _filled_tables, merged_tables as _merged_tables
 
 cdef extern from "Python.h":
     unsigned long long PyLong_AsUnsignedLongLongMask(object) except? 0xFFFFFFFFFFFFFFFF
@@ -75,8 +75,8 @@ cdef int64_t WIDE_EXTENT = _WIDE_EXTENT
 cdef int SCALAR = _program.SCALAR, ALIGNED = _program.ALIGNED, UNALIGNED = _program.UNALIGNED
 cdef int SHIFTED = _program.SHIFTED, SHIFTED_UNALIGNED = _program.SHIFTED_UNALIGNED, REVERSED = _program.REVERSED
 cdef int64_t STORE = _program.STORE, REDUCTION = _program.REDUCTION, STREAMED = _program.STREAMED
-cdef int64_t STREAMING_WIDTH = _program.STREAMING_WIDTH, LARGE_BYTES = _program.LARGE_BYTES
-cdef int64_t LANGUAGE = JitBackend.LLVM.value << 8 | 1
+cdef int64_t STREAMING_WIDTH = CPU_TARGET.streaming_width, LARGE_BYTES = CPU_TARGET.large_bytes
+cdef int64_t LANGUAGE = CPU_TARGET.code << 8 | 1
 cdef int64_t INLINE_WORK = launches.INLINE_WORK, SHORT_WORK = launches.SHORT_WORK
 cdef int64_t SLOTS = _threads.SLOTS
 cdef int SUBMITTED = _threads.SUBMITTED, COMPLETED = _threads.COMPLETED
@@ -735,7 +735,7 @@ cdef bint _run(list roots, int64_t width) except -1:
     if entry is None:
         kernel = Kernel(0, flat(width))
         kernel.outputs = roots
-        _launch_any(_backend, pool.policy(), kernel)
+        _launch_any(_backend, _target_of(), kernel)
         return True
     if entry.loaded:
         entry.loaded = False
@@ -774,11 +774,11 @@ cdef Passes _passes_of(list nodes):
     cdef Passes found = Passes.__new__(Passes)
     cdef Pass one
     cdef Py_ssize_t number
-    plans, scratch = _placed_passes(_backend, nodes, pool.policy())
+    plans, scratch = _placed_passes(_backend, nodes, _target_of())
     found.passes, found.scratch = [], tuple(scratch)
     for plan, arrays, kernel in plans:
         one = Pass.__new__(Pass)
-        one.width, one.block, one.count = plan.width, plan.block, len(plan.words)
+        one.width, one.block, one.count = plan.launch.width, plan.launch.block, len(plan.words)
         one.words = <uint64_t*> malloc(one.count * sizeof(uint64_t))
         one.arrays = <int32_t*> malloc(one.count * sizeof(int32_t))
         if one.words == NULL or one.arrays == NULL:
@@ -1218,7 +1218,8 @@ class _Listener:
             self.exact = True  # planning has made it, maybe of a size
         self.bound(program)
         step = Stage.__new__(Stage)
-        step.units, step.unit, step.single = program.units, program.unit, program.single
+        step.units, step.unit = program.units, program.unit
+        step.single, step.trips = kernel.course(program)
         step.count = len(program.parameters)
         step.width = self.number(program.width)
         outputs = [*program.stores, *program.reductions]
@@ -1227,7 +1228,7 @@ class _Listener:
         step.undefined, self.undefined = tuple(self.undefined), []
         step.written = tuple([(places[node.id], places[target.id]) for node, target in written
                               if node.id not in program.tables])
-        step.trips, step.repeats = program.trips, program.trips != 1
+        step.repeats = step.trips != 1
         step.measured = -1
         step.tables = tuple([(program.tables[node.id], places[node.d0.id], node.attr, places[node.id])
                              for node in program.scatters if node.id in program.tables])
@@ -1466,8 +1467,8 @@ cdef bint _run_stage(Stage step) except -1:
     cdef int32_t place
     cdef list outputs = [], tables = None
     if step.tables:  # before the parameters are made: these are launches as well
-        policy = pool.policy()
-        tables = [_filled_tables(_backend, policy, <Node> _nodes[<Py_ssize_t> target], op)
+        where = _target_of()
+        tables = [_filled_tables(_backend, where, <Node> _nodes[<Py_ssize_t> target], op)
                   for _, target, op, _ in step.tables]
     while step.total > _parameter_capacity:
         _parameters = <uint64_t*> _larger(_parameters, &_parameter_capacity, step.total, sizeof(uint64_t))
@@ -1518,7 +1519,7 @@ cdef bint _run_stage(Stage step) except -1:
         for position in range(len(tables)):
             tables[position].whole.payload.ticket = pool.submitted()
             node = <Node> _nodes[<Py_ssize_t> step.tables[position][3]]
-            become(node, _merged_tables(_backend, policy, tables[position]))
+            become(node, _merged_tables(_backend, where, tables[position]))
         _commit_writes(step)
     return True
 
@@ -1589,7 +1590,7 @@ cdef bint _evaluate(list roots) except -1:
     cdef list group
     cdef Py_ssize_t position, count = len(roots)
     if not _cache_bytes:
-        _cache_bytes = pool.last_level_cache()
+        _cache_bytes = last_level_cache()
     width = _width_of(<Node> roots[0])
     if count > 1:
         for root in roots:
@@ -1630,7 +1631,7 @@ def key_of(object backend, list roots):
     cdef Node root
     cdef Py_ssize_t position
     _backend = backend
-    _cache_bytes = pool.last_level_cache()
+    _cache_bytes = last_level_cache()
     if not roots or not _bind(roots, _width_of(<Node> roots[0])):
         return None
     return PyBytes_FromStringAndSize(<char*> _key, 8 * _key_count), [_parameters[position] for position

@@ -1,22 +1,25 @@
 """Scatter-reductions with a table per thread: two kernels around the one that updates the tables.
 
-The first fills the tables with the neutral element, the second merges them into the target.  Neither is launched here.
+The first fills the tables with the neutral element, the second merges them into the target.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..ir import build, trace
-from ..ir.node import Node
-from ..math import COMBINE
-from ..ops.reductions import REDUCTIONS
-from ..passes.domain import flat
-from ..passes.schedule import Kernel
-from ..types import TYPES
-from .buffer import view
+from ...codegen.target import Target
+from ...ir import build, trace
+from ...ir.node import Node
+from ...math import COMBINE
+from ...ops.reductions import REDUCTIONS
+from ...passes.domain import flat
+from ...passes.schedule import Kernel
+from ...types import TYPES
+from ..backend import KernelBackend
+from ..buffer import Buffer, view
+from ..launch import launch
 
-__all__ = ["ThreadTables"]
+__all__ = ["ThreadTables", "filled_tables", "merged_tables"]
 
 
 class ThreadTables:
@@ -58,3 +61,17 @@ class ThreadTables:
         kernel = Kernel(0, flat(target.size))
         kernel.outputs.append(result)
         return result, kernel
+
+
+def filled_tables(backend: KernelBackend, target: Target, memory: Node, op: int) -> ThreadTables:
+    """The tables of a scatter-reduction to some memory, filled with the neutral element."""
+    tables = ThreadTables(memory, op, target.threads, backend.limits.packet)
+    launch(backend, target, tables.fill())
+    return tables
+
+
+def merged_tables(backend: KernelBackend, target: Target, tables: ThreadTables) -> Buffer:
+    """What the memory contains when tables that have been updated are merged into it."""
+    result, merge = tables.merge()
+    launch(backend, target, merge)
+    return result.payload  # type: ignore[no-any-return]

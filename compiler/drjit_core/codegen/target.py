@@ -1,0 +1,185 @@
+"""What planning and assembling may know of where a program runs.
+
+A backend makes a :class:`Target`.  All else on this floor, and whoever launches, knows of no threads, no caches and no
+registers: it asks the target, which decides by its numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from ..passes.domain import Domain
+from ..types import ReduceMode
+
+__all__ = ["ATOMIC", "PLAIN", "PRIVATE", "Interval", "Local", "Rows", "Target", "local_memory", "tell_local_memory"]
+
+#: How a scatter-reduction copes with conflicts: atomic updates of the memory; plain updates, because there are none;
+#: plain updates of tables that the backend provides, and merges afterwards.
+ATOMIC, PLAIN, PRIVATE = 0, 1, 2
+
+
+class Interval(NamedTuple):
+    """What was decided by a number of elements: it stays the same as long as that lies within bounds."""
+
+    what: str
+    of_memory: bool  # whether it is that of the memory which is accessed, or the width of the kernel
+    low: float
+    high: float
+
+
+def _around(what: str, of_memory: bool, size: int, limit: int) -> Interval:
+    """The side of a limit on which a number of elements is."""
+    return Interval(what, of_memory, *((1, limit) if size <= limit else (limit + 1, math.inf)))
+
+
+class Rows(NamedTuple):
+    """How kernels go over rows, or do not: in numbers of elements, and of rows."""
+
+    flat: int  # kernels are flat, and take several rows together, if all views are of rows of at most so many elements
+    indexed: int  # and where rows have at most so many, whatever their views are: these are read by index then
+    views: int  # of views of such rows, kernels read at most so many
+    short: int  # rows of at most so many elements are a class of their own
+    few: int  # where there are fewer rows than this, long ones are cut
+    part: int  # into parts of so many elements
+    together: int  # what goes over columns adds up so many rows at once
+
+
+class Local(NamedTuple):
+    """How much local memory there may be for an element, in bytes."""
+
+    array: int  # for what a loop keeps of its iterations
+    kernel: int  # for arrays that a kernel has to itself
+    together: int  # for all that loops keep, which one kernel may need
+
+
+class Target(NamedTuple):
+    """Where a program runs, in numbers.
+
+    What these decide shows in the program, and so in its key; but for ``rows.together``, for pieces, and for what is
+    inlined, which texts depend on besides: ``features`` has to tell.
+    """
+
+    language: int  # of kernels, see :class:`drjit_core.types.JitBackend`
+    features: int  # what texts depend on besides the program: that of an architecture, and see above
+    threads: int  # with one, updates never conflict
+    single: int  # one of them does the scatter-reductions of at most so many elements
+    tables: int  # memory of at most so many elements gets tables for scatter-reductions, unless that is forbidden
+    streaming_bytes: int  # kernels that read and write more bytes write past the caches,
+    streaming_width: int  # but not those of at most so many elements,
+    streaming_row: int  # and of those with rows only where rows are multiples of so many elements
+    large_bytes: int  # memory of more bytes is asked for ahead where it is accessed by index
+    recompute: int  # values are stored, not computed again, if that costs more than so many additions
+    sink: int  # what only one side of a branch needs is computed there if it costs more than so many additions
+    rows: Rows
+    local: Local
+    piece_bytes: int  # neighbours are accessed together up to so many bytes
+    aligned_pieces: bool  # whether their address has to be a multiple of their size
+    inlined: int  # a row that has an expansion, and that a kernel has more of, becomes a function
+    static_calls: bool  # whether functions have to know where their arguments are
+
+    @property
+    def code(self) -> int:
+        """What keys say of the target: the language, and what else its texts depend on."""
+        return self.features << 8 | self.language
+
+    # --- how scatter-reductions cope with conflicts ------------------------------------------------------------------
+
+    def strategy(self, mode: int, size: int, width: int) -> int:
+        """How those of a kernel of some width do, to memory of some size."""
+        if mode == ReduceMode.NoConflicts.value or self.threads == 1 or width <= self.single:
+            return PLAIN
+        if mode == ReduceMode.Expand.value or mode == ReduceMode.Auto.value and size <= min(self.tables, width):
+            return PRIVATE
+        return ATOMIC
+
+    def inner_strategy(self, mode: int, width: int) -> int:
+        """How those within regions do, which other elements may never come to."""
+        return PLAIN if mode == ReduceMode.NoConflicts.value or self.threads == 1 or width == 1 else ATOMIC
+
+    def strategy_holds(self, mode: int, size: int, width: int) -> Iterator[Interval]:
+        """Where :meth:`strategy` stays the same."""
+        if mode == ReduceMode.NoConflicts.value or self.threads == 1 or width == 1:
+            return
+        yield _around("threads share it", False, width, self.single)
+        if width <= self.single or mode != ReduceMode.Auto.value:
+            return
+        most = min(self.tables, width)
+        if size <= most:  # both bounds lie between the two sizes, and so hold whatever these become
+            yield Interval("tables", True, 1, most)
+            yield Interval("tables", False, max(size, self.single + 1), math.inf)
+        elif size > self.tables:
+            yield Interval("no tables", True, self.tables + 1, math.inf)
+        else:
+            yield Interval("no tables", True, size, math.inf)
+            yield Interval("no tables", False, 1, width)
+
+    # --- how memory is accessed --------------------------------------------------------------------------------------
+
+    def is_large(self, nbytes: int) -> bool:
+        """Whether memory of so many bytes is asked for ahead where it is accessed by index."""
+        return nbytes > self.large_bytes
+
+    def large_holds(self, size: int, itemsize: int) -> Interval:
+        """Where that stays the same."""
+        return _around("asked for ahead", True, size, self.large_bytes // itemsize)
+
+    def streams(self, width: int, nbytes: int, row: int = 0) -> bool:
+        """Whether a kernel that reads and writes so many bytes for each element writes past the caches; ``row`` is the
+        length of its rows, if it has any."""
+        return width > self._streaming_limit(nbytes) and row % self.streaming_row == 0
+
+    def streams_holds(self, width: int, nbytes: int) -> Interval:
+        """Where that stays the same."""
+        return _around("past the cache", False, width, self._streaming_limit(nbytes))
+
+    def _streaming_limit(self, nbytes: int) -> int:
+        return max(self.streaming_width, self.streaming_bytes // nbytes)
+
+    # --- rows --------------------------------------------------------------------------------------------------------
+
+    def cut(self, domain: Domain) -> Domain:
+        """The same domain, its rows in parts if they are few and long."""
+        rows, part = self.rows, self.rows.part
+        if domain.is_flat or domain.columns or domain.rows >= rows.few or domain.row < 2 * part:
+            return domain
+        return domain._replace(parts=-(-domain.row // part), part=part)
+
+    def classes_of(self, domain: Domain) -> list[int]:
+        """What the text of a kernel depends on: how large the whole is, and of rows, how long they are."""
+        whole = domain.size_class
+        if domain.is_flat:
+            return [whole]
+        return [whole, domain.columns | 2 * (domain.parts > 1) | 4 * self.has_short_rows(domain)]
+
+    def has_short_rows(self, domain: Domain) -> bool:
+        """Whether the rows of a domain are of the class of short ones."""
+        return domain.row <= self.rows.short
+
+    # --- pieces ------------------------------------------------------------------------------------------------------
+
+    def pieces(self, length: int, size: int) -> list[tuple[int, int]]:
+        """First elements and lengths of the pieces of a row of so many elements of some size: powers of two, the
+        longest ones first."""
+        found, start, count = [], 0, self.piece_bytes // size
+        while start < length:
+            while count > length - start or self.aligned_pieces and (length % count or start % count):
+                count //= 2
+            found.append((start, count))
+            start += count
+        return found
+
+
+_ask: Callable[[], Local]
+
+
+def tell_local_memory(ask: Callable[[], Local]) -> None:
+    """Who knows where a thread evaluates tells how to ask for its local memory."""
+    global _ask
+    _ask = ask
+
+
+def local_memory() -> Local:
+    """How much there may be where this thread evaluates: for those who trace, before there is a target."""
+    return _ask()

@@ -1,0 +1,82 @@
+"""The :class:`~drjit_core.codegen.target.Target` of the CPU: its numbers, and what they were measured by."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import glob
+
+from ...codegen.target import Local, Rows, Target
+from ...types import JitBackend
+from . import pool
+
+__all__ = ["CPU_TARGET", "last_level_cache", "target"]
+
+#: Inputs and outputs of 8 MiB.  Two cores with 2 MiB each and a share of 105 MiB, multiply-adds, non-temporal stores
+#: and prefetches against plain stores: of 2M floats 565 and 860 us, and if the next kernel reads what was written, 752
+#: and 869; of 1M 245 and 321, but 383 and 312.
+_LARGEST_CACHE = 8 << 20
+
+#: One thread, and the largest cache; :func:`target` says what there is.
+CPU_TARGET = Target(
+    language=JitBackend.LLVM.value,
+    features=0,  # the processor is part of what files of kernels are named by
+    threads=1,
+    single=1 << 15,
+    tables=0,
+    streaming_bytes=_LARGEST_CACHE,
+    streaming_width=1 << 16,
+    streaming_row=64,  # whole lines of the cache are written
+    large_bytes=8 << 20,
+    # A packet written and read again takes about as long as 20 additions at the memory bandwidth of two cores.
+    recompute=20,
+    sink=20,  # a few operations LLVM moves by itself
+    rows=Rows(
+        # Packets go over several short rows.  3M numbers and a row that is added to each take 0.42 ms in rows of 4
+        # (0.84 if the kernel goes over rows) and 0.40 in rows of 8 (0.57); but each length of rows is a compilation.
+        flat=8,
+        indexed=3,  # such rows would leave most of a packet empty
+        views=64,  # for each of them, packets are held in memory
+        short=16,  # their packets need not be longer
+        few=64,
+        part=1 << 14,
+        together=8,
+    ),
+    # With sixteen elements in a packet, a part of the second-level cache; with 32, 256 KiB of it; and with sixteen,
+    # 1 MiB of the stack, see :mod:`.pool`.
+    local=Local(array=8 << 10, kernel=8 << 10, together=64 << 10),
+    piece_bytes=16,
+    aligned_pieces=False,
+    # Compiling an expansion takes LLVM about 1.5 ms, each time that it occurs.  Of sixteen sines, a kernel of calls
+    # takes 1.0 to 1.3 times as long to run, and from a quarter to a tenth of the time to compile.
+    inlined=16,
+    static_calls=False,
+)
+
+_last = CPU_TARGET
+
+
+def target() -> Target:
+    """What programs are assembled for, at the beginning of an evaluation: while it lasts, it stays the same.
+
+    The caller holds :data:`.exclusion.lock`.
+    """
+    global _last
+    threads, tables = pool.decided_threads(), pool.get_expand_threshold()
+    if _last.threads != threads or _last.tables != tables or _last is CPU_TARGET:
+        _last = CPU_TARGET._replace(threads=threads, tables=tables, streaming_bytes=last_level_cache())
+    return _last
+
+
+@functools.cache
+def last_level_cache() -> int:
+    """Bytes of the processor's last-level cache that a kernel can hope for, as far as the system tells.
+
+    A server's cache may be far larger than that, but is shared with as many other cores or virtual machines.
+    """
+    sizes = []
+    for entry in glob.glob("/sys/devices/system/cpu/cpu0/cache/index*/size"):
+        with contextlib.suppress(OSError, ValueError), open(entry) as file:
+            text = file.read().strip()
+            sizes.append(int(text[:-1]) << {"K": 10, "M": 20}[text[-1]])
+    return min(max(sizes, default=_LARGEST_CACHE), _LARGEST_CACHE)
