@@ -1,7 +1,7 @@
 """Nodes know where they belong: two packages of one process, each with a backend of its own.
 
-The second backend is the interpreter, registered as the one of ``drjit.cuda``. Types are made once in the life of a
-process, and know whether their backend is there: hence a process of its own.
+The second backend is registered as the one of ``drjit.cuda``: the interpreter, or the CPU once more with other memory.
+Types are made once in the life of a process, and know whether their backend is there: hence a process of its own.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import pytest
 BEGIN = '''
 import drjit as dr
 import drjit_core as core
+from drjit_core.runtime.cpu.backend import CPU
 from drjit_core.runtime.interpreted import Interpreted
 
-class Second(Interpreted):
+class Second({base}):
     name = "second"
     where = core.JitBackend.CUDA.value
     evaluations = 0
@@ -37,9 +38,9 @@ def backend(array):
 '''
 
 
-def run(program: str) -> None:
-    """Run a program with the second backend; it prints nothing unless something is wrong."""
-    found = subprocess.run([sys.executable, "-c", BEGIN + dedent(program)], capture_output=True, text=True, timeout=120)
+def run(base: str, program: str) -> None:
+    """Run a program with a second backend; it prints nothing unless something is wrong."""
+    found = subprocess.run([sys.executable, "-c", BEGIN.replace("{base}", base) + dedent(program)], capture_output=True, text=True, timeout=120)
     assert found.returncode == 0, found.stderr
 
 
@@ -120,5 +121,6 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_two_backends(name: str) -> None:
-    run(PROGRAMS[name])
+@pytest.mark.parametrize("base", ["Interpreted", "CPU"])
+def test_two_backends(base: str, name: str) -> None:
+    run(base, PROGRAMS[name])
