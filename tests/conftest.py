@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import zlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -26,8 +27,9 @@ _PROCESSORS = {"haswell": "+avx,+avx2,+fma,+f16c,+fast-gather", "ivybridge": "+a
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--watched``: every test fails that writes behind the memory of an array (plain rooms only); ``--cpu``: kernels
-    are those of an older processor."""
+    are those of an older processor; ``--one-of 10``: a tenth of the tests, always the same ones."""
     parser.addoption("--watched", action="store_true", help="fail where something is written behind an array")
+    parser.addoption("--one-of", type=int, default=1, metavar="N", help="run every N-th test, by a hash of its name")
     parser.addoption("--cpu", choices=_PROCESSORS, help="compile for this processor instead of the one at hand")
 
 
@@ -51,8 +53,13 @@ def _known() -> dict[str, str]:
     return found
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Expect known tests to fail; one that passes must be taken off the list."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Expect known tests to fail; one that passes must be taken off the list. Leave out what is not in the sample."""
+    count = config.getoption("--one-of")
+    if count > 1:
+        left = [item for item in items if zlib.crc32(item.nodeid.encode()) % count]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if not zlib.crc32(item.nodeid.encode()) % count]
     known = _known()
     for item in items:
         reason = known.get(item.nodeid)

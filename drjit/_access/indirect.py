@@ -88,7 +88,7 @@ def _interleaved(index: Node, count: int, size: int) -> list[Node]:
     """``index * count + k`` for each component ``k`` of an array that is stored row by row."""
     if not index.size:
         return [index] * count
-    index = index_node(index, size)
+    index = index_node(index, size, True)  # the largest 32-bit number remains none that exists
     known = BAKED if core.flag(JitFlag.PacketOps) and count <= core.LONGEST_ROW else None  # neighbours go together
     base = ops.mul(index, literal(index.type, count, 1, known))
     return [ops.add(base, literal(index.type, k, 1, known)) for k in range(count)]
@@ -406,7 +406,6 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
     if len(sources) != len(nodes):
         sources = coerce(reshape(type(target), (len(nodes),)), value, function)
     width = target._width(function)
-    index = index_node(index, width)
     if any(node.size < width and node.scope for node in nodes):
         note_narrow()
     return [_scatter_node(op, note_version(broadcast(node, width), node), source, index, mask, mode, function)
@@ -429,4 +428,4 @@ def _scatter_node(op: ReduceOp, target: Node, value: Node, index: Node, mask: No
         lanes = widest_mask()
         mask = mask if lanes is None else ops.and_(mask, lanes)
     check_literal(function, index, mask, target.size)
-    return core.scatter(target, cast(value, target.type), index, mask, op.value, mode.value)
+    return core.scatter(target, cast(value, target.type), index_node(index, target.size), mask, op.value, mode.value)

@@ -17,7 +17,7 @@ from drjit_core import KIND, SHAPE, JitFlag, Node, cast, flag, import_copy, lite
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
-from .._base.nodes import index_node, index_type, values
+from .._base.nodes import index_node, index_type, values, without_widening
 from .._base.types import INT32, INT64, UINT64
 from .._base.values import is_ndarray, plain_integer, plain_scalar
 
@@ -119,8 +119,10 @@ def _require_integers(function: str, key: Any, axis: int) -> None:
                         "(expected integers).")
 
 
-def positions_node(function: str, key: Any, size: int, axis: int = 0) -> tuple[Node, tuple[int, ...]]:
-    """The positions along an axis that an integer array names, as a node, and their shape."""
+def positions_node(function: str, key: Any, size: int, axis: int = 0,
+                   only: bool = True) -> tuple[Node, tuple[int, ...]]:
+    """The positions along an axis, perhaps the ``only`` one, that an integer array names, as a node, and their shape.
+    """
     scalar = index_type(size)
     if isinstance(key, ArrayBase) and key._dynamic:
         if key._kind == "b":
@@ -129,7 +131,7 @@ def positions_node(function: str, key: Any, size: int, axis: int = 0) -> tuple[N
         if key._kind not in "iu" or key._depth > 0:
             raise TypeError(f"{function}(): entry for axis {axis} has the unsupported type '{describe(key)}' (expected "
                             "an integer array).")
-        return positions_of_array(function, key._nodes()[0], size, axis), key.shape
+        return positions_of_array(function, key._nodes()[0], size, axis, only), key.shape
     if isinstance(key, ArrayBase) and (key._kind not in "iu" or key._depth > 1 or key._special):
         raise TypeError(f"{function}(): entry for axis {axis} has the unsupported type '{describe(key)}' (expected an "
                         "integer array).")
@@ -158,19 +160,21 @@ def _of_ndarray(function: str, key: Any, size: int, axis: int, scalar: int) -> N
     return import_copy(scalar, numpy.ascontiguousarray(flat, dtype=core.TYPES[scalar].name), 0)
 
 
-def positions_of_array(where: Any, key: Node, size: int, axis: int = 0) -> Node:
+def positions_of_array(where: Any, key: Node, size: int, axis: int = 0, only: bool = True) -> Node:
     """The elements of a Dr.Jit array of integers as positions; ``where`` is an array, or a function for messages."""
-    info = core.TYPES[key.type]
-    node = key
-    if info.kind == "i" and key.size:
-        wide: int = INT64 if size >= 1 << 31 or key.type == INT64 else INT32
+    node = without_widening(key)
+    if core.TYPES[node.type].kind == "i" and node.size:
+        wide: int = INT64 if size >= 1 << 31 or node.type == INT64 else INT32
         node = cast(node, wide)
         node = ops.select(ops.lt(node, literal(wide, 0)),
                           ops.add(node, literal(wide, size, 1, SHAPE, tag=_SIZE)), node)
-    node = index_node(node, size)
-    if node.kind == _LITERAL and node.size and node.payload >= size:
+    node = index_node(node, size, not only)
+    if node.kind == _LITERAL and node.size and not 0 <= node.payload < size:
         function = f"{where._name}.__getitem__" if isinstance(where, ArrayBase) else where
         raise IndexError(f"{function}(): index {int(key.payload)} is out of bounds for {_axis(axis, size)}.")
+    if axis and flag(JitFlag.Debug):  # as a position of the array it might exist
+        inside = ops.lt(node, literal(node.type, size, 1, SHAPE, tag=_SIZE))
+        node = ops.select(inside, node, literal(node.type, (1 << 32) - 1))
     return node
 
 

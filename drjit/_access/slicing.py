@@ -34,8 +34,8 @@ from drjit_core import (
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, Site, SizeError, called, describe
-from .._base.nodes import broadcast, elements_of, index_type
-from .._base.types import SCALAR, UINT32, Record, relative
+from .._base.nodes import broadcast, elements_of, index_type, short_positions
+from .._base.types import SCALAR, UINT32, UINT64, Record, relative
 from .._base.values import parse_shape, plain_integer
 from .._promotion.promote import wrap
 from .keys import flatten, is_array_key, key_integer, positions_node, slice_positions
@@ -210,10 +210,10 @@ def _positions_by_rows(access: Access, source_size: int) -> Node | None:
     count = math.prod(sizes)
     if count < 2 or size < _LONG_ROW:
         return None
-    scalar = index_type(max(access.shape_size, source_size))
     block = access.block
+    assert block is not None
+    scalar = block.type
     if stride is None:
-        assert block is not None
         within, block = cast(block, scalar), None
     else:
         within = counter(size, scalar)
@@ -322,7 +322,7 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
             sizes.append(len(chosen))
             strides.append(chosen.step * stride)
         elif is_array_key(entry):
-            node, array_shape = positions_node(function, entry, size, axis)
+            node, array_shape = positions_node(function, entry, size, axis, len(shape) == 1)
             checked = checked and (node.kind == _LITERAL or not (isinstance(entry, ArrayBase) and entry._dynamic))
             if not size and 0 not in array_shape:
                 raise IndexError(f"{function}(): axis {axis} is empty.")
@@ -355,7 +355,7 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
 def _block(arrays: list[tuple[Node, tuple[int, ...], int]], shape: tuple[int, ...], source_size: int,
            ) -> tuple[Node, Node | None]:
     """Positions that several integer arrays name together, and those of them whose lanes take part."""
-    scalar = index_type(source_size)
+    scalar = UINT64 if any(core.TYPES[node.type].bits == 64 for node, _, _ in arrays) else index_type(source_size)
     count = math.prod(shape)
     if not count:
         return core.invalid(scalar), None
@@ -408,7 +408,7 @@ def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[
     if flat is not dtype and isinstance(keys, tuple):
         keys = tuple(flat(key) if isinstance(key, ArrayBase) and not key._dynamic else key for key in keys)
     access, result = parse_slice(function, sizes, keys)
-    node = cast(positions(access, math.prod(sizes)), UINT32)
+    node = short_positions(positions(access, math.prod(sizes)))
     if flat is not dtype:
         nodes = elements_of(broadcast(node, access.shape_size))
         return result, wrap(dtype, nodes)

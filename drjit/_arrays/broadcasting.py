@@ -138,20 +138,17 @@ def loader(cls: type[ArrayBase], key: Any) -> Loader:
 
 def tensor_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
     """The plan of an elementwise operation with a tensor among the operands."""
-    trace, mask, order = operation.trace, -1, (0, 1)
-    if operation is SELECT:
-        mask = 0
-    elif operation is AND:
-        found = is_masking(keys)
-        if found is not None:
-            order, keys, mask = found, (keys[found[0]], keys[found[1]]), 0
+    trace, mask = operation.trace, 0 if operation is SELECT else -1
+    masks = operation is AND and is_masking(keys)
+    if masks:
+        keys, mask = (keys[1], keys[0]), 0
     cls = tensor_type(keys, mask)
     result = cls._mask_type if operation.mask else cls
-    if operation is AND and mask == 0:
+    if masks:
         trace = masking(literal(cls._type, 0))
     loaders = [loader(cls._mask_type if position == mask else cls, key) for position, key in enumerate(keys)]
     plan = TensorPlan(trace, loaders, result, align, _align_two)
-    return plan if order == (0, 1) else lambda a, b: plan.two(b, a)
+    return (lambda value, mask: plan.two(mask, value)) if masks else plan
 
 
 def promote(site: Site, args: Sequence[Any], mask: int = -1) -> tuple[type[ArrayBase], list[tuple[Node, Shape]]]:

@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from drjit_core import (
+    BAKED,
     KIND,
     SHAPE,
     TYPES,
     IncompatibleSizes,
+    JitFlag,
     Node,
     cast,
     counter,
+    flag,
     gather,
     host_view,
     is_version,
@@ -23,12 +26,12 @@ from drjit_core import (
     read_element,
 )
 
-from .types import BOOL, UINT32, UINT64
+from .types import BOOL, FLOAT16, INT64, UINT32, UINT64
 
 __all__ = ["C_TYPES", "as_literal", "broadcast", "depending_on", "elements_of", "index_node", "index_type",
-           "number_of", "pack", "values"]
+           "number_of", "pack", "short_positions", "values", "without_widening"]
 
-_LITERAL, _DUAL = KIND["literal"], KIND["dual"]
+_LITERAL, _DUAL, _CAST = KIND["literal"], KIND["dual"], KIND["cast"]
 
 #: The types of :mod:`ctypes` by the code of an element's type.
 C_TYPES: dict[str, Any] = {
@@ -96,11 +99,35 @@ def as_literal(node: Node) -> Node:
 
 
 def index_type(size: int) -> int:
-    """The scalar type of positions in an array of a size: 32-bit unsigned integers, or 64-bit ones beyond their range.
-    """
-    return UINT32 if size <= 1 << 32 else UINT64
+    """The scalar type of positions in an array of a size: 32-bit unsigned integers, the largest of which is none, or
+    64-bit ones beyond their range."""
+    return UINT32 if size < 1 << 32 else UINT64
 
 
-def index_node(node: Node, size: int) -> Node:
-    """Indices as positions in an array of a size, see :func:`index_type`."""
-    return cast(node, index_type(size))
+def index_node(node: Node, size: int, multiplied: bool = False) -> Node:
+    """Indices as positions in an array of a size, see :func:`index_type`; in 64 bits where they are checked, so that
+    none wraps around before that, also if it is going to be ``multiplied``, and reports tell what it was."""
+    if flag(JitFlag.Debug):
+        if multiplied and index_type(size) == UINT32:
+            return cast(short_positions(node), UINT64)
+        return cast(node, INT64 if TYPES[node.type].kind == "i" else UINT64)
+    return cast(node, UINT64) if index_type(size) == UINT64 else short_positions(node)
+
+
+def short_positions(node: Node) -> Node:
+    """Indices in 32 bits. What does not fit becomes the largest number, as in conversions of floating-point numbers:
+    cut off, it might be a position that exists."""
+    node = without_widening(node)
+    if TYPES[node.type].bits == 64 and node.type < FLOAT16:
+        node = ops.minimum(cast(node, UINT64), literal(UINT64, (1 << 32) - 1, 1, BAKED))
+    return cast(node, UINT32)
+
+
+def without_widening(node: Node) -> Node:
+    """Integers, before they were converted to 64 bits from unsigned ones of fewer."""
+    if node.kind == _CAST and TYPES[node.type].bits == 64:
+        narrow = node.d0
+        assert narrow is not None
+        if TYPES[narrow.type].kind == "u" and TYPES[narrow.type].bits < 64 and node.type < FLOAT16:
+            return narrow
+    return node

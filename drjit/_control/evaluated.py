@@ -327,7 +327,7 @@ class Compressed:
         active = self.test()
         active = with_lanes(active, active.size)
         self.width = self.left = active.size
-        if self.width < 2 or self.width > 1 << 32 or any(
+        if self.width < 2 or self.width >= 1 << 32 or any(
                 isinstance(leaf, ArrayBase) and leaf._depth < 0 and len(leaf._s) > 1 for leaf in first.leaves):
             # whoever computes with tensors of several dimensions relies on their shape
             self.nodes = []

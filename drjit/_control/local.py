@@ -38,8 +38,8 @@ from .._access.store import innermost_journal, store_same, store_written
 from .._base.arguments import require_count
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, SizeError, describe, translate
-from .._base.nodes import broadcast, index_type
-from .._base.types import BOOL, UINT32, retype
+from .._base.nodes import broadcast, index_node, index_type
+from .._base.types import BOOL, UINT32, UINT64, retype
 from .._base.typing import AnyArray, T
 from .._base.values import PYTHON_NUMBERS, plain_integer, plain_scalar
 from .._functions.creation import zeros
@@ -382,7 +382,7 @@ class Local(Generic[T]):
         if core.flag(JitFlag.Debug) and number is None:
             mask = self._in_bounds(entry, mask, width, function)
         scalar = index_type(self._size * -(-self._memory.width // _LANES) * _LANES)
-        entry = cast(entry, scalar)
+        entry = cast(index_node(entry, self._size), scalar)
         if self._memory.width == 1:
             return entry, mask
         lane = core.counter(width, scalar) if part is None else cast(part.lanes, scalar)
@@ -422,7 +422,7 @@ class Local(Generic[T]):
         """The mask of an access without the lanes whose index is out of bounds; an evaluation warns of those."""
         size, region = self._size, core.innermost()
         what = "read from" if "write" not in function and "set" not in function else "write to"
-        inside = ops.lt(entry, literal(entry.type, size))
+        inside = ops.lt(cast(entry, UINT64), literal(UINT64, size))
         if region is None or region.live is not region.entering:  # the condition of a loop has no side effects
             bad = ops.and_(mask, ops.inv(inside))
             if bad.kind != _LITERAL or bad.payload:

@@ -20,7 +20,7 @@ from .._access.slicing import normalise_axes
 from .._arrays.broadcasting import make
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, describe, translate
-from .._base.nodes import broadcast
+from .._base.nodes import broadcast, index_type
 from .._base.operators import FlatSlots, NestedSlots
 from .._base.types import FLOAT16, FLOAT32, UINT32, reshape, retype
 from .._base.values import is_ndarray, plain_integer, plain_scalar
@@ -557,7 +557,8 @@ _NONE = _Plans(ReduceOp.Or, "drjit.none", _none, "b", lambda node, _: ops.inv(no
 def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     """Number of set elements of a mask along one or several axes, as unsigned 32-bit integers.
 
-    See :func:`all` for arguments and errors; of Python sequences, the result is an ``int``. Evaluates nothing.
+    Where there are so many elements (2³² or more) that their number may need 64 bits, it has these. See :func:`all` for
+    arguments and errors; of Python sequences, the result is an ``int``. Evaluates nothing.
 
     >>> from drjit.llvm import Float
     >>> dr.count(Float(1, 2, 3) > 1.5)
@@ -567,17 +568,31 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     """
     _require_masks(value, "drjit.count")
     if isinstance(value, ArrayBase):
-        cls = retype(type(value), UINT32)
-        nodes = [ops.select(node, literal(UINT32, 1), literal(UINT32, 0)) if node.size else cast(node, UINT32)
-                 for node in value._nodes()]
-        numbers = wrap_like(value, cls, nodes)
+        most = _most(value._nodes())
+        if index_type(most) != UINT32:  # of all elements, not of those that are reduced to one
+            most = extent_of("drjit.count", value, parse_axes("drjit.count", value, axis))
+        numbers = _numbers(value, index_type(most))
         if axis is ... and keepdims is False:
-            return _COUNT[cls](numbers)
+            return _COUNT[type(numbers)](numbers)
         return reduce_for(ReduceOp.Add, numbers, axis, None, keepdims, "drjit.count")
     if isinstance(value, bool):
         return int(value)
-    entries = [count(entry, (), False) if isinstance(entry, ArrayBase) else int(entry) for entry in value]
+    scalar = index_type(_most([node for entry in value if isinstance(entry, ArrayBase) for node in entry._nodes()]))
+    entries = [_numbers(entry, scalar) if isinstance(entry, ArrayBase) else int(entry) for entry in value]
     return reduce_for(ReduceOp.Add, entries, axis, None, keepdims, "drjit.count")
+
+
+def _most(nodes: Sequence[Node]) -> int:
+    """How many elements there are in all, at most, if those of one element go with any others."""
+    return len(nodes) * builtins.max((node.size for node in nodes), default=0)
+
+
+def _numbers(mask: ArrayBase, scalar: int) -> ArrayBase:
+    """A mask as integers, which are 0 or 1."""
+    one, zero = literal(scalar, 1), literal(scalar, 0)
+    found: ArrayBase = wrap_like(mask, retype(type(mask), scalar), [
+        ops.select(node, one, zero) if node.size else cast(node, scalar) for node in mask._nodes()])
+    return found
 
 
 _COUNT = _Plans(ReduceOp.Add, "drjit.count")

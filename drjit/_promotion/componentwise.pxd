@@ -76,7 +76,6 @@ cpdef Node chosen(bint condition, Node first, Node second)
 
 cdef class Masking(Componentwise):
     cdef public Node zero
-    cdef public bint reverse
     @cython.locals(left=list, right=list, nodes=list, k=cython.Py_ssize_t)
     cpdef object two(self, object a, object b)
 

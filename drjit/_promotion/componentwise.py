@@ -261,24 +261,22 @@ def chosen(condition: bool, first: core.Node, second: core.Node) -> core.Node:
 class Masking(Componentwise):
     """The plan of ``x & mask``: the value where the mask is set, and zero elsewhere.
 
-    The loaders are those of the mask and of the value; ``reverse`` says that the value comes first.
+    The loaders are those of the mask and of the value.
     """
 
-    __slots__ = ("reverse", "zero")
+    __slots__ = ("zero",)
 
-    def __init__(self, loaders: Sequence[Loader], result: Any, zero: core.Node, reverse: bool) -> None:
+    def __init__(self, loaders: Sequence[Loader], result: Any, zero: core.Node) -> None:
         super().__init__(ops.select, loaders, result)
-        self.zero, self.reverse = zero, reverse
+        self.zero = zero
 
     def __call__(self, *operands: Any) -> Any:
         return self.two(operands[0], operands[1])
 
     def two(self, a: Any, b: Any) -> Any:
-        if self.reverse:
-            a, b = b, a
         if self.flat:
-            return flat_array(self.result, masked(self.first.node(a), self.second.node(b), self.zero))
-        left, right = self.first.nodes(a), self.second.nodes(b)
+            return flat_array(self.result, masked(self.first.node(b), self.second.node(a), self.zero))
+        left, right = self.first.nodes(b), self.second.nodes(a)
         nodes = []
         for k in range(len(left)):
             nodes.append(masked(left[k], right[k], self.zero))

@@ -457,34 +457,24 @@ def _chosen_plan(found: Promotion) -> Plan:
     return dynamic
 
 
-def is_masking(keys: Keys) -> tuple[int, int] | None:
-    """The positions of the mask and of what it masks, if ``&`` of operands of two classes masks numbers.
-
-    That a mask on the right does; one on the left does for floating-point numbers and tensors, and counts as 0 and 1
-    before integers.
-    """
+def is_masking(keys: Keys) -> bool:
+    """Whether ``&`` of operands of two classes masks numbers, as a mask on the right does; one on the left counts as 0
+    and 1 before integers."""
     left, right = (key is bool or is_array(key) and key._kind == "b" for key in keys)
-    if right and not left and is_array(keys[0]):
-        return 1, 0
-    if left and not right and is_array(keys[1]) and (keys[1]._kind == "f" or any(
-            is_array(key) and key._depth < 0 for key in keys) and keys[0] is not bool):
-        return 0, 1
-    return None
+    return right and not left and is_array(keys[0])
 
 
 def _and_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
     """The plan of ``&``, which masks numbers as well: ``x & mask`` is ``x`` where the mask is set, and zero elsewhere.
     """
-    positions = is_masking(keys)
-    if positions is None or any(is_array(key) and key._depth < 0 for key in keys):
+    if not is_masking(keys) or any(is_array(key) and key._depth < 0 for key in keys):
         return common_plan(operation, site, keys)
-    mask, value = positions
-    found = promotion((keys[mask], keys[value]), mask=0)
+    found = promotion((keys[1], keys[0]), mask=0)
     zero = literal(found.cls._type, 0)
     if not found.cls._depth or found.cls._count >= 0:
-        return Masking(found.loaders, found.cls, zero, mask == 1)
+        return Masking(found.loaders, found.cls, zero)
     select = _componentwise(masking(zero), found, found.cls)
-    return select if mask == 0 else lambda a, b: select(b, a)
+    return lambda value, mask: select(mask, value)
 
 
 def masking(zero: Node) -> Trace:

@@ -88,6 +88,14 @@ def schedule(high: int, low: int, rounds: int) -> list[core.Node]:
     return keys
 
 
+def _apart(node: core.Node, tag: int) -> core.Node:
+    """A parameter that follows from others, as one by itself: as one with an equal one it would make another program.
+    """
+    if node.kind == _LITERAL and node.attr == _SHAPE:
+        return literal(UINT32, node.payload, 1, SHAPE, tag=_TAG - 1 - tag)
+    return node
+
+
 def philox(a: core.Node, b: core.Node, c: core.Node, d: core.Node, high: core.Node, low: core.Node,
            rounds: int) -> list[core.Node]:
     """Four words: four counters, encrypted with a key of two words."""
@@ -99,6 +107,13 @@ def philox(a: core.Node, b: core.Node, c: core.Node, d: core.Node, high: core.No
             high, low = keys[2 * number], keys[2 * number + 1]
         elif number:
             high, low = binary(_ADD, high, _WEYL_HIGH), binary(_ADD, low, _WEYL_LOW)
-        a, b, c, d = (binary(_XOR, binary(_XOR, binary(_MUL_HI, c, _FACTOR_C), b), high), binary(_MUL, c, _FACTOR_C),
-                      binary(_XOR, binary(_XOR, binary(_MUL_HI, a, _FACTOR_A), d), low), binary(_MUL, a, _FACTOR_A))
+        upper_a, upper_c = binary(_MUL_HI, a, _FACTOR_A), binary(_MUL_HI, c, _FACTOR_C)
+        lower_a, lower_c = binary(_MUL, a, _FACTOR_A), binary(_MUL, c, _FACTOR_C)
+        if number < 3:  # what follows from the counter and the key alone does so in these rounds
+            upper_a, upper_c = _apart(upper_a, 6 * number), _apart(upper_c, 6 * number + 1)
+            lower_a, lower_c = _apart(lower_a, 6 * number + 2), _apart(lower_c, 6 * number + 3)
+        a, c = binary(_XOR, binary(_XOR, upper_c, b), high), binary(_XOR, binary(_XOR, upper_a, d), low)
+        if number < 3:
+            a, c = _apart(a, 6 * number + 4), _apart(c, 6 * number + 5)
+        b, d = lower_c, lower_a
     return [a, b, c, d]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import drjit as dr
 from drjit import llvm, scalar
-from drjit.llvm import Array2u, Array4u, Bool, Float, Float64, Int, Int64, UInt, UInt64
+from drjit.llvm import Array2u, Array3f, Array4u, Bool, Float, Float64, Int, Int64, UInt, UInt64
 from drjit.llvm import ad as diff
 
 PACKAGES = [llvm, diff, scalar]
@@ -399,3 +400,19 @@ def test_failing_draws_change_nothing() -> None:
     with pytest.raises(RuntimeError):
         rng += Int64(1, 2)
     assert numbers(rng.state) == numbers(llvm.PCG32(3).state)
+
+
+@pytest.mark.parametrize("draw", [
+    lambda generator: generator.random(Float, 100), lambda generator: generator.normal(Float64, 100),
+    lambda generator: generator.integers(UInt, 100, low=3, high=50),
+    lambda generator: generator.random(Array3f, (3, 100))])
+def test_all_seeds_and_steps_are_one_program(draw: Callable[[Any], Any]) -> None:
+    """Words that happen to be equal, such as those of the seed 0 and the first step, are parameters of their own."""
+    found = set()
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        for seed in (0, 1, 1 << 32, (1 << 64) - 1):
+            for counter in (0, 1, (1 << 32) - 1):
+                dr.kernel_history_clear()
+                dr.eval(draw(dr.random.Philox4x32Generator(seed, counter)))
+                found.add(tuple(entry["hash"] for entry in dr.kernel_history()))
+    assert len(found) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import drjit as dr
 from drjit import scalar
 from drjit.llvm import (
+    Array2b,
     Array2f,
     Array3f,
     Array3f16,
@@ -20,9 +22,13 @@ from drjit.llvm import (
     Float,
     Float16,
     Int,
+    TensorXb,
     TensorXf,
     TensorXf16,
     TensorXu,
+    TensorXu64,
+    UInt,
+    UInt64,
 )
 
 
@@ -342,3 +348,22 @@ def test_lengths_of_sequences():
     assert dr.dot([True, False], (True, True)) == 1
     assert dr.dot([Float(1, 2), 2], [3, Float(1)]).numpy().tolist() == [5, 8]
     assert dr.sum(TensorXf([[1, 2]]), axis=0, keepdims=np.True_).shape == (1, 2)
+
+
+BIG = 1 << 32
+
+
+@pytest.mark.parametrize(("find", "type_", "number"), [
+    (lambda: dr.count(dr.arange(UInt64, BIG + 8) >= 8), UInt64, BIG),
+    (lambda: dr.count(dr.ones(Bool, BIG)), UInt64, BIG),
+    (lambda: dr.count(dr.ones(Bool, BIG - 1)), UInt, BIG - 1),
+    (lambda: dr.count(dr.ones(TensorXb, (2, BIG // 2)), axis=None), TensorXu64, BIG),
+    (lambda: dr.count(dr.ones(TensorXb, (2, BIG // 2)), axis=1)[1], TensorXu, BIG // 2),
+    (lambda: dr.count(Array2b(dr.ones(Bool, BIG // 2), True), axis=None), UInt64, BIG),
+    (lambda: dr.count(Array2b(dr.ones(Bool, BIG // 2), True)), UInt, 2),
+    (lambda: dr.count([dr.ones(Bool, BIG), True], axis=None), UInt64, BIG + 1),
+])
+def test_count_of_more_than_32_bits_hold(find: Any, type_: type, number: int) -> None:
+    found = find()
+    assert type(found) is type_
+    assert dr.ravel(found)[0] == number

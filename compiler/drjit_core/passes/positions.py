@@ -27,7 +27,7 @@ def positions(size: int, base: int, extents: tuple[int, ...], strides: tuple[int
     Along an axis whose stride is ``None``, positions are those of ``block``.
     """
     count = math.prod(extents)
-    scalar = UINT32 if max(count, size) <= 1 << 32 else UINT64
+    scalar = UINT32 if max(count, size) <= 1 << 32 and (block is None or block.type != UINT64) else UINT64
 
     def number(value: int, tag: int) -> Node:  # negative ones wrap around
         return build.literal(scalar, value % (1 << TYPES[scalar].bits), 1, SHAPE, tag=tag)

@@ -40,12 +40,12 @@ class CompiledKernel:
     """A kernel in executable memory, with what diagnostics want to know of it.
 
     There are two tiers.  A kernel whose first launch is short is compiled quickly (LLVM's level 0, thrice as fast);
-    when it has done as much work as optimised compilation costs, it is compiled again.  Both tiers have the same text,
-    so that their results have the same bits.
+    when it has done as much work as optimised compilation costs (more, if that is going to be noticed), it is compiled
+    again.  Both tiers have the same text, so that their results have the same bits.
     """
 
-    __slots__ = ("_count", "_key", "_loops", "_parameters", "_text", "_worked", "build_time", "code_time", "from_disk",
-                 "functions", "hash", "native", "operations", "quick", "reductions", "work")
+    __slots__ = ("_count", "_enough", "_key", "_loops", "_parameters", "_text", "_worked", "build_time", "code_time",
+                 "from_disk", "functions", "hash", "native", "operations", "quick", "reductions", "work")
 
     def __init__(self, facts: Facts, make: Callable[[], str] | None = None) -> None:
         """Load or compile a kernel; without what makes its text, it raises a ``LookupError`` if it must be compiled."""
@@ -61,7 +61,9 @@ class CompiledKernel:
         hash_ = disk.hash_of(self._key)
         key = disk.key_from(hash_, "kernel")
         self.hash = key.hex()[:32]
-        self.quick = _level() == 0 or _level() is None and facts.width * self.work < self._break_even()
+        #: Work after which a quick kernel is compiled again, as far as that is known.
+        self._enough = _BREAK_EVEN * (1.0 + self.operations / _OPERATIONS_OF_BREAK_EVEN)
+        self.quick = _level() == 0 or _level() is None and facts.width * self.work < self._enough
         found = disk.load(key) if _level() != 0 else None
         if found is not None:
             self.quick = False
@@ -83,41 +85,42 @@ class CompiledKernel:
             self._text, code = found[_LENGTH.size:_LENGTH.size + length], found[_LENGTH.size + length:]
         self._link(code, facts.exports)
         self.build_time = (time.perf_counter_ns() - start) * 1e-6 - self.code_time
+        self._warn_if_slow(self.code_time + self.build_time, "compiling")
 
     def _link(self, code: bytes, exports: Sequence[str]) -> None:
         self.native = jit.link(code, exports)
         addresses = self.native.addresses
         self.functions = launches.Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native)
 
-    def _break_even(self) -> float:
-        """Work (elements times cost) that the quick tier does in the time that optimised compilation takes."""
-        return _BREAK_EVEN * (1.0 + self.operations / _OPERATIONS_OF_BREAK_EVEN)
+    def _warn_if_slow(self, milliseconds: float, verb: str) -> None:
+        if milliseconds > _SLOW:
+            _log.warning("jit_eval(): %s kernel %s of %i operations took %.1f s.", verb, self.hash[:16],
+                         self.operations, milliseconds * 1e-3)
 
-    def reuse(self, width: int) -> None:
-        """Note a launch for which the kernel has not been looked up, which is as good as one that has found it."""
+    def reuse(self, width: int) -> bool:
+        """Note a launch for which the kernel has not been looked up, which is as good as one that has found it; whether
+        nothing was compiled."""
         global _hits
         _hits += 1
-        if self.quick:
-            self.prepare(width)
-
-    def prepare(self, width: int) -> None:
-        """Note a launch of a quick kernel, which is compiled again when that has become worth it."""
-        self.worked(width * self.work)
+        return not (self.quick and self.worked(width * self.work))
 
     def patience(self) -> int:
-        """Work that a quick kernel is going to do before it is compiled again."""
-        return 1 << 62 if _level() == 0 else int(self._break_even()) - self._worked
+        """Work that a quick kernel is going to do before it is compiled again, or that is considered."""
+        return 1 << 62 if _level() == 0 else int(self._enough) - self._worked
 
-    def worked(self, work: int) -> None:
-        """Note that a quick kernel has done some work."""
+    def worked(self, work: int) -> bool:
+        """Note that a quick kernel has done some work; whether it was compiled again, as that has become worth it."""
         if not self.quick:  # another recipe's launches have been enough
-            return
+            return False
         self._worked += work
-        if self._worked < self._break_even() or _level() == 0:
-            return
+        if self._worked < self._enough or _level() == 0:
+            return False
         start = time.perf_counter_ns()
         key = disk.key_of(self._key, "kernel")
         found = disk.load(key)
+        if found is None and not self._is_worth_it():
+            return False
+        self.from_disk = found is not None
         if found is None:
             code = jit.compile_text(self.text)
             disk.store(key, _LENGTH.pack(len(self._text)) + self._text + code)
@@ -127,6 +130,15 @@ class CompiledKernel:
         self.quick = False
         self.build_time = (time.perf_counter_ns() - start) * 1e-6
         _log.info("jit_eval(): optimised kernel %s, build: %.4g ms.", self.hash[:16], self.build_time)
+        self._warn_if_slow(self.build_time, "compiling again, optimised,")
+        return True
+
+    def _is_worth_it(self) -> bool:
+        """Whether a kernel has worked for as long as compiling it again is going to take, as its text tells; for so
+        many times longer, if that is long, as it is longer than anybody expects to wait."""
+        seconds = len(zlib.decompress(self._text)) * _SECONDS_OF_CHARACTER
+        self._enough = max(self._enough, seconds * max(seconds * 1e3 / _SLOW, 1.0) * _BREAK_EVEN / 2.5e-3)
+        return self._worked >= self._enough
 
     def partial_bytes(self, width: int, unit: int = 1) -> int:
         """Bytes of partial results that the blocks of a launch of so many units write."""
@@ -185,6 +197,11 @@ class CompiledKernel:
 #: Elements times cost that the quick tier does in 2.5 ms, which optimised compilation takes at least (measured: 1 ns
 #: for 2 of them), and the number of operations that doubles that time.
 _BREAK_EVEN, _OPERATIONS_OF_BREAK_EVEN = 1 << 22, 80
+#: What optimised compilation takes for each character of a text: between 0.5 µs (arithmetic), 0.7 (branches), 1
+#: (gathers, hundreds of live values) and 1.7 (scatter-reductions).
+_SECONDS_OF_CHARACTER = 1e-6
+#: Milliseconds of a compilation that somebody wonders about.
+_SLOW = 2000.0
 
 
 @functools.cache
@@ -206,7 +223,7 @@ other_hits: list[Callable[[], int]] = []
 
 
 def lookup(program: Program) -> tuple[CompiledKernel, bool]:
-    """The kernel of a program that is about to be launched, and whether it was there already."""
+    """The kernel of a program that is about to be launched, and whether it was there already, as it is."""
     return _looked_up(program.key, program.width, lambda: facts_of(program), lambda: text_of(program))
 
 
@@ -237,8 +254,8 @@ def _looked_up(key: bytes, width: int, facts: Callable[[], Facts],
             _loaded += 1
         else:
             _compiled += 1
-    if kernel.quick:
-        kernel.prepare(width)
+    if kernel.quick and kernel.worked(width * kernel.work):
+        hit = False
     return kernel, hit
 
 
@@ -251,7 +268,7 @@ def load(facts: Facts) -> CompiledKernel | None:
         return None
     _loaded += 1
     if kernel.quick:
-        kernel.prepare(facts.width)
+        kernel.worked(facts.width * kernel.work)
     return kernel
 
 
