@@ -33,10 +33,11 @@ from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, children, construct, flatten_nodes
 from .given import Call, Given, become, write_entries
 from .outside import Wider, Words, changed_arrays, name_in_program, require_data, widened
-from .places import MISSING, Change, keep_new, place_key, words_of, write_place
+from .places import MISSING, Change, difference_at, keep_new, place_key, words_of, write_place
 from .state import equal
 
-__all__ = ["Effects", "Results", "SymbolicChoice", "argument_of", "blended", "invoked", "run_directly"]
+__all__ = ["Effects", "Results", "SymbolicChoice", "adds", "argument_of", "blended", "differing", "invoked",
+           "run_directly"]
 
 
 _LITERAL = core.KIND["literal"]
@@ -322,19 +323,16 @@ class Effects:
 class _Place:
     """A place that some of the functions change: its content is a result of all."""
 
-    def __init__(self, change: Change, words: Words, found: Sequence[tuple[Effects, Returned]],
-                 lanes: tuple[int, ...]) -> None:
+    def __init__(self, change: Change, words: Words, labels: Sequence[str],
+                 found: Sequence[tuple[Effects, Returned]], lanes: tuple[int, ...]) -> None:
         self.change = change
         #: What it holds after each function.
         self.after = [each for _, each in found]
         self.spec, self.lanes = self.after[0].spec, lanes
-        for each in self.after:
+        for each, label in zip(self.after, labels, strict=True):
             spec = self.spec.meeting(each.spec)
             if spec is None:
-                where = words_of(change.container, change.kind, change.key)
-                raise ArgumentError(
-                    f"{words.function}(): the functions put values of different structure or types in {where}. "
-                    f"{words.remedy[0].upper()}{words.remedy[1:]}, or {words.otherwise}.")
+                raise differing(words, change, self.spec, each.spec, labels[0], label)
             self.spec = spec
         #: Leaves that are one of the caller's arrays after all of them, by place.
         self.kept: dict[int, Any] = {}
@@ -360,6 +358,21 @@ class _Place:
         for place, array in self.kept.items():
             leaves[place] = array
         write_place(self.change.container, self.change.kind, self.change.key, self.spec.rebuild(leaves))
+
+
+def differing(words: Words, change: Change, first: TreeSpec, second: TreeSpec, *labels: str) -> ArgumentError:
+    """The error if what a place holds after two functions is not alike."""
+    what, one, other = difference_at(change, first, second)
+    return ArgumentError(f"{words.function}(): {what} would differ between elements: it is {one} after '{labels[0]}', "
+                         f"and {other} after '{labels[1]}'. Let all functions put something of one type and structure "
+                         "there, or begin with what it becomes.")
+
+
+def adds(words: Words, change: Change, label: str) -> ArgumentError:
+    """The error if only some functions add a place to an argument."""
+    where = words_of(change.container, change.kind, change.key)
+    return ArgumentError(f"{words.function}(): '{label}' adds {where}, an argument, and others do not, so that its "
+                         "structure would differ between elements. Add it before.")
 
 
 class SymbolicChoice:
@@ -554,13 +567,11 @@ class SymbolicChoice:
                     continue
                 if change.before is not MISSING or not [each for each in self.effects if key not in each.places]:
                     self.places = self.places or {}
-                    self.places[key] = _Place(change._replace(before=effects.call.caller_of(change)), self.words, [
-                        (each, self.standing(each, key, change)) for each in self.effects], self.results.lanes)
+                    self.places[key] = _Place(
+                        change._replace(before=effects.call.caller_of(change)), self.words, self.labels,
+                        [(each, self.standing(each, key, change)) for each in self.effects], self.results.lanes)
                 elif effects.call.holds(change.container):
-                    where, words = words_of(change.container, change.kind, change.key), self.words
-                    raise ArgumentError(
-                        f"{words.function}(): '{self.labels[self.effects.index(effects)]}' adds {where}, an argument, "
-                        "and others do not, so that its structure would differ between elements. Add it before.")
+                    raise adds(self.words, change, self.labels[self.effects.index(effects)])
                 else:
                     keep_new(change)
         if positions:

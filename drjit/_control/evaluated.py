@@ -27,7 +27,7 @@ from .._functions.ordering import set_positions
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .given import Call, Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
-from .places import MISSING, Change, write_place
+from .places import MISSING, Change, difference_at, restore, write_place
 from .shapes import changed_shape
 from .state import shape_of
 
@@ -68,9 +68,10 @@ class _Objects:
         #: The caller's containers that iterations have moved, see ``Call.moved``.
         self.moved: set[int] = set()
         #: What places held before the loop.
-        self.places: list[Change] = []
+        self.places: list[list[Change]] = []
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
+        self.width = 0
 
     def call(self, nodes: Sequence[core.Node], function: Callable[..., Any] | None,
              spec: TreeSpec | None = None) -> Call:
@@ -138,7 +139,10 @@ class _Objects:
         changes = call.leave(value)
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
                                      if isinstance(array, ArrayBase)}.difference(given), self.lanes)
-        self.places = _join_places(join, changes, self.lanes) + self.places
+        self.width = max(self.width, active.size)
+        if changes:
+            self.places.insert(0, changes)
+            _join_places(join, changes, self.lanes, active, self.width)
         for place, first, count in self.first.spec.positions():
             if place in self.own:
                 results[first:first + count] = self.own[place]._nodes()
@@ -161,8 +165,8 @@ class _Objects:
 
     def undo(self) -> None:
         """Let places hold what they held before."""
-        for change in self.places:
-            write_place(change.container, change.kind, change.key, change.before)
+        for changes in self.places:
+            restore(changes)
 
 
 class Evaluated:
@@ -252,9 +256,10 @@ def _join_arrays(join: Join, journal: Journal, known: set[int], lanes: tuple[int
                     store_result(array, position, found, None, lanes, True)
 
 
-def _join_places(join: Join, changes: Sequence[Change], lanes: tuple[int, ...]) -> list[Change]:
-    """Let places that a function has changed hold what they held before in lanes that take no part; returns the changes
-    that were made."""
+def _join_places(join: Join, changes: Sequence[Change], lanes: tuple[int, ...], active: core.Node,
+                 width: int) -> None:
+    """Let places that a function has changed hold what they held before in lanes that take no part. Something of
+    another type can be there only if all lanes take part."""
     for change in changes:
         value = change.now
         if change.before is not MISSING and change.now is not MISSING:
@@ -264,8 +269,14 @@ def _join_places(join: Join, changes: Sequence[Change], lanes: tuple[int, ...]) 
             if joined is not None:
                 nodes = [join(*pair) for pair in zip(new, old, strict=True)]
                 value = joined.rebuild_nodes(nodes, leaves, lanes)
+            elif before.cls is not spec.cls:
+                every = core.reduce(active, core.ReduceOp.And.value)
+                core.evaluate((every,))
+                if active.size < width or not core.read_element(every, 0):
+                    raise ArgumentError(
+                        "{}(): the body of this loop changes {} from {} to {}, which elements that have finished would "
+                        "not have. Begin with what it becomes.".format(FUNCTION, *difference_at(change, before, spec)))
         write_place(change.container, change.kind, change.key, value)
-    return list(changes)
 
 
 class _State:

@@ -19,7 +19,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
 from .._trees.pytree import TreeSpec, children, construct, flatten, flatten_nodes
-from .places import Change, Snapshot, attributes_of, has_array, snapshot, write_place
+from .places import Change, Snapshot, attributes_of, has_array, restore, snapshot, write_place
 from .state import copies
 
 __all__ = ["Call", "Given", "become", "filled", "objects_of", "write_entries"]
@@ -269,8 +269,7 @@ class Call:
             changes = self.snapshot.changes()
             if changes:
                 changes = [change for change in changes if has_array(change.before) or has_array(change.now)]
-                for change in reversed(changes):
-                    write_place(change.container, change.kind, change.key, change.before)
+                restore(changes)
         for container, kind, key, place in self.given.elsewhere:
             write_place(container, kind, key, self.given.leaves[place])
         for container, before, new in reversed(self.held):

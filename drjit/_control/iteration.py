@@ -25,7 +25,7 @@ from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call, Given, objects_of
 from .outside import Late, Variables, Wider, Words, name_in_program, presumed, require_data, widened
-from .places import Change, Snapshot, has_array, knows_nothing, snapshot, words_of, write_place
+from .places import Change, Snapshot, has_array, knows_nothing, restore, snapshot, words_of
 from .shapes import Reshaped, Shapes
 from .state import equal, mask_of, shape_of
 
@@ -319,8 +319,7 @@ class SymbolicLoop:
 def put_back(known: Snapshot) -> list[Change]:
     """Let places hold the arrays that they held before; returns those that held others."""
     changes = [change for change in known.changes() if has_array(change.before) or has_array(change.now)]
-    for change in changes:
-        write_place(change.container, change.kind, change.key, change.before)
+    restore(changes)
     return changes
 
 

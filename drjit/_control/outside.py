@@ -29,6 +29,7 @@ from .places import (
     MISSING,
     Change,
     Snapshot,
+    difference_at,
     keep_new,
     place_key,
     read_place,
@@ -456,16 +457,16 @@ class Variables:
 
     def place(self, change: Change, key: Any) -> tuple[_Place, list[Node]]:
         """A place, and what it holds now."""
-        if change.now is MISSING:
-            raise self.refusal(change, "structure")
         entry = self.entries.get(key) or self.new_place(change, key)
-        now = entry.after(change.now)
+        now = None if change.now is MISSING else entry.after(change.now)
         if now is None:
-            spec = flatten_nodes(change.now, self.words.function)[2]
-            if spec.cls is entry.spec.cls and spec.children is None:
-                raise self.refusal(change, f"shape from {entry.spec.shape} to {spec.shape}, and not its contents")
-            raise self.refusal(change, "structure" if spec.children is not None or entry.spec.children is not None else
-                               f"type from {describe(change.before)} to {describe(change.now)}, and not its contents")
+            words, does = self.words, f"removes {words_of(change.container, change.kind, change.key)}"
+            if change.now is not MISSING:
+                spec = flatten_nodes(change.now, words.function)[2]
+                does = "changes {} from {} to {}".format(*difference_at(change, entry.spec, spec))
+            raise SymbolicValue(
+                f"{words.function}(): {words.traced} {does}, which elements without an iteration would not have. "
+                f"Begin with what it becomes, or {words.otherwise}.")
         return entry, now
 
     def new_place(self, change: Change, key: Any) -> _Place:
@@ -476,13 +477,6 @@ class Variables:
             if region is not None and [array for array in entry.originals if id(array) in several]:
                 region.again = True  # the body may have found the array at any of these
         return entry
-
-    def refusal(self, change: Change, what: str) -> SymbolicValue:
-        """What is wrong with a change."""
-        words = self.words
-        return SymbolicValue(f"{words.function}(): {words.traced} changes the {what} of "
-                             f"{words_of(change.container, change.kind, change.key)}. "
-                             f"{words.remedy[0].upper()}{words.remedy[1:]}, or {words.otherwise}.")
 
     def require_one_name(self, call: Call, kept: Sequence[bool], changed: dict[int, Node], changes: Sequence[Change],
                          journal: Journal, results: Sequence[Node]) -> None:
@@ -721,7 +715,7 @@ def _place(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
         variables = {name: cell.cell_contents for name, cell in cells if cell != _EMPTY_CELL}
         queue += [value for value in variables.values() if hasattr(value, "__code__")]
-        if method is not function:
+        if method is not function and code.co_varnames:
             variables[code.co_varnames[0]] = method.__self__
         variables |= {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
         for name, value in variables.items():

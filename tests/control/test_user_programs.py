@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -219,3 +220,119 @@ def test_components_that_change_places_after_writes(construct: str) -> None:
         else:
             dr.switch(lane, [function, lambda i: i], lane, mode="symbolic")
     assert [list(v.x), list(v.y)] == [[1, 2], [3, 4]]
+
+
+class Defaults:
+    """A class with attributes that its objects have until they get their own."""
+
+    nothing: Any = None
+    number: Any = Float(5)
+
+
+def in_construct(construct: str, mode: str, first: Callable[[], None], second: Callable[[], None]) -> None:
+    """Call a function in elements 0 and 1, another one in 2 and 3; in loops the first one, once in all elements."""
+    i = UInt(0, 1, 2, 3)
+
+    def called(function: Callable[[], None]) -> Callable[[Any], Any]:
+        def body(i: Any) -> Any:
+            function()
+            return i + 4
+        return body
+
+    if construct == "branch":
+        dr.if_stmt((i,), i < 2, called(first), called(second), mode=mode)
+    elif construct == "call":
+        dr.switch(i // 2, [called(first), called(second)], i, mode=mode)
+    else:
+        dr.while_loop((i,), lambda i: i < 4, called(first), mode=mode)
+
+
+#: Where a variable is, that is nothing at first: what it is, and a function that sets it.
+def places() -> dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]:
+    owner, cls = Defaults(), type("Class", (Defaults,), {})
+    other, entries, table, own = cls(), [None], {"a": None}, SimpleNamespace(x=None)
+    variable: Any = None
+
+    def assign(value: Any) -> None:
+        nonlocal variable
+        variable = value
+
+    return {
+        "attribute of a class": (lambda: owner.nothing, lambda value: setattr(owner, "nothing", value)),
+        "class of an object": (lambda: cls.nothing, lambda value: setattr(type(other), "nothing", value)),
+        "base class": (lambda: Defaults.nothing, lambda value: setattr(type(other).__base__, "nothing", value)),
+        "attribute": (lambda: own.x, lambda value: setattr(own, "x", value)),
+        "entry": (lambda: entries[0], functools.partial(entries.__setitem__, 0)),
+        "key": (lambda: table["a"], functools.partial(table.__setitem__, "a")),
+        "variable": (lambda: variable, assign)}
+
+
+place_of = pytest.mark.parametrize("place", list(places()))
+
+
+@pytest.fixture(autouse=True)
+def defaults() -> Iterator[None]:
+    """Classes are as they were after each test."""
+    yield
+    Defaults.nothing, Defaults.number = None, Float(5)
+
+
+@mode_of
+@place_of
+@pytest.mark.parametrize("construct", ["branch", "call"])
+def test_all_functions_set_what_was_nothing(construct: str, place: str, mode: str) -> None:
+    get, assign = places()[place]
+    in_construct(construct, mode, lambda: assign(Float(1, 2, 3, 4) if mode == "symbolic" else Float(7)),
+                 lambda: assign(Float(8)))
+    assert list(get()) == ([1, 2, 8, 8] if mode == "symbolic" else [7, 7, 8, 8])
+
+
+@mode_of
+@place_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+def test_some_functions_set_what_was_nothing(construct: str, place: str, mode: str) -> None:
+    """Which is refused, as other elements have nothing; in evaluated loops if there are any."""
+    get, assign = places()[place]
+    if construct == "loop" and mode == "evaluated":
+        in_construct(construct, mode, lambda: assign(Float(3)), lambda: None)
+        assert set(get()) == {3}
+        assign(None)
+        with pytest.raises(RuntimeError, match=r"from NoneType to drjit.llvm.ad.Float.*finished would not have"):
+            dr.while_loop((UInt(0, 9),), lambda i: i < 2, lambda i: (assign(Float(3)), (i + 1,))[1], mode=mode)
+    else:
+        with pytest.raises(RuntimeError, match=r"the type of .* drjit.llvm.ad.Float"):
+            in_construct(construct, mode, lambda: assign(Float(3)), lambda: None)
+        if construct != "loop":
+            with pytest.raises(RuntimeError, match="would differ between elements: it is"):
+                in_construct(construct, mode, lambda: None, lambda: assign(Float(3)))
+    assert get() is None
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+def test_what_the_class_has_is_there_before(construct: str, mode: str) -> None:
+    owner = Defaults()
+
+    def add() -> None:
+        owner.number = owner.number + 1
+
+    in_construct(construct, mode, add, lambda: None)
+    assert list(owner.number) == ([6, 6, 5, 5] if construct != "loop" else [6] * 4)
+    assert list(Defaults.number) == [5]
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+def test_objects_show_what_the_class_has_after_errors(construct: str, mode: str) -> None:
+    owner = Defaults()
+
+    def raising() -> None:
+        owner.number = owner.number + 1
+        owner.nothing = Float(1)
+        type(owner).number = Float(2)
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        in_construct(construct, mode, raising, lambda: None)
+    assert not vars(owner)
+    assert list(Defaults.number) == [5]
