@@ -33,7 +33,7 @@ from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, children, construct, flatten_nodes
 from .given import Call, Given, become, write_entries
 from .outside import Wider, Words, changed_arrays, name_in_program, require_data, widened
-from .places import MISSING, Change, difference_at, keep_new, place_key, words_of, write_place
+from .places import MISSING, Change, difference_at, keep_new, place_key, restore, words_of, write_place
 from .state import equal
 
 __all__ = ["Effects", "Results", "SymbolicChoice", "adds", "argument_of", "blended", "differing", "invoked",
@@ -452,7 +452,11 @@ class SymbolicChoice:
             if version is not None and version is not initial and (
                     around is not None or not self.journal.has_made(array)):
                 store_result(array, position, version)
-        found = self.finish(values, versions)
+        try:
+            found = self.finish(values, versions)
+        except BaseException:
+            restore([place.change for place in self.places.values()])
+            raise
         self.effects = self.returned = _EMPTY
         return found
 

@@ -269,7 +269,7 @@ def _join_places(join: Join, changes: Sequence[Change], lanes: tuple[int, ...], 
             if joined is not None:
                 nodes = [join(*pair) for pair in zip(new, old, strict=True)]
                 value = joined.rebuild_nodes(nodes, leaves, lanes)
-            elif before.cls is not spec.cls:
+            elif before.cls is not spec.cls and (change.before is None or before.traced()):
                 every = core.reduce(active, core.ReduceOp.And.value)
                 core.evaluate((every,))
                 if active.size < width or not core.read_element(every, 0):

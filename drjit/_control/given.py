@@ -8,13 +8,15 @@ that, the construct decides, and writes it back when it is known.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MemberDescriptorType, TracebackType
 from typing import Any
 
 import drjit_core as core
 
-from .._access.store import Journal, store, store_result, store_same
+from .._access.store import Journal, noted, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
@@ -22,7 +24,7 @@ from .._trees.pytree import TreeSpec, children, construct, flatten, flatten_node
 from .places import Change, Snapshot, attributes_of, has_array, restore, snapshot, write_place
 from .state import copies
 
-__all__ = ["Call", "Given", "become", "filled", "objects_of", "write_entries"]
+__all__ = ["Call", "Given", "as_before", "become", "filled", "objects_of", "write_entries"]
 
 #: What most calls have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
@@ -126,6 +128,49 @@ def _copied(spec: TreeSpec, places: Iterator[int], copied: bool = False) -> set[
         place = next(places)
         return {place} if copied else set()
     return set().union(*[_copied(entry, places, copied or spec.prototype is not None) for entry in spec.children])
+
+
+class as_before:
+    """Let a tree be as it was if a construct raises, whatever the setters of its objects do."""
+
+    __slots__ = ("noted", "snapshot", "tree")
+
+    def __init__(self, given: Given) -> None:
+        self.tree = given.tree if not given.spec.is_flat and _runs_code(given.spec) else None
+
+    def __enter__(self) -> None:
+        if self.tree is not None:
+            self.snapshot, self.noted = snapshot(self.tree, None), noted()
+            self.noted.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        if self.tree is not None:
+            self.noted.__exit__(kind, error, traceback)
+            if kind is not None and self.snapshot is not None:
+                restore([change for change in self.snapshot.changes() if
+                         has_array(change.before) or has_array(change.now)])
+
+
+def _runs_code(spec: TreeSpec) -> bool:
+    """Whether something of the user's is called when entries of a tree are assigned."""
+    if spec.children is None:
+        return False
+    cls = spec.cls
+    return cls is not list and cls is not tuple and cls is not dict and _has_setters(cls, spec.keys) or \
+        bool([entry for entry in spec.children if _runs_code(entry)])
+
+
+@functools.lru_cache(1024)
+def _has_setters(cls: type, fields: tuple[Any, ...]) -> bool:
+    """Whether objects of a class make something of what is assigned to fields, or of others that are like them."""
+    if hasattr(cls, "__drjit_rebuild__"):
+        return cls.__module__.partition(".")[0] != "drjit"
+    frozen = getattr(getattr(cls, "__dataclass_params__", None), "frozen", False)
+    own = cls.__setattr__ is not object.__setattr__  # type: ignore[comparison-overlap]
+    return not frozen and own or any(
+        hasattr(type(vars(base)[name]), "__set__") and type(vars(base)[name]) is not MemberDescriptorType
+        for base in cls.__mro__ for name in fields if name in vars(base))
 
 
 class Call:
@@ -295,7 +340,8 @@ class Call:
         for container, before, new in self.held:
             if container is change.container and new.get(change.key, self) is change.before:
                 return before[change.key]
-        return change.before
+        place = self.original(change.before)  # setters put them elsewhere
+        return change.before if place < 0 else self.given.leaves[place]
 
     def own(self, container: Any) -> Any:
         """The caller's container that one stands for; others as they are."""

@@ -21,7 +21,7 @@ from .._base.types import BOOL, UINT32, retype
 from .._functions.ordering import set_positions
 from .bounds import warn_of
 from .choice import Results, SymbolicChoice, argument_of, blended, run_directly
-from .given import Given
+from .given import Given, as_before
 from .modes import is_symbolic
 from .outside import Words
 from .sides import Sides, evaluated
@@ -100,17 +100,19 @@ class _Call:
         if self.index.kind == _LITERAL and self.mask is TRUE and flags & _OPTIMIZE_CALLS and \
                 self.index.payload < len(self.targets):
             return self.directly(self.index.payload)
-        if not self.width:
-            return self.nothing()
-        if self.mode == "evaluated":
-            return self.evaluated()
-        try:
-            return self.symbolic()
-        except core.NoDerivative:  # of writes, for example: the functions have some, one by one
-            self.results.spec = self.results.called = None
-            masks = [ops.and_(self.mask, ops.eq(self.index, core.literal(self.index.type, number)))
-                     for number in range(len(self.targets))]
-            return evaluated(self.words, self.given, masks, self.targets, self.names, self.named, self.results, True)
+        with as_before(self.given):
+            if not self.width:
+                return self.nothing()
+            if self.mode == "evaluated":
+                return self.evaluated()
+            try:
+                return self.symbolic()
+            except core.NoDerivative:  # of writes, for example: the functions have some, one by one
+                self.results.spec = self.results.called = None
+                masks = [ops.and_(self.mask, ops.eq(self.index, core.literal(self.index.type, number)))
+                         for number in range(len(self.targets))]
+                return evaluated(self.words, self.given, masks, self.targets, self.names, self.named, self.results,
+                                 True)
 
     def symbolic(self) -> Any:
         """Trace all functions into a call, which becomes part of a kernel.

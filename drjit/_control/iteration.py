@@ -113,7 +113,12 @@ class SymbolicLoop:
         if self.returned is None:  # it was never called
             return self.given.tree
         spec = None if self.shapes is None else self.shapes.after(results)
-        found = self.given.filled(self.returned, self.final, self.called, self.nodes, results, None, spec)
+        try:
+            found = self.given.filled(self.returned, self.final, self.called, self.nodes, results, None, spec)
+        except BaseException:
+            if self.variables is not None:
+                self.variables.restore()
+            raise
         self.returned = None
         return found
 

@@ -21,7 +21,7 @@ from .._trees.pytree import TreeSpec
 from .choice import Results, Returned, adds, argument_of, became, blended, differing, invoked
 from .given import Call, Given
 from .outside import Words
-from .places import MISSING, Change, is_kept_by_class, place_key, words_of, write_place
+from .places import MISSING, Change, is_kept_by_class, place_key, restore, words_of, write_place
 
 __all__ = ["Sides", "evaluated"]
 
@@ -186,7 +186,11 @@ class Sides:
         for change, nodes, leaves, spec in self.places.values():
             write_place(change.container, change.kind, change.key,
                         spec.rebuild_nodes(nodes, leaves, self.results.lanes))
-        return self.results.rebuilt(values, self.returned, self.calls if self.keeps else ())
+        try:
+            return self.results.rebuilt(values, self.returned, self.calls if self.keeps else ())
+        except BaseException:
+            restore([change for change, *_ in self.places.values()])
+            raise
 
 
 def evaluated(words: Words, given: Given, masks: Sequence[core.Node], functions: Sequence[Callable[..., Any]],

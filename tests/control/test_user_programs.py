@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -336,3 +337,58 @@ def test_objects_show_what_the_class_has_after_errors(construct: str, mode: str)
         in_construct(construct, mode, raising, lambda: None)
     assert not vars(owner)
     assert list(Defaults.number) == [5]
+
+
+class Checked:
+    """A class whose setter may refuse what it is given."""
+
+    DRJIT_STRUCT: ClassVar = {"x": Float, "y": Float}
+    refused: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        self.store = SimpleNamespace(x=Float(1, 2, 3, 4))
+        self.y = Float(5, 6, 7, 8)
+
+    @property
+    def x(self) -> Any:
+        return self.store.x
+
+    @x.setter
+    def x(self, value: Any) -> None:
+        Checked.refused -= 1
+        if not Checked.refused:
+            raise KeyError("refused")
+        self.store.x = value
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+def test_whenever_setters_raise_all_is_as_before(construct: str, mode: str) -> None:
+    for refused in itertools.count(1):
+        checked, entries = Checked(), [Float(0)]
+        checked.y, i = Float(5, 6, 7, 8), UInt(0, 1, 2, 3)
+        x, y, entry = checked.x, checked.y, entries[0]
+        Checked.refused = refused
+
+        def function(checked: Any, i: Any, entries: list[Any] = entries) -> Any:
+            checked.y += 1
+            entries[0] = entries[0] + 1
+            checked.x = checked.x + 1
+            return checked, i + 4
+
+        try:
+            if construct == "branch":
+                dr.if_stmt((checked, i), i < 2, function, lambda *args: args, mode=mode)
+            elif construct == "call":
+                dr.switch(i // 2, [function, lambda *args: args], checked, i, mode=mode)
+            else:
+                dr.while_loop((checked, i), lambda checked, i: i < 2, function, mode=mode)
+        except KeyError:
+            assert checked.store.x is x and checked.y is y and entries[0] is entry
+            assert [list(each) for each in (x, y, entry)] == [[1, 2, 3, 4], [5, 6, 7, 8], [0]]
+        else:
+            break
+    Checked.refused = 0
+    assert list(checked.x) == [2, 3, 3, 4]
+    assert list(checked.y) == [6, 7, 7, 8]
+    assert list(entries[0]) == [1, 1, 0, 0]
