@@ -11,7 +11,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, JitFlag, current, ops
 
-from .._access.lanes import TRUE, Watch, for_all, masked_access, on_part, watched, with_lanes, written_from
+from .._access.lanes import TRUE, Watch, for_lanes, masked_access, on_part, watched, with_lanes, written_from
 from .._access.store import noted
 from .._base.arguments import require_label, require_mode
 from .._base.array import ArrayBase
@@ -186,7 +186,10 @@ class _Call:
 
                 with on_part(lanes, self.width), watched([new for new, old in zip(part, nodes, strict=True)
                                                           if new is not old]) as watch:
-                    changed = sides.call(number, part, join, ((lanes.size,), shape))
+                    try:
+                        changed = sides.call(number, part, join, ((lanes.size,), shape))
+                    except SizeError as error:
+                        raise self.explained(error, number, lanes.size) from error
                 values = sides.complete(number)
                 self.require_whole(nodes, part, changed, number, watch)
                 for position, node in changed.items():
@@ -202,6 +205,8 @@ class _Call:
                         whole[position] = blended(self.words, TRUE, position, value, whole.get(position, value),
                                                   self.results)
                         continue
+                    if value.size == self.width:  # what the function refers to: of all, and not of those that take it
+                        value = core.gather(value, lanes, TRUE)
                     if value.size not in (1, lanes.size) or position in whole:
                         raise SizeError(
                             f"{self.function}(): '{self.names[number]}' returned {value.size} elements as "
@@ -214,6 +219,15 @@ class _Call:
             sides.keeps = False
             return sides.finish([whole.get(position, value) for position, value in enumerate(joined)])
 
+    def explained(self, error: SizeError, number: int, given: int) -> SizeError:
+        """An error about sizes in a function that was called for some elements."""
+        if given == self.width or str(self.width) not in str(error):
+            return error
+        return SizeError(
+            f"{error} An evaluated call gives '{self.names[number]}' only those elements of the arguments that take "
+            f"it, {given} of {self.width}: pass arrays of all {self.width} elements as arguments, instead of referring "
+            "to them, or use mode='symbolic'.")
+
     def shape(self) -> tuple[int, ...]:
         """The shape of tensors with one element for each of the call: that of those among the arguments."""
         found = {shape for _, _, shape, _, depth in self.given.spec.traced()
@@ -225,7 +239,7 @@ class _Call:
         if now is before:
             return now
         if before.size not in (1, self.width):
-            taken = for_all(core.literal(BOOL, True, lanes.size), now.size) if now.size == before.size else None
+            taken = for_lanes(core.literal(BOOL, True, lanes.size), now.size) if now.size == before.size else None
             return now if taken is None else ops.select(taken, now, before)
         if now.size == self.width:
             taken = core.scatter(core.literal(BOOL, False, self.width), core.literal(BOOL, True), lanes, TRUE, 0,

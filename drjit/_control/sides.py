@@ -12,7 +12,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import ops
 
-from .._access.lanes import TRUE, for_all, masked_access, written_from
+from .._access.lanes import TRUE, for_lanes, masked_access, written_from
 from .._access.store import Journal, noted, store
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
@@ -239,7 +239,7 @@ def _selected(mask: core.Node, now: core.Node, before: core.Node) -> core.Node:
     if now is before:
         return now
     if len({mask.size, now.size, before.size} - {1}) > 1:
-        whole = for_all(mask, max(now.size, before.size))
+        whole = for_lanes(mask, max(now.size, before.size))
         if whole is not None:
             return ops.select(whole, now, before)  # type: ignore[no-any-return]
         mask = core.reduce(mask, core.ReduceOp.Or.value)

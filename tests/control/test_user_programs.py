@@ -392,3 +392,57 @@ def test_whenever_setters_raise_all_is_as_before(construct: str, mode: str) -> N
     assert list(checked.x) == [2, 3, 3, 4]
     assert list(checked.y) == [6, 7, 7, 8]
     assert list(entries[0]) == [1, 1, 0, 0]
+
+
+def in_a_call(case: str, mode: str) -> list[list[float]]:
+    """What a function that some elements of a call take makes of arrays of all elements."""
+    lane, i, total = dr.arange(UInt, 6), UInt(0, 10, 20, 30, 40, 50), dr.zeros(UInt, 6)
+    own, few = [UInt(7, 7, 7, 7, 7, 7)], lane < 4
+
+    def write_own(j: Any) -> Any:
+        dr.scatter_add(total, j + 1, j // 10)
+        return j
+
+    def write(j: Any) -> Any:
+        dr.scatter_add(total, lane + 1, lane)
+        return j
+
+    def change(j: Any) -> Any:
+        own[0] += 1
+        return j
+
+    def nested(j: Any) -> Any:
+        return dr.switch((j // 10) & 1, [write, lambda j: j + 3], j, mode=mode)
+
+    def in_a_branch(j: Any) -> Any:
+        return dr.if_stmt((j,), few, nested, lambda j: j + 5, mode=mode)
+
+    functions = {
+        "branch that writes": lambda j: dr.if_stmt((j,), few, write, lambda j: j, mode=mode),
+        "branch that writes at an argument": lambda j: dr.if_stmt((j,), few, write_own, lambda j: j, mode=mode),
+        "branch that changes": lambda j: dr.if_stmt((j,), few, change, lambda j: j + 1, mode=mode),
+        "call in a call": nested,
+        "call in a branch in a call": in_a_branch,
+        "loop that writes": lambda j: dr.while_loop((lane,), lambda k: k < 4, lambda k: (write(k) + 2,), mode=mode)[0],
+        "array of all": lambda j: lane + 1}
+    result = dr.switch(UInt(0, 1, 0, 0, 1, 0), [functions[case], lambda j: j], i, mode=mode)
+    return [list(each) for each in (result, total, own[0])]
+
+
+@pytest.mark.parametrize("case, expected", [
+    ("branch that writes", [[0, 10, 20, 30, 40, 50], [1, 0, 3, 4, 0, 0], [7] * 6]),
+    ("branch that writes at an argument", [[0, 10, 20, 30, 40, 50], [1, 0, 21, 31, 0, 0], [7] * 6]),
+    ("branch that changes", [[0, 10, 20, 30, 40, 51], [0] * 6, [8, 7, 8, 8, 7, 7]]),
+    ("call in a call", [[0, 10, 20, 33, 40, 53], [1, 0, 3, 0, 0, 0], [7] * 6]),
+    ("call in a branch in a call", [[0, 10, 20, 33, 40, 55], [1, 0, 3, 0, 0, 0], [7] * 6]),
+    ("loop that writes", [[4, 10, 4, 5, 40, 5], [2, 0, 3, 4, 0, 0], [7] * 6]),
+    ("array of all", [[1, 10, 3, 4, 40, 6], [0] * 6, [7] * 6])])
+@mode_of
+def test_arrays_of_all_elements_in_calls(case: str, expected: Any, mode: str) -> None:
+    assert in_a_call(case, mode) == expected
+
+
+def test_arrays_of_all_elements_beside_those_of_some() -> None:
+    x = Float(1, 2, 3)
+    with pytest.raises(RuntimeError, match=r"gives 'targets\[0\]' only those .* it, 2 of 3: pass arrays of all 3"):
+        dr.switch(UInt(0, 1, 0), [lambda i: x + Float(i), Float], UInt(0, 1, 2), mode="evaluated")
