@@ -446,3 +446,32 @@ def test_arrays_of_all_elements_beside_those_of_some() -> None:
     x = Float(1, 2, 3)
     with pytest.raises(RuntimeError, match=r"gives 'targets\[0\]' only those .* it, 2 of 3: pass arrays of all 3"):
         dr.switch(UInt(0, 1, 0), [lambda i: x + Float(i), Float], UInt(0, 1, 2), mode="evaluated")
+
+
+@mode_of
+@pytest.mark.parametrize("around", [None, "branch", "call", "loop"])
+@pytest.mark.parametrize("construct", ["branch", "call"])
+def test_elements_looked_at_before_they_change(construct: str, around: str | None, mode: str) -> None:
+    """The host finds what was there before the construct; where that is not what it will be, it is refused."""
+    x, seen = Float(1, 2, 3, 4), []
+
+    def change() -> None:
+        seen.append(x[0])
+        if x[0] < 2:
+            x.__iadd__(1)
+
+    def nested() -> None:
+        in_construct(construct, mode, change, lambda: None)
+
+    if around == "loop" and mode == "symbolic":
+        with pytest.raises(RuntimeError, match="looks at elements of the array 'x', and changes it"):
+            in_construct(around, mode, nested, lambda: None)
+        assert list(x) == [1, 2, 3, 4]
+        return
+    if around is None:
+        nested()
+    elif mode == "symbolic" or construct == "branch":
+        in_construct(around, mode, nested, lambda: None)
+    else:
+        return  # calls of some elements in calls of some
+    assert (list(x), seen) == ([2, 3, 3, 4], [1])
