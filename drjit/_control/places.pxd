@@ -26,6 +26,7 @@ cdef class Snapshot:
     cdef public set seen
     cdef public list data
     cdef public list codes
+    cdef public list owners
     @cython.locals(todo=list, seen=set, kind=cython.int, count=cython.Py_ssize_t, entries=dict, content=object)
     cpdef add(self, object value)
     @cython.locals(held=list, few=cython.bint)

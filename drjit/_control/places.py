@@ -160,7 +160,7 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("codes", "data", "held", "seen", "traced")
+    __slots__ = ("codes", "data", "held", "owners", "seen", "traced")
 
     def __init__(self) -> None:
         #: Whether data is looked at.
@@ -171,8 +171,9 @@ class Snapshot:
         #: copy, of cells the content.
         self.held: list[Any] = []
         self.seen: set[int] = set()
-        #: The codes of the functions among them.
+        #: The codes of the functions among them; classes and modules, where functions find others by name.
         self.codes: list[CodeType] = []
+        self.owners: list[Any] = _EMPTY
 
     def add(self, value: Any) -> None:
         """Look at a value, and at all that it refers to."""
@@ -195,6 +196,8 @@ class Snapshot:
                     self.add_class(value, todo)
             elif kind == _OBJECT or kind == _DICT or kind == _MODULE:
                 entries = _entries_of(value, kind)
+                if kind == _MODULE and value not in _libraries:
+                    self.owners = [*self.owners, value]
                 if entries:
                     self.add_entries(value, kind, entries, todo)
                 elif kind != _MODULE:
@@ -237,15 +240,16 @@ class Snapshot:
                 todo.append(value)
 
     def add_class(self, cls: type, todo: list[Any]) -> None:
-        """Note the attributes of a class; look at those that are no functions."""
+        """Note the attributes of a class; look at those that are no functions, and at methods that operators call."""
         held, entries = self.held, vars(cls)
+        self.owners = [*self.owners, cls]
         held.append(cls)
         held.append(_CLASS)
         held.append(2 * len(entries))
         for key, value in entries.items():
             held.append(key)
             held.append(value)
-            if key[:2] != "__" and _refers(value) and not callable(value):
+            if (type(value) is FunctionType if key[:2] == "__" else _refers(value) and not callable(value)):
                 todo.append(value)
 
     def add_function(self, function: FunctionType, todo: list[Any]) -> None:
@@ -258,6 +262,8 @@ class Snapshot:
             todo.append(defaults)
         if function.__kwdefaults__ is not None:
             todo += function.__kwdefaults__.values()
+        if function.__dict__:
+            todo.append(function.__dict__)
         names = names_of(code_of(function))
         if names and not _is_own(variables.get("__name__", "")):
             held = self.held
@@ -270,6 +276,27 @@ class Snapshot:
                 held.append(value)
                 if _refers(value):
                     todo.append(value)
+
+    def add_named(self) -> None:
+        """Look at methods and functions that others find by their names in classes and modules; and note what modules
+        have by names that are used, whatever that is."""
+        names: set[str] = set()
+        codes = owners = 0
+        while codes < len(self.codes) or owners < len(self.owners):
+            for code in self.codes[codes:]:
+                names.update(names_of(code))
+            codes, owners = len(self.codes), len(self.owners)
+            for owner in self.owners:
+                entries = vars(owner)
+                for name in names.intersection(entries):
+                    for value in _functions_of(entries[name]):
+                        self.add(value)
+        for owner in self.owners:
+            if type(owner) is ModuleType:
+                variables = vars(owner)
+                plain = [entry for name in names.intersection(variables) if _kind_of(type(variables[name])) == _SKIPPED
+                         and not isinstance(variables[name], ArrayBase) for entry in (name, variables[name])]
+                self.held += (owner, _MODULE, len(plain), *plain)
 
     def constants(self, known: Sequence[Any]) -> list[tuple[ArrayBase, int, list[int]]]:
         """The arrays that containers hold, but for those that are known, of which components must be variables: in how
@@ -408,6 +435,8 @@ def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any
         found.add(tree)
     if function is not None:
         found.add(function)
+    if found.owners:
+        found.add_named()
     return found if found.held or found.data else None
 
 
@@ -519,6 +548,14 @@ def attributes_of(owner: Any) -> dict[str, Any]:
         if value is not _MISSING:
             found[name] = value
     return found
+
+
+def _functions_of(value: Any) -> tuple[Any, ...]:
+    """The functions of what a class or a module has by some name."""
+    cls = type(value)
+    if cls is staticmethod or cls is classmethod:
+        return (value.__func__,)
+    return (value.fget, value.fset, value.fdel) if cls is property else (value,)
 
 
 def _module_variables(module: ModuleType) -> dict[str, Any]:

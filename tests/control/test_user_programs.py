@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -475,3 +476,120 @@ def test_elements_looked_at_before_they_change(construct: str, around: str | Non
     else:
         return  # calls of some elements in calls of some
     assert (list(x), seen) == ([2, 3, 3, 4], [1])
+
+
+HELPER = """
+value, nothing = Float(0), None
+
+def step():
+    global value
+    value = value + 1
+
+def step_of_itself():
+    step_of_itself.value = step_of_itself.value + 1
+
+class Kind:
+    value = Float(0)
+
+    @staticmethod
+    def static():
+        Kind.value = Kind.value + 1
+
+    @classmethod
+    def of_class(cls):
+        cls.value = cls.value + 1
+
+    @property
+    def computed(self):
+        step()
+
+    @functools.cached_property
+    def kept(self):
+        step()
+        return 1
+
+    def __call__(self):
+        step()
+
+    def __add__(self, other):
+        step()
+
+    def method(self):
+        step()
+
+class Derived(Kind):
+    def method(self):
+        super().method()
+"""
+
+
+def helper() -> Any:
+    """A module that a program has imported."""
+    module = ModuleType("helper")
+    vars(module).update(Float=Float, functools=functools)
+    exec(HELPER, vars(module))
+    module.step_of_itself.value = Float(0)
+    return module
+
+
+#: What is called in the body of a construct, and what that changes.
+CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "function of a module": (lambda module: lambda: module.step(), "value"),
+    "attribute of a module": (lambda module: lambda: setattr(module, "value", module.value + 1), "value"),
+    "attribute of a function": (lambda module: module.step_of_itself, "step_of_itself.value"),
+    "static method": (lambda module: lambda: module.Kind.static(), "Kind.value"),
+    "static method of an object": (lambda module: module.Kind().static, "Kind.value"),
+    "class method": (lambda module: lambda: module.Kind.of_class(), "Kind.value"),
+    "class method of an object": (lambda module: module.Kind().of_class, "Kind.value"),
+    "method": (lambda module: module.Kind().method, "value"),
+    "method of the object": (lambda module: functools.partial(_method, module.Kind()), "value"),
+    "method that calls another one": (lambda module: functools.partial(_method, module.Derived()), "value"),
+    "object": (lambda module: module.Kind(), "value"),
+    "operator": (lambda module: functools.partial(_add, module.Kind()), "value"),
+    "property": (lambda module: functools.partial(_computed, module.Kind()), "value"),
+    "cached property": (lambda module: functools.partial(_kept, module.Kind()), "value"),
+    "partial application": (lambda module: functools.partial(module.Kind.method, module.Kind()), "value"),
+    "object that is made": (lambda module: lambda: module.Kind().method(), "value"),
+    "function of a function": (lambda module: lambda: list(map(module.Kind.method, [module.Kind()])), "value")}
+
+
+def _method(owner: Any) -> None:
+    owner.method()
+
+
+def _add(owner: Any) -> None:
+    owner + 1
+
+
+def _computed(owner: Any) -> None:
+    owner.computed
+
+
+def _kept(owner: Any) -> None:
+    owner.kept
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+@pytest.mark.parametrize("case", list(CALLS))
+def test_however_functions_are_called(case: str, construct: str, mode: str) -> None:
+    module = helper()
+    make, changed = CALLS[case]
+    in_construct(construct, mode, make(module), lambda: None)
+    assert list(operator.attrgetter(changed)(module)) == ([1, 1, 0, 0] if construct != "loop" else [1] * 4)
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call"])
+def test_variables_of_modules_that_were_nothing(construct: str, mode: str) -> None:
+    module = helper()
+
+    def assign() -> None:
+        module.nothing = Float(3)
+
+    in_construct(construct, mode, assign, assign)
+    assert set(module.nothing) == {3}
+    module.nothing = None
+    with pytest.raises(RuntimeError, match="'nothing' of the module helper would differ between elements"):
+        in_construct(construct, mode, assign, lambda: None)
+    assert module.nothing is None
