@@ -180,17 +180,23 @@ def test_what_only_methods_know(mode: str) -> None:
 
 
 @mode_of
-def test_the_width_of_what_becomes_wider(mode: str) -> None:
-    x, y, wide = Float(1), Float(0), Float(1, 2, 3, 4)
+@pytest.mark.parametrize("asked", [dr.width, len, lambda x: dr.shape(x)[0], lambda x: dr.width([x * 2])])
+@pytest.mark.parametrize("kept", ["literal", "memory", "place", "state"])
+def test_the_width_of_what_becomes_wider(kept: str, asked: Callable[[Any], int], mode: str) -> None:
+    """In symbolic loops it is wide from the start, be it state or not, as there is one body for all iterations."""
+    x, y, wide = Float(1) if kept == "literal" else dr.opaque(Float, 1), Float(0), Float(1, 2, 3, 4)
+    owner = SimpleNamespace(x=dr.opaque(Float, 1))
 
-    def body(i: Any) -> Any:
+    def body(i: Any, state: Any) -> Any:
         nonlocal x, y
-        y += dr.width(x)
+        y += asked(owner.x if kept == "place" else state if kept == "state" else x)
         x += wide
-        return (i + 1,)
+        owner.x = owner.x + wide
+        return i + 1, state + wide
 
-    dr.while_loop((UInt(0),), lambda i: i < 3, body, mode=mode)
-    assert set(y) == {9}
+    dr.while_loop((UInt(0), dr.opaque(Float, 1)), lambda i, _: i < 3, body, mode=mode)
+    assert set(y) == {9 if mode == "evaluated" else 12}
+    assert list(x) == list(owner.x) == [4, 7, 10, 13]
 
 
 def test_conditions_that_put_something_in_a_place() -> None:
