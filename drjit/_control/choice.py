@@ -31,13 +31,13 @@ from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.nodes import broadcast
 from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, children, construct, flatten_nodes
-from .given import Call, Given, become, write_entries
+from .given import Call, Given, as_left, become, write_entries
 from .outside import Wider, Words, changed_arrays, name_in_program, require_data, widened
-from .places import MISSING, Change, difference_at, keep_new, place_key, restore, words_of, write_place
+from .places import MISSING, Change, are_others, difference_at, keep_new, place_key, restore, words_of, write_place
 from .state import equal
 
 __all__ = ["Effects", "Results", "SymbolicChoice", "adds", "argument_of", "blended", "differing", "invoked",
-           "run_directly"]
+           "other_objects", "run_directly"]
 
 
 _LITERAL = core.KIND["literal"]
@@ -333,6 +333,8 @@ class _Place:
             spec = self.spec.meeting(each.spec)
             if spec is None:
                 raise differing(words, change, self.spec, each.spec, labels[0], label)
+            if are_others(each.leaves, self.after[0].leaves):
+                raise other_objects(words, change, labels[0], label)
             self.spec = spec
         #: Leaves that are one of the caller's arrays after all of them, by place.
         self.kept: dict[int, Any] = {}
@@ -373,6 +375,14 @@ def adds(words: Words, change: Change, label: str) -> ArgumentError:
     where = words_of(change.container, change.kind, change.key)
     return ArgumentError(f"{words.function}(): '{label}' adds {where}, an argument, and others do not, so that its "
                          "structure would differ between elements. Add it before.")
+
+
+def other_objects(words: Words, change: Change, *labels: str) -> ArgumentError:
+    """The error if what a place holds after two functions are different objects."""
+    where = words_of(change.container, change.kind, change.key)
+    return ArgumentError(
+        f"{words.function}(): {where} would be another object in each element: one with arrays after '{labels[0]}', "
+        f"and another one after '{labels[1]}'. Change what the object holds instead, or make its class a PyTree.")
 
 
 class SymbolicChoice:
@@ -589,7 +599,7 @@ class SymbolicChoice:
             for container, _, new in effects.call.held:
                 if container is change.container:
                     value = new.get(change.key, value)
-            own = Returned(self.words.function, value)
+            own = Returned(self.words.function, as_left(value, effects.places) if effects.places else value)
             own.nodes = [node for leaf, nodes in zip(own.leaves, own.segments(), strict=True)
                          for node in effects.after(leaf, nodes)]
         return own

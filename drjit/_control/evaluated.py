@@ -10,6 +10,7 @@ are.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,7 +28,7 @@ from .._functions.ordering import set_positions
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .given import Call, Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
-from .places import MISSING, Change, difference_at, restore, write_place
+from .places import MISSING, Change, are_others, difference_at, restore, words_of, write_place
 from .shapes import changed_shape
 from .state import shape_of
 
@@ -142,6 +143,10 @@ class _Objects:
         self.width = max(self.width, active.size)
         if changes:
             self.places.insert(0, changes)
+            moved = [isinstance(change.now, ArrayBase) and bool(call.places_of(change.now)) for change in changes]
+            if any(moved) and _is_set(active, self.width):  # what was in another place is the same array still
+                restore([change._replace(before=change.now) for change in itertools.compress(changes, moved)])
+                changes = [change for change, is_moved in zip(changes, moved, strict=True) if not is_moved]
             _join_places(join, changes, self.lanes, active, self.width)
         for place, first, count in self.first.spec.positions():
             if place in self.own:
@@ -264,20 +269,32 @@ def _join_places(join: Join, changes: Sequence[Change], lanes: tuple[int, ...], 
     for change in changes:
         value = change.now
         if change.before is not MISSING and change.now is not MISSING:
-            old, _, before = flatten_nodes(change.before, FUNCTION)
+            old, objects, before = flatten_nodes(change.before, FUNCTION)
             new, leaves, spec = flatten_nodes(change.now, FUNCTION)
             joined = before.meeting(spec)
             if joined is not None:
                 nodes = [join(*pair) for pair in zip(new, old, strict=True)]
                 value = joined.rebuild_nodes(nodes, leaves, lanes)
-            elif before.cls is not spec.cls and (change.before is None or before.traced()):
-                every = core.reduce(active, core.ReduceOp.And.value)
-                core.evaluate((every,))
-                if active.size < width or not core.read_element(every, 0):
+                if are_others(leaves, objects) and not _is_set(active, width):
                     raise ArgumentError(
-                        "{}(): the body of this loop changes {} from {} to {}, which elements that have finished would "
-                        "not have. Begin with what it becomes.".format(FUNCTION, *difference_at(change, before, spec)))
+                        f"{FUNCTION}(): the body of this loop puts another object, with arrays, in "
+                        f"{words_of(change.container, change.kind, change.key)}, which elements that have finished "
+                        "would not have. Change what the object holds instead, or make its class a PyTree.")
+            elif before.cls is not spec.cls and (change.before is None or before.traced()) and \
+                    not _is_set(active, width):
+                raise ArgumentError(
+                    "{}(): the body of this loop changes {} from {} to {}, which elements that have finished would "
+                    "not have. Begin with what it becomes.".format(FUNCTION, *difference_at(change, before, spec)))
         write_place(change.container, change.kind, change.key, value)
+
+
+def _is_set(active: core.Node, width: int) -> bool:
+    """Whether a mask of some of the lanes, or of all, is set for all."""
+    if active.size < width:
+        return False
+    every = core.reduce(active, core.ReduceOp.And.value)
+    core.evaluate((every,))
+    return bool(core.read_element(every, 0))
 
 
 class _State:

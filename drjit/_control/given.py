@@ -21,10 +21,10 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
 from .._trees.pytree import TreeSpec, children, construct, flatten, flatten_nodes
-from .places import Change, Snapshot, attributes_of, has_array, restore, snapshot, write_place
+from .places import MISSING, Change, Snapshot, attributes_of, has_array, restore, snapshot, write_place
 from .state import copies
 
-__all__ = ["Call", "Given", "as_before", "become", "filled", "objects_of", "write_entries"]
+__all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "filled", "objects_of", "write_entries"]
 
 #: What most calls have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
@@ -313,7 +313,8 @@ class Call:
         if self.snapshot is not None:
             changes = self.snapshot.changes()
             if changes:
-                changes = [change for change in changes if has_array(change.before) or has_array(change.now)]
+                changes = [change if change.before is MISSING else change._replace(now=unshared(change.now))
+                           for change in changes if has_array(change.before) or has_array(change.now)]
                 restore(changes)
         for container, kind, key, place in self.given.elsewhere:
             write_place(container, kind, key, self.given.leaves[place])
@@ -321,7 +322,7 @@ class Call:
             now = dict(_items(container))
             write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
         if changes and returned is not None:
-            inside = _containers(returned, set()) - self.moved
+            inside = containers_of(returned) - self.moved
             changes = [change for change in changes if id(change.container) not in inside]
         return changes
 
@@ -334,6 +335,20 @@ class Call:
             known = dict(_items(before)) if before.__class__ is value.__class__ else {}
             for key, entry in items:
                 self.note_moved(entry, known.get(key))
+
+    def require_in_place(self, returned: Any) -> None:
+        """Refuse containers that the function changes, and returns in the place of others: later iterations would
+        change those."""
+        self.moved = set()
+        self.note_moved(returned, self.tree)
+        for container, _, new in self.held:
+            now = dict(_items(container))
+            if id(container) in self.moved and [key for key, stand in new.items() if now.get(key) is not stand]:
+                raise ArgumentError(
+                    f"{self.given.function}(): the body of this symbolic loop changes containers of the state, which "
+                    "change places: another one in each iteration. Give the body copies, or run the loop with "
+                    "mode='evaluated'.")
+        self.moved = _NONE
 
     def caller_of(self, change: Change) -> Any:
         """What the caller had in a place where an array of the function's stood before it changed that."""
@@ -366,7 +381,7 @@ class Call:
     def holds(self, container: Any) -> bool:
         """Whether a container is one of the caller's, and part of the arguments."""
         if self.tree is self.given.tree:
-            return id(container) in _containers(self.tree, set())
+            return id(container) in containers_of(self.tree)
         return bool([entry for entry, *_ in self.held if entry is container])
 
     def owner(self, value: Any) -> Any:
@@ -410,6 +425,27 @@ class Call:
                     f"{self.given.function}(): '{paths[first]}' and '{paths[place]}' are one array, or in one "
                     "container, which is given twice, and changed in place, and are two afterwards. Pass copies, so "
                     "that they are two before, too.")
+
+
+def unshared(value: Any) -> Any:
+    """A tree in containers of its own, which hold what they do now whatever becomes of the others."""
+    if isinstance(value, ArrayBase) or children(value) is None:
+        return value
+    leaves, spec = flatten(value, "")
+    return value if spec.holds_copies() else spec.rebuild(leaves)
+
+
+def as_left(value: Any, places: Mapping[tuple[int, Any], Change]) -> Any:
+    """A tree as a function has left it, which has changed places, of which some are in the tree."""
+    items = None if isinstance(value, ArrayBase) else children(value)
+    if items is None or hasattr(value, "__drjit_children__"):
+        return value
+    new = {key: as_left(places[id(value), key].now if (id(value), key) in places else entry, places)
+           for key, entry in items}
+    if all(new[key] is entry for key, entry in items):
+        return value
+    return new if value.__class__ is dict else value.__class__(new.values()) if value.__class__ in (list, tuple) else \
+        construct(value.__class__, new)
 
 
 def _in_order(spec: TreeSpec, other: TreeSpec, leaves: list[Any]) -> tuple[list[Any], TreeSpec]:
@@ -463,13 +499,14 @@ def become(owner: Any, other: Any) -> Any:
     return owner
 
 
-def _containers(value: Any, found: set[int]) -> set[int]:
-    """The ids of the containers of a tree."""
+def containers_of(value: Any, found: set[int] | None = None) -> set[int]:
+    """The ids of the containers of a tree, with those that were found before."""
+    found = set() if found is None else found
     items = children(value)
     if items is not None and not isinstance(value, ArrayBase):
         found.add(id(value))
         for _, entry in items:
-            _containers(entry, found)
+            containers_of(entry, found)
     return found
 
 

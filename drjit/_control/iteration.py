@@ -289,6 +289,8 @@ class SymbolicLoop:
         if call.copies:
             call.objects = objects_of(returned, given.spec)
             call.settle()
+        if call.held:
+            call.require_in_place(returned)
         values = self.variables.settle() if self.variables is not None else ()
         changes = call.leave((returned, *values))
         if call.snapshot is not None and call.snapshot.data:

@@ -29,6 +29,7 @@ from .places import (
     MISSING,
     Change,
     Snapshot,
+    are_others,
     difference_at,
     keep_new,
     place_key,
@@ -388,7 +389,7 @@ class Variables:
         if changed or journal.entries:
             self.require_one_name(call, kept, changed, changes, journal, [
                 *state, *changed.values(), *[node for nodes in after.values() for node in nodes]])
-        self.arguments(call, kept, changed, after, new)
+        self.arguments(call, kept, changed, after, new, returned)
         if self.late is not None and self.late.nodes:
             after["late",] = self.late.nodes
             if ("late",) not in self.entries:
@@ -459,6 +460,11 @@ class Variables:
         """A place, and what it holds now."""
         entry = self.entries.get(key) or self.new_place(change, key)
         now = None if change.now is MISSING else entry.after(change.now)
+        if now is not None and are_others(entry.leaves, entry.originals):
+            raise SymbolicValue(
+                f"{self.words.function}(): {self.words.traced} puts another object, with arrays, in "
+                f"{words_of(change.container, change.kind, change.key)}, where each element would have its own. Change "
+                f"what the object holds instead, make its class a PyTree, or {self.words.otherwise}.")
         if now is None:
             words, does = self.words, f"removes {words_of(change.container, change.kind, change.key)}"
             if change.now is not MISSING:
@@ -516,10 +522,16 @@ class Variables:
             raise Reshaped
 
     def arguments(self, call: Call, kept: Sequence[bool], changed: dict[int, Node],
-                  after: dict[Any, Sequence[Node]], new: dict[Any, Any]) -> None:
+                  after: dict[Any, Sequence[Node]], new: dict[Any, Any], returned: Sequence[Any]) -> None:
         """Note arguments that are changed in place, but not returned: the first iteration changes those of the caller.
+        The second one must not change others of the caller's, which are returned in their places.
         """
         for (place, first, count), is_kept in zip(call.given.spec.positions(), kept, strict=True):
+            if not is_kept and call.original(returned[place]) >= 0 and \
+                    not changed.keys().isdisjoint(range(first, first + count)):
+                raise SymbolicValue(
+                    f"{self.words.function}(): {self.words.traced} changes arrays of the state in place, which change "
+                    f"places: another one in each iteration. Give the body copies, or {self.words.otherwise}.")
             for position in range(first, first + count):
                 if not is_kept and position in changed and core.is_version(primal(changed[position])):
                     self.written[position] = call.given.leaves[place], position - first

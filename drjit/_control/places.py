@@ -37,9 +37,9 @@ from .._base.handle import Handle
 from .._base.types import FLOAT16, FLOAT32, FLOAT64
 from .._trees.pytree import TreeSpec, flatten_nodes, is_pytree
 
-__all__ = ["CELL", "MISSING", "OBJECT", "Change", "Snapshot", "attributes_of", "difference_at", "has_array",
-           "is_kept_by_class", "keep_new", "knows_nothing", "place_key", "read_place", "restore", "snapshot",
-           "words_of", "write_place"]
+__all__ = ["CELL", "MISSING", "OBJECT", "Change", "Snapshot", "are_others", "attributes_of", "difference_at",
+           "has_array", "is_kept_by_class", "keep_new", "knows_nothing", "place_key", "read_place", "restore",
+           "snapshot", "words_of", "write_place"]
 
 #: What is in a place where nothing is.
 MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
@@ -677,6 +677,12 @@ def difference_at(change: Change, first: TreeSpec, second: TreeSpec) -> tuple[st
     path, what, *values = difference
     part = f"'{path}' of " if path else ""
     return f"the {what} of {part}{where}", values[0], values[1]
+
+
+def are_others(leaves: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether any of some leaves are other objects, which hold arrays: no element can choose between these."""
+    return bool([leaf for leaf, other in zip(leaves, others, strict=False) if leaf is not other and not isinstance(
+        leaf, ArrayBase) and (has_array(leaf) or has_array(other))])
 
 
 def has_array(value: Any, depth: int = 0) -> bool:

@@ -18,10 +18,10 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.nodes import broadcast
 from .._trees.pytree import TreeSpec
-from .choice import Results, Returned, adds, argument_of, became, blended, differing, invoked
-from .given import Call, Given
+from .choice import Results, Returned, adds, argument_of, became, blended, differing, invoked, other_objects
+from .given import Call, Given, containers_of
 from .outside import Words
-from .places import MISSING, Change, is_kept_by_class, place_key, restore, words_of, write_place
+from .places import MISSING, Change, are_others, is_kept_by_class, place_key, restore, words_of, write_place
 
 __all__ = ["Sides", "evaluated"]
 
@@ -141,10 +141,12 @@ class Sides:
             now.widen(*shapes)
         old, found = [core.literal(node.type, 0) for node in now.nodes], now.spec
         if key in self.places:
-            change, old, _, before = self.places[key]
+            change, old, leaves, before = self.places[key]
             both = before.meeting(now.spec)
             if both is None:
                 raise differing(self.words, change, before, now.spec, self.fillers[key][-1], label)
+            if are_others(leaves, now.leaves):
+                raise other_objects(self.words, change, self.fillers[key][-1], label)
             found = both
         else:
             change, self.fillers[key] = change._replace(before=first), []
@@ -158,15 +160,26 @@ class Sides:
 
     def require_all(self) -> None:
         """Refuse what only some of the functions have put in a place that held nothing of the kind before."""
-        for key, (change, _, _, spec) in self.places.items():
+        for key, (change, _, leaves, spec) in self.places.items():
             if len(self.fillers[key]) == len(self.returned):
                 continue
             label = next(label for label in self.called if label not in self.fillers[key])
             if change.before is MISSING and self.calls[0].holds(change.container):
                 raise adds(self.words, change, self.fillers[key][0])
-            before = None if change.before is MISSING else Returned(self.words.function, change.before).spec
-            if before is not None and before.meeting(spec) is None:
-                raise differing(self.words, change, spec, before, self.fillers[key][0], label)
+            if change.before is MISSING:
+                continue
+            before = Returned(self.words.function, change.before)
+            if before.spec.meeting(spec) is None:
+                raise differing(self.words, change, spec, before.spec, self.fillers[key][0], label)
+            if are_others(leaves, before.leaves):
+                raise other_objects(self.words, change, self.fillers[key][0], label)
+            inside = containers_of(change.before)
+            for other, (within, *_) in self.places.items():
+                if id(within.container) in inside and not set(self.fillers[key]).issuperset(self.fillers[other]):
+                    raise ArgumentError(
+                        f"{self.words.function}(): '{self.fillers[key][0]}' puts something else in "
+                        f"{words_of(change.container, change.kind, change.key)}, and another function changes what the "
+                        "container holds that is there before. Let it stay, and change what it holds instead.")
 
     def finish(self, values: Sequence[core.Node]) -> Any:
         """The results; what the functions have changed is what it has become."""

@@ -599,3 +599,85 @@ def test_variables_of_modules_that_were_nothing(construct: str, mode: str) -> No
     with pytest.raises(RuntimeError, match="'nothing' of the module helper would differ between elements"):
         in_construct(construct, mode, assign, lambda: None)
     assert module.nothing is None
+
+
+#: What a branch does to two lists of an array each, ``a`` in ``holder["a"]``, ``b`` in ``holder["b"]``; and what there
+#: is afterwards for the element that takes it: ``holder["a"][0]``, ``holder["b"][0]``, ``a[0]``, ``b[0]``.
+EXCHANGES: dict[str, tuple[Callable[[Any], None], list[float]]] = {
+    "exchange": (lambda holder: holder.update(a=holder["b"], b=holder["a"]), [5, 1, 1, 5]),
+    "exchange and replace": (lambda holder: (holder.update(a=holder["b"], b=holder["a"]),
+                                             holder["a"].__setitem__(0, holder["a"][0] + 1)), [6, 1, 1, 6]),
+    "exchange and add": (lambda holder: (holder.update(a=holder["b"], b=holder["a"]),
+                                         holder["a"][0].__iadd__(1)), [6, 1, 1, 6]),
+    "replace and exchange": (lambda holder: (holder["a"].__setitem__(0, holder["a"][0] + 1),
+                                             holder.update(a=holder["b"], b=holder["a"])), [5, 2, 2, 5]),
+    "add and exchange": (lambda holder: (holder["a"][0].__iadd__(1),
+                                         holder.update(a=holder["b"], b=holder["a"])), [5, 2, 2, 5]),
+    "bind": (lambda holder: holder.update(a=holder["b"]), [5, 5, 1, 5])}
+
+
+@mode_of
+@pytest.mark.parametrize("case", list(EXCHANGES))
+@pytest.mark.parametrize("construct", ["branch", "call"])
+def test_lists_that_change_places_in_some_elements(construct: str, case: str, mode: str) -> None:
+    a, b = [Float(1, 1, 1, 1)], [Float(5, 5, 5, 5)]
+    holder = {"a": a, "b": b}
+    change, taken = EXCHANGES[case]
+    in_construct(construct, mode, lambda: change(holder), lambda: None)
+    found = [list(each[0]) for each in (holder["a"], holder["b"], a, b)]
+    assert found == [[new, new, old, old] for new, old in zip(taken, [1, 5, 1, 5], strict=True)]
+
+
+@mode_of
+def test_lists_that_change_places_and_that_others_change(mode: str) -> None:
+    """Evaluated constructs refuse that."""
+    a, b = [Float(1, 1, 1, 1)], [Float(5, 5, 5, 5)]
+    holder = {"a": a, "b": b}
+
+    def replace() -> None:
+        a[0] = a[0] + 1
+
+    if mode == "evaluated":
+        with pytest.raises(RuntimeError, match="another function changes what the container holds"):
+            in_construct("branch", mode, replace, lambda: EXCHANGES["exchange"][0](holder))
+        assert [holder, list(a[0]), list(b[0])] == [{"a": a, "b": b}, [1] * 4, [5] * 4]
+    else:
+        in_construct("branch", mode, replace, lambda: EXCHANGES["exchange"][0](holder))
+        found = [list(each[0]) for each in (holder["a"], holder["b"], a, b)]
+        assert found == [[2, 2, 5, 5], [5, 5, 1, 1], [2, 2, 1, 1], [5, 5, 5, 5]]
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+def test_objects_that_are_others_in_some_elements(construct: str, mode: str) -> None:
+    """Which is refused: no element can choose between objects that are no PyTrees."""
+    first, second = SimpleNamespace(v=Float(1)), SimpleNamespace(v=Float(5))
+    holder = SimpleNamespace(a=first, b=second)
+
+    def exchange() -> None:
+        holder.a, holder.b = holder.b, holder.a
+
+    with pytest.raises(RuntimeError, match="another object"):
+        if construct == "loop":
+            dr.while_loop((UInt(0, 1),), lambda i: i < 2, lambda i: (exchange(), (i + 1,))[1], mode=mode)
+        else:
+            in_construct(construct, mode, exchange, lambda: None)
+    assert holder.a is first and holder.b is second
+
+
+def test_state_that_changes_places_and_that_symbolic_loops_change() -> None:
+    """Which is refused: it is another array in each iteration."""
+    i, lists, arrays = UInt(0, 0), ([Float(1)], [Float(5)]), (Float(1), Float(5))
+
+    def replace(i: Any, a: Any, b: Any) -> Any:
+        a[0] = a[0] + 1
+        return i + 1, b, a
+
+    def add(i: Any, a: Any, b: Any) -> Any:
+        a += 1
+        return i + 1, b, a
+
+    for body, state in ((replace, lists), (add, arrays)):
+        with pytest.raises(RuntimeError, match="change places: another one in each iteration"):
+            dr.while_loop((i, *state), lambda i, a, b: i < UInt(1, 2), body, mode="symbolic")
+    assert [list(each) for each in (lists[0][0], lists[1][0], *arrays)] == [[1], [5], [1], [5]]
