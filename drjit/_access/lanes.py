@@ -57,7 +57,7 @@ from drjit_core import (
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "WATCHES", "Part", "Watch", "for_all", "in_plain_code", "innermost_part", "innermost_width",
+__all__ = ["TRUE", "WATCHES", "Part", "Watch", "for_lanes", "in_plain_code", "innermost_part", "innermost_width",
            "lane_mask", "made_from", "masked_access", "note_origin", "note_read", "note_version", "note_writes",
            "on_part", "part_depth", "part_of", "part_runs", "symbolic_width", "watched", "widest_mask", "with_lanes",
            "written_apart", "written_from"]
@@ -279,39 +279,34 @@ def lane_mask(width: int) -> core.Node | None:
     if not _stack.masks or width < 2:
         return None
     result = None
-    first = 0
-    for part in reversed(_stack.parts):
-        if part.lanes.size == width:  # by the lanes that were given, not by those of a construct around it
-            first = part.masks
+    first, inner, parts = 0, len(_stack.parts), _stack.parts
+    for number in range(len(parts) - 1, -1, -1):
+        if width in (parts[number].lanes.size, parts[number].width):
+            # by the lanes that were given, not by those of a construct around it; or by all of which some were given
+            first, inner = parts[number].masks, number + (parts[number].lanes.size == width)
             break
-        if part.width == width:
-            return _of_all(part)
+    for part in parts[inner:]:
+        lanes = for_lanes(literal(BOOL, True, part.lanes.size), width)
+        if lanes is not None:
+            result = lanes if result is None else _and(result, lanes)
     for mask in _stack.masks[first:]:
-        if mask.size == width:
-            result = mask if result is None else _and(result, mask)
+        lanes = mask if mask.size == width or not parts or mask.size == 1 else for_lanes(mask, width)
+        if lanes is not None and lanes.size == width:
+            result = lanes if result is None else _and(result, lanes)
     return result
 
 
-def _of_all(part: Part) -> core.Node:
-    """Which of all lanes of a construct take part, if what runs is given some."""
-    taken: core.Node = TRUE
-    for mask in _stack.masks[part.masks:]:
-        if mask.size == part.lanes.size:
-            taken = _and(taken, mask)
-    nobody = literal(BOOL, False, part.width)
-    return scatter(nobody, taken, part.lanes, TRUE, ReduceOp.Identity.value, ReduceMode.NoConflicts.value)
-
-
-def for_all(mask: core.Node, width: int) -> core.Node | None:
-    """A mask of the lanes that what runs is given, for all ``width`` lanes of a construct around; ``None`` if none has
-    so many."""
-    for part in reversed(_stack.parts):
-        if mask.size == part.lanes.size:
-            mask = scatter(literal(BOOL, False, part.width), mask, part.lanes, TRUE, ReduceOp.Identity.value,
-                           ReduceMode.NoConflicts.value)
-            if part.width == width:
-                return mask
-    return None
+def for_lanes(mask: core.Node, width: int) -> core.Node | None:
+    """A mask of some number of lanes for ``width`` of them, of which one are part of the others, as far as what runs is
+    given parts; ``None`` if none has so many."""
+    found = {mask.size: mask}
+    for part in (*reversed(_stack.parts), *_stack.parts):
+        if part.lanes.size in found and part.width not in found:
+            found[part.width] = scatter(literal(BOOL, False, part.width), found[part.lanes.size], part.lanes, TRUE,
+                                        ReduceOp.Identity.value, ReduceMode.NoConflicts.value)
+        elif part.width in found and part.lanes.size not in found:
+            found[part.lanes.size] = gather(found[part.width], part.lanes, TRUE)
+    return found.get(width)
 
 
 def symbolic_width() -> int:

@@ -96,7 +96,7 @@ class FlatHandle(FlatSlots):
         self._construct(args, kwargs)  # type: ignore[attr-defined]
 
     def __len__(self) -> int:
-        return self._n.size if not self._n.scope else core.size_for_program(self._n)
+        return core.size_for_program(self._n)
 
     def __getitem__(self, key: Any) -> Any:
         if type(key) is int and 0 <= key < self._n.size and not self._n.scope and not WATCHES:

@@ -24,19 +24,20 @@ from drjit_core import (
     primal,
 )
 
-from .._access.lanes import masked_access, written_apart, written_from
+from .._access.lanes import for_lanes, masked_access, written_apart, written_from
 from .._access.store import Journal, innermost_journal, owner_of, store, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.nodes import broadcast
 from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, children, construct, flatten_nodes
-from .given import Call, Given, become, write_entries
+from .given import Call, Given, as_left, become, write_entries
 from .outside import Wider, Words, changed_arrays, name_in_program, require_data, widened
-from .places import MISSING, Change, keep_new, place_key, words_of, write_place
+from .places import MISSING, Change, are_others, difference_at, keep_new, place_key, restore, words_of, write_place
 from .state import equal
 
-__all__ = ["Effects", "Results", "SymbolicChoice", "argument_of", "blended", "invoked", "run_directly"]
+__all__ = ["Effects", "Results", "SymbolicChoice", "adds", "argument_of", "blended", "differing", "invoked",
+           "other_objects", "run_directly"]
 
 
 _LITERAL = core.KIND["literal"]
@@ -322,19 +323,18 @@ class Effects:
 class _Place:
     """A place that some of the functions change: its content is a result of all."""
 
-    def __init__(self, change: Change, words: Words, found: Sequence[tuple[Effects, Returned]],
-                 lanes: tuple[int, ...]) -> None:
+    def __init__(self, change: Change, words: Words, labels: Sequence[str],
+                 found: Sequence[tuple[Effects, Returned]], lanes: tuple[int, ...]) -> None:
         self.change = change
         #: What it holds after each function.
         self.after = [each for _, each in found]
         self.spec, self.lanes = self.after[0].spec, lanes
-        for each in self.after:
+        for each, label in zip(self.after, labels, strict=True):
             spec = self.spec.meeting(each.spec)
             if spec is None:
-                where = words_of(change.container, change.kind, change.key)
-                raise ArgumentError(
-                    f"{words.function}(): the functions put values of different structure or types in {where}. "
-                    f"{words.remedy[0].upper()}{words.remedy[1:]}, or {words.otherwise}.")
+                raise differing(words, change, self.spec, each.spec, labels[0], label)
+            if are_others(each.leaves, self.after[0].leaves):
+                raise other_objects(words, change, labels[0], label)
             self.spec = spec
         #: Leaves that are one of the caller's arrays after all of them, by place.
         self.kept: dict[int, Any] = {}
@@ -360,6 +360,29 @@ class _Place:
         for place, array in self.kept.items():
             leaves[place] = array
         write_place(self.change.container, self.change.kind, self.change.key, self.spec.rebuild(leaves))
+
+
+def differing(words: Words, change: Change, first: TreeSpec, second: TreeSpec, *labels: str) -> ArgumentError:
+    """The error if what a place holds after two functions is not alike."""
+    what, one, other = difference_at(change, first, second)
+    return ArgumentError(f"{words.function}(): {what} would differ between elements: it is {one} after '{labels[0]}', "
+                         f"and {other} after '{labels[1]}'. Let all functions put something of one type and structure "
+                         "there, or begin with what it becomes.")
+
+
+def adds(words: Words, change: Change, label: str) -> ArgumentError:
+    """The error if only some functions add a place to an argument."""
+    where = words_of(change.container, change.kind, change.key)
+    return ArgumentError(f"{words.function}(): '{label}' adds {where}, an argument, and others do not, so that its "
+                         "structure would differ between elements. Add it before.")
+
+
+def other_objects(words: Words, change: Change, *labels: str) -> ArgumentError:
+    """The error if what a place holds after two functions are different objects."""
+    where = words_of(change.container, change.kind, change.key)
+    return ArgumentError(
+        f"{words.function}(): {where} would be another object in each element: one with arrays after '{labels[0]}', "
+        f"and another one after '{labels[1]}'. Change what the object holds instead, or make its class a PyTree.")
 
 
 class SymbolicChoice:
@@ -439,7 +462,11 @@ class SymbolicChoice:
             if version is not None and version is not initial and (
                     around is not None or not self.journal.has_made(array)):
                 store_result(array, position, version)
-        found = self.finish(values, versions)
+        try:
+            found = self.finish(values, versions)
+        except BaseException:
+            restore([place.change for place in self.places.values()])
+            raise
         self.effects = self.returned = _EMPTY
         return found
 
@@ -554,13 +581,11 @@ class SymbolicChoice:
                     continue
                 if change.before is not MISSING or not [each for each in self.effects if key not in each.places]:
                     self.places = self.places or {}
-                    self.places[key] = _Place(change._replace(before=effects.call.caller_of(change)), self.words, [
-                        (each, self.standing(each, key, change)) for each in self.effects], self.results.lanes)
+                    self.places[key] = _Place(
+                        change._replace(before=effects.call.caller_of(change)), self.words, self.labels,
+                        [(each, self.standing(each, key, change)) for each in self.effects], self.results.lanes)
                 elif effects.call.holds(change.container):
-                    where, words = words_of(change.container, change.kind, change.key), self.words
-                    raise ArgumentError(
-                        f"{words.function}(): '{self.labels[self.effects.index(effects)]}' adds {where}, an argument, "
-                        "and others do not, so that its structure would differ between elements. Add it before.")
+                    raise adds(self.words, change, self.labels[self.effects.index(effects)])
                 else:
                     keep_new(change)
         if positions:
@@ -574,7 +599,7 @@ class SymbolicChoice:
             for container, _, new in effects.call.held:
                 if container is change.container:
                     value = new.get(change.key, value)
-            own = Returned(self.words.function, value)
+            own = Returned(self.words.function, as_left(value, effects.places) if effects.places else value)
             own.nodes = [node for leaf, nodes in zip(own.leaves, own.segments(), strict=True)
                          for node in effects.after(leaf, nodes)]
         return own
@@ -695,7 +720,10 @@ def blended(words: Words, mask: core.Node, position: int, yes: core.Node, no: co
         raise ArgumentError(f"{words.function}(): the functions write by index to different copies of one array, and "
                             f"return them as '{results.place(position)}'. Write to the array itself, or use "
                             "mode='symbolic'.")
-    if len({size for size in (mask.size, yes.size, no.size) if size != 1}) > 1:
+    if len({mask.size, yes.size, no.size} - {1}) > 1:
+        whole = for_lanes(mask, max(yes.size, no.size))  # as wide as all, of which what runs was given some
+        if whole is not None and len({whole.size, yes.size, no.size} - {1}) == 1:
+            return core.ops.select(whole, yes, no)  # type: ignore[no-any-return]
         raise SizeError(f"{words.function}(): the sizes of the result '{results.place(position)}' do not go with that "
                         f"of the condition! (sizes: {yes.size}, {no.size}, {mask.size})")
     return core.ops.select(mask, yes, no)  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ from drjit_core import KIND, JitFlag, current, ops
 from .._base.arguments import require_bool, require_label, require_mode
 from .._base.errors import ArgumentError, SizeError, describe
 from .choice import Results, SymbolicChoice, run_directly
-from .given import Given
+from .given import Given, as_before
 from .outside import Words
 from .sides import evaluated
 from .state import mask_of, shape_of, told_apart, uninitialized
@@ -75,15 +75,16 @@ def run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..
     if mode is None:
         mode = "symbolic" if current().flags & _SYMBOLIC_CONDITIONALS else "evaluated"
     try:
-        if mode == "evaluated" or not mask.size:
-            return evaluated(_WORDS, given, [mask, ops.inv(mask)], [true_fn, false_fn], _LABELS, False, results)
-        if mask.kind == _LITERAL:
+        if mask.kind == _LITERAL and mask.size and mode == "symbolic":
             function = true_fn if mask.payload else false_fn
             return run_directly(function, False, mask.size, given, results.lanes)
-        try:
-            return SymbolicChoice(_WORDS, mask, None, label, _LABELS, [true_fn, false_fn], False, given, names,
-                                  results).run()
-        except core.NoDerivative:  # of writes, for example: both sides have some
+        with as_before(given):
+            if mode == "symbolic" and mask.size:
+                try:
+                    return SymbolicChoice(_WORDS, mask, None, label, _LABELS, [true_fn, false_fn], False, given, names,
+                                          results).run()
+                except core.NoDerivative:  # of writes, for example: both sides have some
+                    pass
             return evaluated(_WORDS, given, [mask, ops.inv(mask)], [true_fn, false_fn], _LABELS, False, results)
     except (SizeError, core.IncompatibleSizes) as error:
         position = uninitialized(error, given.nodes, given.spec)

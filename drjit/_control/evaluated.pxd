@@ -22,6 +22,7 @@ cdef class _Objects:
     cdef public set moved
     cdef public list places
     cdef public tuple lanes
+    cdef public Py_ssize_t width
     cpdef Call call(self, object nodes, object function, TreeSpec spec=*)
 
 

@@ -10,6 +10,7 @@ are.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, cast, literal, ops
 
-from .._access.lanes import TRUE, for_all, made_from, masked_access, on_part, watched, with_lanes, written_from
+from .._access.lanes import TRUE, for_lanes, made_from, masked_access, on_part, watched, with_lanes, written_from
 from .._access.store import Journal, noted, store_result
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError
@@ -27,7 +28,7 @@ from .._functions.ordering import set_positions
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .given import Call, Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
-from .places import MISSING, Change, write_place
+from .places import MISSING, Change, are_others, difference_at, restore, words_of, write_place
 from .shapes import changed_shape
 from .state import shape_of
 
@@ -68,9 +69,10 @@ class _Objects:
         #: The caller's containers that iterations have moved, see ``Call.moved``.
         self.moved: set[int] = set()
         #: What places held before the loop.
-        self.places: list[Change] = []
+        self.places: list[list[Change]] = []
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
+        self.width = 0
 
     def call(self, nodes: Sequence[core.Node], function: Callable[..., Any] | None,
              spec: TreeSpec | None = None) -> Call:
@@ -138,7 +140,14 @@ class _Objects:
         changes = call.leave(value)
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
                                      if isinstance(array, ArrayBase)}.difference(given), self.lanes)
-        self.places = _join_places(join, changes, self.lanes) + self.places
+        self.width = max(self.width, active.size)
+        if changes:
+            self.places.insert(0, changes)
+            moved = [isinstance(change.now, ArrayBase) and bool(call.places_of(change.now)) for change in changes]
+            if any(moved) and _is_set(active, self.width):  # what was in another place is the same array still
+                restore([change._replace(before=change.now) for change in itertools.compress(changes, moved)])
+                changes = [change for change, is_moved in zip(changes, moved, strict=True) if not is_moved]
+            _join_places(join, changes, self.lanes, active, self.width)
         for place, first, count in self.first.spec.positions():
             if place in self.own:
                 results[first:first + count] = self.own[place]._nodes()
@@ -161,8 +170,8 @@ class _Objects:
 
     def undo(self) -> None:
         """Let places hold what they held before."""
-        for change in self.places:
-            write_place(change.container, change.kind, change.key, change.before)
+        for changes in self.places:
+            restore(changes)
 
 
 class Evaluated:
@@ -234,7 +243,8 @@ def _blend(mask: core.Node, new: core.Node, old: core.Node) -> core.Node:
     if new is old or written_from(new, old):
         return new
     if len({mask.size, new.size, old.size} - {1}) > 1:
-        whole = for_all(mask, max(new.size, old.size)) if {new.size, old.size} <= {1, max(new.size, old.size)} else None
+        width = max(new.size, old.size)
+        whole = for_lanes(mask, width) if {new.size, old.size} <= {1, width} else None
         if whole is None:
             return new
         mask = whole
@@ -252,20 +262,39 @@ def _join_arrays(join: Join, journal: Journal, known: set[int], lanes: tuple[int
                     store_result(array, position, found, None, lanes, True)
 
 
-def _join_places(join: Join, changes: Sequence[Change], lanes: tuple[int, ...]) -> list[Change]:
-    """Let places that a function has changed hold what they held before in lanes that take no part; returns the changes
-    that were made."""
+def _join_places(join: Join, changes: Sequence[Change], lanes: tuple[int, ...], active: core.Node,
+                 width: int) -> None:
+    """Let places that a function has changed hold what they held before in lanes that take no part. Something of
+    another type can be there only if all lanes take part."""
     for change in changes:
         value = change.now
         if change.before is not MISSING and change.now is not MISSING:
-            old, _, before = flatten_nodes(change.before, FUNCTION)
+            old, objects, before = flatten_nodes(change.before, FUNCTION)
             new, leaves, spec = flatten_nodes(change.now, FUNCTION)
             joined = before.meeting(spec)
             if joined is not None:
                 nodes = [join(*pair) for pair in zip(new, old, strict=True)]
                 value = joined.rebuild_nodes(nodes, leaves, lanes)
+                if are_others(leaves, objects) and not _is_set(active, width):
+                    raise ArgumentError(
+                        f"{FUNCTION}(): the body of this loop puts another object, with arrays, in "
+                        f"{words_of(change.container, change.kind, change.key)}, which elements that have finished "
+                        "would not have. Change what the object holds instead, or make its class a PyTree.")
+            elif before.cls is not spec.cls and (change.before is None or before.traced()) and \
+                    not _is_set(active, width):
+                raise ArgumentError(
+                    "{}(): the body of this loop changes {} from {} to {}, which elements that have finished would "
+                    "not have. Begin with what it becomes.".format(FUNCTION, *difference_at(change, before, spec)))
         write_place(change.container, change.kind, change.key, value)
-    return list(changes)
+
+
+def _is_set(active: core.Node, width: int) -> bool:
+    """Whether a mask of some of the lanes, or of all, is set for all."""
+    if active.size < width:
+        return False
+    every = core.reduce(active, core.ReduceOp.And.value)
+    core.evaluate((every,))
+    return bool(core.read_element(every, 0))
 
 
 class _State:

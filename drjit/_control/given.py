@@ -8,21 +8,23 @@ that, the construct decides, and writes it back when it is known.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MemberDescriptorType, TracebackType
 from typing import Any
 
 import drjit_core as core
 
-from .._access.store import Journal, store, store_result, store_same
+from .._access.store import Journal, noted, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
 from .._trees.pytree import TreeSpec, children, construct, flatten, flatten_nodes
-from .places import Change, Snapshot, attributes_of, has_array, snapshot, write_place
+from .places import MISSING, Change, Snapshot, attributes_of, has_array, restore, snapshot, write_place
 from .state import copies
 
-__all__ = ["Call", "Given", "become", "filled", "objects_of", "write_entries"]
+__all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "filled", "objects_of", "write_entries"]
 
 #: What most calls have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
@@ -126,6 +128,49 @@ def _copied(spec: TreeSpec, places: Iterator[int], copied: bool = False) -> set[
         place = next(places)
         return {place} if copied else set()
     return set().union(*[_copied(entry, places, copied or spec.prototype is not None) for entry in spec.children])
+
+
+class as_before:
+    """Let a tree be as it was if a construct raises, whatever the setters of its objects do."""
+
+    __slots__ = ("noted", "snapshot", "tree")
+
+    def __init__(self, given: Given) -> None:
+        self.tree = given.tree if not given.spec.is_flat and _runs_code(given.spec) else None
+
+    def __enter__(self) -> None:
+        if self.tree is not None:
+            self.snapshot, self.noted = snapshot(self.tree, None), noted()
+            self.noted.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        if self.tree is not None:
+            self.noted.__exit__(kind, error, traceback)
+            if kind is not None and self.snapshot is not None:
+                restore([change for change in self.snapshot.changes() if
+                         has_array(change.before) or has_array(change.now)])
+
+
+def _runs_code(spec: TreeSpec) -> bool:
+    """Whether something of the user's is called when entries of a tree are assigned."""
+    if spec.children is None:
+        return False
+    cls = spec.cls
+    return cls is not list and cls is not tuple and cls is not dict and _has_setters(cls, spec.keys) or \
+        bool([entry for entry in spec.children if _runs_code(entry)])
+
+
+@functools.lru_cache(1024)
+def _has_setters(cls: type, fields: tuple[Any, ...]) -> bool:
+    """Whether objects of a class make something of what is assigned to fields, or of others that are like them."""
+    if hasattr(cls, "__drjit_rebuild__"):
+        return cls.__module__.partition(".")[0] != "drjit"
+    frozen = getattr(getattr(cls, "__dataclass_params__", None), "frozen", False)
+    own = cls.__setattr__ is not object.__setattr__  # type: ignore[comparison-overlap]
+    return not frozen and own or any(
+        hasattr(type(vars(base)[name]), "__set__") and type(vars(base)[name]) is not MemberDescriptorType
+        for base in cls.__mro__ for name in fields if name in vars(base))
 
 
 class Call:
@@ -268,16 +313,16 @@ class Call:
         if self.snapshot is not None:
             changes = self.snapshot.changes()
             if changes:
-                changes = [change for change in changes if has_array(change.before) or has_array(change.now)]
-                for change in reversed(changes):
-                    write_place(change.container, change.kind, change.key, change.before)
+                changes = [change if change.before is MISSING else change._replace(now=unshared(change.now))
+                           for change in changes if has_array(change.before) or has_array(change.now)]
+                restore(changes)
         for container, kind, key, place in self.given.elsewhere:
             write_place(container, kind, key, self.given.leaves[place])
         for container, before, new in reversed(self.held):
             now = dict(_items(container))
             write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
         if changes and returned is not None:
-            inside = _containers(returned, set()) - self.moved
+            inside = containers_of(returned) - self.moved
             changes = [change for change in changes if id(change.container) not in inside]
         return changes
 
@@ -291,12 +336,27 @@ class Call:
             for key, entry in items:
                 self.note_moved(entry, known.get(key))
 
+    def require_in_place(self, returned: Any) -> None:
+        """Refuse containers that the function changes, and returns in the place of others: later iterations would
+        change those."""
+        self.moved = set()
+        self.note_moved(returned, self.tree)
+        for container, _, new in self.held:
+            now = dict(_items(container))
+            if id(container) in self.moved and [key for key, stand in new.items() if now.get(key) is not stand]:
+                raise ArgumentError(
+                    f"{self.given.function}(): the body of this symbolic loop changes containers of the state, which "
+                    "change places: another one in each iteration. Give the body copies, or run the loop with "
+                    "mode='evaluated'.")
+        self.moved = _NONE
+
     def caller_of(self, change: Change) -> Any:
         """What the caller had in a place where an array of the function's stood before it changed that."""
         for container, before, new in self.held:
             if container is change.container and new.get(change.key, self) is change.before:
                 return before[change.key]
-        return change.before
+        place = self.original(change.before)  # setters put them elsewhere
+        return change.before if place < 0 else self.given.leaves[place]
 
     def own(self, container: Any) -> Any:
         """The caller's container that one stands for; others as they are."""
@@ -321,7 +381,7 @@ class Call:
     def holds(self, container: Any) -> bool:
         """Whether a container is one of the caller's, and part of the arguments."""
         if self.tree is self.given.tree:
-            return id(container) in _containers(self.tree, set())
+            return id(container) in containers_of(self.tree)
         return bool([entry for entry, *_ in self.held if entry is container])
 
     def owner(self, value: Any) -> Any:
@@ -365,6 +425,27 @@ class Call:
                     f"{self.given.function}(): '{paths[first]}' and '{paths[place]}' are one array, or in one "
                     "container, which is given twice, and changed in place, and are two afterwards. Pass copies, so "
                     "that they are two before, too.")
+
+
+def unshared(value: Any) -> Any:
+    """A tree in containers of its own, which hold what they do now whatever becomes of the others."""
+    if isinstance(value, ArrayBase) or children(value) is None:
+        return value
+    leaves, spec = flatten(value, "")
+    return value if spec.holds_copies() else spec.rebuild(leaves)
+
+
+def as_left(value: Any, places: Mapping[tuple[int, Any], Change]) -> Any:
+    """A tree as a function has left it, which has changed places, of which some are in the tree."""
+    items = None if isinstance(value, ArrayBase) else children(value)
+    if items is None or hasattr(value, "__drjit_children__"):
+        return value
+    new = {key: as_left(places[id(value), key].now if (id(value), key) in places else entry, places)
+           for key, entry in items}
+    if all(new[key] is entry for key, entry in items):
+        return value
+    return new if value.__class__ is dict else value.__class__(new.values()) if value.__class__ in (list, tuple) else \
+        construct(value.__class__, new)
 
 
 def _in_order(spec: TreeSpec, other: TreeSpec, leaves: list[Any]) -> tuple[list[Any], TreeSpec]:
@@ -418,13 +499,14 @@ def become(owner: Any, other: Any) -> Any:
     return owner
 
 
-def _containers(value: Any, found: set[int]) -> set[int]:
-    """The ids of the containers of a tree."""
+def containers_of(value: Any, found: set[int] | None = None) -> set[int]:
+    """The ids of the containers of a tree, with those that were found before."""
+    found = set() if found is None else found
     items = children(value)
     if items is not None and not isinstance(value, ArrayBase):
         found.add(id(value))
         for _, entry in items:
-            _containers(entry, found)
+            containers_of(entry, found)
     return found
 
 

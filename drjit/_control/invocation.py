@@ -11,7 +11,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, JitFlag, current, ops
 
-from .._access.lanes import TRUE, Watch, for_all, masked_access, on_part, watched, with_lanes, written_from
+from .._access.lanes import TRUE, Watch, for_lanes, masked_access, on_part, watched, with_lanes, written_from
 from .._access.store import noted
 from .._base.arguments import require_label, require_mode
 from .._base.array import ArrayBase
@@ -21,7 +21,7 @@ from .._base.types import BOOL, UINT32, retype
 from .._functions.ordering import set_positions
 from .bounds import warn_of
 from .choice import Results, SymbolicChoice, argument_of, blended, run_directly
-from .given import Given
+from .given import Given, as_before
 from .modes import is_symbolic
 from .outside import Words
 from .sides import Sides, evaluated
@@ -100,17 +100,19 @@ class _Call:
         if self.index.kind == _LITERAL and self.mask is TRUE and flags & _OPTIMIZE_CALLS and \
                 self.index.payload < len(self.targets):
             return self.directly(self.index.payload)
-        if not self.width:
-            return self.nothing()
-        if self.mode == "evaluated":
-            return self.evaluated()
-        try:
-            return self.symbolic()
-        except core.NoDerivative:  # of writes, for example: the functions have some, one by one
-            self.results.spec = self.results.called = None
-            masks = [ops.and_(self.mask, ops.eq(self.index, core.literal(self.index.type, number)))
-                     for number in range(len(self.targets))]
-            return evaluated(self.words, self.given, masks, self.targets, self.names, self.named, self.results, True)
+        with as_before(self.given):
+            if not self.width:
+                return self.nothing()
+            if self.mode == "evaluated":
+                return self.evaluated()
+            try:
+                return self.symbolic()
+            except core.NoDerivative:  # of writes, for example: the functions have some, one by one
+                self.results.spec = self.results.called = None
+                masks = [ops.and_(self.mask, ops.eq(self.index, core.literal(self.index.type, number)))
+                         for number in range(len(self.targets))]
+                return evaluated(self.words, self.given, masks, self.targets, self.names, self.named, self.results,
+                                 True)
 
     def symbolic(self) -> Any:
         """Trace all functions into a call, which becomes part of a kernel.
@@ -184,7 +186,10 @@ class _Call:
 
                 with on_part(lanes, self.width), watched([new for new, old in zip(part, nodes, strict=True)
                                                           if new is not old]) as watch:
-                    changed = sides.call(number, part, join, ((lanes.size,), shape))
+                    try:
+                        changed = sides.call(number, part, join, ((lanes.size,), shape))
+                    except SizeError as error:
+                        raise self.explained(error, number, lanes.size) from error
                 values = sides.complete(number)
                 self.require_whole(nodes, part, changed, number, watch)
                 for position, node in changed.items():
@@ -200,6 +205,8 @@ class _Call:
                         whole[position] = blended(self.words, TRUE, position, value, whole.get(position, value),
                                                   self.results)
                         continue
+                    if value.size == self.width:  # what the function refers to: of all, and not of those that take it
+                        value = core.gather(value, lanes, TRUE)
                     if value.size not in (1, lanes.size) or position in whole:
                         raise SizeError(
                             f"{self.function}(): '{self.names[number]}' returned {value.size} elements as "
@@ -212,6 +219,15 @@ class _Call:
             sides.keeps = False
             return sides.finish([whole.get(position, value) for position, value in enumerate(joined)])
 
+    def explained(self, error: SizeError, number: int, given: int) -> SizeError:
+        """An error about sizes in a function that was called for some elements."""
+        if given == self.width or str(self.width) not in str(error):
+            return error
+        return SizeError(
+            f"{error} An evaluated call gives '{self.names[number]}' only those elements of the arguments that take "
+            f"it, {given} of {self.width}: pass arrays of all {self.width} elements as arguments, instead of referring "
+            "to them, or use mode='symbolic'.")
+
     def shape(self) -> tuple[int, ...]:
         """The shape of tensors with one element for each of the call: that of those among the arguments."""
         found = {shape for _, _, shape, _, depth in self.given.spec.traced()
@@ -223,7 +239,7 @@ class _Call:
         if now is before:
             return now
         if before.size not in (1, self.width):
-            taken = for_all(core.literal(BOOL, True, lanes.size), now.size) if now.size == before.size else None
+            taken = for_lanes(core.literal(BOOL, True, lanes.size), now.size) if now.size == before.size else None
             return now if taken is None else ops.select(taken, now, before)
         if now.size == self.width:
             taken = core.scatter(core.literal(BOOL, False, self.width), core.literal(BOOL, True), lanes, TRUE, 0,

@@ -25,7 +25,7 @@ from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call, Given, objects_of
 from .outside import Late, Variables, Wider, Words, name_in_program, presumed, require_data, widened
-from .places import Change, Snapshot, has_array, knows_nothing, snapshot, words_of, write_place
+from .places import Change, Snapshot, has_array, knows_nothing, restore, snapshot, words_of
 from .shapes import Reshaped, Shapes
 from .state import equal, mask_of, shape_of
 
@@ -113,7 +113,12 @@ class SymbolicLoop:
         if self.returned is None:  # it was never called
             return self.given.tree
         spec = None if self.shapes is None else self.shapes.after(results)
-        found = self.given.filled(self.returned, self.final, self.called, self.nodes, results, None, spec)
+        try:
+            found = self.given.filled(self.returned, self.final, self.called, self.nodes, results, None, spec)
+        except BaseException:
+            if self.variables is not None:
+                self.variables.restore()
+            raise
         self.returned = None
         return found
 
@@ -284,6 +289,8 @@ class SymbolicLoop:
         if call.copies:
             call.objects = objects_of(returned, given.spec)
             call.settle()
+        if call.held:
+            call.require_in_place(returned)
         values = self.variables.settle() if self.variables is not None else ()
         changes = call.leave((returned, *values))
         if call.snapshot is not None and call.snapshot.data:
@@ -319,8 +326,7 @@ class SymbolicLoop:
 def put_back(known: Snapshot) -> list[Change]:
     """Let places hold the arrays that they held before; returns those that held others."""
     changes = [change for change in known.changes() if has_array(change.before) or has_array(change.now)]
-    for change in changes:
-        write_place(change.container, change.kind, change.key, change.before)
+    restore(changes)
     return changes
 
 

@@ -29,6 +29,8 @@ from .places import (
     MISSING,
     Change,
     Snapshot,
+    are_others,
+    difference_at,
     keep_new,
     place_key,
     read_place,
@@ -387,7 +389,7 @@ class Variables:
         if changed or journal.entries:
             self.require_one_name(call, kept, changed, changes, journal, [
                 *state, *changed.values(), *[node for nodes in after.values() for node in nodes]])
-        self.arguments(call, kept, changed, after, new)
+        self.arguments(call, kept, changed, after, new, returned)
         if self.late is not None and self.late.nodes:
             after["late",] = self.late.nodes
             if ("late",) not in self.entries:
@@ -456,16 +458,21 @@ class Variables:
 
     def place(self, change: Change, key: Any) -> tuple[_Place, list[Node]]:
         """A place, and what it holds now."""
-        if change.now is MISSING:
-            raise self.refusal(change, "structure")
         entry = self.entries.get(key) or self.new_place(change, key)
-        now = entry.after(change.now)
+        now = None if change.now is MISSING else entry.after(change.now)
+        if now is not None and are_others(entry.leaves, entry.originals):
+            raise SymbolicValue(
+                f"{self.words.function}(): {self.words.traced} puts another object, with arrays, in "
+                f"{words_of(change.container, change.kind, change.key)}, where each element would have its own. Change "
+                f"what the object holds instead, make its class a PyTree, or {self.words.otherwise}.")
         if now is None:
-            spec = flatten_nodes(change.now, self.words.function)[2]
-            if spec.cls is entry.spec.cls and spec.children is None:
-                raise self.refusal(change, f"shape from {entry.spec.shape} to {spec.shape}, and not its contents")
-            raise self.refusal(change, "structure" if spec.children is not None or entry.spec.children is not None else
-                               f"type from {describe(change.before)} to {describe(change.now)}, and not its contents")
+            words, does = self.words, f"removes {words_of(change.container, change.kind, change.key)}"
+            if change.now is not MISSING:
+                spec = flatten_nodes(change.now, words.function)[2]
+                does = "changes {} from {} to {}".format(*difference_at(change, entry.spec, spec))
+            raise SymbolicValue(
+                f"{words.function}(): {words.traced} {does}, which elements without an iteration would not have. "
+                f"Begin with what it becomes, or {words.otherwise}.")
         return entry, now
 
     def new_place(self, change: Change, key: Any) -> _Place:
@@ -476,13 +483,6 @@ class Variables:
             if region is not None and [array for array in entry.originals if id(array) in several]:
                 region.again = True  # the body may have found the array at any of these
         return entry
-
-    def refusal(self, change: Change, what: str) -> SymbolicValue:
-        """What is wrong with a change."""
-        words = self.words
-        return SymbolicValue(f"{words.function}(): {words.traced} changes the {what} of "
-                             f"{words_of(change.container, change.kind, change.key)}. "
-                             f"{words.remedy[0].upper()}{words.remedy[1:]}, or {words.otherwise}.")
 
     def require_one_name(self, call: Call, kept: Sequence[bool], changed: dict[int, Node], changes: Sequence[Change],
                          journal: Journal, results: Sequence[Node]) -> None:
@@ -522,10 +522,16 @@ class Variables:
             raise Reshaped
 
     def arguments(self, call: Call, kept: Sequence[bool], changed: dict[int, Node],
-                  after: dict[Any, Sequence[Node]], new: dict[Any, Any]) -> None:
+                  after: dict[Any, Sequence[Node]], new: dict[Any, Any], returned: Sequence[Any]) -> None:
         """Note arguments that are changed in place, but not returned: the first iteration changes those of the caller.
+        The second one must not change others of the caller's, which are returned in their places.
         """
         for (place, first, count), is_kept in zip(call.given.spec.positions(), kept, strict=True):
+            if not is_kept and call.original(returned[place]) >= 0 and \
+                    not changed.keys().isdisjoint(range(first, first + count)):
+                raise SymbolicValue(
+                    f"{self.words.function}(): {self.words.traced} changes arrays of the state in place, which change "
+                    f"places: another one in each iteration. Give the body copies, or {self.words.otherwise}.")
             for position in range(first, first + count):
                 if not is_kept and position in changed and core.is_version(primal(changed[position])):
                     self.written[position] = call.given.leaves[place], position - first
@@ -721,7 +727,7 @@ def _place(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
         variables = {name: cell.cell_contents for name, cell in cells if cell != _EMPTY_CELL}
         queue += [value for value in variables.values() if hasattr(value, "__code__")]
-        if method is not function:
+        if method is not function and code.co_varnames:
             variables[code.co_varnames[0]] = method.__self__
         variables |= {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
         for name, value in variables.items():

@@ -15,7 +15,16 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import (
+    BuiltinMethodType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,10 +35,11 @@ from drjit_core import any_vertex, closure_of, code_of, defaults_of, globals_of,
 from .._base.array import ArrayBase
 from .._base.handle import Handle
 from .._base.types import FLOAT16, FLOAT32, FLOAT64
-from .._trees.pytree import flatten_nodes, is_pytree
+from .._trees.pytree import TreeSpec, flatten_nodes, is_pytree
 
-__all__ = ["CELL", "MISSING", "OBJECT", "Change", "Snapshot", "attributes_of", "has_array", "is_kept_by_class",
-           "keep_new", "knows_nothing", "place_key", "read_place", "snapshot", "words_of", "write_place"]
+__all__ = ["CELL", "MISSING", "OBJECT", "Change", "Snapshot", "are_others", "attributes_of", "difference_at",
+           "has_array", "is_kept_by_class", "keep_new", "knows_nothing", "place_key", "read_place", "restore",
+           "snapshot", "words_of", "write_place"]
 
 #: What is in a place where nothing is.
 MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
@@ -37,9 +47,10 @@ MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
 _MOST_CONTAINERS, _MOST_ENTRIES = 65536, 16384
 
 #: What a class is: of no interest; a container whose entries are looked at; something that refers to others. (The last
-#: ones: classes themselves; what holds data; modules; those variables of a module that a function uses.)
-_SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES = \
-    range(13)
+#: ones: classes themselves; what holds data; modules; those variables of a module that a function uses; methods of
+#: built-in types.)
+_SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES, \
+    _BUILTIN = range(14)
 #: So many bytes of a NumPy array or a byte array are remembered, and sets of so many entries.
 _MOST_MEMBERS = 1024
 _MOST_BYTES = 1 << 16
@@ -48,14 +59,16 @@ OBJECT, CELL, _MISSING = _OBJECT, _CELL, MISSING
 _kinds: dict[type, int] = {
     list: _LIST, tuple: _TUPLE, dict: _DICT, CellType: _CELL, FunctionType: _FUNCTION, MethodType: _METHOD,
     functools.partial: _PARTIAL, int: _SKIPPED, float: _SKIPPED, bool: _SKIPPED, str: _SKIPPED, type(None): _SKIPPED,
+    BuiltinMethodType: _BUILTIN, MethodWrapperType: _BUILTIN,
     ModuleType: _MODULE, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS, type(MISSING): _SKIPPED}
 #: The modules whose classes, and their objects, are none of the user's.
 _OURS = "drjit", "drjit_core"
 _own: dict[str, bool] = {}
 #: The flag of classes that are made when a program runs: those of programs without a module say ``builtins``, too.
 _MADE = 1 << 9
-#: Likewise classes as objects.
+#: Likewise classes as objects, and which classes of the user's an object of a class may find attributes in.
 _classes: dict[type, int] = {}
+_families: dict[type, tuple[type, ...]] = {}
 #: Modules whose variables nobody changes.
 _libraries: set[ModuleType] = set()
 #: The slots of classes of objects.
@@ -95,6 +108,22 @@ def _kind_of_class(cls: type) -> int:
     return found
 
 
+def _family(cls: type) -> tuple[type, ...]:
+    """The user's classes among those that a class is derived from, and itself, but for those of libraries."""
+    found = _families.get(cls)
+    if found is None:
+        found = _families[cls] = tuple([base for base in reversed(cls.__mro__) if _kind_of_class(base) == _CLASS and not
+                                        _is_library(sys.modules.get(base.__module__), str(base.__module__))])
+    return found
+
+
+def _is_library(module: ModuleType | None, name: str) -> bool:
+    """Whether nobody changes the variables and classes of a module."""
+    top = name.partition(".")[0]
+    return top in _OURS or top in sys.stdlib_module_names or "site-packages" in (
+        getattr(module, "__file__", None) or "")
+
+
 def _is_own(module: str) -> bool:
     """Whether a module is none of the user's."""
     found = _own.get(module)
@@ -131,7 +160,7 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("codes", "data", "held", "seen", "traced")
+    __slots__ = ("codes", "data", "held", "owners", "seen", "traced")
 
     def __init__(self) -> None:
         #: Whether data is looked at.
@@ -142,8 +171,9 @@ class Snapshot:
         #: copy, of cells the content.
         self.held: list[Any] = []
         self.seen: set[int] = set()
-        #: The codes of the functions among them.
+        #: The codes of the functions among them; classes and modules, where functions find others by name.
         self.codes: list[CodeType] = []
+        self.owners: list[Any] = _EMPTY
 
     def add(self, value: Any) -> None:
         """Look at a value, and at all that it refers to."""
@@ -158,11 +188,19 @@ class Snapshot:
             seen.add(id(value))
             if len(seen) == count:  # it was there
                 continue
-            if kind == _OBJECT or kind == _DICT or kind == _CLASS or kind == _MODULE:
+            for base in _family(value if kind == _CLASS else type(value)):
+                if base is not value and id(base) not in seen:  # which are looked at before what shows their attributes
+                    self.add(base)
+            if kind == _CLASS:
+                if value in _family(value):
+                    self.add_class(value, todo)
+            elif kind == _OBJECT or kind == _DICT or kind == _MODULE:
                 entries = _entries_of(value, kind)
+                if kind == _MODULE and value not in _libraries:
+                    self.owners = [*self.owners, value]
                 if entries:
                     self.add_entries(value, kind, entries, todo)
-                elif kind == _OBJECT or kind == _DICT:
+                elif kind != _MODULE:
                     self.held += (value, kind, 0)
             elif kind == _TUPLE:
                 self.held += (value, kind, value)
@@ -180,6 +218,8 @@ class Snapshot:
                 self.add_function(value, todo)
             elif kind == _METHOD:
                 todo += (value.__self__, value.__func__)
+            elif kind == _BUILTIN:
+                todo.append(value.__self__)
             elif kind == _DATA:
                 if self.traced and _is_small(value):
                     self.data = [*self.data, (value, value.copy())]
@@ -199,6 +239,19 @@ class Snapshot:
             if few and _refers(value):
                 todo.append(value)
 
+    def add_class(self, cls: type, todo: list[Any]) -> None:
+        """Note the attributes of a class; look at those that are no functions, and at methods that operators call."""
+        held, entries = self.held, vars(cls)
+        self.owners = [*self.owners, cls]
+        held.append(cls)
+        held.append(_CLASS)
+        held.append(2 * len(entries))
+        for key, value in entries.items():
+            held.append(key)
+            held.append(value)
+            if (type(value) is FunctionType if key[:2] == "__" else _refers(value) and not callable(value)):
+                todo.append(value)
+
     def add_function(self, function: FunctionType, todo: list[Any]) -> None:
         """Look at the variables that a function uses."""
         self.codes.append(code_of(function))
@@ -209,6 +262,8 @@ class Snapshot:
             todo.append(defaults)
         if function.__kwdefaults__ is not None:
             todo += function.__kwdefaults__.values()
+        if function.__dict__:
+            todo.append(function.__dict__)
         names = names_of(code_of(function))
         if names and not _is_own(variables.get("__name__", "")):
             held = self.held
@@ -221,6 +276,27 @@ class Snapshot:
                 held.append(value)
                 if _refers(value):
                     todo.append(value)
+
+    def add_named(self) -> None:
+        """Look at methods and functions that others find by their names in classes and modules; and note what modules
+        have by names that are used, whatever that is."""
+        names: set[str] = set()
+        codes = owners = 0
+        while codes < len(self.codes) or owners < len(self.owners):
+            for code in self.codes[codes:]:
+                names.update(names_of(code))
+            codes, owners = len(self.codes), len(self.owners)
+            for owner in self.owners:
+                entries = vars(owner)
+                for name in names.intersection(entries):
+                    for value in _functions_of(entries[name]):
+                        self.add(value)
+        for owner in self.owners:
+            if type(owner) is ModuleType:
+                variables = vars(owner)
+                plain = [entry for name in names.intersection(variables) if _kind_of(type(variables[name])) == _SKIPPED
+                         and not isinstance(variables[name], ArrayBase) for entry in (name, variables[name])]
+                self.held += (owner, _MODULE, len(plain), *plain)
 
     def constants(self, known: Sequence[Any]) -> list[tuple[ArrayBase, int, list[int]]]:
         """The arrays that containers hold, but for those that are known, of which components must be variables: in how
@@ -359,6 +435,8 @@ def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any
         found.add(tree)
     if function is not None:
         found.add(function)
+    if found.owners:
+        found.add_named()
     return found if found.held or found.data else None
 
 
@@ -381,11 +459,11 @@ def _components(array: Any) -> list[core.Node]:
 
 
 def _entries_of(container: Any, kind: int) -> dict[Any, Any]:
-    """The entries of a dictionary, the attributes of an object, or those of a class or a module that hold arrays."""
+    """The entries of a dictionary, the attributes of an object or a class, or those of a module that hold arrays."""
     if kind == _DICT:
         return container if type(container) is dict else dict(container.items())
     if kind == _CLASS:
-        return _class_attributes(container)
+        return dict(vars(container))
     if kind == _MODULE:
         return _module_variables(container)
     if not _slots_of(type(container)):
@@ -396,12 +474,26 @@ def _entries_of(container: Any, kind: int) -> dict[Any, Any]:
 
 def _compare(container: Any, kind: int, before: dict[Any, Any], now: dict[Any, Any], found: list[Change]) -> None:
     for key, value in before.items():
-        other = now.get(key, _MISSING)
+        other = now[key] if key in now else _shown(container, kind, key, found)
         if other is not value:
             found.append(Change(container, kind, key, value, other))
     for key, value in now.items():
         if key not in before:
-            found.append(Change(container, kind, key, _MISSING, value))
+            found.append(Change(container, kind, key, _shown(container, kind, key, found), value))
+
+
+def _shown(container: Any, kind: int, key: Any, changes: Sequence[Change] = ()) -> Any:
+    """What a place shows that holds nothing of its own, before some changes: an object the attribute of its class, and
+    a class that of one that it is derived from, unless that is computed when it is asked for."""
+    if kind == _OBJECT or kind == _CLASS:
+        for cls in type(container).__mro__ if kind == _OBJECT else container.__mro__[1:]:
+            value = vars(cls).get(key, _MISSING)
+            for change in changes:
+                if change.container is cls and change.key == key:
+                    value = change.before
+            if value is not _MISSING:
+                return _MISSING if hasattr(type(value), "__get__") else value
+    return _MISSING
 
 
 def _refers(value: Any) -> bool:
@@ -458,18 +550,17 @@ def attributes_of(owner: Any) -> dict[str, Any]:
     return found
 
 
-def _class_attributes(cls: type) -> dict[str, Any]:
-    """The attributes of a class that are arrays, or may hold some."""
-    if _kind_of_class(cls) == _SKIPPED:
-        return {}
-    return {name: value for name, value in vars(cls).items() if isinstance(value, ArrayBase) or not (
-        name[:2] == "__" or callable(value) or _kind_of(type(value)) == _SKIPPED)}
+def _functions_of(value: Any) -> tuple[Any, ...]:
+    """The functions of what a class or a module has by some name."""
+    cls = type(value)
+    if cls is staticmethod or cls is classmethod:
+        return (value.__func__,)
+    return (value.fget, value.fset, value.fdel) if cls is property else (value,)
 
 
 def _module_variables(module: ModuleType) -> dict[str, Any]:
     """The variables of a module that are arrays, or may hold some; none of those of libraries."""
-    top = module.__name__.partition(".")[0]
-    if top in _OURS or top in sys.stdlib_module_names or "site-packages" in (getattr(module, "__file__", None) or ""):
+    if _is_library(module, module.__name__):
         _libraries.add(module)
         return {}
     if len(vars(module)) > _MOST_ENTRIES:
@@ -534,15 +625,25 @@ def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
         else:
             container.cell_contents = value
     elif kind == _CLASS:
-        if value is not _MISSING:
+        if value is not _MISSING and value is not _shown(container, kind, key):
             type.__setattr__(container, key, value)
         elif key in vars(container):
             type.__delattr__(container, key)
-    elif value is _MISSING:
-        if hasattr(container, key):
+    elif value is _MISSING or kind == _OBJECT and value is _shown(container, kind, key):
+        if key in attributes_of(container):
             object.__delattr__(container, key)
     else:
         object.__setattr__(container, key, value)  # the class may be frozen
+
+
+def restore(changes: Sequence[Change]) -> None:
+    """Let places hold what they held before: classes first, whose attributes objects show that have none."""
+    for change in changes:
+        if change.kind == _CLASS:
+            write_place(*change[:4])
+    for change in reversed(changes):  # lists lose their last entries first
+        if change.kind != _CLASS:
+            write_place(*change[:4])
 
 
 def keep_new(change: Change) -> None:
@@ -554,7 +655,7 @@ def keep_new(change: Change) -> None:
 
 def is_kept_by_class(change: Change) -> bool:
     """Whether a place is an attribute that a class computes when it is asked for, and keeps."""
-    return change.kind == _OBJECT and hasattr(type(change.container), change.key)
+    return change.kind == _OBJECT and change.before is _MISSING and hasattr(type(change.container), change.key)
 
 
 def words_of(container: Any, kind: int, key: Any) -> str:
@@ -567,6 +668,21 @@ def words_of(container: Any, kind: int, key: Any) -> str:
         what = "class" if kind == _CLASS else "module"
         return f"the attribute '{key}' of the {what} {container.__name__}"
     return f"the entry {key!r} of a {type(container).__name__}"
+
+
+def difference_at(change: Change, first: TreeSpec, second: TreeSpec) -> tuple[str, str, str]:
+    """How the structures of two values of a place differ: what it is that differs, and what it is in each."""
+    where, difference = words_of(change.container, change.kind, change.key), first.difference(second, "", True)
+    assert difference is not None
+    path, what, *values = difference
+    part = f"'{path}' of " if path else ""
+    return f"the {what} of {part}{where}", values[0], values[1]
+
+
+def are_others(leaves: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether any of some leaves are other objects, which hold arrays: no element can choose between these."""
+    return bool([leaf for leaf, other in zip(leaves, others, strict=False) if leaf is not other and not isinstance(
+        leaf, ArrayBase) and (has_array(leaf) or has_array(other))])
 
 
 def has_array(value: Any, depth: int = 0) -> bool:

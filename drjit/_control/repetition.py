@@ -12,7 +12,7 @@ from drjit_core import JitFlag, current
 from .._base.arguments import require_bool, require_count, require_label, require_mode
 from .._base.errors import ArgumentError, SizeError, describe
 from .evaluated import Compressed, Evaluated
-from .given import Given
+from .given import Given, as_before
 from .iteration import FUNCTION, SymbolicLoop, require_tuple
 from .modes import is_symbolic
 from .state import told_apart, uninitialized
@@ -70,8 +70,9 @@ def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: S
             mode = "scalar" if type(test) is bool else "symbolic" if current().flags & _SYMBOLIC_LOOPS or \
                 is_symbolic(FUNCTION, JitFlag.SymbolicLoops) else "evaluated"
         if mode != "scalar":
-            return _traced(given, cond, body, names, label, mode, strict,
-                           None if max_iterations == -1 else max_iterations, compress, late)
+            with as_before(given):
+                return _traced(given, cond, body, names, label, mode, strict,
+                               None if max_iterations == -1 else max_iterations, compress, late)
     except (SizeError, core.IncompatibleSizes) as error:
         position = uninitialized(error, given.nodes, given.spec)
         if position < 0:

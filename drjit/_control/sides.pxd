@@ -21,7 +21,8 @@ cdef class Sides:
     cdef public dict arguments
     cdef public dict arrays
     cdef public dict places
-    cdef public dict added
+    cdef public list called
+    cdef public dict fillers
     cdef public list calls
     cdef public bint keeps
     cdef public list returned

@@ -12,16 +12,16 @@ from typing import Any
 import drjit_core as core
 from drjit_core import ops
 
-from .._access.lanes import TRUE, for_all, masked_access, written_from
+from .._access.lanes import TRUE, for_lanes, masked_access, written_from
 from .._access.store import Journal, noted, store
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.nodes import broadcast
 from .._trees.pytree import TreeSpec
-from .choice import Results, Returned, argument_of, became, blended, invoked
-from .given import Call, Given
+from .choice import Results, Returned, adds, argument_of, became, blended, differing, invoked, other_objects
+from .given import Call, Given, containers_of
 from .outside import Words
-from .places import MISSING, Change, is_kept_by_class, place_key, words_of, write_place
+from .places import MISSING, Change, are_others, is_kept_by_class, place_key, restore, words_of, write_place
 
 __all__ = ["Sides", "evaluated"]
 
@@ -44,8 +44,9 @@ class Sides:
         self.arguments: dict[int, core.Node] = {}
         self.arrays: dict[tuple[int, int], tuple[Any, int, core.Node]] = {}
         self.places: dict[tuple[int, Any], tuple[Change, list[core.Node], Sequence[Any], TreeSpec]] = {}
-        #: How many functions have added entries to arguments, with one of the changes.
-        self.added: dict[tuple[int, Any], tuple[Change, int]] = {}
+        #: The labels of the functions that were called, and of those that have put something in a place.
+        self.called: list[str] = []
+        self.fillers: dict[tuple[int, Any], list[str]] = {}
         self.calls: list[Call] = []
         #: Whether what all functions return of the caller's is that; of calls, elements that take none have zeros.
         self.keeps = True
@@ -74,12 +75,13 @@ class Sides:
             known.difference_update([id(array) for array in own.values()])
             arrays = self.note_arrays(journal, known, join)
         self.calls.append(call)
+        self.called.append(self.labels[number])
         self.returned.append(returned)
         changed = call.changed()
         arrays |= became(call.arrays, self.given, changed) | became(self.given.leaves, self.given, changed)
         before = list(self.places)
         for change in changes:
-            self.note_place(change, call, join, shapes, arrays)
+            self.note_place(change, call, number, join, shapes, arrays)
         if arrays and before:
             self.note_kept(set(before).difference([place_key(*change[:3]) for change in changes]), arrays, join)
         return changed
@@ -114,63 +116,74 @@ class Sides:
         """Note of places that other functions exchange what the last one has made of the arrays that are there."""
         for key in keys:
             change, nodes, leaves, spec = self.places[key]
-            if change.before is not MISSING:
-                now = Returned(self.words.function, change.before)
+            now = None if change.before is MISSING else Returned(self.words.function, change.before)
+            if now is not None and now.spec.meeting(spec) is not None:
                 found = now.exchanged(arrays)
                 nodes = [node if new is old else join(node, new)
                          for node, old, new in zip(nodes, now.nodes, found, strict=True)]
                 self.places[key] = change, nodes, leaves, spec
 
-    def note_place(self, change: Change, call: Call, join: Join, shapes: tuple[Any, Any] | None,
+    def note_place(self, change: Change, call: Call, number: int, join: Join, shapes: tuple[Any, Any] | None,
                    arrays: Mapping[tuple[int, int], core.Node]) -> None:
         """Note a place that holds other arrays."""
-        key = place_key(*change[:3])
-        function = self.words.function
-        known = self.places.get(key)
+        key, function, label = place_key(*change[:3]), self.words.function, self.labels[number]
         first = call.caller_of(change)
         if first is MISSING and is_kept_by_class(change):
             write_place(change.container, change.kind, change.key, change.now)
             return
-        if first is MISSING and call.holds(change.container):
-            self.added[key] = change, self.added.get(key, (change, 0))[1] + 1
-        now: Returned | None = None
-        if change.now is not MISSING:
-            now = Returned(function, change.now)
-            now.nodes = now.exchanged(arrays)
-            if shapes is not None:
-                now.widen(*shapes)
-        if first is MISSING or now is None:
-            if known is None and now is not None:
-                self.places[key] = change._replace(before=first), [join(core.literal(node.type, 0), node)
-                                                                   for node in now.nodes], now.leaves, now.spec
-                return
-            if known is None or now is None:
-                raise self.refusal(change)
-        if known is None:
-            old_ = Returned(function, first)
-            old = old_.exchanged({key: node for key, (_, _, node) in self.arrays.items()} | became(
-                self.given.leaves, self.given, self.arguments))
-            before = old_.spec
+        if change.now is MISSING:
+            raise ArgumentError(
+                f"{function}(): '{label}' removes {words_of(change.container, change.kind, change.key)}, which only "
+                "some elements would have. Let it stay.")
+        now = Returned(function, change.now)
+        now.nodes = now.exchanged(arrays)
+        if shapes is not None:
+            now.widen(*shapes)
+        old, found = [core.literal(node.type, 0) for node in now.nodes], now.spec
+        if key in self.places:
+            change, old, leaves, before = self.places[key]
+            both = before.meeting(now.spec)
+            if both is None:
+                raise differing(self.words, change, before, now.spec, self.fillers[key][-1], label)
+            if are_others(leaves, now.leaves):
+                raise other_objects(self.words, change, self.fillers[key][-1], label)
+            found = both
         else:
-            old, before = known[1], known[3]
-        found = before.meeting(now.spec)
-        if found is None:
-            raise self.refusal(change)
-        change = change._replace(before=first) if known is None else known[0]
+            change, self.fillers[key] = change._replace(before=first), []
+            outside = None if first is MISSING else Returned(function, first)
+            both = None if outside is None else outside.spec.meeting(now.spec)
+            if outside is not None and both is not None:
+                found, old = both, outside.exchanged({at: node for at, (_, _, node) in self.arrays.items()} | became(
+                    self.given.leaves, self.given, self.arguments))
+        self.fillers[key].append(label)
         self.places[key] = change, [join(*pair) for pair in zip(old, now.nodes, strict=True)], now.leaves, found
 
-    def refusal(self, change: Change) -> ArgumentError:
-        """What is wrong with a change."""
-        words = self.words
-        return ArgumentError(f"{words.function}(): the functions put values of different structure or types in "
-                             f"{words_of(change.container, change.kind, change.key)}. {words.remedy[0].upper()}"
-                             f"{words.remedy[1:]}, or compute both values before.")
+    def require_all(self) -> None:
+        """Refuse what only some of the functions have put in a place that held nothing of the kind before."""
+        for key, (change, _, leaves, spec) in self.places.items():
+            if len(self.fillers[key]) == len(self.returned):
+                continue
+            label = next(label for label in self.called if label not in self.fillers[key])
+            if change.before is MISSING and self.calls[0].holds(change.container):
+                raise adds(self.words, change, self.fillers[key][0])
+            if change.before is MISSING:
+                continue
+            before = Returned(self.words.function, change.before)
+            if before.spec.meeting(spec) is None:
+                raise differing(self.words, change, spec, before.spec, self.fillers[key][0], label)
+            if are_others(leaves, before.leaves):
+                raise other_objects(self.words, change, self.fillers[key][0], label)
+            inside = containers_of(change.before)
+            for other, (within, *_) in self.places.items():
+                if id(within.container) in inside and not set(self.fillers[key]).issuperset(self.fillers[other]):
+                    raise ArgumentError(
+                        f"{self.words.function}(): '{self.fillers[key][0]}' puts something else in "
+                        f"{words_of(change.container, change.kind, change.key)}, and another function changes what the "
+                        "container holds that is there before. Let it stay, and change what it holds instead.")
 
     def finish(self, values: Sequence[core.Node]) -> Any:
         """The results; what the functions have changed is what it has become."""
-        for change, count in self.added.values():
-            if count < len(self.returned):
-                raise self.refusal(change)
+        self.require_all()
         for place, first, count in self.given.spec.positions():
             for position in range(first, first + count):
                 node = self.arguments.get(position, self.nodes[position])
@@ -186,7 +199,11 @@ class Sides:
         for change, nodes, leaves, spec in self.places.values():
             write_place(change.container, change.kind, change.key,
                         spec.rebuild_nodes(nodes, leaves, self.results.lanes))
-        return self.results.rebuilt(values, self.returned, self.calls if self.keeps else ())
+        try:
+            return self.results.rebuilt(values, self.returned, self.calls if self.keeps else ())
+        except BaseException:
+            restore([change for change, *_ in self.places.values()])
+            raise
 
 
 def evaluated(words: Words, given: Given, masks: Sequence[core.Node], functions: Sequence[Callable[..., Any]],
@@ -235,7 +252,7 @@ def _selected(mask: core.Node, now: core.Node, before: core.Node) -> core.Node:
     if now is before:
         return now
     if len({mask.size, now.size, before.size} - {1}) > 1:
-        whole = for_all(mask, max(now.size, before.size))
+        whole = for_lanes(mask, max(now.size, before.size))
         if whole is not None:
             return ops.select(whole, now, before)  # type: ignore[no-any-return]
         mask = core.reduce(mask, core.ReduceOp.Or.value)

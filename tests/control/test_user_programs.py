@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
-from types import SimpleNamespace
-from typing import Any
+import itertools
+import operator
+from collections.abc import Callable, Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
@@ -177,17 +180,23 @@ def test_what_only_methods_know(mode: str) -> None:
 
 
 @mode_of
-def test_the_width_of_what_becomes_wider(mode: str) -> None:
-    x, y, wide = Float(1), Float(0), Float(1, 2, 3, 4)
+@pytest.mark.parametrize("asked", [dr.width, len, lambda x: dr.shape(x)[0], lambda x: dr.width([x * 2])])
+@pytest.mark.parametrize("kept", ["literal", "memory", "place", "state"])
+def test_the_width_of_what_becomes_wider(kept: str, asked: Callable[[Any], int], mode: str) -> None:
+    """In symbolic loops it is wide from the start, be it state or not, as there is one body for all iterations."""
+    x, y, wide = Float(1) if kept == "literal" else dr.opaque(Float, 1), Float(0), Float(1, 2, 3, 4)
+    owner = SimpleNamespace(x=dr.opaque(Float, 1))
 
-    def body(i: Any) -> Any:
+    def body(i: Any, state: Any) -> Any:
         nonlocal x, y
-        y += dr.width(x)
+        y += asked(owner.x if kept == "place" else state if kept == "state" else x)
         x += wide
-        return (i + 1,)
+        owner.x = owner.x + wide
+        return i + 1, state + wide
 
-    dr.while_loop((UInt(0),), lambda i: i < 3, body, mode=mode)
-    assert set(y) == {9}
+    dr.while_loop((UInt(0), dr.opaque(Float, 1)), lambda i, _: i < 3, body, mode=mode)
+    assert set(y) == {9 if mode == "evaluated" else 12}
+    assert list(x) == list(owner.x) == [4, 7, 10, 13]
 
 
 def test_conditions_that_put_something_in_a_place() -> None:
@@ -219,3 +228,456 @@ def test_components_that_change_places_after_writes(construct: str) -> None:
         else:
             dr.switch(lane, [function, lambda i: i], lane, mode="symbolic")
     assert [list(v.x), list(v.y)] == [[1, 2], [3, 4]]
+
+
+class Defaults:
+    """A class with attributes that its objects have until they get their own."""
+
+    nothing: Any = None
+    number: Any = Float(5)
+
+
+def in_construct(construct: str, mode: str, first: Callable[[], None], second: Callable[[], None]) -> None:
+    """Call a function in elements 0 and 1, another one in 2 and 3; in loops the first one, once in all elements."""
+    i = UInt(0, 1, 2, 3)
+
+    def called(function: Callable[[], None]) -> Callable[[Any], Any]:
+        def body(i: Any) -> Any:
+            function()
+            return i + 4
+        return body
+
+    if construct == "branch":
+        dr.if_stmt((i,), i < 2, called(first), called(second), mode=mode)
+    elif construct == "call":
+        dr.switch(i // 2, [called(first), called(second)], i, mode=mode)
+    else:
+        dr.while_loop((i,), lambda i: i < 4, called(first), mode=mode)
+
+
+#: Where a variable is, that is nothing at first: what it is, and a function that sets it.
+def places() -> dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]:
+    owner, cls = Defaults(), type("Class", (Defaults,), {})
+    other, entries, table, own = cls(), [None], {"a": None}, SimpleNamespace(x=None)
+    variable: Any = None
+
+    def assign(value: Any) -> None:
+        nonlocal variable
+        variable = value
+
+    return {
+        "attribute of a class": (lambda: owner.nothing, lambda value: setattr(owner, "nothing", value)),
+        "class of an object": (lambda: cls.nothing, lambda value: setattr(type(other), "nothing", value)),
+        "base class": (lambda: Defaults.nothing, lambda value: setattr(type(other).__base__, "nothing", value)),
+        "attribute": (lambda: own.x, lambda value: setattr(own, "x", value)),
+        "entry": (lambda: entries[0], functools.partial(entries.__setitem__, 0)),
+        "key": (lambda: table["a"], functools.partial(table.__setitem__, "a")),
+        "variable": (lambda: variable, assign)}
+
+
+place_of = pytest.mark.parametrize("place", list(places()))
+
+
+@pytest.fixture(autouse=True)
+def defaults() -> Iterator[None]:
+    """Classes are as they were after each test."""
+    yield
+    Defaults.nothing, Defaults.number = None, Float(5)
+
+
+@mode_of
+@place_of
+@pytest.mark.parametrize("construct", ["branch", "call"])
+def test_all_functions_set_what_was_nothing(construct: str, place: str, mode: str) -> None:
+    get, assign = places()[place]
+    in_construct(construct, mode, lambda: assign(Float(1, 2, 3, 4) if mode == "symbolic" else Float(7)),
+                 lambda: assign(Float(8)))
+    assert list(get()) == ([1, 2, 8, 8] if mode == "symbolic" else [7, 7, 8, 8])
+
+
+@mode_of
+@place_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+def test_some_functions_set_what_was_nothing(construct: str, place: str, mode: str) -> None:
+    """Which is refused, as other elements have nothing; in evaluated loops if there are any."""
+    get, assign = places()[place]
+    if construct == "loop" and mode == "evaluated":
+        in_construct(construct, mode, lambda: assign(Float(3)), lambda: None)
+        assert set(get()) == {3}
+        assign(None)
+        with pytest.raises(RuntimeError, match=r"from NoneType to drjit.llvm.ad.Float.*finished would not have"):
+            dr.while_loop((UInt(0, 9),), lambda i: i < 2, lambda i: (assign(Float(3)), (i + 1,))[1], mode=mode)
+    else:
+        with pytest.raises(RuntimeError, match=r"the type of .* drjit.llvm.ad.Float"):
+            in_construct(construct, mode, lambda: assign(Float(3)), lambda: None)
+        if construct != "loop":
+            with pytest.raises(RuntimeError, match="would differ between elements: it is"):
+                in_construct(construct, mode, lambda: None, lambda: assign(Float(3)))
+    assert get() is None
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+def test_what_the_class_has_is_there_before(construct: str, mode: str) -> None:
+    owner = Defaults()
+
+    def add() -> None:
+        owner.number = owner.number + 1
+
+    in_construct(construct, mode, add, lambda: None)
+    assert list(owner.number) == ([6, 6, 5, 5] if construct != "loop" else [6] * 4)
+    assert list(Defaults.number) == [5]
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+def test_objects_show_what_the_class_has_after_errors(construct: str, mode: str) -> None:
+    owner = Defaults()
+
+    def raising() -> None:
+        owner.number = owner.number + 1
+        owner.nothing = Float(1)
+        type(owner).number = Float(2)
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        in_construct(construct, mode, raising, lambda: None)
+    assert not vars(owner)
+    assert list(Defaults.number) == [5]
+
+
+class Checked:
+    """A class whose setter may refuse what it is given."""
+
+    DRJIT_STRUCT: ClassVar = {"x": Float, "y": Float}
+    refused: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        self.store = SimpleNamespace(x=Float(1, 2, 3, 4))
+        self.y = Float(5, 6, 7, 8)
+
+    @property
+    def x(self) -> Any:
+        return self.store.x
+
+    @x.setter
+    def x(self, value: Any) -> None:
+        Checked.refused -= 1
+        if not Checked.refused:
+            raise KeyError("refused")
+        self.store.x = value
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+def test_whenever_setters_raise_all_is_as_before(construct: str, mode: str) -> None:
+    for refused in itertools.count(1):
+        checked, entries = Checked(), [Float(0)]
+        checked.y, i = Float(5, 6, 7, 8), UInt(0, 1, 2, 3)
+        x, y, entry = checked.x, checked.y, entries[0]
+        Checked.refused = refused
+
+        def function(checked: Any, i: Any, entries: list[Any] = entries) -> Any:
+            checked.y += 1
+            entries[0] = entries[0] + 1
+            checked.x = checked.x + 1
+            return checked, i + 4
+
+        try:
+            if construct == "branch":
+                dr.if_stmt((checked, i), i < 2, function, lambda *args: args, mode=mode)
+            elif construct == "call":
+                dr.switch(i // 2, [function, lambda *args: args], checked, i, mode=mode)
+            else:
+                dr.while_loop((checked, i), lambda checked, i: i < 2, function, mode=mode)
+        except KeyError:
+            assert checked.store.x is x and checked.y is y and entries[0] is entry
+            assert [list(each) for each in (x, y, entry)] == [[1, 2, 3, 4], [5, 6, 7, 8], [0]]
+        else:
+            break
+    Checked.refused = 0
+    assert list(checked.x) == [2, 3, 3, 4]
+    assert list(checked.y) == [6, 7, 7, 8]
+    assert list(entries[0]) == [1, 1, 0, 0]
+
+
+def in_a_call(case: str, mode: str) -> list[list[float]]:
+    """What a function that some elements of a call take makes of arrays of all elements."""
+    lane, i, total = dr.arange(UInt, 6), UInt(0, 10, 20, 30, 40, 50), dr.zeros(UInt, 6)
+    own, few = [UInt(7, 7, 7, 7, 7, 7)], lane < 4
+
+    def write_own(j: Any) -> Any:
+        dr.scatter_add(total, j + 1, j // 10)
+        return j
+
+    def write(j: Any) -> Any:
+        dr.scatter_add(total, lane + 1, lane)
+        return j
+
+    def change(j: Any) -> Any:
+        own[0] += 1
+        return j
+
+    def nested(j: Any) -> Any:
+        return dr.switch((j // 10) & 1, [write, lambda j: j + 3], j, mode=mode)
+
+    def in_a_branch(j: Any) -> Any:
+        return dr.if_stmt((j,), few, nested, lambda j: j + 5, mode=mode)
+
+    functions = {
+        "branch that writes": lambda j: dr.if_stmt((j,), few, write, lambda j: j, mode=mode),
+        "branch that writes at an argument": lambda j: dr.if_stmt((j,), few, write_own, lambda j: j, mode=mode),
+        "branch that changes": lambda j: dr.if_stmt((j,), few, change, lambda j: j + 1, mode=mode),
+        "call in a call": nested,
+        "call in a branch in a call": in_a_branch,
+        "loop that writes": lambda j: dr.while_loop((lane,), lambda k: k < 4, lambda k: (write(k) + 2,), mode=mode)[0],
+        "array of all": lambda j: lane + 1}
+    result = dr.switch(UInt(0, 1, 0, 0, 1, 0), [functions[case], lambda j: j], i, mode=mode)
+    return [list(each) for each in (result, total, own[0])]
+
+
+@pytest.mark.parametrize("case, expected", [
+    ("branch that writes", [[0, 10, 20, 30, 40, 50], [1, 0, 3, 4, 0, 0], [7] * 6]),
+    ("branch that writes at an argument", [[0, 10, 20, 30, 40, 50], [1, 0, 21, 31, 0, 0], [7] * 6]),
+    ("branch that changes", [[0, 10, 20, 30, 40, 51], [0] * 6, [8, 7, 8, 8, 7, 7]]),
+    ("call in a call", [[0, 10, 20, 33, 40, 53], [1, 0, 3, 0, 0, 0], [7] * 6]),
+    ("call in a branch in a call", [[0, 10, 20, 33, 40, 55], [1, 0, 3, 0, 0, 0], [7] * 6]),
+    ("loop that writes", [[4, 10, 4, 5, 40, 5], [2, 0, 3, 4, 0, 0], [7] * 6]),
+    ("array of all", [[1, 10, 3, 4, 40, 6], [0] * 6, [7] * 6])])
+@mode_of
+def test_arrays_of_all_elements_in_calls(case: str, expected: Any, mode: str) -> None:
+    assert in_a_call(case, mode) == expected
+
+
+def test_arrays_of_all_elements_beside_those_of_some() -> None:
+    x = Float(1, 2, 3)
+    with pytest.raises(RuntimeError, match=r"gives 'targets\[0\]' only those .* it, 2 of 3: pass arrays of all 3"):
+        dr.switch(UInt(0, 1, 0), [lambda i: x + Float(i), Float], UInt(0, 1, 2), mode="evaluated")
+
+
+@mode_of
+@pytest.mark.parametrize("around", [None, "branch", "call", "loop"])
+@pytest.mark.parametrize("construct", ["branch", "call"])
+def test_elements_looked_at_before_they_change(construct: str, around: str | None, mode: str) -> None:
+    """The host finds what was there before the construct; where that is not what it will be, it is refused."""
+    x, seen = Float(1, 2, 3, 4), []
+
+    def change() -> None:
+        seen.append(x[0])
+        if x[0] < 2:
+            x.__iadd__(1)
+
+    def nested() -> None:
+        in_construct(construct, mode, change, lambda: None)
+
+    if around == "loop" and mode == "symbolic":
+        with pytest.raises(RuntimeError, match="looks at elements of the array 'x', and changes it"):
+            in_construct(around, mode, nested, lambda: None)
+        assert list(x) == [1, 2, 3, 4]
+        return
+    if around is None:
+        nested()
+    elif mode == "symbolic" or construct == "branch":
+        in_construct(around, mode, nested, lambda: None)
+    else:
+        return  # calls of some elements in calls of some
+    assert (list(x), seen) == ([2, 3, 3, 4], [1])
+
+
+HELPER = """
+value, nothing = Float(0), None
+
+def step():
+    global value
+    value = value + 1
+
+def step_of_itself():
+    step_of_itself.value = step_of_itself.value + 1
+
+class Kind:
+    value = Float(0)
+
+    @staticmethod
+    def static():
+        Kind.value = Kind.value + 1
+
+    @classmethod
+    def of_class(cls):
+        cls.value = cls.value + 1
+
+    @property
+    def computed(self):
+        step()
+
+    @functools.cached_property
+    def kept(self):
+        step()
+        return 1
+
+    def __call__(self):
+        step()
+
+    def __add__(self, other):
+        step()
+
+    def method(self):
+        step()
+
+class Derived(Kind):
+    def method(self):
+        super().method()
+"""
+
+
+def helper() -> Any:
+    """A module that a program has imported."""
+    module = ModuleType("helper")
+    vars(module).update(Float=Float, functools=functools)
+    exec(HELPER, vars(module))
+    module.step_of_itself.value = Float(0)
+    return module
+
+
+#: What is called in the body of a construct, and what that changes.
+CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "function of a module": (lambda module: lambda: module.step(), "value"),
+    "attribute of a module": (lambda module: lambda: setattr(module, "value", module.value + 1), "value"),
+    "attribute of a function": (lambda module: module.step_of_itself, "step_of_itself.value"),
+    "static method": (lambda module: lambda: module.Kind.static(), "Kind.value"),
+    "static method of an object": (lambda module: module.Kind().static, "Kind.value"),
+    "class method": (lambda module: lambda: module.Kind.of_class(), "Kind.value"),
+    "class method of an object": (lambda module: module.Kind().of_class, "Kind.value"),
+    "method": (lambda module: module.Kind().method, "value"),
+    "method of the object": (lambda module: functools.partial(_method, module.Kind()), "value"),
+    "method that calls another one": (lambda module: functools.partial(_method, module.Derived()), "value"),
+    "object": (lambda module: module.Kind(), "value"),
+    "operator": (lambda module: functools.partial(_add, module.Kind()), "value"),
+    "property": (lambda module: functools.partial(_computed, module.Kind()), "value"),
+    "cached property": (lambda module: functools.partial(_kept, module.Kind()), "value"),
+    "partial application": (lambda module: functools.partial(module.Kind.method, module.Kind()), "value"),
+    "object that is made": (lambda module: lambda: module.Kind().method(), "value"),
+    "function of a function": (lambda module: lambda: list(map(module.Kind.method, [module.Kind()])), "value")}
+
+
+def _method(owner: Any) -> None:
+    owner.method()
+
+
+def _add(owner: Any) -> None:
+    owner + 1
+
+
+def _computed(owner: Any) -> None:
+    owner.computed
+
+
+def _kept(owner: Any) -> None:
+    owner.kept
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+@pytest.mark.parametrize("case", list(CALLS))
+def test_however_functions_are_called(case: str, construct: str, mode: str) -> None:
+    module = helper()
+    make, changed = CALLS[case]
+    in_construct(construct, mode, make(module), lambda: None)
+    assert list(operator.attrgetter(changed)(module)) == ([1, 1, 0, 0] if construct != "loop" else [1] * 4)
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call"])
+def test_variables_of_modules_that_were_nothing(construct: str, mode: str) -> None:
+    module = helper()
+
+    def assign() -> None:
+        module.nothing = Float(3)
+
+    in_construct(construct, mode, assign, assign)
+    assert set(module.nothing) == {3}
+    module.nothing = None
+    with pytest.raises(RuntimeError, match="'nothing' of the module helper would differ between elements"):
+        in_construct(construct, mode, assign, lambda: None)
+    assert module.nothing is None
+
+
+#: What a branch does to two lists of an array each, ``a`` in ``holder["a"]``, ``b`` in ``holder["b"]``; and what there
+#: is afterwards for the element that takes it: ``holder["a"][0]``, ``holder["b"][0]``, ``a[0]``, ``b[0]``.
+EXCHANGES: dict[str, tuple[Callable[[Any], None], list[float]]] = {
+    "exchange": (lambda holder: holder.update(a=holder["b"], b=holder["a"]), [5, 1, 1, 5]),
+    "exchange and replace": (lambda holder: (holder.update(a=holder["b"], b=holder["a"]),
+                                             holder["a"].__setitem__(0, holder["a"][0] + 1)), [6, 1, 1, 6]),
+    "exchange and add": (lambda holder: (holder.update(a=holder["b"], b=holder["a"]),
+                                         holder["a"][0].__iadd__(1)), [6, 1, 1, 6]),
+    "replace and exchange": (lambda holder: (holder["a"].__setitem__(0, holder["a"][0] + 1),
+                                             holder.update(a=holder["b"], b=holder["a"])), [5, 2, 2, 5]),
+    "add and exchange": (lambda holder: (holder["a"][0].__iadd__(1),
+                                         holder.update(a=holder["b"], b=holder["a"])), [5, 2, 2, 5]),
+    "bind": (lambda holder: holder.update(a=holder["b"]), [5, 5, 1, 5])}
+
+
+@mode_of
+@pytest.mark.parametrize("case", list(EXCHANGES))
+@pytest.mark.parametrize("construct", ["branch", "call"])
+def test_lists_that_change_places_in_some_elements(construct: str, case: str, mode: str) -> None:
+    a, b = [Float(1, 1, 1, 1)], [Float(5, 5, 5, 5)]
+    holder = {"a": a, "b": b}
+    change, taken = EXCHANGES[case]
+    in_construct(construct, mode, lambda: change(holder), lambda: None)
+    found = [list(each[0]) for each in (holder["a"], holder["b"], a, b)]
+    assert found == [[new, new, old, old] for new, old in zip(taken, [1, 5, 1, 5], strict=True)]
+
+
+@mode_of
+def test_lists_that_change_places_and_that_others_change(mode: str) -> None:
+    """Evaluated constructs refuse that."""
+    a, b = [Float(1, 1, 1, 1)], [Float(5, 5, 5, 5)]
+    holder = {"a": a, "b": b}
+
+    def replace() -> None:
+        a[0] = a[0] + 1
+
+    if mode == "evaluated":
+        with pytest.raises(RuntimeError, match="another function changes what the container holds"):
+            in_construct("branch", mode, replace, lambda: EXCHANGES["exchange"][0](holder))
+        assert [holder, list(a[0]), list(b[0])] == [{"a": a, "b": b}, [1] * 4, [5] * 4]
+    else:
+        in_construct("branch", mode, replace, lambda: EXCHANGES["exchange"][0](holder))
+        found = [list(each[0]) for each in (holder["a"], holder["b"], a, b)]
+        assert found == [[2, 2, 5, 5], [5, 5, 1, 1], [2, 2, 1, 1], [5, 5, 5, 5]]
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+def test_objects_that_are_others_in_some_elements(construct: str, mode: str) -> None:
+    """Which is refused: no element can choose between objects that are no PyTrees."""
+    first, second = SimpleNamespace(v=Float(1)), SimpleNamespace(v=Float(5))
+    holder = SimpleNamespace(a=first, b=second)
+
+    def exchange() -> None:
+        holder.a, holder.b = holder.b, holder.a
+
+    with pytest.raises(RuntimeError, match="another object"):
+        if construct == "loop":
+            dr.while_loop((UInt(0, 1),), lambda i: i < 2, lambda i: (exchange(), (i + 1,))[1], mode=mode)
+        else:
+            in_construct(construct, mode, exchange, lambda: None)
+    assert holder.a is first and holder.b is second
+
+
+def test_state_that_changes_places_and_that_symbolic_loops_change() -> None:
+    """Which is refused: it is another array in each iteration."""
+    i, lists, arrays = UInt(0, 0), ([Float(1)], [Float(5)]), (Float(1), Float(5))
+
+    def replace(i: Any, a: Any, b: Any) -> Any:
+        a[0] = a[0] + 1
+        return i + 1, b, a
+
+    def add(i: Any, a: Any, b: Any) -> Any:
+        a += 1
+        return i + 1, b, a
+
+    for body, state in ((replace, lists), (add, arrays)):
+        with pytest.raises(RuntimeError, match="change places: another one in each iteration"):
+            dr.while_loop((i, *state), lambda i, a, b: i < UInt(1, 2), body, mode="symbolic")
+    assert [list(each) for each in (lists[0][0], lists[1][0], *arrays)] == [[1], [5], [1], [5]]

@@ -243,6 +243,8 @@ class _Loop(Construct):
             traced.region.again |= not traced.region.perhaps_read.isdisjoint([
                 *[before.id for _, before, *_ in traced.adopted],
                 *[self.variables[i].id for i in self.presumed if self.results[i] is not self.variables[i]]])
+        if traced.region.measured and self.is_wider(traced):
+            traced.region.again = True
         presumed, self.presumed = self.presumed, _NONE
         for i in presumed:
             if self.results[i] is self.variables[i]:
@@ -250,6 +252,13 @@ class _Loop(Construct):
                 traced.results[i] = self.given[i]
         traced.region.presumed = {self.variables[i].id: ref(self.given[i]) for i in presumed & self.constant}
         return self.adopts() or bool(presumed)
+
+    def is_wider(self, traced: Traced) -> bool:
+        """Whether arrays from outside have another number of elements after an iteration than the program has found."""
+        changed = [(before, after) for _, before, _, after in traced.adopted]
+        changed += [(self.variables[i], self.results[i]) for i in self.presumed]
+        return bool([before for before, after in changed
+                     if before.size != after.size and before.id in traced.region.measured])
 
     def check_read(self, traced: Traced, read: frozenset[int]) -> None:
         """Refuse to change arrays from outside whose elements the program has looked at."""

@@ -33,6 +33,7 @@ cdef class Tracing:
     cdef public list single
     cdef public frozenset by_index
     cdef public bint asked
+    cdef public frozenset measured
     cdef public frozenset read
     cdef public frozenset perhaps_read
     cdef public dict presumed

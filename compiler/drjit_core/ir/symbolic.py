@@ -47,8 +47,8 @@ class Tracing:
 
     __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "but_elements", "by_index", "constants",
                  "differentiates", "entering", "entries", "id", "initial", "journal", "label", "latest", "live",
-                 "name_of", "noun", "open", "outer", "outside", "perhaps_read", "place", "presumed", "read", "refused",
-                 "roots", "single", "statements", "taped", "uniform", "variables", "widths")
+                 "measured", "name_of", "noun", "open", "outer", "outside", "perhaps_read", "place", "presumed", "read",
+                 "refused", "roots", "single", "statements", "taped", "uniform", "variables", "widths")
 
     def __init__(self, label: str | None, place: tuple[CodeType, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize, noun: str = "loop") -> None:
@@ -89,8 +89,10 @@ class Tracing:
         self.single: list[int] = _EMPTY
         #: Positions of formals that turned out to be accessed by index after elements of them had been set as values.
         self.by_index: frozenset[int] = _NONE
-        #: Whether the program has asked how many elements a value of it has.
+        #: Whether the program has asked how many elements a value of it has; and what the others are computed of that
+        #: it has asked this of: values from outside, and what is presumed to be one.
         self.asked = False
+        self.measured: frozenset[int] = _NONE
         #: What formals are outside that are presumed to stay as they are, by their ids; when the region is closed, weak
         #: references to those that do: what was computed of them is known. And what the program has looked at, of these
         #: and of values from outside.
@@ -277,13 +279,30 @@ def is_presumed(node: Node) -> bool:
 def size_for_program(node: Node) -> int:
     """How many elements a node has, for a program that may depend on it: a region that has turned out to have another
     number is traced by calling the user's functions again."""
-    if node.scope and is_presumed(node):
+    region: Tracing | None
+    if not node.scope or is_presumed(node):
+        region = innermost()
+        if region is not None and node.id not in region.measured:
+            _note_measured(node, region)
         return node.size
-    region: Tracing | None = state.open.get(node.scope) if node.scope else None
+    region = state.open.get(node.scope)
     while region is not None:
         region.asked = True
         region = region.outer
     return node.size
+
+
+def _note_measured(node: Node, region: Tracing | None) -> None:
+    """Note what a value is computed of whose number of elements the program knows now."""
+    seen, todo = {node.id}, [node]
+    while todo and len(seen) < _SEARCHED:
+        for operand in operands(todo.pop()):
+            if operand.id not in seen:
+                seen.add(operand.id)
+                todo.append(operand)
+    while region is not None:
+        region.measured = region.measured | seen
+        region = region.outer
 
 
 def stands_for(node: Node) -> Node:
