@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import drjit_core as core
 from drjit_core import Node, SymbolicValue, adopt, depend_on, late_formal, ops, primal
 
-from .._access.store import Journal, store, store_result
+from .._access.store import Journal, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.handle import holders
@@ -361,12 +361,13 @@ class Variables:
         """What all of them are after the body, those included that it changes without being known to."""
         after: dict[Any, Sequence[Node]] = {}
         new: dict[Any, Any] = {}
+        kept_new: list[Change] = []
         for change in changes:
             key: Any = place_key(*change[:3])
             if key in self.settled:
                 continue
             if change.before is MISSING:  # a new place, with what an iteration has put in it
-                keep_new(change)
+                kept_new.append(change)
                 continue
             before = call.caller_of(change)
             if before is not change.before:
@@ -403,9 +404,25 @@ class Variables:
         for key, own in stands.items():
             results += after.get(key, own) if key[0] != "once" or key not in after else [
                 ops.select(stands["first",][0], *pair) for pair in zip(after[key], own, strict=True)]
+        for change in kept_new:
+            self.keep(change, formals, results)
         if new:
             results += self.added(new, after)
         return results
+
+    def keep(self, change: Change, formals: Sequence[Node], results: Sequence[Node]) -> None:
+        """Let a new place hold what the body has put in it: as it is outside, if it is computed of nothing but what
+        stays as it is."""
+        region = core.innermost()
+        assert region is not None
+        if region.presumed:
+            same = {primal(formal).id for formal, result in zip(formals, results, strict=False) if formal is result}
+            region.presumed = {number: node for number, node in region.presumed.items() if number in same}
+            for leaf in flatten_nodes(change.now, self.words.function)[1]:
+                if isinstance(leaf, ArrayBase) and leaf._dynamic:
+                    store_same(leaf, [node.scope == region.id and core.outside_of(node) or node
+                                      for node in leaf._nodes()])
+        keep_new(change)
 
     def learn(self, after: dict[Any, Sequence[Node]], formals: Sequence[Node], new: Iterable[Any]) -> None:
         """Remember if the functions change none of the arrays that they are presumed to leave alone."""

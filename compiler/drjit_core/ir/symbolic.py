@@ -227,7 +227,10 @@ def outside_of(node: Node) -> Node | None:
     presumed = region.presumed
     if not region.open:
         presumed = {number: value for number, found in presumed.items() if (value := found()) is not None}
-    return presumed.get(node.id) or recompute[0](node, region, presumed)
+    found = presumed.get(node.id) or recompute[0](node, region, presumed)
+    if found is not None:
+        presumed[node.id] = found  # so that the program that looks again finds what has been computed
+    return found
 
 
 #: Likewise, of other values than variables: set by :mod:`drjit_core.control.inline`.
