@@ -144,9 +144,7 @@ def store_result(array: Any, position: int, node: Node, like: Any = None, lanes:
     The result of a scatter is the array after writes by index, unless it was changed as a ``whole``, whose parts were
     brought together by scatters.
     """
-    tensor = array
-    while tensor._o is not None:
-        tensor = tensor._o[0]
+    tensor, _ = owner_of(array)
     if tensor._depth < 0:
         shape = like._s if like is not None and tensor is array else tensor._s if math.prod(tensor._s) == node.size \
             else resized(tensor._s, lanes, node.size)
@@ -215,8 +213,7 @@ class Journal:
 
     def note(self, array: Any) -> None:
         """Remember an array, which is about to be changed, unless it has been already."""
-        while array._o is not None:
-            array = array._o[0]
+        array, _ = owner_of(array)
         number = id(array)
         if number not in self.entries:
             self.entries = self.entries or {}
@@ -225,8 +222,7 @@ class Journal:
 
     def note_write(self, array: Any) -> None:
         """Remember which versions of its components an array has, which is about to be written to by index."""
-        while array._o is not None:
-            array = array._o[0]
+        array, _ = owner_of(array)
         if id(array) not in self.writes:
             self.writes = self.writes or {}
             self.writes[id(array)] = array, [(primal(node).id, vertex_of(node)) for node in array._nodes()]

@@ -75,16 +75,16 @@ def run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..
     if mode is None:
         mode = "symbolic" if current().flags & _SYMBOLIC_CONDITIONALS else "evaluated"
     try:
-        if mode == "evaluated" or not mask.size:
-            return evaluated(_WORDS, given, [mask, ops.inv(mask)], [true_fn, false_fn], _LABELS, False, results)
-        if mask.kind == _LITERAL:
-            function = true_fn if mask.payload else false_fn
-            return run_directly(function, False, mask.size, given, results.lanes)
-        try:
-            return SymbolicChoice(_WORDS, mask, None, label, _LABELS, [true_fn, false_fn], False, given, names,
-                                  results).run()
-        except core.NoDerivative:  # of writes, for example: both sides have some
-            return evaluated(_WORDS, given, [mask, ops.inv(mask)], [true_fn, false_fn], _LABELS, False, results)
+        if mode != "evaluated" and mask.size:
+            if mask.kind == _LITERAL:
+                function = true_fn if mask.payload else false_fn
+                return run_directly(function, False, mask.size, given, results.lanes)
+            try:
+                return SymbolicChoice(_WORDS, mask, None, label, _LABELS, [true_fn, false_fn], False, given, names,
+                                      results).run()
+            except core.NoDerivative:  # of writes, for example: both sides have some
+                pass
+        return evaluated(_WORDS, given, [mask, ops.inv(mask)], [true_fn, false_fn], _LABELS, False, results)
     except (SizeError, core.IncompatibleSizes) as error:
         position = uninitialized(error, given.nodes, given.spec)
         if position < 0:

@@ -22,7 +22,7 @@ from .node import Node
 from .region import is_version, operands, origin_of
 
 __all__ = ["Tracing", "call_site", "close", "describe_value", "innermost", "is_presumed", "is_replaced",
-           "is_same_in_all_elements", "known", "new_region", "note_read", "open_", "outside_of", "recompute",
+           "is_same_in_all_elements", "known", "new_region", "note_seen", "open_", "outside_of", "recompute",
            "replace_elements", "replace_version", "require_memory", "require_open", "scope_of", "scope_of_all",
            "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "undo_writes", "user_line",
            "width_of_write", "writes_so_far", "written_outside"]
@@ -242,11 +242,11 @@ def known(node: Node, operation: str = "", need: str = "") -> Node:
     found = outside_of(node)
     if found is None:
         raise symbolic_error(node, operation, need)
-    note_read(node)
+    note_seen(node)
     return found
 
 
-def note_read(node: Node) -> None:
+def note_seen(node: Node) -> None:
     """Note that the program has looked at elements of a value that is known: what it has been computed of while a
     region was traced, and what was there before, must not be changed by that."""
     region: Tracing | None = current().region
