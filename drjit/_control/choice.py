@@ -150,7 +150,7 @@ class Results:
         values = [each.value for each in returned]
         if self.spec.is_flat and len({id(call_.own(value)) for call_, value in zip(calls, values, strict=True)}) > 1:
             return tuple(fresh)
-        return refilled(values, self.spec, iter(fresh), lambda *parts: _joined(*parts, calls))
+        return refilled(values, self.spec, iter(fresh), lambda values, spec, new: _joined(values, spec, new, calls))
 
 
 def origin_of(place: int, returned: Sequence[Returned], calls: Sequence[Call]) -> int:
@@ -494,7 +494,8 @@ class SymbolicChoice:
         variables = formals[self.count:]
         changed: dict[Any, Any] = {}
         functions = (self.functions[number],)
-        for array, position, initial, node in changed_arrays(self.words, self.journal, known, functions):
+        for array, position, initial, node in changed_arrays(self.words, self.journal, known, functions, called,
+                                                             self.written):
             key = id(array), position
             place = list(self.written).index(key) if key in self.written else len(self.written)
             if place < len(variables) and node is variables[place]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
@@ -379,7 +379,8 @@ class Variables:
                 new[key] = entry
         after |= self.settled
         known = self.known(call) | self.replaced(call, after, new)
-        for array, position, initial, node in changed_arrays(self.words, journal, known, self.functions, returned):
+        for array, position, initial, node in changed_arrays(self.words, journal, known, self.functions, call,
+                                                             self.entries, returned):
             key = id(array), position
             after[key] = [node]
             if key not in self.entries:
@@ -601,9 +602,11 @@ def _may_have_been_read(memory: Node, live: Node | None) -> bool:
 
 
 def changed_arrays(words: Words, journal: Journal, known: set[int], functions: Sequence[Callable[..., Any]],
+                   call: Call, variables: Container[Any],
                    returned: Sequence[Any] = ()) -> Iterator[tuple[ArrayBase, int, Node, Node]]:
     """Components of arrays from outside that a function has changed: what they were, and what they are.
 
+    ``variables`` are known to be from outside, by the identity of the array and the position of the component;
     ``returned`` are the leaves of what it returned, in a list and in the tree.
 
     Arrays of a function's own may change as they like; but to write by index to them needs memory that each lane has
@@ -613,7 +616,7 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
         return
     region = core.innermost()
     assert region is not None
-    owners = _Holders(functions)
+    owners = _Holders(functions, call)
     for array, before, _ in journal.entries.values():
         if id(array) in known:
             continue
@@ -622,7 +625,7 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
                 continue
             origin = core.written_outside(primal(new))
             count = 2 * sum([leaf is array for leaf in returned])
-            if not journal.is_memory(array) and (
+            if (id(array), position) not in variables and not journal.is_memory(array) and (
                     old.scope == region.id and not _is_preset(old) or not owners.keep(array, count)):
                 if origin is not None:
                     raise _own_memory(words, array)
@@ -686,17 +689,17 @@ class _Holders:
     done once at most, and not for what the functions can be seen to use.
     """
 
-    __slots__ = ("collected", "functions")
+    __slots__ = ("call", "collected", "functions")
 
-    def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
-        self.functions = functions
+    def __init__(self, functions: Sequence[Callable[..., Any]], call: Call) -> None:
+        self.functions, self.call = functions, call
         self.collected = False
 
     def keep(self, array: Any, returned: int = 0) -> bool:
         """Whether anybody but the journal holds an array, and what the function has returned, so many times."""
         if sys.getrefcount(array) <= _JOURNALED + returned:
             return False
-        if self.collected or _place(array, self.functions) is not None:
+        if self.collected or self.call.places_of(array) or _place(array, self.functions) is not None:
             return True
         gc.collect()
         self.collected = True
