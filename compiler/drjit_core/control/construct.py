@@ -326,8 +326,8 @@ class Construct:
                 outer.live is None or width != 1 != outer.live.size != width:
             return False
         for traced in self.called:
-            if traced.lent or traced.region.asked and width != traced.masks[-1].size:
-                return False
+            if traced.latest or traced.region.outside or traced.region.asked and width != traced.masks[-1].size:
+                return False  # what is written, and for which elements, may depend on the width
         outer.deferred = True
         return True
 

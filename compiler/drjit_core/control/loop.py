@@ -142,6 +142,8 @@ class _Loop(Construct):
         self.constant = again.same if current().flags & OPTIMIZE_LOOPS else again.same & again.memory
         outer = innermost()
         live = None if outer is None else outer.live
+        if outer is not None and outer.uniform:
+            return  # how wide it is depends on which of its writes are meant for each element
         values = [*self.but(self.memory, self.given), *again.captures]
         try:
             self.least = broadcast_size_of("while_loop", values)
@@ -238,7 +240,7 @@ class _Loop(Construct):
                     (outer is None or outer.live is None or outer.live.size == 1)
                 if self.uniform:
                     self.single = self.traced[0].region.widths
-                if not (self.uniform and self.statements) and self.leaves_trace(needed):
+                if not self.uniform and self.leaves_trace(needed):
                     return self.finish(region, needed)
                 grown = True
                 size, self.wide = needed, common_size(needed, (
