@@ -144,9 +144,7 @@ def store_result(array: Any, position: int, node: Node, like: Any = None, lanes:
     The result of a scatter is the array after writes by index, unless it was changed as a ``whole``, whose parts were
     brought together by scatters.
     """
-    tensor = array
-    while tensor._o is not None:
-        tensor = tensor._o[0]
+    tensor, _ = owner_of(array)
     if tensor._depth < 0:
         shape = like._s if like is not None and tensor is array else tensor._s if math.prod(tensor._s) == node.size \
             else resized(tensor._s, lanes, node.size)
@@ -177,13 +175,16 @@ class Journal:
     The region that is being traced has it from :meth:`begin` on. Whoever calls that also calls :meth:`roll_back`.
     """
 
-    __slots__ = ("around", "arrays", "begun", "entries", "made", "memory", "narrow", "number", "order",
+    __slots__ = ("around", "arrays", "begun", "elsewhere", "entries", "made", "memory", "narrow", "number", "order",
                  "scope", "writes")
 
     def __init__(self, around: Journal | None = None) -> None:
         self.entries: dict[int, tuple[Any, list[Node], tuple[int, ...] | None]] = _NOTHING
         #: Arrays that evaluated constructs have written to by index, with which versions of their components they had.
         self.writes: dict[int, tuple[Any, list[tuple[int, Any]]]] = _NOTHING
+        #: Of the outermost function: places in which bodies within have found an argument that they change in place, by
+        #: the codes of these, the containers' identities and the keys.
+        self.elsewhere: dict[tuple[Any, int, Any], tuple[Any, int, Any]] = _NOTHING
         #: Of evaluated constructs: the region that they run in, 0 if there is none.
         self.scope = 0
         #: Whether a component of one element, beside larger ones, was to be written to by index.
@@ -212,8 +213,7 @@ class Journal:
 
     def note(self, array: Any) -> None:
         """Remember an array, which is about to be changed, unless it has been already."""
-        while array._o is not None:
-            array = array._o[0]
+        array, _ = owner_of(array)
         number = id(array)
         if number not in self.entries:
             self.entries = self.entries or {}
@@ -222,8 +222,7 @@ class Journal:
 
     def note_write(self, array: Any) -> None:
         """Remember which versions of its components an array has, which is about to be written to by index."""
-        while array._o is not None:
-            array = array._o[0]
+        array, _ = owner_of(array)
         if id(array) not in self.writes:
             self.writes = self.writes or {}
             self.writes[id(array)] = array, [(primal(node).id, vertex_of(node)) for node in array._nodes()]

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import drjit_core as core
@@ -31,7 +30,7 @@ from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.nodes import broadcast
 from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, children, construct, flatten_nodes
-from .given import Call, Given, as_left, become, write_entries
+from .given import Call, Given, as_left, become, refilled, with_entries
 from .outside import Wider, Words, changed_arrays, name_in_program, require_data, widened
 from .places import MISSING, Change, are_others, difference_at, keep_new, place_key, restore, words_of, write_place
 from .state import equal
@@ -149,7 +148,10 @@ class Results:
                 fresh[place] = calls[0].given.leaves[origin]
         if self.spec.children is None:
             return fresh[0]
-        return _joined([each.value for each in returned], self.spec, iter(fresh), calls)
+        values = [each.value for each in returned]
+        if self.spec.is_flat and len({id(call_.own(value)) for call_, value in zip(calls, values, strict=True)}) > 1:
+            return tuple(fresh)
+        return refilled(values, self.spec, iter(fresh), lambda values, spec, new: _joined(values, spec, new, calls))
 
 
 def origin_of(place: int, returned: Sequence[Returned], calls: Sequence[Call]) -> int:
@@ -204,12 +206,10 @@ class Returned:
 
     def align(self, spec: TreeSpec) -> None:
         """Bring the entries of dictionaries into the order that a structure has, like this one but for shapes."""
-        nodes = {id(leaf): (nodes, entry.shape) for leaf, nodes, entry in zip(
-            self.leaves, self.segments(), self.spec.leaf_specs(), strict=True)}
-        self.leaves = list(spec.aligned(self.spec, self.leaves))
-        self.nodes = [node for leaf in self.leaves for node in nodes[id(leaf)][0]]
-        self.spec = spec.reshaped({k: nodes[id(leaf)][1] for k, (leaf, entry) in enumerate(zip(
-            self.leaves, spec.leaf_specs(), strict=True)) if nodes[id(leaf)][1] != entry.shape})
+        segments = self.segments()
+        order, self.spec = spec.in_order(self.spec)
+        self.leaves = [self.leaves[place] for place in order]
+        self.nodes = [node for place in order for node in segments[place]]
 
     def widen(self, some: tuple[int, ...], all_: tuple[int, ...]) -> None:
         """Let tensors of some elements, for which the function was called, have the shape of tensors of all."""
@@ -239,17 +239,9 @@ class Returned:
         return found
 
 
-def _joined(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], calls: Sequence[Call]) -> Any:
-    """A tree that several functions returned, with other leaves: in the containers that all of them returned."""
-    if spec.children is None:
-        return next(leaves)
+def _joined(values: Sequence[Any], spec: TreeSpec, new: dict[Any, Any], calls: Sequence[Call]) -> Any:
+    """What stands for containers that several functions have returned: one that all of them returned."""
     containers = {id(value): value for value in [call_.own(value) for call_, value in zip(calls, values, strict=True)]}
-    if spec.is_flat and len(containers) > 1:
-        return tuple(itertools.islice(leaves, len(spec.children)))
-    items = [dict(children(value) or ()) for value in values]
-    keys = list(items[0])
-    new = {key: _joined([entries[key] for entries in items], inner, leaves, calls)
-           for key, inner in zip(keys, spec.children, strict=True)}
     (container, *others) = containers.values()
     if spec.cls is tuple:
         same = not others and len(container) == len(new) and all(map(operator.is_, container, new.values()))
@@ -263,9 +255,7 @@ def _joined(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], calls:
     if spec.prototype is not None:
         made = values[0].__drjit_rebuild__(new)
         return calls[0].become(container, made)
-    now = dict(children(container) or ())
-    write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
-    return container
+    return with_entries(container, new)
 
 
 def _advice(what: str, first: str, second: str) -> str:
@@ -531,7 +521,8 @@ class SymbolicChoice:
         variables = formals[self.count:]
         changed: dict[Any, Any] = {}
         functions = (self.functions[number],)
-        for array, position, initial, node in changed_arrays(self.words, self.journal, known, functions):
+        for array, position, initial, node in changed_arrays(self.words, self.journal, known, functions, called,
+                                                             self.written):
             key = id(array), position
             place = list(self.written).index(key) if key in self.written else len(self.written)
             if place < len(variables) and node is variables[place]:
@@ -686,23 +677,17 @@ def run_directly(target: Callable[..., Any], named: bool, width: int, given: Giv
     kept = {id(leaf) for leaf in given.leaves}
     leaves = [leaf if id(leaf) in kept else new
               for leaf, new in zip(others, spec.fresh(wide, others, lanes), strict=True)]
-    return _exchanged(found, spec, iter(leaves))
+    return refilled([found], spec, iter(leaves), _exchanged)
 
 
-def _exchanged(value: Any, spec: TreeSpec, leaves: Iterator[Any]) -> Any:
-    """A tree with other leaves, in the same containers."""
-    if spec.children is None:
-        return next(leaves)
-    items = dict(children(value) or ())
-    new = {key: _exchanged(items[key], inner, leaves)
-           for key, inner in zip(spec.keys if spec.cls is dict else items, spec.children, strict=True)}
-    changed = {key: entry for key, entry in new.items() if items[key] is not entry}
-    if changed and spec.cls is tuple:
-        return tuple(new.values())
-    if changed and spec.prototype is not None:
-        return become(value, value.__drjit_rebuild__({key: new[key] for key in items}))
-    write_entries(value, changed)
-    return value
+def _exchanged(values: Sequence[Any], spec: TreeSpec, new: dict[Any, Any]) -> Any:
+    """The same container, with other entries."""
+    (value,) = values
+    if spec.cls is tuple or spec.prototype is not None:
+        if all(map(operator.is_, dict(children(value) or ()).values(), new.values())):
+            return value
+        return tuple(new.values()) if spec.cls is tuple else become(value, value.__drjit_rebuild__(new))
+    return with_entries(value, new)
 
 
 def argument_of(value: core.Node, nodes: Sequence[core.Node]) -> int | None:

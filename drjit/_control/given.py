@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MemberDescriptorType, TracebackType
 from typing import Any
@@ -24,7 +25,8 @@ from .._trees.pytree import TreeSpec, children, construct, flatten, flatten_node
 from .places import MISSING, Change, Snapshot, attributes_of, has_array, restore, snapshot, write_place
 from .state import copies
 
-__all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "filled", "objects_of", "write_entries"]
+__all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "filled", "objects_of", "refilled",
+           "with_entries", "write_entries"]
 
 #: What most calls have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
@@ -41,8 +43,9 @@ class Given:
         self.function = function
         self.tree = tree
         self.nodes, self.leaves, self.spec = flatten_nodes(tree, function)
-        if spec is not None and self.spec != spec:
-            self.leaves, self.spec = _in_order(spec, self.spec, self.leaves)
+        if spec is not None and self.spec != spec and spec.difference(self.spec, "", True) is None:
+            order, self.spec = spec.in_order(self.spec)
+            self.leaves = [self.leaves[place] for place in order]
             self.nodes = flatten_nodes(tuple(self.leaves), function)[0]
         #: Arrays that are the same as others, by their places among the leaves, and places where functions find them
         #: otherwise, as far as that matters.
@@ -273,8 +276,9 @@ class Call:
 
     def spec(self) -> TreeSpec:
         """The structure of what the function is called with, in which tensors may have other shapes."""
-        leaves, spec = flatten(self.tree, self.given.function)
-        return spec if spec == self.given.spec else _in_order(self.given.spec, spec, leaves)[1]
+        _, spec = flatten(self.tree, self.given.function)
+        before = self.given.spec
+        return spec if spec == before or before.difference(spec, "", True) is not None else before.in_order(spec)[1]
 
     def settle(self) -> None:
         """See which arrays objects hold now that were copied."""
@@ -448,34 +452,44 @@ def as_left(value: Any, places: Mapping[tuple[int, Any], Change]) -> Any:
         construct(value.__class__, new)
 
 
-def _in_order(spec: TreeSpec, other: TreeSpec, leaves: list[Any]) -> tuple[list[Any], TreeSpec]:
-    """Leaves and their structure, with keys in the order of another one, if they differ in that only."""
-    if spec.difference(other, "", True) is not None:
-        return leaves, other
-    leaves = list(spec.aligned(other, leaves))
-    return leaves, spec.reshaped({place: leaf._s for place, leaf in enumerate(leaves)
-                                  if isinstance(leaf, ArrayBase) and leaf._depth < 0})
+#: What stands for a container that functions have returned, in one place each, given its structure and new entries.
+Settle = Callable[[Sequence[Any], TreeSpec, dict[Any, Any]], Any]
+
+
+def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], settle: Settle) -> Any:
+    """A tree that one or several functions returned, with other leaves; trees of other classes are looked at no more.
+    """
+    if spec.children is None:
+        return next(leaves)
+    items = [dict(_items(value)) if value.__class__ is values[0].__class__ else _NOTHING for value in values]
+    new = {key: refilled([entries.get(key) for entries in items], inner, leaves, settle)
+           for key, inner in zip(spec.keys if spec.cls is dict else items[0], spec.children, strict=True)}
+    return settle(values, spec, {key: new[key] for key in items[0]})
 
 
 def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call: Call,
            objects: Iterator[Any]) -> Any:
     """A tree that a function returned, with other leaves: in the same containers, unless these stand for others."""
-    if spec.children is None:
-        return next(leaves)
-    items, known = _items(value), dict(_items(before)) if before.__class__ is value.__class__ else {}
-    entries = dict(items)
-    new = {key: filled(entries[key], inner, leaves, known.get(key), call, objects)
-           for key, inner in zip(spec.keys if spec.cls is dict else entries, spec.children, strict=True)}
-    new = {key: new[key] for key in entries}
-    if spec.cls is tuple:
-        same = len(known) == len(new) and not [key for key, entry in new.items() if known[key] is not entry]
-        return before if same else tuple(new.values())
-    if spec.prototype is not None:
-        return call.become(call.own(next(objects, value)), value.__drjit_rebuild__(new))
-    if (before is not value or id(value) in call.moved) and call.holds(value):  # it has changed places with others
-        return list(new.values()) if spec.cls is list else new if spec.cls is dict else construct(spec.cls, new)
-    write_entries(value, {key: new[key] for key, entry in items if new[key] is not entry})
-    return value
+    def settle(values: Sequence[Any], spec: TreeSpec, new: dict[Any, Any]) -> Any:
+        value, before = values
+        if spec.cls is tuple:
+            same = before.__class__ is tuple and len(before) == len(new) and \
+                all(map(operator.is_, before, new.values()))
+            return before if same else tuple(new.values())
+        if spec.prototype is not None:
+            return call.become(call.own(next(objects, value)), value.__drjit_rebuild__(new))
+        if (before is not value or id(value) in call.moved) and call.holds(value):  # it has changed places with others
+            return list(new.values()) if spec.cls is list else new if spec.cls is dict else construct(spec.cls, new)
+        return with_entries(value, new)
+
+    return refilled([value, before], spec, leaves, settle)
+
+
+def with_entries(container: Any, new: dict[Any, Any]) -> Any:
+    """A container, in which those entries have been replaced that are others."""
+    now = dict(_items(container))
+    write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
+    return container
 
 
 def objects_of(value: Any, spec: TreeSpec) -> list[Any]:

@@ -25,7 +25,7 @@ from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call, Given, objects_of
 from .outside import Late, Variables, Wider, Words, name_in_program, presumed, require_data, widened
-from .places import Change, Snapshot, has_array, knows_nothing, restore, snapshot, words_of
+from .places import Change, Snapshot, has_array, knows_nothing, read_place, restore, snapshot, words_of
 from .shapes import Reshaped, Shapes
 from .state import equal, mask_of, shape_of
 
@@ -77,12 +77,17 @@ class SymbolicLoop:
         """The state after the loop."""
         around = innermost_journal()
         self.journal = Journal(around)
+        found = self.journal.outermost()
+        if found.elsewhere:
+            self.look_elsewhere(found)
         while True:
             try:
                 results = self.trace()
             except Restart:
                 continue
             except Reshaped:
+                found.elsewhere = found.elsewhere | {(code_of_body(self.body), id(container), key): (
+                    container, kind, key) for container, kind, key, _ in self.given.elsewhere}
                 self.clear()
                 continue
             except Wider as request:
@@ -121,6 +126,15 @@ class SymbolicLoop:
             raise
         self.returned = None
         return found
+
+    def look_elsewhere(self, known: Journal) -> None:
+        """Let the body find arrays that it changes in the places where it has before, in another trace of what is
+        around this loop."""
+        code = code_of_body(self.body)
+        self.given.elsewhere = [
+            (container, kind, key, place) for (body, _, _), (container, kind, key) in known.elsewhere.items()
+            if body is code
+            for place, leaf in enumerate(self.given.leaves) if leaf is read_place(container, kind, key)]
 
     def clear(self) -> None:
         """Forget what else changes: it is found again."""
@@ -321,6 +335,11 @@ class SymbolicLoop:
             return self.given.spec.node_paths(self.names)[position]
         assert self.variables is not None
         return self.variables.name_of(position - self.count)
+
+
+def code_of_body(body: Callable[..., Any]) -> Any:
+    """What tells that a body is another time the same one."""
+    return getattr(body, "__code__", body)
 
 
 def put_back(known: Snapshot) -> list[Change]:

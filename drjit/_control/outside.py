@@ -10,14 +10,14 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import drjit_core as core
 from drjit_core import Node, SymbolicValue, adopt, depend_on, late_formal, ops, primal
 
-from .._access.store import Journal, store, store_result
+from .._access.store import Journal, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.handle import holders
@@ -363,12 +363,13 @@ class Variables:
         """What all of them are after the body, those included that it changes without being known to."""
         after: dict[Any, Sequence[Node]] = {}
         new: dict[Any, Any] = {}
+        kept_new: list[Change] = []
         for change in changes:
             key: Any = place_key(*change[:3])
             if key in self.settled:
                 continue
             if change.before is MISSING:  # a new place, with what an iteration has put in it
-                keep_new(change)
+                kept_new.append(change)
                 continue
             before = call.caller_of(change)
             if before is not change.before:
@@ -380,7 +381,8 @@ class Variables:
                 new[key] = entry
         after |= self.settled
         known = self.known(call) | self.replaced(call, after, new)
-        for array, position, initial, node in changed_arrays(self.words, journal, known, self.functions, returned):
+        for array, position, initial, node in changed_arrays(self.words, journal, known, self.functions, call,
+                                                             self.entries, returned):
             key = id(array), position
             after[key] = [node]
             if key not in self.entries:
@@ -405,9 +407,25 @@ class Variables:
         for key, own in stands.items():
             results += after.get(key, own) if key[0] != "once" or key not in after else [
                 ops.select(stands["first",][0], *pair) for pair in zip(after[key], own, strict=True)]
+        for change in kept_new:
+            self.keep(change, formals, results)
         if new:
             results += self.added(new, after)
         return results
+
+    def keep(self, change: Change, formals: Sequence[Node], results: Sequence[Node]) -> None:
+        """Let a new place hold what the body has put in it: as it is outside, if it is computed of nothing but what
+        stays as it is."""
+        region = core.innermost()
+        assert region is not None
+        if region.presumed:
+            same = {primal(formal).id for formal, result in zip(formals, results, strict=False) if formal is result}
+            region.presumed = {number: node for number, node in region.presumed.items() if number in same}
+            for leaf in flatten_nodes(change.now, self.words.function)[1]:
+                if isinstance(leaf, ArrayBase) and leaf._dynamic:
+                    store_same(leaf, [node.scope == region.id and core.outside_of(node) or node
+                                      for node in leaf._nodes()])
+        keep_new(change)
 
     def learn(self, after: dict[Any, Sequence[Node]], formals: Sequence[Node], new: Iterable[Any]) -> None:
         """Remember if the functions change none of the arrays that they are presumed to leave alone."""
@@ -590,9 +608,11 @@ def _may_have_been_read(memory: Node, live: Node | None) -> bool:
 
 
 def changed_arrays(words: Words, journal: Journal, known: set[int], functions: Sequence[Callable[..., Any]],
+                   call: Call, variables: Container[Any],
                    returned: Sequence[Any] = ()) -> Iterator[tuple[ArrayBase, int, Node, Node]]:
     """Components of arrays from outside that a function has changed: what they were, and what they are.
 
+    ``variables`` are known to be from outside, by the identity of the array and the position of the component;
     ``returned`` are the leaves of what it returned, in a list and in the tree.
 
     Arrays of a function's own may change as they like; but to write by index to them needs memory that each lane has
@@ -602,7 +622,7 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
         return
     region = core.innermost()
     assert region is not None
-    owners = _Holders(functions)
+    owners = _Holders(functions, call)
     for array, before, _ in journal.entries.values():
         if id(array) in known:
             continue
@@ -611,7 +631,7 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
                 continue
             origin = core.written_outside(primal(new))
             count = 2 * sum([leaf is array for leaf in returned])
-            if not journal.is_memory(array) and (
+            if (id(array), position) not in variables and not journal.is_memory(array) and (
                     old.scope == region.id and not _is_preset(old) or not owners.keep(array, count)):
                 if origin is not None:
                     raise _own_memory(words, array)
@@ -675,17 +695,17 @@ class _Holders:
     done once at most, and not for what the functions can be seen to use.
     """
 
-    __slots__ = ("collected", "functions")
+    __slots__ = ("call", "collected", "functions")
 
-    def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
-        self.functions = functions
+    def __init__(self, functions: Sequence[Callable[..., Any]], call: Call) -> None:
+        self.functions, self.call = functions, call
         self.collected = False
 
     def keep(self, array: Any, returned: int = 0) -> bool:
         """Whether anybody but the journal holds an array, and what the function has returned, so many times."""
         if sys.getrefcount(array) <= _JOURNALED + returned:
             return False
-        if self.collected or _place(array, self.functions) is not None:
+        if self.collected or self.call.places_of(array) or _place(array, self.functions) is not None:
             return True
         gc.collect()
         self.collected = True

@@ -446,11 +446,14 @@ _FLOATS = {FLOAT16, FLOAT32, FLOAT64}
 
 def _must_be_variable(node: core.Node, shared: bool) -> bool:
     """Whether what is computed with a node would not tell what it is computed of: a constant, the contents of several
-    arrays, or what may turn out to have derivatives, of which it was not known then."""
-    return shared or primal(node).kind == _LITERAL or any_vertex() and node.type in _FLOATS and tracked(node) is None
+    arrays, or what may turn out to have derivatives, of which it was not known then; or if it has, what is a variable
+    around this construct, which probably changes it."""
+    value = primal(node)
+    return shared or value.kind == _LITERAL or any_vertex() and node.type in _FLOATS and (
+        value.kind == _PHI or tracked(node) is None)
 
 
-_LITERAL = core.KIND["literal"]
+_LITERAL, _PHI = core.KIND["literal"], core.KIND["phi"]
 
 
 def _components(array: Any) -> list[core.Node]:

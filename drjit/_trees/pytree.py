@@ -328,6 +328,14 @@ class TreeSpec:
                  for key, entry in zip(other.keys or keys, other.children, strict=True)}
         return [leaf for key in keys for leaf in found[key]]
 
+    def in_order(self, other: TreeSpec) -> tuple[Sequence[int], TreeSpec]:
+        """Another structure, like this one but for the order of keys and shapes of tensors, in this one's order; and
+        which places its leaves had."""
+        specs = other.leaf_specs()
+        order = self.aligned(other, range(len(specs)))
+        return order, self.reshaped({place: specs[k].shape for place, (k, entry) in enumerate(zip(
+            order, self.leaf_specs(), strict=True)) if specs[k].shape != entry.shape})
+
     def flatten_up_to(self, value: Any, function: str) -> list[Any]:
         """What another PyTree has at the places of this structure's leaves, be they leaves there or not."""
         found: list[Any] = []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import drjit as dr
-from drjit.llvm import Bool, Float, TensorXf, UInt
+from drjit.llvm import Bool, Float, Int, TensorXf, UInt
 
 
 def looped(change: Callable[[UInt], object], width: int = 1) -> int:
@@ -171,3 +171,35 @@ def test_bodies_that_change_no_constants_are_known() -> None:
     assert looped(change) <= 2
     assert list(found) == [21, 21]
     assert list(scale) == [5, 5]
+
+
+def test_what_is_kept_of_constants_is_a_value_afterwards() -> None:
+    """A new attribute that is computed of nothing but a constant holds what that is outside."""
+    owner = SimpleNamespace(scale=Float(2))
+
+    def body(i: Any, x: Any) -> Any:
+        owner.double = owner.scale * 2
+        return i + 1, x + owner.double
+
+    _, x = dr.while_loop((Int(0), Float(1, 2)), lambda i, x: i < 3, body, mode="symbolic")
+    assert dr.all(x == Float(13, 14))
+    assert not owner.double._n.scope
+    assert dr.all(owner.double == 4)
+
+
+def test_several_looks_at_what_is_computed_of_a_constant_are_one_kernel() -> None:
+    owner, memory = SimpleNamespace(scale=Float(2)), dr.opaque(Float, 5, 3)
+    seen: list[float] = []
+    kernels: list[int] = []
+
+    def body(i: Any, x: Any) -> Any:
+        y = owner.scale * 3 + dr.gather(Float, memory, Int(1))
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+            dr.kernel_history_clear()
+            seen.extend(float(y[0]) for _ in range(4))
+            kernels.append(len(dr.kernel_history()))
+        return i + 1, x + y
+
+    dr.while_loop((Int(0), Float(1, 2)), lambda i, x: i < 3, body, mode="symbolic")
+    assert seen == [11] * 4
+    assert kernels == [1]

@@ -40,7 +40,8 @@ def backend(array):
 
 def run(base: str, program: str) -> None:
     """Run a program with a second backend; it prints nothing unless something is wrong."""
-    found = subprocess.run([sys.executable, "-c", BEGIN.replace("{base}", base) + dedent(program)], capture_output=True, text=True, timeout=120)
+    program = BEGIN.replace("{base}", base) + dedent(program)
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert found.returncode == 0, found.stderr
 
 

@@ -26,7 +26,7 @@ cdef class _Choice(Construct):
     cdef public int64_t least
     cdef public bint joins
     cdef public Node apart
-    @cython.locals(varying=frozenset, written=frozenset, aliases=dict, passed=dict, values=list, order=list, regions=list, i=cython.Py_ssize_t)
+    @cython.locals(varying=frozenset, written=frozenset, aliases=dict, passed=dict, values=list, order=list, regions=list, i=cython.Py_ssize_t, width=int64_t)
     cpdef tuple trace(self)
     @cython.locals(traced=Traced)
     cpdef frozenset written_of(self, frozenset positions)
@@ -65,6 +65,6 @@ cdef class _Choice(Construct):
 @cython.locals(region=Region)
 cdef list _written(object regions)
 cpdef tuple cond(Node mask, object arguments, object true, object false, object label=*, object name_of=*,
-                 Py_ssize_t count=*, bint differentiates=*, object joined=*)
+                 Py_ssize_t count=*, bint differentiates=*, object joined=*, object memory=*)
 cpdef tuple call(Node index, Node mask, object targets, object arguments, object label=*, object name_of=*,
-                 Py_ssize_t count=*, bint differentiates=*, object joined=*)
+                 Py_ssize_t count=*, bint differentiates=*, object joined=*, object memory=*)

@@ -34,6 +34,8 @@ _FEW = 8
 _UNWRITTEN: Versions = {}
 _UNALIASED: dict[int, int] = {}
 
+#: Positions of arguments that are memory, and of those that are written to.
+Memory = tuple[frozenset[int], frozenset[int]]
 Function = Callable[[list[Node]], Sequence[Node]]
 #: What functions return besides their results, given the number of one: known when all have been called.
 Joined = Callable[[int], Sequence[Node]]
@@ -42,7 +44,7 @@ Joined = Callable[[int], Sequence[Node]]
 def cond(mask: Node, arguments: Sequence[Node], true: Function, false: Function, label: str | None = None,
          name_of: Callable[[int], str] | None = None,
          count: int = sys.maxsize, differentiates: bool = False,
-         joined: Joined | None = None) -> tuple[list[Node], Versions]:
+         joined: Joined | None = None, memory: Memory | None = None) -> tuple[list[Node], Versions]:
     """``true(arguments) if mask else false(arguments)`` for every element, as part of the kernel.
 
     Both functions are called with nodes, and return as many nodes of the same types.  Returned are the results, and by
@@ -50,16 +52,18 @@ def cond(mask: Node, arguments: Sequence[Node], true: Function, false: Function,
     compute of their arguments, and every access to memory, happens only if some element needs it.  Arguments from
     position ``count`` on are arrays of the caller's that the functions write to, which ``name_of`` names as such.
     When all functions have been called, ``joined`` returns further results of each, by its number.
-    Whether it ``differentiates``, see :func:`.loop.while_loop`.
+    Whether it ``differentiates``, see :func:`.loop.while_loop`.  If it is traced again, it is known which arguments are
+    ``memory``, and which of these are written to.
     """
     targets = (true, false) if mask.kind != LITERAL else (true if mask.payload else false,)
-    return _Choice("cond", COND, mask, None, targets, arguments, label, name_of, count, differentiates, joined).trace()
+    return _Choice("cond", COND, mask, None, targets, arguments, label, name_of, count, differentiates, joined,
+                   memory).trace()
 
 
 def call(index: Node, mask: Node, targets: Sequence[Function], arguments: Sequence[Node], label: str | None = None,
          name_of: Callable[[int], str] | None = None,
          count: int = sys.maxsize, differentiates: bool = False,
-         joined: Joined | None = None) -> tuple[list[Node], Versions]:
+         joined: Joined | None = None, memory: Memory | None = None) -> tuple[list[Node], Versions]:
     """``targets[index](arguments)`` for every element for which the mask is set, else zeros; see :func:`cond`.
 
     ``index`` is a 32-bit unsigned integer; elements for which it is too large are masked out.
@@ -68,7 +72,8 @@ def call(index: Node, mask: Node, targets: Sequence[Function], arguments: Sequen
         raise ValueError("call(): there is no target")
     if index.type != UINT32:
         raise TypeError(f"call(): the index must be uint32, found {TYPES[index.type].name}")
-    return _Choice("call", CALL, mask, index, targets, arguments, label, name_of, count, differentiates, joined).trace()
+    return _Choice("call", CALL, mask, index, targets, arguments, label, name_of, count, differentiates, joined,
+                   memory).trace()
 
 
 class _Choice(Construct):
@@ -86,14 +91,19 @@ class _Choice(Construct):
 
     def __init__(self, function: str, kind: int, mask: Node, index: Node | None, targets: Sequence[Function],
                  arguments: Sequence[Node], label: str | None, name_of: Callable[[int], str] | None,
-                 count: int, differentiates: bool, joined: Joined | None) -> None:
+                 count: int, differentiates: bool, joined: Joined | None, memory: Memory | None) -> None:
         self.joined = joined
         self.set_up(function, "branch" if kind == COND else "call", arguments, label, name_of, count, differentiates)
         self.kind = kind
         self.mask = mask
         self.index = index
         self.targets = targets
-        self.merged = False  # whether a value that is given twice has one formal
+        #: Whether a value that is given twice has one formal.
+        self.merged = False
+        if memory is not None:
+            self.memory, written = memory
+            self.constant = self.memory - written
+            self.merged = self.repeats_values()
         #: Whether it is wide only for the sake of what it writes, and what the widths of writes in the targets were
         #: before it was.
         self.uniform = False
@@ -118,9 +128,10 @@ class _Choice(Construct):
             self.add_borrowed()
             varying = self.memory - self.constant if self.memory else _NONE
             written = self.written_of(varying) if varying else varying
+            width = self.traced[0].masks[0].size
             if varying is not written and varying != written:
                 self.constant |= varying - written
-            elif not self.merged and self.repeats_values():
+            elif not self.merged and self.repeats_values() and not self.leaves_trace(width):
                 self.merged = True
             else:
                 aliases = self.aliases()
@@ -132,6 +143,8 @@ class _Choice(Construct):
                 order = sorted(written) if written else []
                 regions = self.regions(values, order)
                 if not self.grows(regions, len(values)):
+                    if self.has_deferred() and not self.leaves_trace(width):
+                        continue
                     if self.uniform and [i for i in values if not _is_single(self.traced[0].results[i])]:
                         raise self.refusal(self.FOUND)
                     return self.finish(regions, aliases, passed, values, order)

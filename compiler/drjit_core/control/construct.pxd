@@ -9,7 +9,7 @@ from ..ir.node cimport Node
 from ..ir.region cimport Control, Region, is_local, writes
 from ..ir.symbolic cimport Tracing, close, innermost, open_, replace_version, scope_of_all
 
-cdef int PHI, RESULT, BOOL
+cdef int LOOP, PHI, RESULT, BOOL
 cdef dict _NOTHING
 cdef list _EMPTY
 
@@ -48,6 +48,7 @@ cdef class Construct:
     cdef public list called
     cdef public list sources
     cdef public object failure
+    cdef public bint defers
     cpdef set_up(self, str function, str noun, object given, object label, object name_of, Py_ssize_t first_array,
                  bint differentiates)
     @cython.locals(node=Node, found=list)
@@ -56,7 +57,7 @@ cdef class Construct:
     @cython.locals(region=Tracing, formals=list, position=cython.Py_ssize_t, value=Node, is_memory=cython.bint, traced=Traced, formal=Node, mask=Node)
     cpdef Traced enter(self, int64_t size, int64_t width, tuple masks)
     cpdef trace_into(self, Traced traced)
-    @cython.locals(region=Tracing)
+    @cython.locals(region=Tracing, outer=Tracing)
     cpdef bint run(self, Traced traced) except -1
     @cython.locals(traced=Traced, region=Tracing)
     cpdef list recall(self, int64_t width, bint uniform)
@@ -64,10 +65,14 @@ cdef class Construct:
     cpdef bint adopts(self) except -1
     @cython.locals(traced=Traced, region=Tracing, formal=Node, position=cython.Py_ssize_t, again=cython.bint, found=frozenset)
     cpdef bint finds_memory(self) except -1
+    @cython.locals(outer=Tracing, traced=Traced)
+    cpdef bint leaves_trace(self, int64_t width) except -1
+    @cython.locals(traced=Traced)
+    cpdef bint has_deferred(self) except -1
     @cython.locals(traced=Traced)
     cpdef add_borrowed(self)
     @cython.locals(first=Region, formal=Node, value=Node)
-    cpdef check_memory_of(self, object regions, list initial)
+    cpdef check_memory_of(self, object regions, list initial, bint deferred=*)
     cpdef settle(self, list versions)
     @cython.locals(control=Control, first=Region, results=list, position=cython.Py_ssize_t, last=Node, result=Node, memory=cython.bint)
     cpdef list results_of(self, Node node)

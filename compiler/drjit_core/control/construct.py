@@ -32,7 +32,7 @@ from ..ir.symbolic import (
     scope_of_all,
 )
 from ..messages import LEVELS, logger
-from ..ops.table import LITERAL, PHI, RESULT
+from ..ops.table import LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, LogLevel
 from .source import Ambiguous, Source
 
@@ -107,6 +107,8 @@ class Construct:
         self.presumed = _NONE
         #: The number of elements, if it is not that of a variable only.
         self.wide: Any = 0
+        #: Whether another trace can be left to the region around it.
+        self.defers = True
         # Of a trace:
         self.initial: Sequence[Node] = self.given
         self.borrowed: list[Memory] = _EMPTY
@@ -189,6 +191,8 @@ class Construct:
     def run(self, traced: Traced) -> bool:
         """Trace into a region; returns whether that went well, else :attr:`failure` says what did not."""
         region = traced.region
+        outer = innermost()
+        region.defers = traced.source is None and self.defers and (outer is None or outer.defers)
         open_(region)
         try:
             self.trace_into(traced)
@@ -228,6 +232,7 @@ class Construct:
             logger.info("%s(): the functions of this symbolic %s are called again: %s.", call_site(self.function),
                         self.noun, why)
         self.sources = self.called = _EMPTY
+        self.defers = False
         return self.sources
 
     def adopts(self) -> bool:
@@ -311,10 +316,38 @@ class Construct:
                     PHI, version.type, version.size, attr=BORROWED, payload=True, scope=traced.region.id,
                     where=version.where))
 
+    def leaves_trace(self, width: int) -> bool:
+        """Whether the region around it is told to be traced again, so that this construct, which is as wide, need not
+        be.
+
+        Otherwise, each construct would be traced again for each one around it.
+        """
+        outer = innermost()
+        if outer is None or not outer.defers or not self.defers or self.traced is not self.called or self.borrowed or \
+                outer.live is None or width != 1 != outer.live.size != width:
+            return False
+        for traced in self.called:
+            if traced.latest or traced.region.outside or traced.region.asked and width != traced.masks[-1].size:
+                return False  # what is written, and for which elements, may depend on the width
+        outer.deferred = True
+        return True
+
+    def has_deferred(self) -> bool:
+        """Whether what constructs within have left to this one is to be done in another trace."""
+        if self.traced is not self.called:
+            return False
+        for traced in self.called:  # noqa: SIM110  (compiled)
+            if traced.region.deferred:
+                return True
+        return False
+
     # --- what becomes of it ------------------------------------------------------------------------------------------
 
-    def check_memory_of(self, regions: Sequence[Region], initial: Sequence[Node]) -> None:
-        """Refuse what would need a copy of memory, where there are none: in the regions around this construct."""
+    def check_memory_of(self, regions: Sequence[Region], initial: Sequence[Node], deferred: bool = False) -> None:
+        """Refuse what would need a copy of memory, where there are none: in the regions around this construct.
+
+        If it is to be traced again, some of the memory may only be read.
+        """
         for formal in regions[0].formals:
             if formal.payload:
                 break
@@ -322,9 +355,11 @@ class Construct:
             return
         for value, formal in zip(initial, regions[0].formals, strict=True):
             if formal.payload:
-                if value.scope and [source for region in regions for source in region.sources if source is value]:
+                if deferred:
+                    pass
+                elif value.scope and [source for region in regions for source in region.sources if source is value]:
                     raise self.refusal(self.READ_BEFORE, formal)
-                if value.scope and len([other for other in initial if other is value]) > 1:
+                elif value.scope and len([other for other in initial if other is value]) > 1:
                     raise self.refusal(self.SAME_ARRAY, formal)
                 require_memory(self.function, value)
 
@@ -338,7 +373,7 @@ class Construct:
             result = append(RESULT, last.type, last.size if memory else node.size, node, None, None, None, position,
                             OWN if memory and is_local(last) else memory)
             control.outputs.append(ref(result))
-            if memory:
+            if memory and (node.kind != LOOP or last is not first.formals[position]):
                 replace_version(control.origin(position), result)
             results.append(result)
         return results

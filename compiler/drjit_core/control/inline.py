@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..context import current
 from ..ir import trace
@@ -32,10 +32,23 @@ from ..ops.table import (
 )
 from ..types import BOOL
 
-__all__ = ["PLAIN", "ROWS", "Plain", "Rows", "TraceFunctions", "Values", "inline", "live_mask", "trace_again"]
+__all__ = ["PLAIN", "ROWS", "Again", "Plain", "Rows", "TraceFunctions", "Values", "inline", "live_mask", "trace_again"]
 
 
 _NOTHING: Mapping[int, Any] = {}
+
+
+class Again(NamedTuple):
+    """What is known of a loop that is traced again: one trace is enough if it is begun with that."""
+
+    #: Positions of variables that the body leaves alone, and of those that are memory.
+    same: frozenset[int]
+    memory: frozenset[int]
+    #: What it uses besides variables, which tells how wide it is; and whether it writes.
+    captures: list[Any]
+    writes: bool
+    #: If it was wide only for the sake of what it writes: the widths of its writes before it was.
+    single: Sequence[int]
 
 
 class TraceFunctions(Protocol):
@@ -61,13 +74,15 @@ class TraceFunctions(Protocol):
         """An update by index, of which is also wanted what it finds."""
 
     def while_loop(self, initial: Sequence[Any], condition: Any, body: Any, label: str | None, *,
-                   trips: int) -> list[Any]:
+                   trips: int, again: Again) -> list[Any]:
         """A loop."""
 
-    def cond(self, mask: Any, arguments: Sequence[Any], true: Any, false: Any, label: str | None) -> Any:
+    def cond(self, mask: Any, arguments: Sequence[Any], true: Any, false: Any, label: str | None, *,
+             memory: tuple[frozenset[int], frozenset[int]]) -> Any:
         """A branch: results, and new versions of arguments by position."""
 
-    def call(self, index: Any, mask: Any, targets: Sequence[Any], arguments: Sequence[Any], label: str | None) -> Any:
+    def call(self, index: Any, mask: Any, targets: Sequence[Any], arguments: Sequence[Any], label: str | None, *,
+             memory: tuple[frozenset[int], frozenset[int]]) -> Any:
         """A call: results, and new versions of arguments by position."""
 
 
@@ -250,7 +265,16 @@ def _loop_again(node: Node, values: Values, functions: TraceFunctions) -> list[A
         return [inner[final] if values.needs(formal) else variable
                 for final, formal, variable in zip(loop.finals, region.formals, variables, strict=True)]
 
-    return functions.while_loop(values.initial(loop), condition, body, loop.label, trips=loop.trips)
+    again = Again(frozenset([position for position, formal in enumerate(region.formals)
+                             if loop.finals[position] is formal or not values.needs(formal)]),
+                  _memory_of(region),
+                  [values[capture] for capture in region.captures], region.writes, loop.single)
+    return functions.while_loop(values.initial(loop), condition, body, loop.label, trips=loop.trips, again=again)
+
+
+def _memory_of(region: Region) -> frozenset[int]:
+    """The positions of formals that are memory."""
+    return frozenset([position for position, formal in enumerate(region.formals) if formal.payload])
 
 
 def _choice_again(node: Node, operands: Sequence[Any], values: Values, functions: TraceFunctions) -> list[Any]:
@@ -267,11 +291,12 @@ def _choice_again(node: Node, operands: Sequence[Any], values: Values, functions
 
     targets = [target(region) for region in choice.regions]
     arguments = values.initial(choice)
+    memory = _memory_of(choice.regions[0]), frozenset(choice.memory_of)
     if node.kind == COND:
         true, false = targets
-        results, versions = functions.cond(operands[0], arguments, true, false, choice.label)
+        results, versions = functions.cond(operands[0], arguments, true, false, choice.label, memory=memory)
     else:
-        results, versions = functions.call(operands[0], operands[1], targets, arguments, choice.label)
+        results, versions = functions.call(operands[0], operands[1], targets, arguments, choice.label, memory=memory)
     return [*results, *(versions.get(position, arguments[position]) for position in choice.memory_of)]
 
 

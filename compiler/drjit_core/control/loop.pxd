@@ -16,7 +16,7 @@ cdef long long OPTIMIZE_LOOPS
 
 cpdef list while_loop(object initial, object condition, object body, object label=*, object name_of=*,
                       Py_ssize_t variables=*, object trips=*, bint together=*, bint differentiates=*,
-                      Py_ssize_t presumed=*)
+                      Py_ssize_t presumed=*, object again=*)
 
 
 cdef class _Loop(Construct):
@@ -29,12 +29,16 @@ cdef class _Loop(Construct):
     cdef public bint uniform
     cdef public list single
     cdef public object misfit
+    cdef public int64_t least
+    cdef public frozenset kept
     cdef public int64_t size
     cdef public list variables
     cdef public Node test
     cdef public list results
     @cython.locals(i=cython.Py_ssize_t, value=Node)
     cpdef note_local(self)
+    @cython.locals(outer=Tracing, live=Node)
+    cpdef assume(self, again)
     cpdef list trace(self)
     cpdef bint uses(self, frozenset positions) except -1
     @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, outer=Tracing, probed=cython.bint, narrowed=cython.bint, grown=cython.bint, again=cython.bint)
@@ -58,5 +62,5 @@ cdef class _Loop(Construct):
     cpdef check_memory(self, frozenset unchanged)
     @cython.locals(traced=Traced)
     cpdef Region region(self)
-    @cython.locals(loop=Loop, outer=Tracing, mask=Node, formal=Node, scope=int64_t, initial=list, outputs=list)
+    @cython.locals(loop=Loop, outer=Tracing, mask=Node, formal=Node, scope=int64_t, initial=list, outputs=list, deferred=cython.bint)
     cpdef list finish(self, Region region, int64_t size)

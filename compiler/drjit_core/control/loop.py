@@ -25,7 +25,7 @@ from ..types import BOOL, TYPES
 from .alike import check_alike
 from .construct import Construct, Traced, written_widths
 from .hoist import hoisted
-from .inline import PLAIN
+from .inline import PLAIN, Again
 from .source import Source
 
 __all__ = ["while_loop"]
@@ -39,7 +39,8 @@ _MASKS = -1, -2
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                body: Callable[[list[Node]], list[Node]], label: str | None = None,
                name_of: Callable[[int], str] | None = None, variables: int = sys.maxsize,
-               trips: int = 0, together: bool = False, differentiates: bool = False, presumed: int = 0) -> list[Node]:
+               trips: int = 0, together: bool = False, differentiates: bool = False, presumed: int = 0,
+               again: Again | None = None) -> list[Node]:
     """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
@@ -68,10 +69,14 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
 
     Operations on duals are recorded if the loop ``differentiates``: by variables of the body's own, which no result is
     differentiated by. Others are :func:`drjit_core.derivatives.loop.repeat`'s work.
+
+    If it is traced ``again``, that says what is known of it.
     """
     loop = _Loop(initial, condition, body, label, name_of, variables, trips, together, differentiates)
     if presumed:
         loop.presumed = frozenset(range(len(initial) - presumed, len(initial)))
+    if again is not None:
+        loop.assume(again)
     return loop.trace()
 
 
@@ -102,16 +107,21 @@ class _Loop(Construct):
         self.condition = condition
         self.body = body
         self.trips = trips
+        self.defers = not trips
         self.together = together
         self.note_local()
         #: Positions of variables that the body has changed once: whether it does may depend on their width.
         self.changed = _NONE
+        #: Positions of variables that are constant, and have formals all the same in this trace.
+        self.kept = _NONE
         #: Positions of variables that the body has given the literal that they are.
         self.reassigned = _NONE
         #: Whether it is wide only for the sake of what it writes.
         self.uniform = False
         #: The widths of writes in the body before it was.
         self.single: list[int] = []
+        #: How wide the first trace is at least; 0 if nothing is known of that.
+        self.least = 0
         #: What went wrong with sizes that may have been those of variables that are left alone.
         self.misfit: Exception | None = None
         # Of a trace:
@@ -126,6 +136,26 @@ class _Loop(Construct):
             if is_local(value):
                 self.memory |= {i}
 
+    def assume(self, again: Again) -> None:
+        """Begin with what is known of the loop."""
+        self.memory |= again.memory
+        self.constant = again.same if current().flags & OPTIMIZE_LOOPS else again.same & again.memory
+        outer = innermost()
+        live = None if outer is None else outer.live
+        if outer is not None and outer.uniform:
+            return  # how wide it is depends on which of its writes are meant for each element
+        values = [*self.but(self.memory, self.given), *again.captures]
+        try:
+            self.least = broadcast_size_of("while_loop", values)
+        except IncompatibleSizes:
+            return
+        if again.writes and live is not None and live.size > 1:
+            self.least = max(self.least, live.size)
+        elif again.single and self.least > 1:
+            self.uniform, self.single = True, list(again.single)
+        if self.least > 1:
+            self.wide = common_size(self.least, (*values, live))
+
     def trace(self) -> list[Node]:
         """Trace until nothing new turns out; returns what the variables are after the loop."""
         try:
@@ -137,7 +167,13 @@ class _Loop(Construct):
         # Zero stands for a trace that finds out which variables are left alone, or are memory: their sizes do not
         # matter. In it, each variable has its own size.
         size = self.width()
-        probed, narrowed, grown, again = not size, False, False, True
+        outer = innermost()
+        if not self.least and size == 1 and outer is not None and outer.live is not None and not outer.uniform and \
+                not self.trips:  # probably it is as wide as what is around it
+            self.least, self.wide = outer.live.size, common_size(outer.live.size, (outer.live,))
+        if size and self.least > size:
+            size = self.least
+        probed, narrowed, grown, again = not size, False, self.least > 1, True
         while True:
             if again:
                 self.attempt(size)
@@ -197,7 +233,6 @@ class _Loop(Construct):
                     raise
                 probed, size = True, 0
                 continue
-            outer = innermost()
             if region.writes and outer is not None and outer.live is not None:  # each element that takes part writes
                 needed = max(needed, outer.live.size)
             if needed != size:
@@ -205,12 +240,16 @@ class _Loop(Construct):
                     (outer is None or outer.live is None or outer.live.size == 1)
                 if self.uniform:
                     self.single = self.traced[0].region.widths
+                if not self.uniform and self.leaves_trace(needed):
+                    return self.finish(region, needed)
                 grown = True
                 size, self.wide = needed, common_size(needed, (
                     *values, *written_widths(region), None if outer is None else outer.live))
             elif unchanged and (fresh := (
                     unchanged if current().flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant):
                 # The caller's arrays come last: whether a write to them remains may depend on what else is constant.
+                if self.leaves_trace(size):
+                    return self.finish(region, size)
                 fresh = self.but_arrays(fresh) or fresh
                 self.constant |= fresh
                 again = self.uses(fresh)
@@ -229,6 +268,10 @@ class _Loop(Construct):
                     if grown or value.kind == EVALUATED or value.kind != LITERAL and value.id < first:
                         found = max(found, value.size)
                 if found == size or narrowed:
+                    if (self.kept or self.has_deferred()) and not self.leaves_trace(size):
+                        continue
+                    return self.finish(region, size)
+                if not self.traced[0].region.asked and self.leaves_trace(size):
                     return self.finish(region, size)
                 size, narrowed, self.wide = found, True, common_size(found, (
                     *self.but(apart, self.initial), *region.captures, None if outer is None else outer.live))
@@ -250,8 +293,15 @@ class _Loop(Construct):
             if self.results[i] is self.variables[i]:
                 self.constant |= {i}
                 traced.results[i] = self.given[i]
-        traced.region.presumed = {self.variables[i].id: ref(self.given[i]) for i in presumed & self.constant}
-        return self.adopts() or bool(presumed)
+        if presumed:
+            traced.region.presumed = {self.variables[i].id: ref(self.given[i]) for i in presumed & self.constant}
+        if self.adopts():
+            return True
+        outer = innermost()
+        if presumed and outer is not None and outer.defers:
+            self.kept = presumed & self.constant
+            return False
+        return bool(presumed)
 
     def is_wider(self, traced: Traced) -> bool:
         """Whether arrays from outside have another number of elements after an iteration than the program has found."""
@@ -340,6 +390,7 @@ class _Loop(Construct):
     def attempt(self, size: int) -> None:
         """Trace condition and body once."""
         self.begin()
+        self.kept = _NONE
         sources = self.recall(size or 1, self.uniform) if self.called else _EMPTY
         traced = self.enter(size, size or 1, _MASKS)
         traced.region.uniform, traced.region.single = self.uniform, self.single
@@ -444,12 +495,14 @@ class _Loop(Construct):
     def region(self) -> Region:
         """The region that was traced."""
         traced = self.traced[0]
-        return Region(traced.region.id, self.but(self.constant, self.variables), traced.masks,
-                      ((self.test,), self.but(self.constant, self.results)))
+        left_out = self.constant - self.kept if self.kept else self.constant
+        return Region(traced.region.id, self.but(left_out, self.variables), traced.masks,
+                      ((self.test,), self.but(left_out, self.results)))
 
     def finish(self, region: Region, size: int) -> list[Node]:
         """Make the loop's node, and those of its results."""
-        initial = list(self.but(self.constant, self.initial))
+        left_out = self.constant - self.kept if self.kept else self.constant
+        initial = list(self.but(left_out, self.initial))
         if self.uniform and self.together:
             for formal in region.formals:
                 if formal.payload and formal.attr != BORROWED:
@@ -459,8 +512,9 @@ class _Loop(Construct):
         if not initial:
             hand_over(self.statements)
             return list(self.given)
-        self.check_memory_of((region,), initial)
         outer = innermost()
+        deferred = outer is not None and outer.deferred and self.traced is self.called
+        self.check_memory_of((region,), initial, deferred)
         mask = None if outer is None else outer.live
         scope = scope_of_all((*initial, *region.captures, *region.sources))
         if mask is not None:
@@ -472,14 +526,17 @@ class _Loop(Construct):
                 raise IncompatibleSizes("while_loop", (mask.size, size))
             else:
                 mask = None  # of another width, and independent: a loop before the enclosing one
-        if region.accesses and current().flags & OPTIMIZE_LOOPS:
+        if region.accesses and current().flags & OPTIMIZE_LOOPS and not deferred:
             region = hoisted(region, initial, mask)
-        loop = Loop((region,), initial, self.label, self.trips)
+        loop = Loop((region,), initial, self.label, self.trips, self.single if self.uniform else ())
         outputs = self.results_of(append(LOOP, BOOL, size, mask, None, None, None, 0, loop, scope,
                                          where_of("while_loop", (*initial, *region.captures, *region.sources))))
-        if self.constant:
+        if left_out:
             results = iter(outputs)
-            outputs = [value if i in self.constant else next(results) for i, value in enumerate(self.initial)]
+            outputs = [value if i in left_out else next(results) for i, value in enumerate(self.initial)]
+        if deferred:
+            outputs = [self.given[i] if self.results[i] is variable else outputs[i]
+                       for i, variable in enumerate(self.variables)]
         if not self.statements:
             return outputs
         self.settle(outputs[len(self.given):])

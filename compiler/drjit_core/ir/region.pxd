@@ -55,6 +55,7 @@ cdef class Control:
 
 
 cdef class Loop(Control):
+    cdef public object single
     cdef public object trips
     @cython.locals(region=Region)
     cpdef bint is_memory(self, Py_ssize_t position) except -1

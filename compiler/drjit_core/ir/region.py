@@ -240,10 +240,13 @@ class Loop(Control):
     The operand of the ``LOOP`` is the mask of the elements that take part (of the enclosing region; by default all).
     """
 
-    __slots__ = ("trips",)
+    __slots__ = ("single", "trips")
 
-    def __init__(self, regions: Sequence[Region], initial: Sequence[Node], label: str | None, trips: int = 0) -> None:
+    def __init__(self, regions: Sequence[Region], initial: Sequence[Node], label: str | None, trips: int = 0,
+                 single: Sequence[int] = ()) -> None:
         self.set_up(regions, initial, label)
+        #: If it is wide only for the sake of what it writes: the widths of its writes before it was.
+        self.single = single
         #: About how often it repeats; 0 if nobody knows.
         self.trips = trips
 

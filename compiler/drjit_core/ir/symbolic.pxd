@@ -38,6 +38,8 @@ cdef class Tracing:
     cdef public frozenset perhaps_read
     cdef public dict presumed
     cdef public bint again
+    cdef public bint defers
+    cdef public bint deferred
     cdef public dict constants
     cdef public list adopted
     cdef public dict but_elements

@@ -22,7 +22,7 @@ from .node import Node
 from .region import is_version, operands, origin_of
 
 __all__ = ["Tracing", "call_site", "close", "describe_value", "innermost", "is_presumed", "is_replaced",
-           "is_same_in_all_elements", "known", "new_region", "note_read", "open_", "outside_of", "recompute",
+           "is_same_in_all_elements", "known", "new_region", "note_seen", "open_", "outside_of", "recompute",
            "replace_elements", "replace_version", "require_memory", "require_open", "scope_of", "scope_of_all",
            "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "undo_writes", "user_line",
            "width_of_write", "writes_so_far", "written_outside"]
@@ -45,10 +45,10 @@ _NONE: frozenset[int] = frozenset()
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "but_elements", "by_index", "constants",
-                 "differentiates", "entering", "entries", "id", "initial", "journal", "label", "latest", "live",
-                 "measured", "name_of", "noun", "open", "outer", "outside", "perhaps_read", "place", "presumed", "read",
-                 "refused", "roots", "single", "statements", "taped", "uniform", "variables", "widths")
+    __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "but_elements", "by_index", "constants", "deferred",
+                 "defers", "differentiates", "entering", "entries", "id", "initial", "journal", "label", "latest",
+                 "live", "measured", "name_of", "noun", "open", "outer", "outside", "perhaps_read", "place", "presumed",
+                 "read", "refused", "roots", "single", "statements", "taped", "uniform", "variables", "widths")
 
     def __init__(self, label: str | None, place: tuple[CodeType, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize, noun: str = "loop") -> None:
@@ -104,6 +104,8 @@ class Tracing:
         self.constants: dict[int, Node] = _NOTHING
         #: Whether the user's functions must be called again if it is to be traced again.
         self.again = False
+        #: Whether it can be traced again for what turns out about constructs within, and whether it is to be.
+        self.defers = self.deferred = False
         #: What turned out to be a variable: its number, what it is before, what stands for it in this trace, and what
         #: it becomes.
         self.adopted: list[tuple[int, Node, Node, Node]] = _EMPTY
@@ -227,7 +229,10 @@ def outside_of(node: Node) -> Node | None:
     presumed = region.presumed
     if not region.open:
         presumed = {number: value for number, found in presumed.items() if (value := found()) is not None}
-    return presumed.get(node.id) or recompute[0](node, region, presumed)
+    found = presumed.get(node.id) or recompute[0](node, region, presumed)
+    if found is not None:
+        presumed[node.id] = found  # so that the program that looks again finds what has been computed
+    return found
 
 
 #: Likewise, of other values than variables: set by :mod:`drjit_core.control.inline`.
@@ -239,11 +244,11 @@ def known(node: Node, operation: str = "", need: str = "") -> Node:
     found = outside_of(node)
     if found is None:
         raise symbolic_error(node, operation, need)
-    note_read(node)
+    note_seen(node)
     return found
 
 
-def note_read(node: Node) -> None:
+def note_seen(node: Node) -> None:
     """Note that the program has looked at elements of a value that is known: what it has been computed of while a
     region was traced, and what was there before, must not be changed by that."""
     region: Tracing | None = current().region

@@ -10,7 +10,7 @@ from ..ir import trace
 from ..ir.deferred import assumed
 from ..ir.dual import without
 from ..ir.node import Node
-from ..ir.symbolic import known, note_read
+from ..ir.symbolic import known, note_seen
 from ..ops.table import BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
 from ..types import TYPES
 from . import bounds, exclusion
@@ -101,7 +101,7 @@ def read_element(node: Node, index: int) -> Any:
     if node.kind == _LITERAL:
         return node.payload
     if context_of().region is not None:
-        note_read(node)
+        note_seen(node)
     node = in_memory(node)
     buffer: Buffer = node.payload
     return peek(node.type, address_of(buffer), index)

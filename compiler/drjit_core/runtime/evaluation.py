@@ -16,7 +16,7 @@ from ..flags import LAUNCH_BLOCKING
 from ..ir import deferred
 from ..ir.dual import without
 from ..ir.node import Node, sweep_if_large
-from ..ir.symbolic import known, note_read
+from ..ir.symbolic import known, note_seen
 from ..ir.verify import verify
 from ..ops.table import DUAL, EVALUATED, UNDEFINED
 from . import backends, bounds, exclusion, explain
@@ -68,7 +68,7 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
     context = current()
     if context.region is not None:
         for root in (*roots, *[node for reference in context.scheduled if (node := reference()) is not None]):
-            note_read(root)
+            note_seen(root)
     statements = context.statements
     if not roots and not context.scheduled and not statements:
         return False

@@ -13,7 +13,7 @@ from ..ir import build, trace
 from ..ir.dual import dual, without
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
-from ..ir.symbolic import innermost, known, note_read
+from ..ir.symbolic import innermost, known, note_seen
 from ..ops.table import BOUND, DUAL, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..types import TYPES, VarState
 from .backends import backend_of
@@ -111,7 +111,7 @@ def host_view(node: Node, looks: bool = True) -> tuple[Node, int, Buffer]:
     if node.scope:
         node = known(node, "eval")
     elif looks and node.kind != LITERAL and innermost() is not None:
-        note_read(node)
+        note_seen(node)
     node = in_memory(node)
     return node, address_of(node.payload), node.payload
 
