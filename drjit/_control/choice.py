@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -149,9 +150,10 @@ class Results:
         if self.spec.children is None:
             return fresh[0]
         values = [each.value for each in returned]
-        if self.spec.is_flat and len({id(call_.own(value)) for call_, value in zip(calls, values, strict=True)}) > 1:
+        owned = [id(call_.own(value)) for call_, value in zip(calls, values, strict=True)]
+        if self.spec.is_flat and any(map(owned[0].__ne__, owned)):
             return tuple(fresh)
-        return refilled(values, self.spec, iter(fresh), lambda values, spec, new: _joined(values, spec, new, calls))
+        return refilled(values, self.spec, iter(fresh), functools.partial(_joined, calls))
 
 
 def origin_of(place: int, returned: Sequence[Returned], calls: Sequence[Call]) -> int:
@@ -239,7 +241,7 @@ class Returned:
         return found
 
 
-def _joined(values: Sequence[Any], spec: TreeSpec, new: dict[Any, Any], calls: Sequence[Call]) -> Any:
+def _joined(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec, new: dict[Any, Any]) -> Any:
     """What stands for containers that several functions have returned: one that all of them returned."""
     containers = {id(value): value for value in [call_.own(value) for call_, value in zip(calls, values, strict=True)]}
     (container, *others) = containers.values()
