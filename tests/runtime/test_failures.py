@@ -101,12 +101,12 @@ def test_evaluation_inside_an_evaluation_is_refused(monkeypatch: pytest.MonkeyPa
     x, y = dr.arange(UInt32, 10) + 1, dr.arange(UInt32, 10) + 2
     errors = []
 
-    def plan(roots: Any, function: Any = launch.plan) -> Any:
+    def plan(roots: Any, target: Any, function: Any = launch.plan) -> Any:
         try:
             dr.eval(y)
         except RuntimeError as error:
             errors.append(str(error))
-        return function(roots)
+        return function(roots, target)
 
     with monkeypatch.context() as patch:
         patch.setattr(launch, "plan", plan)

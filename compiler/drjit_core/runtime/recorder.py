@@ -290,7 +290,8 @@ class Recorder:
         """A program is about to be launched."""
         self._refuse_foreign_writes(program)
         if program.target != self._target:
-            self.guards.append(Guard(0, 1, 1, "what it runs on has changed while it was recorded"))
+            reason = "the number of threads, or what else it runs on, has changed while it was recorded"
+            self.guards.append(Guard(0, 1, 1, reason))
         width: Expression = 1
         if not program.domain.is_flat or program.short:  # views were traced before, of arrays of these sizes
             width = self._fixed(program.units * program.unit)
