@@ -286,7 +286,7 @@ def of_node() -> Iterator[Any]:
     own = node.blank_node()
     own.kind, own.type, own.size, own.id = OPS.index(OPS[found[0].kind]), types.FLOAT32, 8, node.new_id()
     own.d0 = own.d1 = own.d2 = own.d3 = own.payload = None
-    own.attr, own.scope = 3, 0
+    own.attr, own.scope, own.where = 3, 0, found[0].where
     yield name.fields(own), repr(own).replace(f"n{own.id}", "n")
     key = (12345, 6, own.id)
     yield name(node.remembered(key))

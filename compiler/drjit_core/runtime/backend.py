@@ -121,7 +121,7 @@ class LoadedKernel(Protocol):
 
     @property
     def build_time(self) -> float:
-        """Milliseconds that compiling or loading took."""
+        """Milliseconds that compiling or loading took for the launch that it was looked up for last, 0 if nothing."""
 
     @property
     def from_disk(self) -> bool:
@@ -131,9 +131,8 @@ class LoadedKernel(Protocol):
     def reductions(self) -> int:
         """Number of its outputs that are reductions."""
 
-    def reuse(self, width: int, /) -> bool:
-        """Note that a launch of so many elements is coming, for which it has not been looked up; whether it is as it
-        was, not compiled again."""
+    def reuse(self, width: int, /) -> None:
+        """Note that a launch of so many elements is coming, for which it has not been looked up."""
 
     def partial_bytes(self, width: int, unit: int = 1, /) -> int:
         """Bytes of partial results that the blocks of a launch of so many units, of so many elements, write."""

@@ -44,13 +44,8 @@ _count = 0
 def remember(program: Program, hash_: str) -> None:
     """Describe a kernel that has just been compiled or loaded, and log in what it differs from the most similar one."""
     global _count
-    structure = tuple(_structure(program))
-    known = next((kernel for kernel in _kernels.get(hash(structure), ()) if kernel.hash == hash_), None)
-    if known is not None:  # or it has been forgotten, on request or as one of very many
-        _log.info("     this is kernel %i again.", known.number)
-        return
     _count += 1
-    number, details = _count, tuple(_details(program))
+    number, structure, details = _count, tuple(_structure(program)), tuple(_details(program))
     if _log.isEnabledFor(logging.INFO):
         while _noted:
             _remember(*_described(*_noted.popleft()))

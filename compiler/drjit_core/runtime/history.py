@@ -80,7 +80,7 @@ def record(backend: KernelBackend, kernel: LoadedKernel, hit: bool, launch: Laun
         "uses_optix": 0, "cache_hit": int(hit), "cache_disk": int(not hit and kernel.from_disk),
         "recording_mode": KernelRecordingMode.Inactive, "size": width, "input_count": inputs, "output_count": outputs,
         "operation_count": kernel.operations, "codegen_time": codegen_time,
-        "backend_time": 0.0 if hit else kernel.build_time, "ranges": _names()}
+        "backend_time": kernel.build_time, "ranges": _names()}
     _entries.append((entry, (backend, launch)))
 
 

@@ -89,7 +89,7 @@ def launch(backend: KernelBackend, target: Target, kernel: Kernel, recorder: Rec
         compiled.fill_calls(program, keep)
     launched = compiled.launch(program, compiled.course(program), keep, flags & KERNEL_HISTORY != 0)
     if told:
-        elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
+        elapsed = (time.perf_counter_ns() - start) * 1e-6 - compiled.build_time
         outputs_count = len(program.stores) + len(program.reductions) + len(program.scatters)
         history.tell(compiled, hit, program.width, len(program.inputs), outputs_count, elapsed)
     if not hit:

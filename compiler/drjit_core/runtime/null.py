@@ -50,9 +50,8 @@ class NullKernel:
         #: What the tables of calls have in the place of addresses: numbers of functions.
         self.functions = {name: number for number, name in enumerate(call_tables.names(program))}
 
-    def reuse(self, width: int, /) -> bool:
+    def reuse(self, width: int, /) -> None:
         """There is but one tier of text."""
-        return True
 
     def partial_bytes(self, width: int, unit: int = 1, /) -> int:
         """Bytes of partial results that the blocks of a launch would write."""

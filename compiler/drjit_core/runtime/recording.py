@@ -275,11 +275,11 @@ class _Run:
                                              in zip(launch.accesses, launch.limits, strict=True)])
             keep.append(report)
             report.bind(bound, launch.reports)
-        hit = kernel.reuse(width)
+        kernel.reuse(width)
         if bound.calls:
             kernel.fill_calls(bound, keep)
         launched = kernel.launch(bound, launch.course, keep, state.flags & KERNEL_HISTORY != 0)
-        tell(kernel, hit, width, launch.inputs, launch.outputs, 0.0)
+        tell(kernel, True, width, launch.inputs, launch.outputs, 0.0)
         try:
             _note(used, report, backend.submit(launched))
         except BaseException:
@@ -291,7 +291,7 @@ class _Run:
         if state.flags & LAUNCH_BLOCKING:
             backend.wait()
         if state.flags & KERNEL_HISTORY:
-            history.record(backend, kernel, hit, launched, width, launch.inputs, launch.outputs, 0.0)
+            history.record(backend, kernel, True, launched, width, launch.inputs, launch.outputs, 0.0)
         for variable in launch.releases:
             buffers[variable] = None
 

@@ -139,7 +139,7 @@ def run(backend: KernelBackend, step: Step, operands: Sequence[Stored], results:
         kept: list[Any] = list(keep)
         launched = compiled.launch_pass(each, kept, flags & KERNEL_HISTORY != 0)
         if told:
-            elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
+            elapsed = (time.perf_counter_ns() - start) * 1e-6 - compiled.build_time
             history.tell(compiled, hit, width, len(operands), len(results), elapsed, each.text.name)
         try:
             _note(used, backend.submit(launched))

@@ -97,30 +97,30 @@ class CompiledKernel:
             _log.warning("jit_eval(): %s kernel %s of %i operations took %.1f s.", verb, self.hash[:16],
                          self.operations, milliseconds * 1e-3)
 
-    def reuse(self, width: int) -> bool:
-        """Note a launch for which the kernel has not been looked up, which is as good as one that has found it; whether
-        nothing was compiled."""
+    def reuse(self, width: int) -> None:
+        """Note a launch for which the kernel has not been looked up, which is as good as one that has found it."""
         global _hits
         _hits += 1
-        return not (self.quick and self.worked(width * self.work))
+        self.build_time = 0.0
+        if self.quick:
+            self.worked(width * self.work)
 
     def patience(self) -> int:
         """Work that a quick kernel is going to do before it is compiled again, or that is considered."""
         return 1 << 62 if _level() == 0 else int(self._enough) - self._worked
 
-    def worked(self, work: int) -> bool:
-        """Note that a quick kernel has done some work; whether it was compiled again, as that has become worth it."""
+    def worked(self, work: int) -> None:
+        """Note that a quick kernel has done some work; it is compiled again when that has become worth it."""
         if not self.quick:  # another recipe's launches have been enough
-            return False
+            return
         self._worked += work
         if self._worked < self._enough or _level() == 0:
-            return False
+            return
         start = time.perf_counter_ns()
         key = disk.key_of(self._key, "kernel")
         found = disk.load(key)
         if found is None and not self._is_worth_it():
-            return False
-        self.from_disk = found is not None
+            return
         if found is None:
             code = jit.compile_text(self.text)
             disk.store(key, _LENGTH.pack(len(self._text)) + self._text + code)
@@ -131,7 +131,6 @@ class CompiledKernel:
         self.build_time = (time.perf_counter_ns() - start) * 1e-6
         _log.info("jit_eval(): optimised kernel %s, build: %.4g ms.", self.hash[:16], self.build_time)
         self._warn_if_slow(self.build_time, "compiling again, optimised,")
-        return True
 
     def _is_worth_it(self) -> bool:
         """Whether a kernel has worked for as long as compiling it again is going to take, as its text tells; for so
@@ -223,7 +222,7 @@ other_hits: list[Callable[[], int]] = []
 
 
 def lookup(program: Program) -> tuple[CompiledKernel, bool]:
-    """The kernel of a program that is about to be launched, and whether it was there already, as it is."""
+    """The kernel of a program that is about to be launched, and whether it was there already."""
     return _looked_up(program.key, program.width, lambda: facts_of(program), lambda: text_of(program))
 
 
@@ -243,20 +242,19 @@ _OPERATIONS_OF_TEXT = 80
 
 def _looked_up(key: bytes, width: int, facts: Callable[[], Facts],
                make: Callable[[], str]) -> tuple[CompiledKernel, bool]:
-    global _hits, _loaded, _compiled
+    global _loaded, _compiled
     kernel = _kernels.get(key)
-    hit = kernel is not None
     if kernel is not None:
-        _hits += 1
+        kernel.reuse(width)
+        return kernel, True
+    kernel = _kernels[key] = CompiledKernel(facts(), make)
+    if kernel.from_disk:
+        _loaded += 1
     else:
-        kernel = _kernels[key] = CompiledKernel(facts(), make)
-        if kernel.from_disk:
-            _loaded += 1
-        else:
-            _compiled += 1
-    if kernel.quick and kernel.worked(width * kernel.work):
-        hit = False
-    return kernel, hit
+        _compiled += 1
+    if kernel.quick:
+        kernel.worked(width * kernel.work)
+    return kernel, False
 
 
 def load(facts: Facts) -> CompiledKernel | None:
