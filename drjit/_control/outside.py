@@ -545,8 +545,8 @@ class Variables:
         The second one must not change others of the caller's, which are returned in their places.
         """
         for (place, first, count), is_kept in zip(call.given.spec.positions(), kept, strict=True):
-            if not is_kept and call.original(returned[place]) >= 0 and \
-                    not changed.keys().isdisjoint(range(first, first + count)):
+            if not is_kept and call.original(returned[place]) >= 0 and [
+                    k for k in range(first, first + count) if k in changed and not core.is_version(primal(changed[k]))]:
                 raise SymbolicValue(
                     f"{self.words.function}(): {self.words.traced} changes arrays of the state in place, which change "
                     f"places: another one in each iteration. Give the body copies, or {self.words.otherwise}.")
