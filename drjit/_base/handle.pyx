@@ -10,6 +10,8 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
+ctypedef void* slot
+
 cdef extern from "Python.h":
     ctypedef object (*newfunc)(PyTypeObject*, object, PyObject*)
     ctypedef PyObject* (*allocfunc)(PyTypeObject*, Py_ssize_t)
@@ -22,11 +24,11 @@ cdef extern from "Python.h":
     ctypedef PyObject* (*vectorcall)(PyObject*, PyObject**, size_t, PyObject*) except NULL
     ctypedef PyObject* (*ternary)(PyObject*, PyObject*, PyObject*) except NULL
     ctypedef struct Numbers "PyNumberMethods":
-        void *nb_add, *nb_subtract, *nb_multiply, *nb_true_divide, *nb_floor_divide, *nb_remainder
-        void *nb_lshift, *nb_rshift, *nb_or, *nb_xor, *nb_and
-        void *nb_inplace_add, *nb_inplace_subtract, *nb_inplace_multiply, *nb_inplace_true_divide
-        void *nb_inplace_floor_divide, *nb_inplace_remainder
-        void *nb_inplace_lshift, *nb_inplace_rshift, *nb_inplace_or, *nb_inplace_xor, *nb_inplace_and
+        slot nb_add, nb_subtract, nb_multiply, nb_true_divide, nb_floor_divide, nb_remainder
+        slot nb_lshift, nb_rshift, nb_or, nb_xor, nb_and
+        slot nb_inplace_add, nb_inplace_subtract, nb_inplace_multiply, nb_inplace_true_divide
+        slot nb_inplace_floor_divide, nb_inplace_remainder
+        slot nb_inplace_lshift, nb_inplace_rshift, nb_inplace_or, nb_inplace_xor, nb_inplace_and
     ctypedef struct Type "PyTypeObject":
         newfunc tp_new
         PyTypeObject* tp_base
