@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from weakref import ref
 
 from ..ir.build import append, bound, counter, literal, undefined
+from ..ir.dual import primal
 from ..ir.extension import Extension
 from ..ir.extents import size_of, sized_as
 from ..ir.node import Node
@@ -20,7 +21,7 @@ from ..ops.table import CAST, KIND, LITERAL, LOCAL, LOOP, PHI, RESULT, SCATTER
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceMode, ReduceOp
 from .rewrite import Rewriter
 
-__all__ = ["Counted", "fits", "loop_of", "most_iterations"]
+__all__ = ["Counted", "construct_of", "fits", "most_iterations", "pruned"]
 
 _ADD, _AND, _FMA, _LT, _LE, _GT, _GE = (KIND[name] for name in ("add", "and_", "fma", "lt", "le", "gt", "ge"))
 _IDENTITY, _NO_CONFLICTS = ReduceOp.Identity.value, ReduceMode.NoConflicts.value
@@ -33,16 +34,19 @@ _MOST_LOCAL = 8 << 10
 _MOST_TOGETHER = 64 << 10
 
 
-def loop_of(results: Sequence[Node]) -> Node | None:
-    """The loop that some of its results tell, if it has no effects and stands where the program is being traced."""
-    region = innermost()
+def construct_of(results: Sequence[Node], given: Iterable[Node]) -> Node | None:
+    """The loop, branch or call that all of some results are of, but for those that it was given, if it has no effects
+    and stands where the program is being traced."""
+    known = [value for node in given if (value := primal(node)).kind == RESULT]
+    found: Node | None = None
     for node in results:
-        if node.kind == RESULT:
-            loop = node.d0
-            if loop is not None and loop.kind == LOOP and not loop.payload.writes and \
-                    loop.scope == (0 if region is None else region.id):
-                return loop
-    return None
+        if node.kind == RESULT and node not in known:
+            if found is not None and node.d0 is not found:
+                return None
+            found = node.d0
+    region = innermost()
+    scope = 0 if region is None else region.id
+    return None if found is None or found.payload.writes or found.scope != scope else found
 
 
 def _entries(most: int) -> int:
@@ -81,6 +85,21 @@ class _Together:
 
 
 _together = _Together()
+
+
+def pruned(loop: Loop, positions: Collection[int]) -> tuple[Loop, list[int]]:
+    """A loop of the same nodes that computes some of the variables, and those that these and the condition need; and
+    the positions that its variables had."""
+    before, kept, more = loop.region, set(positions), True
+    while more:
+        finals = [loop.finals[position] for position in sorted(kept)]
+        region = Region(before.id, before.formals, before.masks, (before.results[0], finals))
+        used = {position for position, formal in enumerate(before.formals) if formal.id in region.used}
+        more = not used <= kept
+        kept |= used
+    found = sorted(kept)
+    region.formals = tuple([before.formals[position] for position in found])
+    return Loop((region,), [loop.initial[position] for position in found], loop.label, loop.trips), found
 
 
 class Counted:
