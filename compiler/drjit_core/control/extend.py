@@ -6,6 +6,7 @@ loops only; where that is not sure, the region is made anew.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterable, Sequence
 from weakref import ref
 
@@ -19,13 +20,13 @@ from ..ir.symbolic import innermost
 from ..ir.trace import gather, ops
 from ..ops.table import CAST, KIND, LITERAL, LOCAL, LOOP, PHI, RESULT, SCATTER
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceMode, ReduceOp
+from .inline import TRUE
 from .rewrite import Rewriter
 
 __all__ = ["Counted", "construct_of", "fits", "most_iterations", "pruned"]
 
 _ADD, _AND, _FMA, _LT, _LE, _GT, _GE = (KIND[name] for name in ("add", "and_", "fma", "lt", "le", "gt", "ge"))
 _IDENTITY, _NO_CONFLICTS = ReduceOp.Identity.value, ReduceMode.NoConflicts.value
-_TRUE = literal(BOOL, True)
 #: Beyond so many iterations, that a loop takes no more is no reason to make room for all of them.
 _MOST_KNOWN = 64
 #: Bytes of local memory of an element: with sixteen elements in a packet, a part of the second-level cache.
@@ -57,7 +58,7 @@ def _entries(most: int) -> int:
 def fits(loop: Loop, most: int) -> bool:
     """Whether the variables of so many iterations are kept in local memory."""
     count = _bytes(loop.region.formals, most)
-    return count <= _MOST_LOCAL and _together.bytes + count <= _MOST_TOGETHER
+    return count <= _MOST_LOCAL and _together.bytes() + count <= _MOST_TOGETHER
 
 
 def _bytes(formals: Iterable[Node], most: int) -> int:
@@ -65,23 +66,20 @@ def _bytes(formals: Iterable[Node], most: int) -> int:
     return _entries(most) * sum(TYPES[formal.type].size for formal in formals)
 
 
-class _Together:
-    """The bytes of local memory that there are, for each element, in loops that are still there."""
+class _Together(threading.local):
+    """The bytes of local memory that there are, for each element, in loops of a thread that are still there."""
 
     def __init__(self) -> None:
-        self.bytes = 0
-        self.loops: dict[int, tuple[ref[Node], int]] = {}
+        self._loops: dict[int, tuple[ref[Node], int]] = {}
+
+    def bytes(self) -> int:
+        """How many there are."""
+        return sum([count for _, count in list(self._loops.values())])
 
     def add(self, loop: Node, count: int) -> None:
         """Count the bytes of a loop, until it is gone; or as many as it has now."""
-        number = loop.id
-        _, before = self.loops.get(number, (None, 0))
-        self.loops[number] = ref(loop, lambda _: self._remove(number)), count
-        self.bytes += count - before
-
-    def _remove(self, number: int) -> None:
-        _, count = self.loops.pop(number)
-        self.bytes -= count
+        loops, number = self._loops, loop.id
+        loops[number] = ref(loop, lambda _: loops.pop(number, None)), count
 
 
 _together = _Together()
@@ -175,7 +173,7 @@ class Counted:
     def state(self, iteration: Node) -> list[Node]:
         """What the variables were at the beginning of an iteration, as far as that is kept."""
         index = iteration if self.local else ops.fma(*self._factors(iteration))
-        return [gather(version, index, _TRUE) for version in self.kept]
+        return [gather(version, index, TRUE) for version in self.kept]
 
     def keep(self, positions: Collection[int]) -> None:
         """Keep some of the variables only."""

@@ -367,10 +367,9 @@ class _Repetition(Recorded):
         values, formals = self.tape.values, self.tape.formals
         is_wide = [position for position in self.needed() if self.given[position].size == width and
                    values[position] is not formals[position] and values[position].kind != LITERAL]
-        further = [] if is_wide else [literal(UINT32, 0, width)]
-        results = self.loop(flow, further, lambda formals: [
-            *self.iterated(flow, formals)[1], *(ops.add(formals[-1], literal(UINT32, 1)) for _ in further)])
-        loop = construct_of(results, [*self.given, *further])
+        results = self.loop(flow, [], lambda formals: self.iterated(flow, formals)[1]) if is_wide else \
+            self.counted(flow, width=width)
+        loop = construct_of(results, self.given)
         assert loop is not None, "what writes is needed"
         return loop, {position: node.attr for position, node in enumerate(results) if node.d0 is loop}
 
@@ -405,14 +404,14 @@ class _Repetition(Recorded):
         results = _loop(flow, [number, *now, *totals, *memory], condition, body, self.label, str)
         return dict(zip(order, results[1:first], strict=True)), results[first:last], results[last:]
 
-    def counted(self, flow: Flow, more: Callable[[list[Node]], Node] | None = None) -> list[Node]:
+    def counted(self, flow: Flow, more: Callable[[list[Node]], Node] | None = None, width: int = 1) -> list[Node]:
         """The state after the loop, and the number of iterations; ``more`` may end it earlier."""
         count = len(self.given)
 
         def body(formals: list[Node]) -> list[Node]:
             return [*self.iterated(flow, formals)[1], ops.add(formals[count], literal(UINT32, 1))]
 
-        return self.loop(flow, [literal(UINT32, 0)], body, more)
+        return self.loop(flow, [literal(UINT32, 0, width)], body, more)
 
     def recomputed(self, flow: Flow) -> tuple[Node, Callable[[Node], list[Node]]]:
         """Likewise, where there is no memory: it is computed again for each iteration."""

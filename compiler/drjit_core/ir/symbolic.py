@@ -22,10 +22,10 @@ from .node import Node
 from .region import is_version, operands, origin_of
 
 __all__ = ["Tracing", "become_memory", "call_site", "close", "describe_value", "innermost", "is_presumed",
-           "is_replaced", "is_same_in_all_elements", "known", "new_region", "note_read", "open_", "outside_of", "recompute",
-           "replace_elements", "replace_version", "require_memory", "require_open", "scope_of", "scope_of_all",
-           "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "undo_writes", "user_line",
-           "width_of_write", "writes_so_far", "written_outside"]
+           "is_replaced", "is_same_in_all_elements", "known", "new_region", "note_read", "open_", "outside_of",
+           "recompute", "replace_elements", "replace_version", "require_memory", "require_open", "scope_of",
+           "scope_of_all", "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "undo_writes",
+           "user_line", "width_of_write", "writes_so_far", "written_outside"]
 
 #: So many regions that have been closed are remembered, up to twice as many at times.
 _REMEMBERED = 256
