@@ -25,6 +25,7 @@ cdef class Context:
         self.open = {}
         self.scheduled = []
         self.statements = []
+        self.assumed = []
         self.queued = []
         self.queue = 0
         self.boundary = []

@@ -48,6 +48,7 @@ ROOMS = (
     "drjit_core.derivatives.traversal",
     "drjit_core.control.inline",
     "drjit_core.control.source",
+    "drjit_core.control.demand",
     "drjit_core.control.construct",
     "drjit_core.control.loop",
     "drjit_core.control.choice",

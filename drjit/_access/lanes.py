@@ -57,10 +57,10 @@ from drjit_core import (
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "WATCHES", "Part", "Watch", "for_lanes", "in_plain_code", "innermost_part", "innermost_width",
-           "lane_mask", "made_from", "masked_access", "note_origin", "note_read", "note_version", "note_writes",
-           "on_part", "part_depth", "part_of", "part_runs", "symbolic_width", "watched", "widest_mask", "with_lanes",
-           "written_apart", "written_from"]
+__all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "for_lanes", "in_plain_code", "innermost_part",
+           "innermost_width", "lane_mask", "made_from", "masked_access", "note_origin", "note_read", "note_version",
+           "note_writes", "on_part", "part_depth", "part_of", "part_runs", "symbolic_width", "watched", "widest_mask",
+           "with_lanes", "written_apart", "written_from"]
 
 TRUE = literal(BOOL, True)
 
@@ -186,6 +186,7 @@ class Watch:
     def __init__(self, nodes: Sequence[core.Node]) -> None:
         self.ids = {primal(node).id for node in nodes}
         self.read: set[int] = set()
+        self.thread = threading.get_ident()
 
     def accessed(self, number: int) -> bool:
         """Whether a node, which has or had some id, has been read by index, or is what a write in an evaluated
@@ -193,7 +194,7 @@ class Watch:
         return number in self.read or number in _stack.origins.values()
 
 
-#: Those that have begun, in any thread: what others read is none of the nodes.
+#: Those that have begun, in any thread.
 WATCHES: list[Watch] = []
 
 
@@ -211,13 +212,13 @@ def watched(nodes: Sequence[core.Node]) -> Iterator[Watch]:
 def note_read(source: core.Node) -> None:
     """An element of an array is read by its index; called only if :data:`WATCHES` are there."""
     number = stands_for(primal(source)).id
-    for watch in WATCHES:
-        if number in watch.ids:
+    for watch in list(WATCHES):
+        if watch.thread == threading.get_ident() and number in watch.ids:
             watch.read.add(number)
 
 
 #: A write makes a new version of its target, of which there may first be a copy.
-_VERSIONS = KIND["scatter"], KIND["opaque"]
+VERSIONS = KIND["scatter"], KIND["opaque"]
 
 
 def note_writes(nodes: Sequence[core.Node]) -> None:
@@ -226,7 +227,7 @@ def note_writes(nodes: Sequence[core.Node]) -> None:
         origins = _stack.origins
         for node in map(primal, nodes):
             version: core.Node = node  # and those before it, which the construct may have been given
-            while version.kind in _VERSIONS and (version is node or version.id not in origins):
+            while version.kind in VERSIONS and (version is node or version.id not in origins):
                 before = version.d0
                 if before is None:
                     break

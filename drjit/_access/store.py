@@ -20,13 +20,13 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from drjit_core import KIND, Node, dual, import_copy, innermost, is_version, primal, schedule, vertex_of
+from drjit_core import Node, dual, import_copy, innermost, is_version, primal, schedule, vertex_of
 
 from .._base.errors import SizeError
 from .._base.handle import views
 from .._base.nodes import broadcast, elements_of, pack
 from .._trees.pytree import resized
-from .lanes import note_version, note_writes
+from .lanes import VERSIONS, note_version, note_writes
 
 __all__ = ["Journal", "innermost_journal", "note_narrow", "noted", "owner_of", "store", "store_result",
            "store_same", "store_written"]
@@ -291,14 +291,10 @@ class Journal:
         return any(array is entry for memory in self.outermost().memory.values() for entry in memory.arrays)
 
 
-#: A write makes a new version of its target, of which there may first be a copy.
-_VERSIONS = KIND["scatter"], KIND["opaque"]
-
-
 def _unwritten(node: Node, number: int, vertex: Any) -> Node:
     """The version of a component that had some id, or the last one that a kernel has written to since."""
     found = primal(node)
-    while found.id != number and found.kind in _VERSIONS and found.d0 is not None:
+    while found.id != number and found.kind in VERSIONS and found.d0 is not None:
         found = found.d0
     return node if found is primal(node) else found if vertex is None else dual(found, vertex)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict, deque
 from typing import Any
 
@@ -311,3 +312,28 @@ def test_sines_and_cosines_of_single_values_used_both_ways() -> None:
         sine, cosine = dr.sincos(value)
         result = result * cosine + sine
     np.testing.assert_allclose(result.numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_arrays_that_a_body_makes_and_somebody_keeps_change_in_all_iterations(mode: str) -> None:
+    entries: dict[str, Any] = {}
+    kept: list[Any] = []
+
+    @functools.lru_cache
+    def cached() -> Any:
+        return F(0)
+
+    def body(i: Any, x: Any) -> Any:
+        if not kept:
+            kept.append(F(0))
+            entries["total"] = F(0)
+        for array in (kept[0], entries["total"], cached()):
+            array += x
+        own = F(0)
+        own += x  # which nobody keeps
+        return i + 1, x + own
+
+    x = dr.while_loop((U(0), F(1, 2)), lambda i, x: i < 3, body, mode=mode)[1]
+    assert x.numpy().tolist() == [8, 16]
+    for array in (kept[0], entries["total"], cached()):
+        assert array.numpy().tolist() == [7, 14]

@@ -847,3 +847,79 @@ def test_arguments_that_both_sides_return_keep_their_derivatives(size: int, mode
     repeated = 4 if dr.width(same) == 4 != size else 1  # a single value may have become one for each element
     assert x.grad.numpy().tolist() == [2, 4, 6, 8]
     assert table.grad.numpy().tolist() == [3 * repeated + 2 * (9 + 16)] + [3] * (size - 1)
+
+
+# --- what is held -----------------------------------------------------------------------------------------------------
+
+
+def opaque(type_: Any, value: float, count: int = 1 << 15) -> Any:
+    return dr.opaque(type_, value, count)
+
+
+def repeated(change: Callable[[Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    def run(x: Any, beside: Any, table: Any) -> Any:
+        i = opaque(U, 0)
+        return dr.while_loop((i, x, beside), lambda i, x, beside: i < 3, lambda i, x, beside: (
+            i + 1, change(x), beside + dr.gather(F, table, i)))[1:]
+
+    return run
+
+
+#: Constructs of two arrays, and how many arrays their derivatives need besides the first: what decides.
+HOLDING: dict[str, tuple[Callable[[Any, Any, Any], Any], float]] = {
+    "loop": (repeated(dr.sin), 0.5),
+    "sum": (repeated(lambda x: x + x), 0.5),
+    "if": (lambda x, beside, table: dr.if_stmt(
+        (x, beside), opaque(Bool, True), lambda x, beside: (dr.sin(x), beside + dr.gather(F, table, U(0))),
+        lambda x, beside: (x, beside * 2)), 0.125),
+    "switch": (lambda x, beside, table: dr.switch(
+        opaque(U, 1), [lambda x, beside: (x * 2, beside), lambda x, beside: (
+            dr.sin(x), beside + dr.gather(F, table, U(0)))], x, beside), 0.5),
+}
+
+
+@pytest.mark.parametrize("what", HOLDING)
+def test_what_derivatives_do_not_need_is_let_go(what: str) -> None:
+    function, needed = HOLDING[what]
+
+    def arrays() -> float:
+        gc.collect()
+        return drjit_core.malloc_statistics()["in_use"] / array
+
+    array = 1.0
+    before = arrays()
+    x, beside, table = opaque(F, 0.5), opaque(F, 1), opaque(F, 2)
+    array = (arrays() - before) / 3
+    before /= array
+    dr.enable_grad(x)
+    y, other = function(x, beside, table)
+    dr.eval(y, other)
+    del beside, table, other
+    assert arrays() - before == pytest.approx(2 + needed, abs=0.01)  # x and y
+    dr.backward(y)
+    np.testing.assert_allclose(x.grad.numpy()[:2], finite(lambda x: function(x, F(1), F(2))[0]), rtol=1e-6)
+
+
+def finite(function: Callable[[Any], Any]) -> float:
+    """The derivative of what a function computes, at 1/2."""
+    with dr.suspend_grad():
+        more, less = function(F(0.5 + 1e-6)), function(F(0.5 - 1e-6))
+    return float((more.numpy()[0] - less.numpy()[0]) / 2e-6)
+
+
+@pytest.mark.parametrize("given", ["loop", "if"])
+def test_what_another_construct_has_computed_is_no_result_of_one_that_passes_it_on(given: str) -> None:
+    def gradient(evaluate: bool) -> Any:
+        if given == "loop":
+            passed = dr.while_loop((U(0, 0, 0), F(1, 1, 1)), lambda i, a: i < 5, lambda i, a: (i + 1, a * 1.5))[1]
+        else:
+            passed = dr.if_stmt((F(1, 1, 1),), F(1, 2, 3) > 1, lambda a: a * 1.5, lambda a: a * 3)
+        if evaluate:
+            dr.eval(passed)
+        x = F(0.5, 0.6, 0.7)
+        dr.enable_grad(x)
+        y = dr.while_loop((passed, U(0, 0, 0), x), lambda a, i, y: i < 2, lambda a, i, y: (a, i + 1, dr.sin(y * a)))[2]
+        dr.backward(y)
+        return x.grad.numpy()
+
+    np.testing.assert_array_equal(gradient(False), gradient(True))

@@ -188,9 +188,7 @@ class _Choice(Construct):
         found = [self.traced[0].masks[0]]
         for region in regions:
             found += region.results[0][:count]
-            if region.writes:
-                found += written_widths(region)
-        return broadcast_size_of(self.function, found)
+        return broadcast_size_of(self.function, found + _written(regions))
 
     def mask_is_known(self) -> bool:
         """Whether it becomes part of what is around it."""

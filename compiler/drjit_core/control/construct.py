@@ -23,6 +23,7 @@ from ..ir.node import Node
 from ..ir.region import CONTROL, OWN, Region, is_local, is_version, operands, writes
 from ..ir.symbolic import (
     Tracing,
+    become_memory,
     call_site,
     close,
     innermost,
@@ -296,8 +297,8 @@ class Construct:
             for traced in self.traced:  # what is memory for one function is so for all
                 for position in found:
                     formal = traced.formals[position]
-                    if formal.scope == traced.region.id:
-                        formal.payload = formal.payload or True
+                    if formal.scope == traced.region.id and not formal.payload:
+                        become_memory(formal, self.given[position])
         return again
 
     def add_borrowed(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 
 from ..ir.node import Node
@@ -9,6 +10,10 @@ from ..ir.region import Control, Loop, is_local
 from ..ops.table import IS_WRITE, PHI, RESULT
 
 __all__ = ["Demand"]
+
+
+_id = operator.attrgetter("id")
+_EMPTY: list[Node] = []
 
 
 class Demand:
@@ -31,23 +36,27 @@ class Demand:
         #: The regions that are part of it, and what variables stand for, by their ids.
         self._scopes = {scope}
         self._formals: dict[int, list[Node]] = {number: [final] for number, final in finals.items()}
-        todo = list(roots)
+        self._note(scope, list(roots))
+        self.nodes.sort(key=_id)
+
+    def _note(self, scope: int, todo: list[Node]) -> None:
+        """Note what some values need."""
         while todo:
             node = todo.pop()
             if node.id in self.ids:
                 continue
             self.ids.add(node.id)
-            todo += self._formals.get(node.id, ())
+            todo += self._formals.get(node.id, _EMPTY)
             if node.scope not in self._scopes:
                 self.captures.append(node)
             elif node.kind != PHI:
                 if node.scope == scope:
                     self.nodes.append(node)
-                self.writes = self.writes or IS_WRITE[node.kind] and not is_local(node)
+                if IS_WRITE[node.kind] and not is_local(node):
+                    self.writes = True
                 todo += [operand for operand in (node.d0, node.d1, node.d2, node.d3) if operand is not None]
                 if node.kind == RESULT and node.d0 is not None:
                     todo += self._result(node.d0.payload, node.attr)
-        self.nodes.sort(key=lambda node: node.id)
 
     def _result(self, control: Control, position: int) -> list[Node]:
         """What a result of a loop, a branch or a call needs of its regions."""

@@ -6,11 +6,13 @@ loops only; where that is not sure, the region is made anew.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterable, Sequence
 from weakref import ref
 
 from ..codegen.target import local_memory
 from ..ir.build import append, bound, counter, literal, undefined
+from ..ir.dual import primal
 from ..ir.extension import Extension
 from ..ir.extents import size_of, sized_as
 from ..ir.node import Node
@@ -19,27 +21,30 @@ from ..ir.symbolic import innermost
 from ..ir.trace import gather, ops
 from ..ops.table import CAST, KIND, LITERAL, LOCAL, LOOP, PHI, RESULT, SCATTER
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceMode, ReduceOp
+from .inline import TRUE
 from .rewrite import Rewriter
 
-__all__ = ["Counted", "fits", "loop_of", "most_iterations"]
+__all__ = ["Counted", "construct_of", "fits", "most_iterations", "pruned"]
 
 _ADD, _AND, _FMA, _LT, _LE, _GT, _GE = (KIND[name] for name in ("add", "and_", "fma", "lt", "le", "gt", "ge"))
 _IDENTITY, _NO_CONFLICTS = ReduceOp.Identity.value, ReduceMode.NoConflicts.value
-_TRUE = literal(BOOL, True)
 #: Beyond so many iterations, that a loop takes no more is no reason to make room for all of them.
 _MOST_KNOWN = 64
 
 
-def loop_of(results: Sequence[Node]) -> Node | None:
-    """The loop that some of its results tell, if it has no effects and stands where the program is being traced."""
-    region = innermost()
+def construct_of(results: Sequence[Node], given: Iterable[Node]) -> Node | None:
+    """The loop, branch or call that all of some results are of, but for those that it was given, if it has no effects
+    and stands where the program is being traced."""
+    known = [value for node in given if (value := primal(node)).kind == RESULT]
+    found: Node | None = None
     for node in results:
-        if node.kind == RESULT:
-            loop = node.d0
-            if loop is not None and loop.kind == LOOP and not loop.payload.writes and \
-                    loop.scope == (0 if region is None else region.id):
-                return loop
-    return None
+        if node.kind == RESULT and node not in known:
+            if found is not None and node.d0 is not found:
+                return None
+            found = node.d0
+    region = innermost()
+    scope = 0 if region is None else region.id
+    return None if found is None or found.payload.writes or found.scope != scope else found
 
 
 def _entries(most: int) -> int:
@@ -50,7 +55,7 @@ def _entries(most: int) -> int:
 def fits(loop: Loop, most: int) -> bool:
     """Whether the variables of so many iterations are kept in local memory."""
     count, local = _bytes(loop.region.formals, most), local_memory()
-    return count <= local.array and _together.bytes + count <= local.together
+    return count <= local.array and _together.bytes() + count <= local.together
 
 
 def _bytes(formals: Iterable[Node], most: int) -> int:
@@ -58,26 +63,38 @@ def _bytes(formals: Iterable[Node], most: int) -> int:
     return _entries(most) * sum(TYPES[formal.type].size for formal in formals)
 
 
-class _Together:
-    """The bytes of local memory that there are, for each element, in loops that are still there."""
+class _Together(threading.local):
+    """The bytes of local memory that there are, for each element, in loops of a thread that are still there."""
 
     def __init__(self) -> None:
-        self.bytes = 0
-        self.loops: dict[int, tuple[ref[Node], int]] = {}
+        self._loops: dict[int, tuple[ref[Node], int]] = {}
+
+    def bytes(self) -> int:
+        """How many there are."""
+        return sum([count for _, count in list(self._loops.values())])
 
     def add(self, loop: Node, count: int) -> None:
         """Count the bytes of a loop, until it is gone; or as many as it has now."""
-        number = loop.id
-        _, before = self.loops.get(number, (None, 0))
-        self.loops[number] = ref(loop, lambda _: self._remove(number)), count
-        self.bytes += count - before
-
-    def _remove(self, number: int) -> None:
-        _, count = self.loops.pop(number)
-        self.bytes -= count
+        loops, number = self._loops, loop.id
+        loops[number] = ref(loop, lambda _: loops.pop(number, None)), count
 
 
 _together = _Together()
+
+
+def pruned(loop: Loop, positions: Collection[int]) -> tuple[Loop, list[int]]:
+    """A loop of the same nodes that computes some of the variables, and those that these and the condition need; and
+    the positions that its variables had."""
+    before, kept, more = loop.region, set(positions), True
+    while more:
+        finals = [loop.finals[position] for position in sorted(kept)]
+        region = Region(before.id, before.formals, before.masks, (before.results[0], finals))
+        used = {position for position, formal in enumerate(before.formals) if formal.id in region.used}
+        more = not used <= kept
+        kept |= used
+    found = sorted(kept)
+    region.formals = tuple([before.formals[position] for position in found])
+    return Loop((region,), [loop.initial[position] for position in found], loop.label, loop.trips), found
 
 
 class Counted:
@@ -153,7 +170,7 @@ class Counted:
     def state(self, iteration: Node) -> list[Node]:
         """What the variables were at the beginning of an iteration, as far as that is kept."""
         index = iteration if self.local else ops.fma(*self._factors(iteration))
-        return [gather(version, index, _TRUE) for version in self.kept]
+        return [gather(version, index, TRUE) for version in self.kept]
 
     def keep(self, positions: Collection[int]) -> None:
         """Keep some of the variables only."""

@@ -14,19 +14,16 @@ from collections.abc import Callable, Iterable, Sequence
 from weakref import ref
 
 from ..control.choice import Joined, Versions, call, cond
-from ..control.demand import Demand
 from ..errors import NoDerivative
 from ..ir.build import literal
-from ..ir.dual import STRUCTURE, dual, is_recorded, primal, tracked, vertex_of
-from ..ir.extension import Extension
+from ..ir.dual import dual, primal, tracked, vertex_of
 from ..ir.node import Node
 from ..ir.region import Choice, Region
-from ..ir.vertex import HUB, Vertex
-from ..ops.table import LOOP, RESULT
+from ..ir.vertex import Vertex
 from ..types import TYPES
 from .flow import Flow
 from .outside import hand_out
-from .tape import Copy, Function, Recorded, Tape, spread, taped, unknown
+from .tape import Copy, Function, Recorded, Tape, spread, taped
 from .traversal import go_on
 
 __all__ = ["choose"]
@@ -40,36 +37,30 @@ def choose(function: str, mask: Node, index: Node | None, given: Sequence[Node],
            joined: Joined | None = None) -> tuple[list[Node], Versions]:
     """The results of a branch or call (which has an index), with their derivatives, and what arguments are after
     writes; see :func:`drjit_core.control.choice.cond`."""
-    return _Choice(function, mask, index, given, label, count).result(targets, name_of, joined)
+    return _Choice(function, given, [mask] if index is None else [index, mask], label, count).result(
+        targets, name_of, joined)
 
 
 class _Choice(Recorded):
     """A branch or call: what its vertex knows about it."""
 
-    def __init__(self, name: str, mask: Node, index: Node | None, given: Sequence[Node], label: str | None,
+    def __init__(self, name: str, given: Sequence[Node], deciding: Sequence[Node], label: str | None,
                  count: int) -> None:
-        super().__init__(name, given)
-        self.mask = mask
-        self.index = index
+        super().__init__(name, given, deciding)
         self.label = label
         self.count = count
-        #: How many functions there are, and what those have left that are called, by their numbers.
+        #: How many functions there are.
         self.functions = 0
-        self.tapes: dict[int, Tape] = {}
-        #: The branch or call itself and its results, if it stands in no region and has no effects.
-        self.node: Node | None = None
-        self.outputs: list[Node] = []
-        #: Types and sizes of the results, and the places of those that are differentiable.
+        #: The types of the results.
         self.types: list[int] = []
-        self.widths: list[int] = []
-        self.places: list[int] = []
 
     def traced(self, given: Sequence[Node], targets: Sequence[Function], name_of: Callable[[int], str],
                joined: Joined | None = None) -> tuple[list[Node], Versions]:
         """What the compiler makes of the functions, or of those that compute their derivatives."""
-        if self.index is None:
-            return cond(self.mask, given, targets[0], targets[1], self.label, name_of, self.count, False, joined)
-        return call(self.index, self.mask, targets, given, self.label, name_of, self.count, False, joined)
+        if len(self.deciding) == 1:
+            return cond(self.deciding[0], given, targets[0], targets[1], self.label, name_of, self.count, False, joined)
+        index, mask = self.deciding
+        return call(index, mask, targets, given, self.label, name_of, self.count, False, joined)
 
     # --- recording ---------------------------------------------------------------------------------------------------
 
@@ -104,20 +95,8 @@ class _Choice(Recorded):
             return found, versions
         for tape in self.tapes.values():
             tape.vertices = []
-        self.find_inputs()
-        if not is_recorded(self.name, self.inputs):
-            return found, versions
-        self.adopt()
-        self.types, self.widths = [node.type for node in outputs], [node.size for node in outputs]
-        self.node = _without_effects(outputs)
-        if self.node is not None:
-            self.outputs = outputs
-        if versions:
-            self.let_go(versions)
-        hub = Vertex(HUB, outputs[0].type, max(self.widths), info=self)
-        hub.label = self.name
-        return [dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=place))
-                if place in self.places else node for place, node in enumerate(found)], versions
+        self.types = [node.type for node in outputs]
+        return self.results(outputs, found, self.name), versions
 
     def recorded(self, function: Function, formals: list[Node]) -> tuple[Tape, list[_Refused]]:
         """A function is called, and leaves a tape; also what there are no derivatives of."""
@@ -153,75 +132,14 @@ class _Choice(Recorded):
                 return node
         return None
 
-    def find_inputs(self) -> None:
-        """Find out what the results depend on."""
-        arguments: set[int] = set()
-        around: dict[int, Vertex] = {}
-        read: set[int] = set()
-        direct: set[int] = set()
-        for tape in self.tapes.values():
-            position_of = {leaf.id: position for position, leaf in tape.leaves.items()}
-            for vertex, is_read, is_direct in tape.ends(self.places):
-                position = position_of.get(vertex.id)
-                if position is None:
-                    around[vertex.id] = vertex
-                else:
-                    arguments.add(position)
-                key = vertex.id if position is None else ~position
-                if is_read:
-                    read.add(key)
-                if is_direct:
-                    direct.add(key)
-        self.positions = [*sorted(arguments), *[None] * len(around)]
-        known = [tracked(self.given[position]) for position in sorted(arguments)]
-        self.inputs = [*(vertex for vertex in known if vertex is not None), *around.values()]
-        keys = [vertex.id if position is None else ~position
-                for position, vertex in zip(self.positions, self.inputs, strict=True)]
-        self.read = [place for place, key in enumerate(keys) if key in read]
-        self.direct = [place for place, key in enumerate(keys) if key in direct]
-
-    def adopt(self) -> None:
-        """Make arrays from outside that have turned out to be variables arguments."""
-        origins: dict[int, Node] = {}
-        for tape in self.tapes.values():
-            origins |= {number: before for number, (before, _) in tape.adopted.items()}
-        found = [origins[number] for number in sorted(origins)]
-        for tape in self.tapes.values():
-            tape.formals = tape.formals[:len(self.given)] + found
-        self.given += found
-
-    def let_go(self, written: Iterable[int]) -> None:
-        """Hold no arrays that were written to and are not needed, which would be copied."""
-        needed = set(self.needed())
-        for position in written:
-            if position not in needed:
-                self.given[position] = unknown(self.given[position])
-        for tape in self.tapes.values():
-            tape.values = []
-
     # --- what is asked of it -----------------------------------------------------------------------------------------
 
-    def recordings(self) -> list[tuple[Tape, Demand]]:
-        return [(tape, tape.demand(self.places)) for tape in self.tapes.values()]
-
-    def nodes(self) -> list[Node]:
-        return [*super().nodes(), *([self.mask] if self.index is None else [self.mask, self.index])]
-
-    def moved(self, copy: Copy) -> Recorded:
-        new = super().moved(copy)
-        assert isinstance(new, _Choice)
-        new.mask = copy.node(self.mask)
-        if self.index is not None:
-            new.index = copy.node(self.index)
-        return new
-
     def outer(self, tape: Tape, vertices: Iterable[Vertex]) -> list[Vertex]:
-        positions = {leaf.id: position for position, leaf in tape.leaves.items()}
-        found = [tracked(self.given[positions[vertex.id]]) if vertex.id in positions else vertex for vertex in vertices]
+        found = [tracked(self.given[tape.positions[vertex.id]]) if vertex.id in tape.positions else vertex
+                 for vertex in vertices]
         return [vertex for vertex in found if vertex is not None]
 
-    def reverse(self, flow: Flow) -> None:
-        """Let gradients flow from the results to the variables."""
+    def flow_back(self, flow: Flow) -> None:
         gradients = {place: spread(gradient, self.widths[place]) for place, gradient in self.received.items()}
         read, direct, count = self.at(self.read), self.at(self.direct), len(self.given)
         memory = [flow.room(vertex) for vertex in read]
@@ -235,15 +153,14 @@ class _Choice(Recorded):
 
             return run
 
-        results, versions = self.derive(flow, gradient_of, memory)
+        results, versions = self.other(flow, gradient_of, memory)
         for vertex, result in zip(direct, results, strict=False):
             flow.give(vertex, result, result.size, True)
         for position, vertex in enumerate(read, count):
             if position in versions:
                 flow.give_scattered(vertex, versions[position])
 
-    def forward(self, flow: Flow) -> None:
-        """Let changes flow from the variables to the results."""
+    def flow_on(self, flow: Flow) -> None:
         changes = [(vertex, flow.change(vertex)) for vertex in self.at(range(len(self.inputs)))]
 
         def change_of(number: int) -> Function:
@@ -254,7 +171,7 @@ class _Choice(Recorded):
 
             return run
 
-        results, _ = self.derive(flow, change_of, [])
+        results, _ = self.other(flow, change_of, [])
         self.sent = {place: spread(result, self.widths[place])
                      for place, result in zip(self.places, results, strict=False)}
 
@@ -263,11 +180,11 @@ class _Choice(Recorded):
         """A copy of a tape; and what a derivative returns after its own results: the original ones, in case that a
         kernel needs both."""
         tape = self.tapes[number]
-        wanted = [] if self.node is None or flow.again or memory else tape.values
+        wanted = tape.values if self.extends() and not memory else []
         copy = Copy(self, tape, formals, sorted(places), wanted)
         return copy, [copy.values[node] for node in wanted]
 
-    def derive(self, flow: Flow, function_of: Callable[[int], Function],
+    def other(self, flow: Flow, function_of: Callable[[int], Function],
                memory: list[Node]) -> tuple[list[Node], Versions]:
         """Trace a derivative, with further arguments that are memory."""
         def name_of(position: int) -> str:
@@ -275,37 +192,27 @@ class _Choice(Recorded):
 
         targets = [function_of(number) for number in range(self.functions)]
         if flow.again:
-            return choose(self.name, self.mask, self.index, [*self.given, *memory], targets, self.label, name_of,
-                          self.count)
-        results, versions = self.traced([*(primal(node) for node in self.given), *memory], targets, name_of)
-        if self.node is not None and not memory:
-            _extend(self.node, self.outputs, results)
+            return _Choice(self.name, [*self.given, *memory], self.deciding, self.label, self.count).result(
+                targets, name_of, None)
+        given = [*(primal(node) for node in self.given), *memory]
+        results, versions = self.traced(given, targets, name_of)
+        if not memory:
+            self.extend(results, given)
         return results, versions
 
-
-def _without_effects(results: Sequence[Node]) -> Node | None:
-    """The branch or call that some of its results tell, if it stands in no region and writes nothing; what its
-    functions return as it is is no result of it."""
-    choice = next((node.d0 for node in results if node.kind == RESULT), None)
-    if choice is None or choice.kind == LOOP or choice.scope or choice.payload.writes or any(
-            node.kind == RESULT and node.d0 is not choice for node in results):
-        return None
-    return choice
-
-
-def _extend(before: Node, outputs: Sequence[Node], results: Sequence[Node]) -> None:
-    """Let a derivative compute the last of its results only if a kernel would compute the original ones as well."""
-    derivative, count = _without_effects(results), len(results) - len(outputs)
-    if derivative is None:
-        return
-    places = {output.attr: result.attr for output, result in zip(outputs, results[count:], strict=True)
-              if output.d0 is before and result.d0 is derivative}
-    own = [result for result in results[:count] if result.d0 is derivative]
-    if not own or len(places) != before.payload.count:
-        return
-    whole: Choice = derivative.payload
-    regions = [Region(region.id, region.formals, region.masks, [region.results[0][:len(own)]])
-               for region in whole.regions]
-    derivative.payload = part = type(whole)(regions, whole.initial, whole.label, len(own), ())
-    part.outputs = [ref(result) for result in own]
-    part.extension = Extension(before, whole, places)
+    def extend(self, results: Sequence[Node], given: Sequence[Node]) -> None:
+        """Let a derivative compute the last of its results only if a kernel would compute the original ones as well."""
+        count = len(results) - len(self.widths)
+        found = self.extended(results, given, count)
+        if found is None:
+            return
+        derivative, extension = found
+        own = [result for result in results[:count] if result.d0 is derivative]
+        if not own:
+            return
+        whole: Choice = derivative.payload
+        regions = [Region(region.id, region.formals, region.masks, [region.results[0][:len(own)]])
+                   for region in whole.regions]
+        derivative.payload = part = type(whole)(regions, whole.initial, whole.label, len(own), ())
+        part.outputs = [ref(result) for result in own]
+        part.extension = extension._replace(payload=whole)

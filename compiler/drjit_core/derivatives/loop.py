@@ -22,24 +22,23 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..context import state
-from ..control.demand import Demand
-from ..control.extend import Counted, fits, loop_of, most_iterations
+from ..control.extend import Counted, construct_of, fits, most_iterations, pruned
 from ..control.loop import while_loop
 from ..errors import NoDerivative, SymbolicValue
-from ..ir.build import literal
+from ..ir.build import append, literal
 from ..ir.deferred import assume_not
-from ..ir.dual import STRUCTURE, dual, is_recorded, primal, refuse_for, tracked, vertex_of
-from ..ir.extension import Extension, take_over
+from ..ir.dual import primal, refuse_for, tracked, vertex_of
+from ..ir.extension import take_over
 from ..ir.node import Node
-from ..ir.region import is_version, operands
+from ..ir.region import Control, Loop, operands
 from ..ir.symbolic import call_site, innermost, undo_writes, writes_so_far
 from ..ir.trace import ops, reduce
-from ..ir.vertex import HUB, Vertex
-from ..ops.table import RESULT
-from ..types import TYPES, UINT32, ReduceOp
+from ..ir.vertex import Vertex
+from ..ops.table import LITERAL, LOOP, RESULT
+from ..types import BOOL, TYPES, UINT32, ReduceOp
 from .flow import Flow
 from .outside import hand_out
-from .tape import Copy, Function, Recorded, Tape, spread, taped, unknown
+from .tape import Copy, Function, Recorded, Tape, spread, taped
 from .traversal import go_on
 
 __all__ = ["Longest", "repeat"]
@@ -59,6 +58,8 @@ def repeat(given: Sequence[Node], condition: Condition, body: Function, label: s
 class _Repetition(Recorded):
     """A loop: what its vertex knows about it."""
 
+    repeats = True
+
     def __init__(self, given: Sequence[Node], label: str | None, variables: int, bound: int | None,
                  longest: Longest) -> None:
         super().__init__("while_loop", given)
@@ -72,19 +73,17 @@ class _Repetition(Recorded):
         self.chosen: set[int] = set()
         #: Positions of variables that may have derivatives and are left alone.
         self.same: set[int] = set()
-        #: Positions of the state that the first inputs are initial values of: the others are shared by all iterations.
-        self.initial: list[int] = []
-        #: What the body has left, the condition, and whether the body writes to memory.
-        self.tape: Tape
+        #: The condition.
         self.test: Node
-        self.writes = False
-        #: The loop itself, if it has no effects; by positions of the state, its variables.
-        self.node: Node | None = None
-        self.places: dict[int, int] = {}
+        #: When it has been evaluated: a loop that computes those of its variables that are needed.
+        self.pruned: Loop | None = None
         #: How often iterations have been visited from the last to the first.
         self.visits = 0
-        #: The widths of the results.
-        self.widths: list[int] = []
+
+    @property
+    def tape(self) -> Tape:
+        """What the body has left."""
+        return self.tapes[0]
 
     # --- recording ---------------------------------------------------------------------------------------------------
 
@@ -106,24 +105,10 @@ class _Repetition(Recorded):
 
         outputs = while_loop([primal(node) for node in self.given], test, recorded, self.label, name_of,
                              self.variables, together=True, presumed=presumed)
-        tape = self.tape
         found = [self.given[position] if position in self.same else node for position, node in enumerate(outputs)]
         if not self.changed:
             return found
-        self.find_inputs()
-        if not is_recorded(self.name, self.inputs):
-            return found
-        self.given += [before for _, (before, _) in sorted(tape.adopted.items())]
-        self.widths = [node.size for node in outputs]
-        self.node = loop_of(outputs)
-        if self.node is not None:
-            self.places = {position: node.attr for position, node in enumerate(outputs) if node.d0 is self.node}
-        if self.writes:
-            self.let_go()
-        hub = Vertex(HUB, outputs[0].type, outputs[self.changed[0]].size, info=self)
-        hub.label = "drjit.while_loop" + ("" if self.label is None else f": {self.label}")
-        return [dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=position))
-                if position in self.changed else node for position, node in enumerate(found)]
+        return self.results(outputs, found, "drjit.while_loop" + ("" if self.label is None else f": {self.label}"))
 
     def record(self, body: Function, formals: list[Node], name_of: Callable[[int], str]) -> None:
         """The body is called, and leaves a tape, of all variables that derivatives may turn out to flow to."""
@@ -131,18 +116,16 @@ class _Repetition(Recorded):
         assert region is not None
         scope = state.derivatives
         records = scope is None or scope.records
-        self.tape, refused = taped(body, formals, {
+        self.tapes[0], refused = tape, _ = taped(body, formals, {
             position: tracked(node) for position, node in enumerate(self.given)
             if TYPES[node.type].kind == "f" and (records or vertex_of(node) is not None)})
-        tape = self.tape
-        late = [stand for _, (_, stand) in sorted(tape.adopted.items())]
-        tape.formals += late  # which turned out to be state
+        self.demands = []
         self.same = {position for position, leaf in tape.leaves.items() if tape.vertices[position] is leaf and
                      tape.values[position] is formals[position] and vertex_of(self.given[position]) is not None}
         tape.vertices = []
         self.chosen = chosen = self.differentiated(tape)
         unchanged = chosen & self.same
-        self.changed = sorted(chosen - unchanged)
+        self.changed = self.places = sorted(chosen - unchanged)
         for position in self.changed:
             if tape.leaves[position].gradient is not None:
                 raise SymbolicValue(
@@ -154,18 +137,20 @@ class _Repetition(Recorded):
                   if (gradient := tape.leaves[position].gradient) is not None and
                   (vertex := tracked(self.given[position])) is not None], go_on)
         self.refuse(tape, refused)
-        tape.keep_leaves(chosen)
+        tape.keep_leaves({position: leaf for position, leaf in tape.leaves.items() if position in chosen})
         tape.keep(self.changed)
-        self.writes = bool(region.latest or region.outside or region.adopted)
         try:
             tape.ends(self.changed)
-            if self.writes and self.changed and (self.demand().writes or _made_of(
-                    self.demand().captures, late, formals)):
+            if self.changed and (region.latest or region.outside or region.adopted) and self.reads_written(formals):
                 raise NoDerivative("there is no derivative of a symbolic loop that reads by index what it writes")
         except NoDerivative as error:
             refuse_for(NoDerivative, str(error), self.outer(tape, tape.leaves.values()))
-            self.changed = []
-            tape.keep_leaves(unchanged)
+            self.changed = self.places = []
+
+    def reads_written(self, formals: Sequence[Node]) -> bool:
+        """Whether derivatives need what the body writes by index."""
+        (tape, demand), = self.recordings()
+        return demand.writes or _made_of(demand.captures, [stand for _, stand in tape.adopted.values()], formals)
 
     def differentiated(self, tape: Tape) -> set[int]:
         """Positions of the state that is differentiated: initial values are, or what it becomes depends on what is."""
@@ -182,58 +167,32 @@ class _Repetition(Recorded):
                 return found
             found |= more
 
-    def find_inputs(self) -> None:
-        """Find out what the results depend on."""
-        place_of = {leaf.id: position for position, leaf in self.tape.leaves.items()}
-        initial = [(position, vertex) for position in self.changed
-                   if (vertex := tracked(self.given[position])) is not None]
-        shared = [entry for entry in self.tape.ends(self.changed) if place_of.get(entry[0].id) not in self.changed]
-        self.initial = [position for position, _ in initial]
-        self.positions = [*[None] * len(initial), *(place_of.get(vertex.id) for vertex, _, _ in shared)]
-        self.inputs = [vertex for _, vertex in initial]
-        for vertex, _, _ in shared:
-            position = place_of.get(vertex.id)
-            outside = vertex if position is None else tracked(self.given[position])
-            assert outside is not None
-            self.inputs.append(outside)
-        count = len(initial)
-        self.read = [place for place, (_, read, _) in enumerate(shared, count) if read]
-        self.direct = [place for place, (_, _, direct) in enumerate(shared, count) if direct]
-
-    def let_go(self) -> None:
-        """Hold no arrays that are written to, which would be copied: nobody reads there."""
-        needed = set(self.needed())
-        for position, value in enumerate(self.tape.values):
-            if position not in needed and is_version(value):
-                self.tape.values[position] = self.tape.formals[position]
-                self.given[position] = unknown(self.given[position])
-
-    # --- what is asked of it -----------------------------------------------------------------------------------------
-
-    def demand(self) -> Demand:
-        """What its derivatives need: all that the condition and the derivatives of an iteration do, in each of them."""
-        return self.tape.demand(self.changed, [self.test], repeats=True)
-
-    def recordings(self) -> list[tuple[Tape, Demand]]:
-        return [(self.tape, self.demand())]
-
-    def uses(self, place: int) -> tuple[bool, bool]:
-        return place in self.read, place < len(self.initial) or place in self.direct
-
-    def outer(self, tape: Tape, vertices: Iterable[Vertex]) -> list[Vertex]:
-        position_of = {leaf.id: position for position, leaf in tape.leaves.items()}
-        if not [vertex for vertex in vertices if position_of.get(vertex.id, -1) in (-1, *self.chosen)]:
-            return []  # derivatives of what does not become state that is differentiated
-        initial = [tracked(self.given[position]) for position in self.chosen]
-        return [*(vertex for vertex in initial if vertex is not None),
-                *(vertex for vertex in (*vertices, *tape.reached(tape.at(self.chosen)))
-                  if vertex.id not in position_of and tape.is_outside(vertex))]
+    def let_go(self, control: Control | None) -> None:
+        super().let_go(control)
+        if control is not None:
+            assert isinstance(control, Loop)
+            needed = {place: self.attributes[place] for place in self.needed() if place in self.attributes}
+            self.pruned, positions = pruned(control, needed.values())
+            self.attributes = {place: positions.index(attribute) for place, attribute in needed.items()}
 
     def moved(self, copy: Copy) -> Recorded:
         new = super().moved(copy)
         assert isinstance(new, _Repetition)
-        new.node, new.places, new.visits = None, {}, 0
+        new.pruned = None
         return new
+
+    # --- what is asked of it -----------------------------------------------------------------------------------------
+
+    def demanded(self) -> Sequence[Node]:
+        return [self.test]
+
+    def outer(self, tape: Tape, vertices: Iterable[Vertex]) -> list[Vertex]:
+        if not [vertex for vertex in vertices if tape.positions.get(vertex.id, -1) in (-1, *self.chosen)]:
+            return []  # derivatives of what does not become state that is differentiated
+        initial = [tracked(self.given[position]) for position in self.chosen]
+        return [*(vertex for vertex in initial if vertex is not None),
+                *(vertex for vertex in (*vertices, *tape.reached(tape.at(self.chosen)))
+                  if vertex.id not in tape.positions and tape.is_outside(vertex))]
 
     # --- in regions --------------------------------------------------------------------------------------------------
 
@@ -247,7 +206,7 @@ class _Repetition(Recorded):
         tape = self.tape
         if flow.again:
             places = self.changed
-        wanted = range(len(self.given)) if self.node is not None and not flow.again else self.needed()
+        wanted = range(len(self.given)) if self.extends() else self.needed()
         wanted = [position for position in wanted
                   if position in self.changed or tape.values[position] is not tape.formals[position]]
         copy = Copy(self, tape, formals, places, [tape.values[position] for position in wanted])
@@ -258,8 +217,7 @@ class _Repetition(Recorded):
 
     # --- forward mode ------------------------------------------------------------------------------------------------
 
-    def forward(self, flow: Flow) -> None:
-        """Let changes flow from the variables to the results."""
+    def flow_on(self, flow: Flow) -> None:
         count, order = len(self.given), self.changed
         if not self.has_elements():
             self.sent = {position: literal(self.given[position].type, 0) for position in order}
@@ -276,14 +234,13 @@ class _Repetition(Recorded):
             return [*found, *(moved.get(position) or literal(self.given[position].type, 0) for position in order)]
 
         results = self.loop(flow, changes, body)
-        self.extend(results)
+        self.extend(results, changes)
         for position, change in zip(order, results[count:], strict=True):
             self.sent[position] = spread(change, self.widths[position])
 
     # --- reverse mode ------------------------------------------------------------------------------------------------
 
-    def reverse(self, flow: Flow) -> None:
-        """Let gradients flow from the results to the variables."""
+    def flow_back(self, flow: Flow) -> None:
         if not self.has_elements():
             for vertex in self.inputs:
                 flow.give(vertex, literal(vertex.type, 0), 0, True)
@@ -331,7 +288,7 @@ class _Repetition(Recorded):
             return [*found, *sums, *versions]
 
         results = self.loop(flow, [*totals, *memory], body)
-        self.extend(results)
+        self.extend(results, [*totals, *memory])
         return results[count:end], results[end:]
 
     def reverse_general(self, flow: Flow, gradients: dict[int, Node], totals: list[Node],
@@ -401,13 +358,18 @@ class _Repetition(Recorded):
         It is as wide as the loop over gradients will be, which reads what this one keeps.
         """
         if self.node is not None:
-            return self.node, self.places
+            return self.node, self.attributes
+        if self.pruned is not None:
+            return append(LOOP, BOOL, self.widths[self.changed[0]], payload=self.pruned), self.attributes
         region = innermost()
         live = None if region is None else region.live
         width = max([node.size for node in (live, *gradients.values()) if node is not None], default=1)
-        results = self.loop(flow, [literal(UINT32, 0, width)], lambda formals: [
-            *self.iterated(flow, formals)[1], ops.add(formals[-1], literal(UINT32, 1))])
-        loop = loop_of(results)
+        values, formals = self.tape.values, self.tape.formals
+        is_wide = [position for position in self.needed() if self.given[position].size == width and
+                   values[position] is not formals[position] and values[position].kind != LITERAL]
+        results = self.loop(flow, [], lambda formals: self.iterated(flow, formals)[1]) if is_wide else \
+            self.counted(flow, width=width)
+        loop = construct_of(results, self.given)
         assert loop is not None, "what writes is needed"
         return loop, {position: node.attr for position, node in enumerate(results) if node.d0 is loop}
 
@@ -442,14 +404,14 @@ class _Repetition(Recorded):
         results = _loop(flow, [number, *now, *totals, *memory], condition, body, self.label, str)
         return dict(zip(order, results[1:first], strict=True)), results[first:last], results[last:]
 
-    def counted(self, flow: Flow, more: Callable[[list[Node]], Node] | None = None) -> list[Node]:
+    def counted(self, flow: Flow, more: Callable[[list[Node]], Node] | None = None, width: int = 1) -> list[Node]:
         """The state after the loop, and the number of iterations; ``more`` may end it earlier."""
         count = len(self.given)
 
         def body(formals: list[Node]) -> list[Node]:
             return [*self.iterated(flow, formals)[1], ops.add(formals[count], literal(UINT32, 1))]
 
-        return self.loop(flow, [literal(UINT32, 0)], body, more)
+        return self.loop(flow, [literal(UINT32, 0, width)], body, more)
 
     def recomputed(self, flow: Flow) -> tuple[Node, Callable[[Node], list[Node]]]:
         """Likewise, where there is no memory: it is computed again for each iteration."""
@@ -475,18 +437,12 @@ class _Repetition(Recorded):
         return _loop(flow, [*given, *further], condition, body, self.label, lambda position: (
             "a variable" if position < len(given) else "a gradient"))
 
-    def extend(self, results: Sequence[Node]) -> None:
+    def extend(self, results: Sequence[Node], further: Sequence[Node]) -> None:
         """Let a loop over the state and more compute what this one does, if a kernel would compute both."""
-        before = self.node
-        if before is None or before.scope:
-            return
-        loop = loop_of(results)  # one that is a derivative has duals as results
-        if loop is None:
-            return
-        places = {attr: results[position].attr for position, attr in self.places.items()
-                  if results[position].d0 is loop}
-        if len(places) == len(self.places):
-            loop.payload.extension = Extension(before, None, places)
+        found = self.extended(results, [*self.given, *further])
+        if found is not None:
+            loop, extension = found
+            loop.payload.extension = extension
 
 
 def _made_of(nodes: Iterable[Node], origins: Sequence[Node], formals: Sequence[Node]) -> bool:

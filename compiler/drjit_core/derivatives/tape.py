@@ -11,23 +11,28 @@ another one like it refers to the new nodes and vertices.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy as shallow_copy
 from typing import Any
+from weakref import ref
 
 from ..control.demand import Demand
+from ..control.extend import construct_of
 from ..control.inline import PLAIN, Values, trace_again
 from ..errors import NoDerivative
 from ..ir.build import literal, resize
-from ..ir.dual import dual, primal, refuse_for, tracked, vertex_of
+from ..ir.dual import STRUCTURE, dual, is_recorded, primal, refuse_for, tracked, vertex_of
+from ..ir.extension import Extension
 from ..ir.node import Node
+from ..ir.region import Control
 from ..ir.symbolic import Tracing, innermost
 from ..ir.vertex import HUB, LEAF, Vertex, last_vertex
 from ..ops.table import LITERAL
-from .flow import full
+from .flow import Flow, full
 from .traversal import CONSUMED, pull, push
 
-__all__ = ["Copy", "Function", "Recorded", "Tape", "spread", "taped", "unknown"]
+__all__ = ["Copy", "Function", "Recorded", "Tape", "spread", "taped"]
 
 #: A function of a loop, branch or call, of nodes.
 Function = Callable[[list[Node]], list[Node]]
@@ -35,6 +40,7 @@ Function = Callable[[list[Node]], list[Node]]
 #: Operations with structure that a region may be differentiated through.
 _ALLOWED = {"gather", "cast", "identity", "output"}
 _NOTHING: dict[int, Any] = {}
+_number = operator.itemgetter(0)
 
 
 class Tape:
@@ -45,20 +51,19 @@ class Tape:
         self.scope = region.id
         #: Older vertices are from outside.
         self.boundary = boundary
-        #: What stood for the variables, followed by arrays from outside that turned out to be variables.
-        self.formals = [primal(formal) for formal in formals]
-        self.adopted = {number: (before, stand) for number, before, stand, _ in region.adopted}
+        #: Arrays from outside that turned out to be variables, by numbers, with what stood for them; and what stood for
+        #: all variables, these included.
+        self.adopted = {number: (before, stand) for number, before, stand, _ in sorted(region.adopted, key=_number)}
+        self.formals = [*map(primal, formals), *(stand for _, stand in self.adopted.values())]
         self.masks = [mask for mask in (region.entering, region.live) if mask is not None]
         #: By positions of variables, the vertices that they had.
-        self.leaves = leaves
-        self._ends = {leaf.id for leaf in leaves.values()}
+        self.keep_leaves(leaves)
         #: What it returned: values, and vertices of those that derivatives are tracked of; all vertices that they have.
         self.values = [primal(node) for node in found]
         self.results = [tracked(node) for node in found]
         self.vertices = [vertex_of(node) for node in found]
-        self._orders: dict[tuple[int, ...], list[Vertex]] = {}
-        self._inputs: dict[tuple[int, ...], list[tuple[Vertex, bool, bool]]] = {}
-        self._demands: dict[Any, Demand] = {}
+        #: What derivatives need besides, as far as that was asked for.
+        self.demands: dict[Any, Demand] = {}
 
     def add(self, nodes: Sequence[Node]) -> None:
         """Add further results."""
@@ -74,14 +79,14 @@ class Tape:
 
     def is_end(self, vertex: Vertex) -> bool:
         """Whether derivatives end at a vertex: outside, or at a variable."""
-        return self.is_outside(vertex) or vertex.id in self._ends
+        return self.is_outside(vertex) or vertex.id in self.positions
 
-    def keep_leaves(self, positions: Collection[int]) -> None:
-        """Let only variables at some positions have derivatives."""
-        self.leaves = {position: leaf for position, leaf in self.leaves.items() if position in positions}
-        self._ends = {leaf.id for leaf in self.leaves.values()}
-        self._orders.clear()
-        self._inputs.clear()
+    def keep_leaves(self, leaves: dict[int, Vertex]) -> None:
+        """Let only some variables, by their positions, have derivatives."""
+        self.leaves = leaves
+        self.positions = {leaf.id: position for position, leaf in leaves.items()}
+        self._orders: dict[tuple[int, ...], list[Vertex]] = {}
+        self._inputs: dict[tuple[int, ...], list[tuple[Vertex, bool, bool]]] = {}
 
     def keep(self, places: Collection[int]) -> None:
         """Let results have derivatives only at some places, and there only if they depend on anything outside."""
@@ -166,7 +171,7 @@ class Tape:
         variables become what the function returned."""
         there = self.there(places)
         key = there, tuple([node.id for node in wanted]), repeats
-        if key not in self._demands:
+        if key not in self.demands:
             roots = list(wanted)
             for vertex in self.order(there):
                 roots += [node for node in (vertex.x, vertex.y, vertex.z, vertex.r) if node is not None]
@@ -176,8 +181,8 @@ class Tape:
                     roots += [entry for entry in vertex.info if isinstance(entry, Node)]
             finals = {formal.id: value for formal, value in zip(self.formals, self.values, strict=False)} \
                 if repeats else {}
-            self._demands[key] = Demand(self.scope, roots, finals)
-        return self._demands[key]
+            self.demands[key] = Demand(self.scope, roots, finals)
+        return self.demands[key]
 
 
 class Copy:
@@ -266,21 +271,37 @@ class Recorded:
 
     #: Derivatives of it can be differentiated.
     again = True
+    #: Whether the functions find in variables what they have returned before.
+    repeats = False
 
-    def __init__(self, name: str, given: Sequence[Node]) -> None:
+    def __init__(self, name: str, given: Sequence[Node], deciding: Sequence[Node] = ()) -> None:
         self.name = name
-        #: Its variables, which may be duals.
+        #: Its variables, which may be duals; and masks and indices.
         self.given = list(given)
+        self.deciding = deciding
+        #: What the functions have left that are called, by their numbers; what derivatives need of these regions.
+        self.tapes: dict[int, Tape] = {}
+        self.demands: list[Demand] = []
+        #: The places of the results that are differentiable, and the sizes of all.
+        self.places: list[int] = []
+        self.widths: list[int] = []
+        #: Positions of variables that change from one region to the next, which are those of iterations, and of those
+        #: that the first inputs are initial values of.
+        self.changed: list[int] = []
+        self.initial: list[int] = []
         #: The vertices that it depends on, and for each of them the position of the variable that it belongs to, if
         #: there is one and it does not change.
         self.inputs: list[Vertex] = []
         self.positions: list[int | None] = []
-        #: Positions of variables that change from one region to the next, which are those of iterations.
-        self.changed: list[int] = []
         #: Inputs that are read by index, by their places, and those that are used in another way: by themselves, or by
         #: what is read once more; but for initial values of variables that change.
         self.read: list[int] = []
         self.direct: list[int] = []
+        #: The construct itself, if it has no effects, and the positions that its results have there, by their places.
+        self.reference: ref[Node] | None = None
+        self.attributes: dict[int, int] = {}
+        #: Likewise, while a derivative is traced, which may compute these results as well, and takes its place then.
+        self.node: Node | None = None
         #: Gradients by the places of results: what reverse mode has brought, and what forward mode sends.
         self.received: dict[int, Node] = {}
         self.sent: dict[int, Node] = {}
@@ -290,11 +311,120 @@ class Recorded:
         #: The ids of the inputs before.
         self.keys: list[int] = []
 
+    # --- recording ---------------------------------------------------------------------------------------------------
+
+    def results(self, outputs: Sequence[Node], found: Sequence[Node], label: str) -> list[Node]:
+        """What the construct has made, with derivatives at some places: all of it is one operation, unless nobody asks
+        for these."""
+        self.find_inputs()
+        if not is_recorded(self.name, self.inputs):
+            return list(found)
+        self.adopt()
+        self.widths = [node.size for node in outputs]
+        self.refer_to(outputs)
+        first = outputs[self.places[0]]
+        hub = Vertex(HUB, first.type, first.size, info=self)
+        hub.label = label
+        return [dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=place))
+                if place in self.places else node for place, node in enumerate(found)]
+
+    def find_inputs(self) -> None:
+        """Find out what the results depend on."""
+        self.initial = [position for position in self.changed if tracked(self.given[position]) is not None]
+        found: dict[int, tuple[Vertex | None, bool, bool]] = {}
+        for tape in self.tapes.values():
+            for vertex, read, direct in tape.ends(self.places):
+                position = tape.positions.get(vertex.id)
+                if position not in self.changed:
+                    key = vertex.id if position is None else ~position
+                    _, before, also = found.get(key, (None, False, False))
+                    found[key] = (vertex if position is None else tracked(self.given[position]), read or before,
+                                  direct or also)
+        count = len(self.initial)
+        vertices = [*(tracked(self.given[position]) for position in self.initial),
+                    *(vertex for vertex, _, _ in found.values())]
+        self.inputs = [vertex for vertex in vertices if vertex is not None]
+        assert len(self.inputs) == len(vertices)
+        self.positions = [*[None] * count, *(~key if key < 0 else None for key in found)]
+        self.read = [place for place, (_, read, _) in enumerate(found.values(), count) if read]
+        self.direct = [place for place, (_, _, direct) in enumerate(found.values(), count) if direct]
+
+    def adopt(self) -> None:
+        """Make variables of arrays from outside that have turned out to be some."""
+        count, origins = len(self.given), dict[int, Node]()
+        for tape in self.tapes.values():
+            origins |= {number: before for number, (before, _) in tape.adopted.items()}
+        if not origins:
+            return
+        for tape in self.tapes.values():
+            tape.formals = [*tape.formals[:count], *(tape.adopted[number][1] if number in tape.adopted else
+                                                     origins[number] for number in sorted(origins))]
+            tape.adopted = {}
+        self.given += [origins[number] for number in sorted(origins)]
+
+    def refer_to(self, outputs: Sequence[Node]) -> None:
+        """Refer to the construct that has computed results; when it has been evaluated, let go what is not needed."""
+        node = construct_of(outputs, self.given)
+        if node is None:
+            self.let_go(None)
+            return
+        self.attributes = {place: output.attr for place, output in enumerate(outputs) if output.d0 is node}
+        own, control = ref(self), None if node.scope else node.payload
+
+        def end(_: object) -> None:
+            recorded = own()
+            if recorded is not None:
+                recorded.let_go(control)
+
+        self.reference = ref(node, end)
+
+    def let_go(self, control: Control | None) -> None:
+        """Hold no more than derivatives need of what the functions were given and have left. ``control`` is what the
+        construct was, if it stood in no region."""
+        needed = set(self.needed())
+        for position, node in enumerate(self.given):
+            if position not in needed:
+                self.given[position] = literal(node.type, 0, node.size)  # for which nobody asks
+        for tape in self.tapes.values():
+            tape.values = [value if position in needed else tape.formals[position]
+                           for position, value in enumerate(tape.values)] if self.repeats else []
+            tape.demands = {}
+
+    def derive(self, flow: Flow, trace: Callable[[Flow], None]) -> None:
+        """Trace a derivative, which may compute the results of the construct as well if that has not been evaluated."""
+        self.node = None if self.reference is None or flow.again else self.reference()
+        try:
+            trace(flow)
+        finally:
+            self.node = None
+
+    def extends(self) -> bool:
+        """Whether the derivative that is being traced may compute the results of the construct as well."""
+        return self.node is not None and not self.node.scope
+
+    def extended(self, results: Sequence[Node], given: Sequence[Node],
+                 first: int = 0) -> tuple[Node, Extension] | None:
+        """The derivative that some results are of, and what it can compute, if all results of the construct are among
+        them, ``first`` that of the first place."""
+        derivative = construct_of(results, given) if self.extends() else None
+        if self.node is None or derivative is None:
+            return None
+        places = {attribute: results[first + place].attr for place, attribute in self.attributes.items()
+                  if results[first + place].d0 is derivative}
+        return (derivative, Extension(self.node, None, places)) if len(places) == len(self.attributes) else None
+
     # --- what a construct tells about itself --------------------------------------------------------------------------
+
+    def demanded(self) -> Sequence[Node]:
+        """What derivatives need of the region besides what derivatives of results do."""
+        return ()
 
     def recordings(self) -> list[tuple[Tape, Demand]]:
         """What its functions have left, and what its derivatives need of that."""
-        raise NotImplementedError
+        tapes = list(self.tapes.values())
+        if not self.demands:
+            self.demands = [tape.demand(self.places, self.demanded(), self.repeats) for tape in tapes]
+        return list(zip(tapes, self.demands, strict=True))
 
     def outer(self, tape: Tape, vertices: Iterable[Vertex]) -> list[Vertex]:
         """What stands outside for vertices at which derivatives end."""
@@ -302,12 +432,30 @@ class Recorded:
 
     def uses(self, place: int) -> tuple[bool, bool]:
         """Whether an input is read by index, and whether it is used in another way."""
-        return place in self.read, place in self.direct
+        return place in self.read, place < len(self.initial) or place in self.direct
 
     def vertices_of_variables(self) -> dict[int, Vertex]:
         """The inputs that belong to variables which do not change, by positions: what they have in all regions."""
         return {position: vertex for position, vertex in zip(self.positions, self.inputs, strict=True)
                 if position is not None}
+
+    # --- traversals --------------------------------------------------------------------------------------------------
+
+    def reverse(self, flow: Flow) -> None:
+        """Let gradients flow from the results to the variables."""
+        self.derive(flow, self.flow_back)
+
+    def forward(self, flow: Flow) -> None:
+        """Let changes flow from the variables to the results."""
+        self.derive(flow, self.flow_on)
+
+    def flow_back(self, flow: Flow) -> None:
+        """Likewise, by another construct."""
+        raise NotImplementedError
+
+    def flow_on(self, flow: Flow) -> None:
+        """Likewise, by another construct."""
+        raise NotImplementedError
 
     def at(self, places: Iterable[int]) -> list[Vertex]:
         """Inputs, each of them once."""
@@ -352,25 +500,22 @@ class Recorded:
 
     def nodes(self) -> list[Node]:
         """All values from outside that they need."""
-        return [*[primal(self.given[position]) for position in self.needed()],
+        return [*[primal(self.given[position]) for position in self.needed()], *self.deciding,
                 *[self.nodes_around.get(node.id, node) for node in self.captures()]]
 
     def moved(self, copy: Copy) -> Recorded:
         """The same in another region, where a copy of the tape that it is part of says what stands for what."""
         new, needed = shallow_copy(self), set(self.needed())
-        new.given = [copy.node(node) if position in needed else unknown(node)
+        new.reference = None
+        new.given = [copy.node(node) if position in needed else literal(node.type, 0, node.size)
                      for position, node in enumerate(self.given)]
+        new.deciding = [copy.node(node) for node in self.deciding]
         new.inputs = [copy.vertex(vertex) for vertex in self.inputs]
         new.keys = self.keys or [vertex.id for vertex in self.inputs]
         new.vertices_around = dict(zip(new.keys, new.inputs, strict=True))
         new.nodes_around = {node.id: copy.values[self.nodes_around.get(node.id, node)] for node in self.captures()}
         new.received, new.sent = {}, {}
         return new
-
-
-def unknown(node: Node) -> Node:
-    """In place of a value that nobody asks for."""
-    return literal(node.type, 0, node.size)
 
 
 def spread(gradient: Node, size: int) -> Node:

@@ -21,7 +21,7 @@ from .build import append
 from .node import Node
 from .symbolic import Tracing, innermost
 
-__all__ = ["BORROWED", "Memory", "Statement", "abandon", "assume_not", "assumed", "chain", "defer", "hand_over", "run",
+__all__ = ["BORROWED", "Memory", "Statement", "abandon", "assume_not", "chain", "defer", "hand_over", "run",
            "settle", "version_of"]
 
 #: In place of the position of a formal that is borrowed.
@@ -87,14 +87,10 @@ def defer(statement: Statement) -> None:
         statement.act()
 
 
-#: Masks of one element that have been evaluated and must not be set, and what is wrong if one is: who waits looks.
-assumed: list[tuple[Node, str]] = []
-
-
 def assume_not(mask: Node, message: str) -> None:
     """Let the program raise, with a message, if a mask of one element turns out to be set: when it waits for something
     after the next evaluation, since a kernel cannot."""
-    defer(Statement([Memory(mask)], lambda: assumed.append((mask, message))))
+    defer(Statement([Memory(mask)], lambda: chain.assumed.append((mask, message))))
 
 
 def hand_over(statements: Sequence[Statement]) -> None:
@@ -133,8 +129,7 @@ def abandon() -> None:
 
 def _forget() -> None:
     """In a child process: the parent does the output of what it has traced."""
-    chain.statements = []
-    assumed.clear()
+    chain.statements, chain.assumed = [], []
 
 
 if hasattr(os, "register_at_fork"):

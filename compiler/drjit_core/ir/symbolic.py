@@ -21,11 +21,11 @@ from .labels import label_of
 from .node import Node
 from .region import is_version, operands, origin_of
 
-__all__ = ["Tracing", "call_site", "close", "describe_value", "innermost", "is_presumed", "is_replaced",
-           "is_same_in_all_elements", "known", "new_region", "note_seen", "open_", "outside_of", "recompute",
-           "replace_elements", "replace_version", "require_memory", "require_open", "scope_of", "scope_of_all",
-           "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "undo_writes", "user_line",
-           "width_of_write", "writes_so_far", "written_outside"]
+__all__ = ["Tracing", "become_memory", "call_site", "close", "describe_value", "innermost", "is_presumed",
+           "is_replaced", "is_same_in_all_elements", "known", "new_region", "note_seen", "open_", "outside_of",
+           "recompute", "replace_elements", "replace_version", "require_memory", "require_open", "scope_of",
+           "scope_of_all", "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "undo_writes",
+           "user_line", "width_of_write", "writes_so_far", "written_outside"]
 
 #: So many regions that have been closed are remembered, up to twice as many at times.
 _REMEMBERED = 256
@@ -205,9 +205,7 @@ def require_memory(operation: str, source: Node, reads: bool = True) -> Node:
             require_memory(operation, before)
             if region.asked and source.size != before.size:
                 region.by_index |= {source.attr}  # the program knows a number of elements that it has not
-            source.payload, source.size = True, before.size
-            if state.recording is not None:
-                sized_as(source, (before,))
+            become_memory(source, before)
             return source
         if source.id in region.but_elements:
             region.by_index |= {region.but_elements[source.id]}
@@ -216,6 +214,14 @@ def require_memory(operation: str, source: Node, reads: bool = True) -> Node:
     if not reads:
         raise symbolic_error(source, operation, need)
     return known(source, operation, need)
+
+
+def become_memory(formal: Node, before: Node) -> None:
+    """Let a formal stand for an array in memory from now on, of the size of what it is outside, which may have become
+    memory since."""
+    formal.payload, formal.size = True, before.size
+    if state.recording is not None:
+        sized_as(formal, (before,))
 
 
 def outside_of(node: Node) -> Node | None:

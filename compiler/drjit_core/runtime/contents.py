@@ -7,7 +7,6 @@ from typing import Any
 from ..context import current as context_of
 from ..flags import FORBID_SYNCHRONIZATION, JitFlag
 from ..ir import trace
-from ..ir.deferred import assumed
 from ..ir.dual import without
 from ..ir.node import Node
 from ..ir.symbolic import known, note_seen
@@ -34,11 +33,11 @@ def sync() -> None:
         backend.wait()
     if _launched or _found:
         bounds.warn()
-    if assumed:
-        _check_assumptions()
+    if context_of().assumed:
+        _check_assumptions(context_of().assumed)
 
 
-def _check_assumptions() -> None:
+def _check_assumptions(assumed: list[Any]) -> None:
     """Raise what is wrong, if one of the masks that have been computed by now is set; each is looked at once."""
     for entry in list(assumed):
         mask, message = entry
@@ -65,8 +64,8 @@ def address_of(buffer: Buffer) -> int:
     address: int = host_address(_LLVM, buffer) if buffer.backend is _LLVM else buffer.backend.host_address(buffer)
     if _launched or _found:
         bounds.warn()
-    if assumed:
-        _check_assumptions()
+    if context.assumed:
+        _check_assumptions(context.assumed)
     return address
 
 

@@ -1,0 +1,146 @@
+"""Threads that trace at the same time do not notice each other."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.llvm import ad
+from drjit.llvm.ad import Float64 as F
+from drjit.llvm.ad import UInt32 as U
+
+THREADS, TIMES = 2, 12
+
+
+class Scene:
+    """Arrays that functions know, and change."""
+
+    def __init__(self, seed: int) -> None:
+        self.total, self.table = F(seed), dr.arange(F, 8) + seed
+        self.entries = [F(0), F(seed, 1, 2, 3)]
+
+
+def loop(scene: Scene, x: Any, mode: str) -> list[Any]:
+    def body(i: Any, x: Any) -> Any:
+        scene.total += x
+        scene.entries[0] = scene.entries[0] + 1
+        dr.scatter_add(scene.table, x, i)
+        return i + 1, x * 0.5
+
+    return [*dr.while_loop((U(0, 1, 2, 3), x), lambda i, x: i < 6, body, mode=mode), scene.total, scene.table,
+            *scene.entries]
+
+
+def branch(scene: Scene, x: Any, mode: str) -> list[Any]:
+    def yes(x: Any) -> Any:
+        scene.entries[1] += x
+        dr.scatter(scene.table, x, U(3, 2, 1, 0))
+        return x + scene.total
+
+    return [dr.if_stmt((x,), x > 2, yes, lambda x: x * scene.entries[1], mode=mode), scene.table, *scene.entries]
+
+
+def call(scene: Scene, x: Any, mode: str) -> list[Any]:
+    def first(x: Any) -> Any:
+        scene.total += x
+        return x + dr.gather(F, scene.table, U(1))
+
+    return [dr.switch(U(0, 1, 1, 0), [first, lambda x: x * 2], x, mode=mode), scene.total]
+
+
+def nested(scene: Scene, x: Any, mode: str) -> list[Any]:
+    def body(i: Any, x: Any) -> Any:
+        (x,) = dr.if_stmt((x,), x > i, lambda x: (branch(scene, x, mode)[0],), lambda x: (x + 1,), mode=mode)
+        return i + 1, x
+
+    return [*dr.while_loop((U(0, 0, 0, 0), x), lambda i, x: i < 3, body, mode=mode), scene.table, *scene.entries]
+
+
+def gradient(scene: Scene, x: Any, mode: str) -> list[Any]:
+    dr.enable_grad(x)
+    y = dr.while_loop((U(0, 1, 2, 3), x), lambda i, x: i < 5, lambda i, x: (
+        i + 1, dr.sin(x) * dr.gather(F, scene.table, i)), mode=mode)[1]
+    y = dr.if_stmt((y,), y > 0, lambda y: y * scene.total, dr.cos, mode=mode)
+    dr.backward(y)
+    return [dr.detach(y), x.grad]
+
+
+PROGRAMS: dict[str, Callable[[Scene, Any, str], list[Any]]] = {
+    "loop": loop, "branch": branch, "call": call, "nested": nested, "gradient": gradient}
+
+
+@pytest.fixture
+def often() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def at_once(function: Callable[[int], None]) -> None:
+    """Run a function, given a number, in several threads."""
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(THREADS)
+
+    def run(number: int) -> None:
+        try:
+            barrier.wait()
+            function(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+@pytest.mark.usefixtures("often")
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_threads_trace_at_the_same_time(name: str, mode: str) -> None:
+    def outcome(seed: int) -> list[list[float]]:
+        scene = Scene(seed)
+        return [array.numpy().tolist() for array in PROGRAMS[name](scene, F(seed, 1, 2, 4), mode)]
+
+    expected = [outcome(number) for number in range(THREADS)]
+
+    def run(number: int) -> None:
+        for _ in range(TIMES):
+            assert outcome(number) == expected[number]
+
+    at_once(run)
+
+
+def test_what_a_thread_has_assumed_is_no_mistake_of_another() -> None:
+    x = F(0.5)
+    dr.enable_grad(x)
+    y = dr.while_loop((U(0), x), lambda i, x: i < dr.opaque(U, 5), lambda i, x: (i + 1, dr.sin(x)),
+                      max_iterations=2)[1]
+    dr.backward(y)
+    found = x.grad
+    dr.eval(found)
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append((ad.Float(1, 2) + 1).numpy().tolist())
+        except RuntimeError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert outcome == [[2, 3]]
+    with pytest.raises(RuntimeError, match="max_iterations=2"):
+        np.asarray(found)
