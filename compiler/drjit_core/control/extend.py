@@ -19,7 +19,7 @@ from ..ir.node import Node
 from ..ir.region import OWN, Loop, Region
 from ..ir.symbolic import innermost
 from ..ir.trace import gather, ops
-from ..ops.table import CAST, KIND, LITERAL, LOCAL, LOOP, PHI, RESULT, SCATTER
+from ..ops.table import CAST, DUAL, KIND, LITERAL, LOCAL, LOOP, PHI, RESULT, SCATTER
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceMode, ReduceOp
 from .inline import TRUE
 from .rewrite import Rewriter
@@ -35,7 +35,7 @@ _MOST_KNOWN = 64
 def construct_of(results: Sequence[Node], given: Iterable[Node]) -> Node | None:
     """The loop, branch or call that all of some results are of, but for those that it was given, if it has no effects
     and stands where the program is being traced."""
-    known = [value for node in given if (value := primal(node)).kind == RESULT]
+    known = [primal(node) for node in given if node.kind == RESULT or node.kind == DUAL]
     found: Node | None = None
     for node in results:
         if node.kind == RESULT and node not in known:

@@ -137,7 +137,8 @@ class _Repetition(Recorded):
                   if (gradient := tape.leaves[position].gradient) is not None and
                   (vertex := tracked(self.given[position])) is not None], go_on)
         self.refuse(tape, refused)
-        tape.keep_leaves({position: leaf for position, leaf in tape.leaves.items() if position in chosen})
+        if len(chosen) < len(tape.leaves):
+            tape.keep_leaves({position: leaf for position, leaf in tape.leaves.items() if position in chosen})
         tape.keep(self.changed)
         try:
             tape.ends(self.changed)

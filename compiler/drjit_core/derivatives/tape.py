@@ -53,8 +53,11 @@ class Tape:
         self.boundary = boundary
         #: Arrays from outside that turned out to be variables, by numbers, with what stood for them; and what stood for
         #: all variables, these included.
-        self.adopted = {number: (before, stand) for number, before, stand, _ in sorted(region.adopted, key=_number)}
-        self.formals = [*map(primal, formals), *(stand for _, stand in self.adopted.values())]
+        self.adopted: dict[int, tuple[Node, Node]] = _NOTHING
+        self.formals = [primal(formal) for formal in formals]
+        if region.adopted:
+            self.adopted = {number: (before, stand) for number, before, stand, _ in sorted(region.adopted, key=_number)}
+            self.formals += [stand for _, stand in self.adopted.values()]
         self.masks = [mask for mask in (region.entering, region.live) if mask is not None]
         #: By positions of variables, the vertices that they had.
         self.keep_leaves(leaves)
@@ -101,12 +104,13 @@ class Tape:
     def reached(self, vertices: Iterable[Vertex]) -> list[Vertex]:
         """All vertices that some depend on, up to where derivatives end, in the order of their making."""
         found: dict[int, Vertex] = {}
-        todo = list(vertices)
+        todo, boundary, ends = list(vertices), self.boundary, self.positions
         while todo:
             vertex = todo.pop()
-            if vertex.id not in found:
-                found[vertex.id] = vertex
-                if not self.is_end(vertex):
+            number = vertex.id
+            if number not in found:
+                found[number] = vertex
+                if number > boundary and number not in ends and vertex.rule is not CONSUMED:  # `is_end`, on a hot path
                     todo += vertex.operands()
         return [found[number] for number in sorted(found)]
 
@@ -330,22 +334,24 @@ class Recorded:
 
     def find_inputs(self) -> None:
         """Find out what the results depend on."""
-        self.initial = [position for position in self.changed if tracked(self.given[position]) is not None]
-        found: dict[int, tuple[Vertex | None, bool, bool]] = {}
+        given, changed = self.given, self.changed
+        initial = {position: vertex for position in changed if (vertex := tracked(given[position])) is not None}
+        found: dict[int, tuple[Vertex, bool, bool]] = {}
         for tape in self.tapes.values():
             for vertex, read, direct in tape.ends(self.places):
                 position = tape.positions.get(vertex.id)
-                if position not in self.changed:
-                    key = vertex.id if position is None else ~position
-                    _, before, also = found.get(key, (None, False, False))
-                    found[key] = (vertex if position is None else tracked(self.given[position]), read or before,
-                                  direct or also)
-        count = len(self.initial)
-        vertices = [*(tracked(self.given[position]) for position in self.initial),
-                    *(vertex for vertex, _, _ in found.values())]
-        self.inputs = [vertex for vertex in vertices if vertex is not None]
-        assert len(self.inputs) == len(vertices)
-        self.positions = [*[None] * count, *(~key if key < 0 else None for key in found)]
+                if position in changed:
+                    continue
+                key, outside = vertex.id, vertex
+                if position is not None:
+                    key, outside = ~position, tracked(given[position])  # type: ignore[assignment]
+                if key in found:
+                    _, before, also = found[key]
+                    read, direct = read or before, direct or also
+                found[key] = outside, read, direct
+        count = len(initial)
+        self.initial, self.inputs = list(initial), [*initial.values(), *[vertex for vertex, _, _ in found.values()]]
+        self.positions = [*[None] * count, *[~key if key < 0 else None for key in found]]
         self.read = [place for place, (_, read, _) in enumerate(found.values(), count) if read]
         self.direct = [place for place, (_, _, direct) in enumerate(found.values(), count) if direct]
 
@@ -353,13 +359,14 @@ class Recorded:
         """Make variables of arrays from outside that have turned out to be some."""
         count, origins = len(self.given), dict[int, Node]()
         for tape in self.tapes.values():
-            origins |= {number: before for number, (before, _) in tape.adopted.items()}
+            if tape.adopted:
+                origins |= {number: before for number, (before, _) in tape.adopted.items()}
         if not origins:
             return
         for tape in self.tapes.values():
             tape.formals = [*tape.formals[:count], *(tape.adopted[number][1] if number in tape.adopted else
                                                      origins[number] for number in sorted(origins))]
-            tape.adopted = {}
+            tape.adopted = _NOTHING
         self.given += [origins[number] for number in sorted(origins)]
 
     def refer_to(self, outputs: Sequence[Node]) -> None:
