@@ -418,6 +418,7 @@ def late_formal(before: Node) -> Node:
 def depend_on(results: Sequence[Node], values: Sequence[Node]) -> bool:
     """Whether any of some results, but for those that are one of some values, may be computed of these: literals leave
     no trace."""
+    values = [primal(value) for value in values]
     if [value for value in values if value.kind == LITERAL]:
         return True
     sought, seen = {value.id for value in values}, set[int]()
