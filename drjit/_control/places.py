@@ -701,18 +701,28 @@ def are_others(leaves: Sequence[Any], others: Sequence[Any]) -> bool:
         leaf, ArrayBase) and (has_array(leaf) or has_array(other))])
 
 
-def has_array(value: Any, depth: int = 0) -> bool:
+def has_array(value: Any) -> bool:
     """Whether something is a traced array, or a container with some."""
     if isinstance(value, ArrayBase):
         return bool(value._dynamic)
-    kind = _kind_of(type(value))
-    if depth > 8:
-        return False
-    entries: list[Any] = []
-    if kind in (_LIST, _TUPLE):
-        entries = list(value)
-    elif kind == _DICT:
-        entries = list(value.values())
-    elif kind == _OBJECT:
-        entries = list(attributes_of(value).values())
-    return len(entries) <= _MOST_ENTRIES and any(has_array(entry, depth + 1) for entry in entries)
+    todo, seen = [value], set[int]()
+    while todo:
+        value = todo.pop()
+        kind = _kind_of(type(value))
+        if kind == _SKIPPED or id(value) in seen or len(seen) >= _MOST_CONTAINERS:
+            continue
+        seen.add(id(value))
+        entries: list[Any] = []
+        if kind == _LIST or kind == _TUPLE:
+            entries = list(value)
+        elif kind == _DICT:
+            entries = list(value.values())
+        elif kind == _OBJECT:
+            entries = list(attributes_of(value).values())
+        if len(entries) <= _MOST_ENTRIES:
+            for entry in entries:
+                if not isinstance(entry, ArrayBase):
+                    todo.append(entry)
+                elif entry._dynamic:
+                    return True
+    return False

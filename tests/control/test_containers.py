@@ -323,3 +323,44 @@ def test_entries_that_sides_add_to_an_argument(both: bool, mode: Any) -> None:
             with pytest.raises(RuntimeError, match="structure"):
                 dr.if_stmt((entries,), Bool(True, False), yes, no, mode=mode)
             assert list(entries) == ["a"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_objects_that_know_each_other_are_looked_at_once(mode: str) -> None:
+    class Node:
+        array: Any = None
+
+    nodes = [Node() for _ in range(24)]  # of which there are more paths than anybody could follow
+    for node in nodes:
+        vars(node).update({f"to{number}": other for number, other in enumerate(nodes)})
+    holder = Node()
+    holder.array = nodes[0]
+
+    def change(x: Any) -> Any:
+        holder.array = nodes[1]
+        return x + 1
+
+    found = dr.if_stmt((UInt(0, 1),), Bool(True, False), change, lambda x: x, mode=mode)
+    assert plain(found) == [1, 1]
+    assert holder.array is nodes[1]
+
+
+def test_arrays_deep_within_objects_are_found() -> None:
+    class Link:
+        def __init__(self, content: Any) -> None:
+            self.content = content
+
+    chains = []
+    for _ in range(2):
+        chain: Any = Float(1, 2)
+        for _ in range(20):
+            chain = Link(chain)
+        chains.append(chain)
+    holder = Link(chains[0])
+
+    def change(x: Any) -> Any:
+        holder.content = chains[1]
+        return x
+
+    with pytest.raises(Exception, match="another object"):
+        dr.if_stmt((UInt(0, 1),), Bool(True, False), change, lambda x: x, mode="symbolic")
