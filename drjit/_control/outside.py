@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
+from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
@@ -781,4 +782,4 @@ def _growing(queue: list[Any]) -> Iterator[Any]:
 #: So many functions, of those that traced functions call, are searched for the name of an array.
 _FUNCTIONS_SEARCHED, _ENTRIES_SEARCHED = 16, 256
 _EMPTY_CELL = CellType()
-_CONTAINERS = (list, tuple, dict)
+_CONTAINERS = (list, tuple, dict, deque)

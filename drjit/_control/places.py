@@ -7,13 +7,15 @@ or that they know, are remembered before a call, and compared after it (:class:`
 
 NumPy arrays, sets and byte arrays are neither: they hold data, as arrays do, but know nothing of elements. A body that
 is traced is called once for all iterations, and would change them once, where Python does it in each; that is refused.
-Lists, dictionaries and queues of Python objects are what programs note things down in, once for each call.
+Lists, dictionaries and queues of Python objects are what programs note things down in, once for each call. NumPy arrays
+of Python objects are lists of these.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from types import (
     BuiltinMethodType,
@@ -83,7 +85,7 @@ def _kind_of(cls: type) -> int:
     found = _kinds.get(cls)
     if found is None:
         found = _SKIPPED
-        if issubclass(cls, list):
+        if issubclass(cls, (list, deque)):
             found = _LIST
         elif issubclass(cls, tuple):
             found = _TUPLE
@@ -97,6 +99,12 @@ def _kind_of(cls: type) -> int:
             found = _OBJECT
         _kinds[cls] = found
     return found
+
+
+def _kind_at(value: Any) -> int:
+    """What an object is: as its class says, but for NumPy arrays, which may be of objects."""
+    kind = _kind_of(type(value))
+    return _LIST if kind == _DATA and isinstance(value, np.ndarray) and value.dtype.char == "O" else kind
 
 
 def _kind_of_class(cls: type) -> int:
@@ -181,7 +189,7 @@ class Snapshot:
         seen = self.seen
         while todo:
             value = todo.pop()
-            kind = _kind_of(type(value))
+            kind = _kind_at(value)
             count = len(seen)
             if kind == _SKIPPED or count >= _MOST_CONTAINERS or kind == _MODULE and value in _libraries:
                 continue
@@ -206,7 +214,7 @@ class Snapshot:
                 self.held += (value, kind, value)
                 _push(list(value), todo)
             elif kind == _LIST:
-                content = list.__getitem__(value, slice(None))
+                content = _listed(value)
                 self.held += (value, kind, content)
                 _push(content, todo)
             elif kind == _CELL:
@@ -408,7 +416,7 @@ class Snapshot:
                 if now is not before:
                     found.append(Change(container, kind, "", before, now))
             elif kind == _LIST:
-                now = list.__getitem__(container, slice(None))
+                now = _listed(container)
                 if not _same(now, before):
                     _compare(container, kind, dict(enumerate(before)), dict(enumerate(now)), found)
             else:
@@ -585,6 +593,13 @@ def _module_variables(module: ModuleType) -> dict[str, Any]:
         name[:2] == "__" or callable(value) or _kind_of(type(value)) in (_SKIPPED, _MODULE))}
 
 
+def _listed(value: Any) -> list[Any]:
+    """The entries of a list, a queue or a NumPy array of objects, whatever their classes make of it."""
+    if isinstance(value, list):
+        return list.__getitem__(value, slice(None))
+    return value.ravel().tolist() if isinstance(value, np.ndarray) else list(deque.__iter__(value))
+
+
 def _contents(cell: CellType) -> Any:
     try:
         return cell.cell_contents
@@ -617,19 +632,24 @@ def read_place(container: Any, kind: int, key: Any) -> Any:
     """What is in a place."""
     if kind == _CELL:
         return _contents(container)
+    if kind == _LIST and isinstance(container, np.ndarray):
+        return container[np.unravel_index(key, container.shape)]
     return getattr(container, key, _MISSING) if kind in (_OBJECT, _CLASS, _MODULE) else container[key]
 
 
 def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
     """Put something in a place, or nothing."""
     if kind == _LIST:
-        if value is _MISSING:
+        sequence: Any = list if isinstance(container, list) else deque
+        if isinstance(container, np.ndarray):
+            container[np.unravel_index(key, container.shape)] = value
+        elif value is _MISSING:
             if key < len(container):
-                list.__delitem__(container, key)
+                sequence.__delitem__(container, key)
         elif key < len(container):
-            list.__setitem__(container, key, value)
+            sequence.__setitem__(container, key, value)
         else:
-            list.append(container, value)
+            sequence.append(container, value)
     elif kind == _DICT:
         if value is _MISSING:
             container.pop(key, None)
@@ -708,12 +728,14 @@ def has_array(value: Any) -> bool:
     todo, seen = [value], set[int]()
     while todo:
         value = todo.pop()
-        kind = _kind_of(type(value))
+        kind = _kind_at(value)
         if kind == _SKIPPED or id(value) in seen or len(seen) >= _MOST_CONTAINERS:
             continue
         seen.add(id(value))
         entries: list[Any] = []
-        if kind == _LIST or kind == _TUPLE:
+        if kind == _LIST:
+            entries = _listed(value)
+        elif kind == _TUPLE:
             entries = list(value)
         elif kind == _DICT:
             entries = list(value.values())

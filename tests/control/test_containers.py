@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 from collections.abc import Iterator
@@ -364,3 +365,52 @@ def test_arrays_deep_within_objects_are_found() -> None:
 
     with pytest.raises(Exception, match="another object"):
         dr.if_stmt((UInt(0, 1),), Bool(True, False), change, lambda x: x, mode="symbolic")
+
+
+#: What programs put arrays in beside lists: made of some entries, and the place of the second of two.
+SEQUENCES: dict[str, tuple[Any, Any]] = {
+    "queue": (collections.deque, 1),
+    "user list": (collections.UserList, 1),
+    "NumPy array": (lambda entries: objects((2,), entries), 1),
+    "table": (lambda entries: objects((1, 2), entries), (0, 1))}
+
+
+def objects(shape: tuple[int, ...], entries: list[Any]) -> Any:
+    found = np.empty(shape, object)
+    for place, entry in zip(np.ndindex(shape), entries, strict=True):
+        found[place] = entry
+    return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", SEQUENCES)
+def test_functions_put_arrays_in_sequences(kind: str, mode: str) -> None:
+    make, place = SEQUENCES[kind]
+    sequence = make([None, UInt(1, 2)])
+
+    def multiply(x: Any) -> Any:
+        sequence[place] = sequence[place] * 10
+        return x
+
+    def add(x: Any) -> Any:
+        sequence[place] += 5
+        return x
+
+    with in_mode(mode):
+        dr.if_stmt((UInt(0, 0),), Bool(True, False), multiply, add)
+        assert plain(sequence[place]) == [10, 7]
+        dr.while_loop((UInt(0, 1),), lambda i: i < 3, lambda i: (i + 1, multiply(i))[:1])
+    assert plain(sequence[place]) == [10000, 700]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_functions_rotate_queues(mode: str) -> None:
+    queue = collections.deque([UInt(1, 2), UInt(3, 4), UInt(5, 6)], 3)
+
+    def rotate(x: Any) -> Any:
+        queue.append(queue[0] + x)
+        return x
+
+    with in_mode(mode):
+        dr.if_stmt((UInt(1, 1),), Bool(True, False), rotate, lambda x: x)
+    assert [plain(entry) for entry in queue] == [[3, 2], [5, 4], [2, 6]]
