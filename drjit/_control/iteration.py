@@ -227,10 +227,6 @@ class SymbolicLoop:
                 assert region is not None
                 region.asked = True  # their shapes tell how many elements there are
             call = self.call(variables, self.body)
-            if call.snapshot is not None and self.shows_elsewhere(call):
-                if not knows_nothing(self.cond):  # it has been called already
-                    raise Reshaped
-                call = self.call(variables, self.body)
             try:
                 results = self.called_body(call, variables)
             except BaseException:
@@ -240,21 +236,6 @@ class SymbolicLoop:
             return results
         finally:
             self.end()
-
-    def shows_elsewhere(self, call: Call) -> bool:
-        """Let the body, which is about to be called, find what stands for arrays of the state wherever it finds these,
-        if it has not been seen to; then everything is as it was before the call was prepared."""
-        assert call.snapshot is not None
-        given = self.given
-        known = {(id(container), key) for container, _, key, _ in given.elsewhere}
-        new = [(container, kind, key, place) for place in call.snapshot.found(given.leaves)
-               for container, kind, key in call.places_of(given.leaves[place])
-               if (id(container), key) not in known and not call.holds(container)]
-        if not new:
-            return False
-        call.leave()
-        given.elsewhere = [*given.elsewhere, *new]
-        return True
 
     def begin(self, variables: list[core.Node]) -> None:
         """Let what is no state have the values that it has in a trace."""

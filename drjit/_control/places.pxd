@@ -37,8 +37,6 @@ cdef class Snapshot:
     cpdef list constants(self, object known)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cpdef list places(self, object sought)
-    @cython.locals(numbers=dict, found=list)
-    cpdef list found(self, object sought)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict, variables=dict)
     cpdef list changes(self)
 

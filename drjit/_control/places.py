@@ -389,19 +389,6 @@ class Snapshot:
                         found.append((container, _DICT if kind == _VARIABLES else kind, held[place]))
         return found
 
-    def found(self, sought: Sequence[Any]) -> list[int]:
-        """Which of some objects, by their positions, are in any place."""
-        numbers = {id(each): position for position, each in enumerate(sought)}
-        found: list[int] = []
-        for value in self.held:
-            if isinstance(value, list):
-                for entry in value:
-                    if id(entry) in numbers:
-                        found.append(numbers[id(entry)])
-            elif id(value) in numbers:
-                found.append(numbers[id(value)])
-        return found
-
     def changes(self) -> list[Change]:
         """The places that hold something else now."""
         found: list[Change] = []

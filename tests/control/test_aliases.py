@@ -49,3 +49,11 @@ def test_one_array_given_twice_to_a_loop_within_is_one(around: str, alive: bool)
         _, found = dr.while_loop((ad.UInt(0, 0), given), lambda k, y: k < 1,
                                  lambda k, y: (k + 1, doubled(ad.UInt(0, 1), y)), mode="symbolic")
     assert list(found) == list(given) == [16, 8]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_what_is_returned_for_an_array_that_the_body_knows_is_another_one(mode: Any) -> None:
+    known = llvm.Float(1, 2)
+    _, found = dr.while_loop((llvm.UInt(0, 1), known), lambda i, y: i < 3, lambda i, y: (i + 1, y + known), mode=mode)
+    assert list(found) == [4, 6]
+    assert list(known) == [1, 2]
