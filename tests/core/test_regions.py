@@ -107,6 +107,11 @@ def test_memory_has_its_size_in_functions_that_leave_it_alone() -> None:
     assert failure_of(regions.generate(1204)) is None
 
 
+def test_what_a_construct_within_leaves_alone_is_not_taken_for_used() -> None:
+    """It is traced once more by the outermost construct, and seems to use its variables until then."""
+    assert failure_of(regions.generate(1348)) is None
+
+
 def check(seeds: range) -> None:
     for seed in seeds:
         program = regions.generate(seed)

@@ -141,7 +141,12 @@ class _Choice(Construct):
                     if i not in aliases and i not in passed:
                         values.append(i)
                 order = sorted(written) if written else []
-                regions = self.regions(values, order)
+                try:
+                    regions = self.regions(values, order)
+                except MemoryAsValue as error:
+                    if self.has_deferred():  # what is left alone within is taken for used
+                        continue
+                    raise self.refusal(self.AS_VALUE, origin_of(error.node, error.node.scope)) from None
                 if not self.grows(regions, len(values)):
                     if self.has_deferred() and not self.leaves_trace(width):
                         continue
@@ -326,10 +331,7 @@ class _Choice(Construct):
             results = [results[i] for i in values] + finals
         if self.constant:
             formals = [formals[i] for i in range(len(formals)) if i not in self.constant]
-        try:
-            return Region(traced.region.id, formals, traced.masks, (results,))
-        except MemoryAsValue as error:
-            raise self.refusal(self.AS_VALUE, origin_of(error.node, error.node.scope)) from None
+        return Region(traced.region.id, formals, traced.masks, (results,))
 
     def node(self, choice: Choice) -> Node:
         """The node of a branch or call."""

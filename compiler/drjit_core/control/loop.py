@@ -215,6 +215,8 @@ class _Loop(Construct):
             try:
                 region = self.region()
             except MemoryAsValue as error:
+                if self.has_deferred():  # what is left alone within is taken for used
+                    continue
                 raise self.used_as_value(error.node) from None
             try:
                 values = [*self.but(apart, self.initial), self.test, *self.but(apart, self.results)]
