@@ -39,8 +39,8 @@ DIRECTIVES = {"language_level": 3, "annotation_typing": False, "embedsignature":
 #: What each operation and each launch passes through: compiled with all of -O2.
 HOT = ("drjit_core.context", "drjit_core.ir", "drjit_core.runtime", "drjit._base", "drjit._promotion", "drjit._rules",
        "drjit._arrays", "drjit._access")
-#: No warnings about what Cython writes, which nobody can act on; no debug information, which takes a third of the time and
-#: four fifths of the files.
+#: No warnings about what Cython writes, which nobody can act on; no debug information, which takes a third of the time
+#: and four fifths of the files.
 ARGUMENTS = ["-w", "-g0", "-O2"] if os.name == "posix" else []
 #: Passes that take a third of the time, and make operations 4 % faster, loops, branches and calls 2 %.
 CHEAP = ["-fno-gcse", "-fno-schedule-insns2", "-fno-thread-jumps", "-fno-tree-dominator-opts", "-fno-tree-pre",
