@@ -112,6 +112,11 @@ def test_what_a_construct_within_leaves_alone_is_not_taken_for_used() -> None:
     assert failure_of(regions.generate(1348)) is None
 
 
+def test_loops_that_begin_wider_than_they_are() -> None:
+    """They presume the width of what is around them, which may have begun too wide, too."""
+    assert failure_of(regions.generate(1725)) is None
+
+
 def check(seeds: range) -> None:
     for seed in seeds:
         program = regions.generate(seed)

@@ -122,6 +122,8 @@ class _Choice(Construct):
             if self.finds_memory():
                 continue
             if self.failure is not None:
+                if self.relied():
+                    continue
                 self.fail()
             if self.adopts():
                 continue

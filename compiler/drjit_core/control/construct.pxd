@@ -49,6 +49,7 @@ cdef class Construct:
     cdef public list sources
     cdef public object failure
     cdef public bint defers
+    cdef public bint cautious
     cpdef set_up(self, str function, str noun, object given, object label, object name_of, Py_ssize_t first_array,
                  bint differentiates)
     @cython.locals(node=Node, found=list)
@@ -68,6 +69,7 @@ cdef class Construct:
     @cython.locals(outer=Tracing, traced=Traced)
     cpdef bint leaves_trace(self, int64_t width) except -1
     @cython.locals(traced=Traced)
+    cpdef bint relied(self) except -1
     cpdef bint has_deferred(self) except -1
     @cython.locals(traced=Traced)
     cpdef add_borrowed(self)

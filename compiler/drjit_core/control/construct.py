@@ -18,7 +18,7 @@ from ..ir.build import append
 from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
 from ..ir.dual import primal, refuse, tracked
 from ..ir.extents import sized_as
-from ..ir.frames import user_place
+from ..ir.frames import is_internal, user_place
 from ..ir.node import Node
 from ..ir.region import CONTROL, OWN, Region, is_local, is_version, operands, writes
 from ..ir.symbolic import (
@@ -37,7 +37,8 @@ from ..ops.table import LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, LogLevel
 from .source import Ambiguous, Source
 
-__all__ = ["Construct", "Restart", "Traced", "adopt", "depend_on", "late_formal", "written_widths"]
+__all__ = ["Construct", "Restart", "Traced", "adopt", "depend_on", "late_formal", "raised_here",
+           "written_widths"]
 
 _NONE: frozenset[int] = frozenset()
 #: Of constructs that write nothing, and have no statements.
@@ -110,6 +111,8 @@ class Construct:
         self.wide: Any = 0
         #: Whether another trace can be left to the region around it.
         self.defers = True
+        #: Whether constructs within presume nothing of what is around them.
+        self.cautious = False
         # Of a trace:
         self.initial: Sequence[Node] = self.given
         self.borrowed: list[Memory] = _EMPTY
@@ -193,6 +196,7 @@ class Construct:
         """Trace into a region; returns whether that went well, else :attr:`failure` says what did not."""
         region = traced.region
         outer = innermost()
+        region.cautious = self.cautious or outer is not None and outer.cautious
         region.defers = traced.source is None and self.defers and (outer is None or outer.defers)
         open_(region)
         try:
@@ -330,7 +334,17 @@ class Construct:
         for traced in self.called:
             if traced.latest or traced.region.outside or traced.region.asked and width != traced.masks[-1].size:
                 return False  # what is written, and for which elements, may depend on the width
-        outer.deferred = True
+        outer.deferred = outer.relied = True
+        return True
+
+    def relied(self) -> bool:
+        """Whether what could not be traced may be due to what constructs within have left to this one, or to the width
+        that they began with: then functions are called again, and constructs within settle by themselves."""
+        if self.cautious or not isinstance(self.failure, RuntimeError) or not raised_here(self.failure) or not [
+                traced for traced in self.traced if traced.region.relied]:
+            return False
+        self.failure, self.cautious = None, True
+        self.forget("what is within could not be traced as wide as it is")
         return True
 
     def has_deferred(self) -> bool:
@@ -397,6 +411,14 @@ class Construct:
         if formal is not None:
             text = text.format(self.name(formal.attr))
         return SymbolicValue(f"{call_site(self.function)}(): {text}")
+
+
+def raised_here(failure: Exception) -> bool:
+    """Whether an exception is the library's, not one of the user's functions."""
+    trace = failure.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is None or is_internal(trace.tb_frame)
 
 
 def adopt(number: int, before: Node, stand: Node, after: Node) -> None:

@@ -16,14 +16,13 @@ from ..ir.build import append, broadcast_size_of, invalid, nothing, where_of
 from ..ir.deferred import BORROWED, hand_over
 from ..ir.dual import primal
 from ..ir.extents import common_size, size_of
-from ..ir.frames import is_internal
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_local, is_version, origin_of
 from ..ir.symbolic import call_site, innermost, scope_of_all
 from ..ops.table import EVALUATED, LITERAL, LOOP, PHI
 from ..types import BOOL, TYPES
 from .alike import check_alike
-from .construct import Construct, Traced, written_widths
+from .construct import Construct, Traced, raised_here, written_widths
 from .hoist import hoisted
 from .inline import PLAIN, Again
 from .source import Source
@@ -168,8 +167,9 @@ class _Loop(Construct):
         # matter. In it, each variable has its own size.
         size = self.width()
         outer = innermost()
-        if not self.least and size == 1 and outer is not None and outer.live is not None and not outer.uniform and \
-                not self.trips:  # probably it is as wide as what is around it
+        if not self.least and size == 1 and outer is not None and not outer.cautious and outer.live is not None and \
+                not outer.uniform and not self.trips:  # probably it is as wide as what is around it
+            outer.relied = True
             self.least, self.wide = outer.live.size, common_size(outer.live.size, (outer.live,))
         if size and self.least > size:
             size = self.least
@@ -184,6 +184,8 @@ class _Loop(Construct):
             if self.failure is None and self.settles():
                 continue
             if self.failure is not None:
+                if self.relied():
+                    continue
                 if self.constant & self.reassigned and isinstance(self.failure, RuntimeError):
                     # it may be due to a variable that is a literal now, and which functions write to by index
                     self.failure = None
@@ -354,10 +356,7 @@ class _Loop(Construct):
         of others, which are memory as it may turn out; what is wrong with a type is so in any width."""
         if not isinstance(failure, RuntimeError) or isinstance(failure, TypeError) or failure.__cause__ is not None:
             return False  # or a construct within has passed on what a function of the user's has raised
-        trace = failure.__traceback__
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        return (trace is None or is_internal(trace.tb_frame)) and any(
+        return raised_here(failure) and any(
             value.size == 1 for value in self.but(self.constant | self.memory, self.initial))
 
     def nothing(self, value: Node) -> Node:

@@ -40,6 +40,8 @@ cdef class Tracing:
     cdef public bint again
     cdef public bint defers
     cdef public bint deferred
+    cdef public bint relied
+    cdef public bint cautious
     cdef public dict constants
     cdef public list adopted
     cdef public dict but_elements

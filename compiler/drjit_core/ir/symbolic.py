@@ -45,10 +45,11 @@ _NONE: frozenset[int] = frozenset()
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "but_elements", "by_index", "constants", "deferred",
-                 "defers", "differentiates", "entering", "entries", "id", "initial", "journal", "label", "latest",
-                 "live", "measured", "name_of", "noun", "open", "outer", "outside", "perhaps_read", "place", "presumed",
-                 "read", "refused", "roots", "single", "statements", "taped", "uniform", "variables", "widths")
+    __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "but_elements", "by_index", "cautious", "constants",
+                 "deferred", "defers", "differentiates", "entering", "entries", "id", "initial", "journal", "label",
+                 "latest", "live", "measured", "name_of", "noun", "open", "outer", "outside", "perhaps_read", "place",
+                 "presumed", "read", "refused", "relied", "roots", "single", "statements", "taped", "uniform",
+                 "variables", "widths")
 
     def __init__(self, label: str | None, place: tuple[CodeType, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize, noun: str = "loop") -> None:
@@ -106,6 +107,9 @@ class Tracing:
         self.again = False
         #: Whether it can be traced again for what turns out about constructs within, and whether it is to be.
         self.defers = self.deferred = False
+        #: Whether constructs within have relied on that, or on its width, which may be why something
+        #: went wrong.
+        self.relied = self.cautious = False
         #: What turned out to be a variable: its number, what it is before, what stands for it in this trace, and what
         #: it becomes.
         self.adopted: list[tuple[int, Node, Node, Node]] = _EMPTY
