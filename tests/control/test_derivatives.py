@@ -932,3 +932,12 @@ def test_what_another_construct_has_computed_is_no_result_of_one_that_passes_it_
         return x.grad.numpy()
 
     np.testing.assert_array_equal(gradient(False), gradient(True))
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_gradients_pass_a_loop_that_is_known_not_to_begin(mode: str) -> None:
+    x = F(1, 2)
+    dr.enable_grad(x)
+    _, found = dr.while_loop((U(0), F(x)), lambda i, a: (i < 3) & Bool(False), lambda i, a: (i + 1, a * x), mode=mode)
+    dr.backward(found)
+    assert dr.all(x.grad == 1)

@@ -1736,3 +1736,62 @@ def test_hints_by_other_names() -> None:
 
     assert list(program(Int(0, 5, 9))) == [216, 297, 216]
     assert seen == [1] * 4 + [2]
+
+
+# --- masks of several packages ---------------------------------------------------------------------------------------
+
+
+def _breaks(first: Any, second: Any, start: Any) -> Any:
+    x, n, k = first(start), second(0), first(0)
+    while x > 1:
+        x = x / 2
+        n += 1
+        if n > 5:
+            break
+        if x > 100:
+            break
+        k += 1
+    return x, n, k
+
+
+def _returns(first: Any, second: Any, start: Any) -> Any:
+    x, n = first(start), second(0)
+    while x > 1:
+        x = x / 2
+        n += 1
+        if n > 2:
+            return x, n
+    return x, n
+
+
+def _continues(first: Any, second: Any, start: Any) -> Any:
+    x, n, k = first(start), second(0), first(0)
+    while n < 7:
+        x = x / 2
+        n += 1
+        if x > 100:
+            continue
+        if n == 3:
+            if x < 2:
+                continue
+        k += 1
+    return x, n, k
+
+
+def _branches(first: Any, second: Any, start: Any) -> Any:
+    x, n = first(start), second(start)
+    if n > 7:
+        return x
+    if x > 3:
+        return x * 2
+    return x * 3
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+@pytest.mark.parametrize(("first", "second"), [(Float, ad.UInt), (ad.Float, UInt)])
+@pytest.mark.parametrize("function", [_breaks, _returns, _continues, _branches])
+def test_ways_out_depend_on_masks_of_several_packages(function: Any, first: Any, second: Any, symbolic: bool) -> None:
+    values = [1, 4, 64, 1000]
+    with mode(symbolic):
+        found = dr.syntax(function)(first, second, values)
+    assert elements(found, len(values)) == [function(float, int, value) for value in values]

@@ -290,6 +290,8 @@ class _Repetition(Recorded):
     def reverse_general(self, flow: Flow, gradients: dict[int, Node], totals: list[Node],
                         memory: list[Node]) -> tuple[dict[int, Node], list[Node], list[Node]]:
         """Gradients of initial values and of shared variables, from the last iteration to the first."""
+        if self.test.kind == LITERAL and not self.test.payload:
+            return gradients, totals, memory  # it was known that there is no iteration
         if flow.again:
             return self.backwards(flow, *self.recomputed(flow), gradients, totals, memory)
         loop, places = self.without_effects(flow, gradients)

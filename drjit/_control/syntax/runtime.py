@@ -11,7 +11,7 @@ from drjit_core import JitFlag
 from ..._base.array import ArrayBase
 from ..._base.errors import ArgumentError, describe
 from ..._functions.elementwise import FUNCTIONS
-from ..._functions.traits import int_array_t
+from ..._functions.traits import detached_t, int_array_t
 from ..._trees.classes import sole_array
 from ..._trees.pytree import TreeSpec, flatten_nodes
 from ..branch import branch, if_stmt
@@ -125,10 +125,18 @@ class _Computed(Exception):
 
 
 def _mask_type(condition: Any, flags: Sequence[Any]) -> Any:
+    """The type of the flags of a construct: flags have no derivatives, whatever the masks are that set them."""
     for value in (sole_array(condition), *flags):
         if is_vector(value):
-            return type(value)
+            return detached_t(type(value))
     raise AssertionError("one of the flags of a translated construct is a mask")
+
+
+def _as_masks(flags: Sequence[Any], mask: Any) -> list[Any]:
+    """Flags, each of which is a mask of any package, or a ``bool`` for all elements, as masks of one type."""
+    return [value if value.__class__ is mask else
+            mask(value.array if is_vector(value) and value._depth < 0 <= mask._depth else value)
+            for value in flags]
 
 
 def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
@@ -146,7 +154,7 @@ def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
     cond = sole_array(cond)
     if not is_vector(cond) or cond._kind != "b" or cond._depth > 0:
         return if_stmt(args, cond, true_fn, false_fn, arg_labels, rv_labels, **hints)  # which refuses it
-    sides = _Sides(len(rv_labels) - flags, type(cond), result, guard)
+    sides = _Sides(len(rv_labels) - flags, _mask_type(cond, ()), result, guard)
     results = branch(args, cond, sides.wrapped(true_fn, 0), sides.wrapped(false_fn, 1), arg_labels, rv_labels,
                      fill=sides.fill, **hints)
     for taken, other in zip(sides.taken, reversed(sides.taken), strict=True):
@@ -202,8 +210,7 @@ class _Sides:
             flags = list(returned[self.count:])
             dead = returned.__class__ is Dead or (self.guard and side == 1) or any(value is True for value in flags)
             self.taken[side] = dead, flags
-            return tuple(returned[:self.count]) + tuple([self.mask(value) if value.__class__ is bool else value
-                                                         for value in flags])
+            return (*returned[:self.count], *_as_masks(flags, self.mask))
 
         return run
 
@@ -248,7 +255,7 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
     if True in [value for value in state[count:] if value.__class__ is bool]:
         return state  # all elements have left before
     mask: Any = _mask_type(test, state[count:]) if flags else None
-    state = state[:count] + tuple([mask(value) if value.__class__ is bool else value for value in state[count:]])
+    state = (*state[:count], *_as_masks(state[count:], mask))
     place = count - 1 if result is not None else -1
     if place >= 0 and state[place] is UNSET and _evaluated(hints, JitFlag.SymbolicLoops):
         return _returning(state, cond, body, labels, place, result, hints)
@@ -270,8 +277,7 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
                 results[k] = values[k]  # of elements that have left
             elif k == place and state[k] is not UNSET:
                 _require_type(flatten_nodes(values[k], "")[2], flatten_nodes(results[k], "")[2], result)
-        return tuple(results[:count]) + tuple([mask(value) if value.__class__ is bool else value
-                                               for value in results[count:]])
+        return (*results[:count], *_as_masks(results[count:], mask))
 
     try:
         found = loop(state, cond, step, labels, late=late, **hints)
@@ -307,8 +313,7 @@ def _returning(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
         results = list(body(*values[:place], value, *values[place:]))
         found = results.pop(place)
         results = [values[k] if values[k] is UNSET or entry is UNSET else entry
-                   for k, entry in enumerate(results[:place])] + [
-            mask(entry) if entry.__class__ is bool else entry for entry in results[place:]]
+                   for k, entry in enumerate(results[:place])] + _as_masks(results[place:], mask)
         if value is UNSET:
             value = found
         elif found is not value:

@@ -384,7 +384,8 @@ class Translator:
         simple = not (flags or gapped or unsure_ or guard or changed)
         values = tuple_of([*args_, *carried])
         sides_ = [self._bound(function, fixed, [*args_, *carried]) for function in functions]
-        labels = [*outs_, *([f"the result of {self.name}()"] if "return" in kinds else []), *flags]
+        labels = [*outs_, *([f"the result of {self.name}()"] if "return" in kinds else []),
+                  *[f"the elements that {kind}" for kind in sorted(kinds)]]
         keywords: dict[str, ast.expr] = {"arg_labels": strings_of([*args_, *carried]), "rv_labels": strings_of(labels)}
         if not simple:
             if flags:
@@ -558,7 +559,8 @@ class Translator:
         ordered, unsure, cond, body, fixed, extra, gapped, changed = built
         simple = not (flags or unsure or gapped or changed)
         args = [*ordered, *extra]
-        labels = [*ordered, *([f"the result of {self.name}()"] if "return" in kinds else []), *flags]
+        labels = [*ordered, *([f"the result of {self.name}()"] if "return" in kinds else []),
+                  *[f"the elements that {kind}" for kind in sorted(kinds)]]
         keywords: dict[str, ast.expr] = {"labels": strings_of(labels)}
         if not simple:
             if flags:
