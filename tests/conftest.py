@@ -27,19 +27,25 @@ _PROCESSORS = {"haswell": "+avx,+avx2,+fma,+f16c,+fast-gather", "ivybridge": "+a
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--watched``: every test fails that writes behind the memory of an array (plain rooms only); ``--cpu``: kernels
-    are those of an older processor; ``--one-of 10``: a tenth of the tests, always the same ones."""
+    are those of an older processor; ``--one-of 10``: a tenth of the tests, always the same ones; ``--second``: types of
+    arrays are those of another backend, whose memory the host cannot access."""
     parser.addoption("--watched", action="store_true", help="fail where something is written behind an array")
     parser.addoption("--one-of", type=int, default=1, metavar="N", help="run every N-th test, by a hash of its name")
+    parser.addoption("--second", action="store_true", help="run on another backend, beside the CPU's")
     parser.addoption("--cpu", choices=_PROCESSORS, help="compile for this processor instead of the one at hand")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the processor before anything is compiled."""
+    """Choose the processor before anything is compiled, and the backend before there are types."""
     cpu = config.getoption("--cpu")
     if cpu is not None:
         from drjit_core.llvm import jit
 
         jit.host_cpu = cache(lambda: (cpu, _PROCESSORS[cpu]))  # type: ignore[assignment]
+    if config.getoption("--second"):
+        from tests.second import take_over
+
+        take_over()
 
 
 def _known() -> dict[str, str]:

@@ -48,8 +48,8 @@ def of_elements() -> Iterator[Any]:
             yield elements.peek(type_, address, index)
         for value in (0, 1, 2, 127, -1, -128, 255, 1 << 31, (1 << 64) - 1, 0.5, -0.0, 65504.0, 1e6, math.inf, math.nan,
                       True, "x", None):
-            found = attempt(elements.poke, type_, address, 3, value)
-            yield types.TYPES[type_].name, value, found, elements.peek(type_, address, 3), bytes(memory).hex()
+            found = attempt(elements.pack, type_, value)
+            yield types.TYPES[type_].name, value, found, found.__class__ is bytes and elements.unpack(type_, found)
 
 
 def of_malloc() -> Iterator[Any]:

@@ -16,6 +16,9 @@ cdef object _launched
 cdef dict _found
 
 @cython.locals(context=Context)
+cdef object _before_waiting()
+@cython.locals(context=Context)
+cdef object _after_waiting()
 cpdef uint64_t address_of(Buffer buffer) except? 0
 cpdef Node in_memory(Node node, int where=*)
 @cython.locals(buffer=Buffer)

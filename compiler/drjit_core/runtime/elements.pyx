@@ -60,10 +60,12 @@ cpdef object peek(int type_, uint64_t address, int64_t index):
     return struct.unpack("<e", struct.pack("<H", (<uint16_t*> memory)[index]))[0]
 
 
-def poke(type_, address, index, value):
-    """Set an element."""
-    info = TYPES[type_]
-    if info.code == "e":
-        value = int.from_bytes(struct.pack("<e", value), "little")
-    location = _C_TYPES[info.code].from_address(address + index * info.size)
-    location.value = int(value) if info.code == "?" else value
+def unpack(type_, data):
+    """The element that bytes stand for, as a Python scalar."""
+    return struct.unpack(f"={TYPES[type_].code}", data)[0]
+
+
+def pack(type_, value):
+    """The bytes of an element."""
+    code = TYPES[type_].code
+    return struct.pack(f"={code}", value) if code in "?e" else bytes(_C_TYPES[code](value))

@@ -34,9 +34,9 @@ class Interpreted(HostMemory):
                 if operand.kind == EVALUATED and operand.payload.backend is not self:
                     bring(self, operand)
         add_results([node for node in order if node.kind in CONTROL and node.payload.writes], roots)
-        for root, values in zip(roots, Interpreter(self.host_address).run(roots), strict=True):
+        for root, values in zip(roots, Interpreter(self.read).run(roots), strict=True):
             buffer = self.allocate(values.nbytes)
-            self.write(buffer, values.data.cast("B"))
+            self.write(buffer, 0, values.data.cast("B"))
             nodes.forget(root)
             root.become_evaluated(buffer)
 

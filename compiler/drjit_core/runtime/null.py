@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
+from weakref import WeakKeyDictionary
 
 from ..codegen.program import Binding, Program
 from ..codegen.signature import Signature, signature_of
@@ -112,6 +113,7 @@ class Null:
     name = "null"
     language = JitBackend.LLVM
     where = JitBackend.LLVM.value
+    is_host = False
     evaluate = evaluate_by_kernels
 
     def __init__(self, target: Target | None = None) -> None:
@@ -120,6 +122,7 @@ class Null:
         self._next_address = _FIRST_ADDRESS
         self.kernels: dict[bytes, Any] = {}  # by key
         self.launches: list[NullLaunch] = []
+        self._filled: WeakKeyDictionary[Buffer, int] = WeakKeyDictionary()
 
     def target(self) -> Target:
         """That of the CPU, unless another one was given."""
@@ -166,8 +169,20 @@ class Null:
         """A buffer of the same size."""
         return self.allocate(source.nbytes)
 
-    def write(self, buffer: Buffer, data: memoryview, /) -> None:
-        """Forget what was to be written."""
+    def read(self, buffer: Buffer, offset: int, count: int, /) -> bytes:
+        """There are no contents, but of what the host has filled: no launch changes it."""
+        if buffer not in self._filled:
+            self.host_address(buffer)
+        return bytes([self._filled[buffer]]) * count
+
+    def write(self, buffer: Buffer, offset: int, data: bytes | memoryview, /) -> None:
+        """Forget what was to be written, if it is all that a buffer has."""
+        if len(data) < buffer.nbytes:
+            self.host_address(buffer)
+
+    def fill(self, buffer: Buffer, byte: int, /) -> None:
+        """Note what the buffer is full of: reports of debug mode are read."""
+        self._filled[buffer] = byte
 
     def host_address(self, buffer: Buffer, /) -> NoReturn:
         """There are no contents."""

@@ -19,6 +19,7 @@ class HostMemory:
     to the cost of every launch.
     """
 
+    is_host = True
     limits = Limits(malloc.PADDING, malloc.PACKET, CPU_TARGET.local)
     release = staticmethod(malloc.release)
     wait = staticmethod(pool.wait)
@@ -40,10 +41,20 @@ class HostMemory:
         ctypes.memmove(result.address, source.address, source.nbytes)
         return result
 
-    def write(self, buffer: Buffer, data: memoryview, /) -> None:
-        """Fill a buffer once the launches that use its memory have ended."""
+    def read(self, buffer: Buffer, offset: int, count: int, /) -> bytes:
+        """Some bytes of a buffer once the launches that use it have ended."""
         pool.wait(buffer.ticket)
-        memoryview((ctypes.c_char * buffer.nbytes).from_address(buffer.address)).cast("B")[:] = data
+        return ctypes.string_at(buffer.address + offset, count)
+
+    def write(self, buffer: Buffer, offset: int, data: bytes | memoryview, /) -> None:
+        """Replace bytes of a buffer once the launches that use its memory have ended."""
+        pool.wait(buffer.ticket)
+        memoryview((ctypes.c_char * len(data)).from_address(buffer.address + offset)).cast("B")[:] = data
+
+    def fill(self, buffer: Buffer, byte: int, /) -> None:
+        """Set all bytes of a buffer once the launches that use its memory have ended."""
+        pool.wait(buffer.ticket)
+        ctypes.memset(buffer.address, byte, buffer.nbytes)
 
     def host_address(self, buffer: Buffer, /) -> int:
         """The address of a buffer once the launches that use it have ended."""

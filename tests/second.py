@@ -1,0 +1,56 @@
+"""A second backend in one process, in the place of CUDA's: kernels of the CPU, in memory that the host cannot access.
+
+Suites run on it with ``pytest --second``: ``drjit.llvm`` is then a name of ``drjit.cuda``.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NoReturn
+
+from drjit_core import JitBackend, register
+from drjit_core.runtime.buffer import Buffer
+from drjit_core.runtime.cpu import pool
+from drjit_core.runtime.cpu.backend import CPU
+from drjit_core.runtime.launch import evaluate_by_kernels
+
+__all__ = ["Second", "take_over"]
+
+
+class Second(CPU):
+    """Another memory, and a launcher of its own."""
+
+    name = "second"
+    where = JitBackend.CUDA.value
+    is_host = False
+    evaluate = evaluate_by_kernels
+
+    def __init__(self) -> None:
+        self.launched = 0
+
+    def submit(self, launch: Any, /) -> int:  # type: ignore[override]
+        """Run a launch at once."""
+        self.launched += 1
+        ticket = pool.submit(launch)
+        pool.wait(ticket)
+        return ticket
+
+    def host_address(self, buffer: Buffer, /) -> NoReturn:  # type: ignore[override]
+        """There is no such place."""
+        raise RuntimeError(f"the host has no access to the {buffer.nbytes} bytes at {buffer.address:#x}")
+
+
+def take_over() -> Second:
+    """Register the backend, and let those who ask for the package of LLVM have its package instead.
+
+    To be called before ``drjit`` is imported: types are made once, and know whether their backend is there.
+    """
+    second = Second()
+    register(second)
+    import drjit.cuda.ad
+    import drjit.llvm.ad
+
+    for name in ("", ".ad"):
+        sys.modules[f"drjit.llvm{name}"] = sys.modules[f"drjit.cuda{name}"]
+    drjit.llvm = drjit.cuda
+    return second
