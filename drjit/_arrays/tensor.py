@@ -16,7 +16,6 @@ Slots
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -283,9 +282,10 @@ class TensorBase(TensorHandle, ArrayBase):
         if self._n.size:
             evaluate([self._n])
         strides, shown = contiguous_strides(self._s), [shown_positions(size, limit) for size in self._s]
-        values = values_at(self._n, [
-            sum(map(int.__mul__, position, strides))
-            for position in itertools.product(*([k for k in positions if k is not None] for positions in shown))])
+        bases = [0]
+        for positions, stride in zip(shown, strides, strict=True):
+            bases = [base + k * stride for base in bases for k in positions if k is not None]
+        values = values_at(self._n, bases)
 
         def text(axis: int, base: int) -> str:
             if axis == len(self._s):

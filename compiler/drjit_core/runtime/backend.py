@@ -74,6 +74,12 @@ class Backend(Protocol):
         """Where the host may read and write the contents of a buffer, from now on until the next launch that uses it;
         waits for the last one.  Raises a ``RuntimeError`` if there is no such place: unless it ``is_host``."""
 
+    def memory_statistics(self) -> dict[str, int]:
+        """Bytes ``in_use`` by arrays, their ``peak``, bytes ``cached``, and ``allocations``, which asked the system."""
+
+    def flush_memory(self) -> None:
+        """Return memory that no array uses to the system."""
+
     def wait(self, ticket: int | None = None, /) -> None:
         """Wait for a launch, or for all of them."""
 
@@ -82,6 +88,10 @@ class Backend(Protocol):
 
     def finish(self) -> bool:
         """At exit: wait for what is queued, but not forever; whether all is done."""
+
+    def kernel_statistics(self) -> dict[str, int]:
+        """How often kernels were launched (``launches``), and found in memory (``hits``), on disk (``loaded``), or
+        nowhere (``compiled``)."""
 
     def crowded(self) -> bool:
         """Whether there are so many kernels that it is time to forget them."""

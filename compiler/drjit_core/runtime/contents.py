@@ -16,10 +16,11 @@ from . import bounds, exclusion
 from .backends import LLVM, all_backends, backend_of
 from .buffer import Buffer
 from .cpu.straight import host_address
-from .elements import peek, unpack
+from .elements import copied, peek, unpack
 from .evaluation import evaluate
 
-__all__ = ["address_of", "bytes_of", "in_memory", "read_element", "settle", "sync"]
+__all__ = ["address_of", "bytes_of", "in_memory", "looked_at", "read_bytes", "read_element", "settle",
+           "sync"]
 
 _DUAL, _LITERAL, _EVALUATED, _LLVM = DUAL, LITERAL, EVALUATED, LLVM
 #: What :func:`.bounds.warn` looks at first.
@@ -74,16 +75,25 @@ def _after_waiting() -> None:
 
 def address_of(buffer: Buffer) -> int:
     """Where the host may access the contents of a buffer; waits for the last launch that uses it."""
-    _before_waiting()
+    context = context_of()  # the next lines are those of functions above, whose calls cost a fifth of an element's read
+    if context.recording is not None:
+        context.recording.refuse_host()
+    if context.flags & FORBID_SYNCHRONIZATION:
+        _check_synchronization()
     address: int = host_address(_LLVM, buffer) if buffer.backend is _LLVM else buffer.backend.host_address(buffer)
-    _after_waiting()
+    if _launched or _found:
+        bounds.warn()
+    if context.assumed:
+        _check_assumptions(context.assumed)
     return address
 
 
 def bytes_of(buffer: Buffer, offset: int, count: int) -> bytes:
     """Some bytes of a buffer, copied once the last launch that uses it has ended."""
+    if buffer.backend is _LLVM or buffer.backend.is_host:
+        return copied(address_of(buffer) + offset, count)
     _before_waiting()
-    found = buffer.backend.read(buffer, offset, count)
+    found: bytes = buffer.backend.read(buffer, offset, count)
     _after_waiting()
     return found
 
@@ -133,3 +143,20 @@ def read_element(node: Node, index: int) -> Any:
         return peek(node.type, address_of(buffer), index)
     size = TYPES[node.type].size
     return unpack(node.type, bytes_of(buffer, index * size, size))
+
+
+def read_bytes(node: Node, first: int = 0, size: int = -1, looks: bool = True) -> bytes:
+    """Some elements of an array as they are in memory, all of them if it is not said how many; evaluates it and waits.
+    It is noted that the program ``looks`` at it."""
+    node = looked_at(without(node) if node.kind == _DUAL else node, looks)
+    itemsize = TYPES[node.type].size
+    return bytes_of(node.payload, first * itemsize, (node.size if size < 0 else size) * itemsize)
+
+
+def looked_at(node: Node, looks: bool) -> Node:
+    """The evaluated node of what the host accesses, of which is noted that the program ``looks`` at it."""
+    if node.scope:
+        node = known(node, "eval")
+    elif looks and node.kind != _LITERAL and context_of().region is not None:
+        note_seen(node)
+    return in_memory(node)

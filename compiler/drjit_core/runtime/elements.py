@@ -8,7 +8,7 @@ from typing import Any
 
 from ..types import TYPES
 
-__all__ = ["pack", "peek", "unpack"]
+__all__ = ["copied", "pack", "peek", "unpack"]
 
 _C_TYPES: dict[str, Any] = {code: getattr(ctypes, name) for code, name in {
     "?": "c_uint8", "b": "c_int8", "B": "c_uint8", "h": "c_int16", "H": "c_uint16", "i": "c_int32", "I": "c_uint32",
@@ -24,6 +24,11 @@ def peek(type_: int, address: int, index: int) -> Any:
     if info.code == "e":
         return struct.unpack("<e", struct.pack("<H", value))[0]
     return value
+
+
+def copied(address: int, count: int) -> bytes:
+    """A copy of some bytes in memory."""
+    return ctypes.string_at(address, count)
 
 
 def unpack(type_: int, data: bytes) -> Any:

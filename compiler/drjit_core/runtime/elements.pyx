@@ -3,6 +3,7 @@
 import ctypes
 import struct
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 
 from .. import types
@@ -58,6 +59,11 @@ cpdef object peek(int type_, uint64_t address, int64_t index):
     if type_ == UINT16:
         return (<uint16_t*> memory)[index]
     return struct.unpack("<e", struct.pack("<H", (<uint16_t*> memory)[index]))[0]
+
+
+cpdef bytes copied(uint64_t address, int64_t count):
+    """A copy of some bytes in memory."""
+    return PyBytes_FromStringAndSize(<char*> <uintptr_t> address, count)
 
 
 def unpack(type_, data):

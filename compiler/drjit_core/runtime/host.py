@@ -14,12 +14,11 @@ from ..ir import build, trace
 from ..ir.dual import dual, without
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
-from ..ir.symbolic import innermost, known, note_seen
 from ..ops.table import BOUND, DUAL, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..types import TYPES, VarState
 from .backends import backend_of
 from .buffer import Buffer, share
-from .contents import address_of, bytes_of, in_memory, read_element, settle, sync
+from .contents import address_of, bytes_of, in_memory, looked_at, read_bytes, read_element, settle, sync
 from .elements import pack
 from .evaluation import evaluate
 
@@ -114,7 +113,7 @@ def host_view(node: Node, looks: bool = True) -> tuple[Node, int, Any]:
     if node.kind == DUAL:
         value, address, owner = host_view(without(node))
         return _with_derivative(node, value), address, owner
-    node = _looked_at(node, looks)
+    node = looked_at(node, looks)
     buffer = node.payload
     if buffer.backend.is_host:
         return node, address_of(buffer), buffer
@@ -130,23 +129,6 @@ def exported_view(node: Node) -> tuple[Node, int, Any, bool]:
         return node, address, owner, False
     owner.exported = True
     return node, address, owner, owner.read_only
-
-
-def read_bytes(node: Node, first: int = 0, size: int | None = None, looks: bool = True) -> bytes:
-    """Some elements of an array as they are in memory, all of them if it is not said how many; evaluates it and waits.
-    It is noted that the program ``looks`` at it."""
-    node = _looked_at(without(node) if node.kind == DUAL else node, looks)
-    itemsize = TYPES[node.type].size
-    return bytes_of(node.payload, first * itemsize, (node.size if size is None else size) * itemsize)
-
-
-def _looked_at(node: Node, looks: bool) -> Node:
-    """The evaluated node of what the host accesses."""
-    if node.scope:
-        node = known(node, "eval")
-    elif looks and node.kind != LITERAL and innermost() is not None:
-        note_seen(node)
-    return in_memory(node)
 
 
 def unshared(node: Node) -> Node:

@@ -24,7 +24,7 @@ from ...ir.node cimport Node, become, blank_node
 from ...ir.region cimport Choice, Cond, Control, Region
 from ...passes.trips cimport trips_of
 from ..buffer cimport Buffer
-from .malloc cimport Block, allocate as allocate_block
+from ..heap cimport Block, Heap
 
 from ...codegen import program as _program
 from ...codegen.signature import Role, decisions_of, slots_of
@@ -51,7 +51,9 @@ from ...types import TYPES
 from ..launch import evaluate_by_kernels, launch as _launch_any
 from .. import explain
 from ..steps import placed_passes as _placed_passes
-from . import cache, launches, pool, shortage
+from .. import shortage
+from . import cache, launches, pool
+from .memory import HEAP
 from .target import CPU_TARGET, last_level_cache, target as _target_of
 from .thread_tables import filled_tables as _filled_tables, merged_tables as _merged_tables
 
@@ -79,6 +81,7 @@ cdef int64_t STREAMING_WIDTH = CPU_TARGET.streaming_width, LARGE_BYTES = CPU_TAR
 cdef int64_t LANGUAGE = CPU_TARGET.code << 8 | 1
 cdef int64_t INLINE_WORK = launches.INLINE_WORK, SHORT_WORK = launches.SHORT_WORK
 cdef int64_t SLOTS = _threads.SLOTS
+cdef Heap _heap = HEAP
 cdef int SUBMITTED = _threads.SUBMITTED, COMPLETED = _threads.COMPLETED
 cdef int INFO = logging.INFO
 
@@ -596,9 +599,9 @@ cdef Buffer _allocate(int64_t nbytes):
     cdef Block block
     cdef Buffer buffer
     try:
-        block = allocate_block(nbytes)
+        block = _heap.allocate(nbytes)
     except (MemoryError, OverflowError):
-        block = shortage.allocate(nbytes)
+        block = shortage.allocate(_heap, nbytes)
     buffer = Buffer.__new__(Buffer)
     buffer.backend = _backend
     buffer.address = block.address
