@@ -48,10 +48,10 @@ def pytest_configure(config: pytest.Config) -> None:
         take_over()
 
 
-def _known() -> dict[str, str]:
-    """What does not hold yet, see ``known.txt``: a line is a reason, those after it, indented, are names of tests."""
+def _listed(name: str) -> dict[str, str]:
+    """The tests that a file lists: a line is a reason, those after it, indented, are names of tests."""
     found, reason = {}, ""
-    for line in Path(__file__).with_name("known.txt").read_text(encoding="utf-8").splitlines():
+    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
         if line.startswith("    "):
             found[f"tests/{line.strip()}"] = reason
         else:
@@ -60,13 +60,20 @@ def _known() -> dict[str, str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Expect known tests to fail; one that passes must be taken off the list. Leave out what is not in the sample."""
+    """Expect known tests to fail; one that passes must be taken off the list. Leave out what is not in the sample, and
+    what is not for a second backend."""
     count = config.getoption("--one-of")
     if count > 1:
         left = [item for item in items if zlib.crc32(item.nodeid.encode()) % count]
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if not zlib.crc32(item.nodeid.encode()) % count]
-    known = _known()
+    if config.getoption("--second"):
+        elsewhere = _listed("second.txt")
+        for item in items:
+            reason = elsewhere.get(item.nodeid.partition("[")[0])
+            if reason is not None:
+                item.add_marker(pytest.mark.skip(reason=reason))
+    known = _listed("known.txt")
     for item in items:
         reason = known.get(item.nodeid)
         if reason is not None:

@@ -12,7 +12,9 @@ from drjit_core import JitBackend, register
 from drjit_core.runtime.buffer import Buffer
 from drjit_core.runtime.cpu import pool
 from drjit_core.runtime.cpu.backend import CPU
+from drjit_core.runtime.heap import Heap
 from drjit_core.runtime.launch import evaluate_by_kernels
+from drjit_core.runtime.memory import System
 
 __all__ = ["Second", "take_over"]
 
@@ -26,6 +28,7 @@ class Second(CPU):
     evaluate = evaluate_by_kernels
 
     def __init__(self) -> None:
+        self.heap = Heap(System(pool.wait))
         self.launched = 0
 
     def submit(self, launch: Any, /) -> int:  # type: ignore[override]
@@ -34,6 +37,10 @@ class Second(CPU):
         ticket = pool.submit(launch)
         pool.wait(ticket)
         return ticket
+
+    def kernel_statistics(self) -> dict[str, int]:  # type: ignore[override]
+        """Those of the CPU count its kernels as well."""
+        return {}
 
     def host_address(self, buffer: Buffer, /) -> NoReturn:  # type: ignore[override]
         """There is no such place."""
@@ -47,10 +54,15 @@ def take_over() -> Second:
     """
     second = Second()
     register(second)
+    from drjit._base import types
+
+    for diff in (False, True):  # messages name types as they do elsewhere
+        types._MODULES[JitBackend.CUDA, diff] = types._MODULES[JitBackend.LLVM, diff]
     import drjit.cuda.ad
     import drjit.llvm.ad
 
-    for name in ("", ".ad"):
-        sys.modules[f"drjit.llvm{name}"] = sys.modules[f"drjit.cuda{name}"]
+    for name in ("drjit.llvm", "drjit.llvm.ad"):
+        module = sys.modules[name] = sys.modules[name.replace("llvm", "cuda")]
+        module.__name__ = name
     drjit.llvm = drjit.cuda
     return second
