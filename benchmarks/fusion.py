@@ -17,7 +17,7 @@ import numpy as np
 
 import drjit as dr
 from drjit.llvm import TensorXf
-from drjit_core.runtime.cpu import malloc
+from drjit_core.runtime.cpu.memory import HEAP
 
 SIDE = 1024
 OUT = pathlib.Path(__file__).parent / "out"
@@ -62,12 +62,12 @@ def measure(pipeline: Callable[[Any], Any]) -> tuple[list[str], float]:
         dr.eval(pipeline(x))
         launches = [entry["type"].name for entry in dr.kernel_history()]
     dr.sync_thread()
-    malloc.reset_peak()
-    before = malloc.statistics()["in_use"]
+    HEAP.reset_peak()
+    before = HEAP.statistics()["in_use"]
     found = pipeline(x)
     dr.eval(found)
     dr.sync_thread()
-    return launches, (malloc.statistics()["peak"] - before) / (4 * SIDE * SIDE)
+    return launches, (HEAP.statistics()["peak"] - before) / (4 * SIDE * SIDE)
 
 
 def main() -> None:

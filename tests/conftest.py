@@ -27,25 +27,31 @@ _PROCESSORS = {"haswell": "+avx,+avx2,+fma,+f16c,+fast-gather", "ivybridge": "+a
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--watched``: every test fails that writes behind the memory of an array (plain rooms only); ``--cpu``: kernels
-    are those of an older processor; ``--one-of 10``: a tenth of the tests, always the same ones."""
+    are those of an older processor; ``--one-of 10``: a tenth of the tests, always the same ones; ``--second``: types of
+    arrays are those of another backend, whose memory the host cannot access."""
     parser.addoption("--watched", action="store_true", help="fail where something is written behind an array")
     parser.addoption("--one-of", type=int, default=1, metavar="N", help="run every N-th test, by a hash of its name")
+    parser.addoption("--second", action="store_true", help="run on another backend, beside the CPU's")
     parser.addoption("--cpu", choices=_PROCESSORS, help="compile for this processor instead of the one at hand")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the processor before anything is compiled."""
+    """Choose the processor before anything is compiled, and the backend before there are types."""
     cpu = config.getoption("--cpu")
     if cpu is not None:
         from drjit_core.llvm import jit
 
         jit.host_cpu = cache(lambda: (cpu, _PROCESSORS[cpu]))  # type: ignore[assignment]
+    if config.getoption("--second"):
+        from tests.second import take_over
+
+        take_over()
 
 
-def _known() -> dict[str, str]:
-    """What does not hold yet, see ``known.txt``: a line is a reason, those after it, indented, are names of tests."""
+def _listed(name: str) -> dict[str, str]:
+    """The tests that a file lists: a line is a reason, those after it, indented, are names of tests."""
     found, reason = {}, ""
-    for line in Path(__file__).with_name("known.txt").read_text(encoding="utf-8").splitlines():
+    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
         if line.startswith("    "):
             found[f"tests/{line.strip()}"] = reason
         else:
@@ -54,13 +60,20 @@ def _known() -> dict[str, str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Expect known tests to fail; one that passes must be taken off the list. Leave out what is not in the sample."""
+    """Expect known tests to fail; one that passes must be taken off the list. Leave out what is not in the sample, and
+    what is not for a second backend."""
     count = config.getoption("--one-of")
     if count > 1:
         left = [item for item in items if zlib.crc32(item.nodeid.encode()) % count]
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if not zlib.crc32(item.nodeid.encode()) % count]
-    known = _known()
+    if config.getoption("--second"):
+        elsewhere = _listed("second.txt")
+        for item in items:
+            reason = elsewhere.get(item.nodeid.partition("[")[0])
+            if reason is not None:
+                item.add_marker(pytest.mark.skip(reason=reason))
+    known = _listed("known.txt")
     for item in items:
         reason = known.get(item.nodeid)
         if reason is not None:

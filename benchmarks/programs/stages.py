@@ -179,14 +179,14 @@ def walked(count: int) -> list[Probe]:
     Lookup, submission and commit cannot be told from all else there.
     """
     from drjit_core.runtime import backends
-    from drjit_core.runtime.cpu import malloc
+    from drjit_core.runtime.cpu.memory import HEAP
     from drjit_core.runtime.cpu.straight import key_of
 
     backend, result = backends.current(), program(count)
     if key_of(backend, [result._n]) is None:
         return []
     return [timed("walk", lambda: key_of(backend, [result._n])),
-            timed("allocation", lambda: malloc.release(malloc.allocate(4 * SIZE)))]
+            timed("allocation", lambda: HEAP.release(HEAP.allocate(4 * SIZE)))]
 
 
 # --- the cases -------------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ Tracing
     (masks aside) and sizes that are equal or 1; everything returns a :class:`Node` at once.
 Running
     ``schedule``, ``eval``, ``opaque``, ``opaque_all``, ``read_element``, ``write_element``, ``import_copy``,
-    ``import_shared``, ``host_view``, ``sync``; ``record`` and ``Recorded`` run the same again for other arrays;
-    ``on_backend`` chooses what does it: kernels of LLVM, the null backend, the interpreter.
+    ``import_shared``, ``host_view``, ``read_bytes``, ``sync``; ``record`` and ``Recorded`` run the same again for other
+    arrays; ``on_backend`` chooses what does it: kernels of LLVM, the null backend, the interpreter.
 
 ``README.md`` beside this package walks the road of ``a + b`` through it.
 """
@@ -104,22 +104,18 @@ from .passes.positions import positions
 from .types import (TYPES, ADFlag, ADMode, JitBackend, KernelRecordingMode, KernelType, LogLevel,
                     ProfileEvent, ReduceMode, ReduceOp,
                     TypeInfo, VarState, VarType, is_float, is_integral, is_signed)
-from .runtime.backends import backend_report, has_backend, on_backend, register
+from .runtime.backends import (backend_report, expand_threshold, flush_malloc_cache, has_backend, kernel_statistics,
+                               llvm_version, malloc_statistics, on_backend, register, set_expand_threshold,
+                               set_thread_count, thread_count, thread_report)
 from .runtime.captured import captured
-from .runtime.cpu.backend import llvm_version
-from .runtime.cpu.cache import statistics as kernel_statistics
-from .runtime.cpu.disk import report as cache_report
-from .runtime.cpu.malloc import flush as flush_malloc_cache
-from .runtime.cpu.malloc import statistics as malloc_statistics
-from .runtime.cpu.pool import get_expand_threshold as expand_threshold
-from .runtime.cpu.pool import set_expand_threshold, set_thread_count, thread_count, thread_report
+from .runtime.disk import report as cache_report
 from .runtime.evaluation import evaluate, flush_kernel_cache, schedule
 from .runtime.history import clear as kernel_history_clear
 from .runtime.history import Range as ProfileRange
 from .runtime.history import kernel_history
 from .runtime.history import mark as profile_mark
-from .runtime.host import (host_view, import_copy, import_shared, opaque, opaque_all, read_element, state_of, sync,
-                           unshared, write_element)
+from .runtime.host import (exported_view, host_view, import_copy, import_shared, opaque, opaque_all, read_bytes,
+                           read_element, state_of, sync, unshared, write_element)
 from .runtime.interpret import interpret
 from .runtime.recording import Recorded, record
 

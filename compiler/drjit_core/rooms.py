@@ -55,7 +55,7 @@ ROOMS = (
     "drjit_core.passes.trips",
     "drjit_core.codegen.records",
     "drjit_core.runtime.elements",
-    "drjit_core.runtime.cpu.malloc",
+    "drjit_core.runtime.heap",
     "drjit_core.runtime.buffer",
     "drjit_core.runtime.cpu.straight",
     "drjit_core.runtime.evaluation",

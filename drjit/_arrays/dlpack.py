@@ -240,6 +240,8 @@ class Foreign(NamedTuple):
     owner: Any
     #: Whether the producer has made a copy.
     copied: bool
+    #: The backend that nodes belong to, see :func:`drjit_core.import_shared`.
+    where: int | None
 
     @property
     def type(self) -> int:
@@ -283,12 +285,12 @@ class Foreign(NamedTuple):
         extent = 1 + sum(map(abs, reach))
         start = self.address + (offset * factor + part + base) * itemsize
         if self.aligned:
-            source = import_shared(type_, start, extent, self.owner)
+            source = import_shared(type_, start, extent, self.owner, self.where)
         else:
             block = (ctypes.c_char * (extent * itemsize + itemsize))()
             aligned = ctypes.addressof(block) + -ctypes.addressof(block) % itemsize
             ctypes.memmove(aligned, start, extent * itemsize)
-            source = import_shared(type_, aligned, extent, block)
+            source = import_shared(type_, aligned, extent, block, self.where)
         return strided(source, shape, steps, -base)
 
     def independent(self, node: Node) -> Node:
@@ -306,8 +308,8 @@ class Foreign(NamedTuple):
             raise CopyError(f"{self.function}(): a copy is needed, which copy=False rules out: {reason}.")
 
 
-def read(function: str, value: Any, copy: bool | None = None) -> Foreign:
-    """What an object that speaks DLPack, or a capsule, tells of its memory.
+def read(function: str, value: Any, copy: bool | None = None, where: int | None = None) -> Foreign:
+    """What an object that speaks DLPack, or a capsule, tells of its memory; nodes of it belong to a backend.
 
     Raises a ``BufferError`` for other devices, newer versions, and capsules that were consumed before, and an
     ``ArgumentError`` for types of elements that no array has. ``copy=False`` is passed on to the producer.
@@ -344,7 +346,7 @@ def read(function: str, value: Any, copy: bool | None = None) -> Foreign:
     _capsule_set_name(handle, _TAKEN[name])
     owner = _Owner(address, _STRUCTURES[name])
     return Foreign(function, source, kind, bits, shape, strides, (tensor.data or 0) + tensor.byte_offset, owner,
-                   versioned and bool(managed.flags & _IS_COPIED))
+                   versioned and bool(managed.flags & _IS_COPIED), where)
 
 
 def _require_readable(function: str, source: str, device: int, number: int) -> None:
@@ -371,7 +373,7 @@ def from_dlpack(value: Any, cls: type[ArrayBase], whole: bool = False) -> Import
     ``whole``: what is contiguous is imported as a single row, and there may be any number of dimensions.
     """
     function = f"{cls._name}.__init__"
-    found = read(function, value)
+    found = read(function, value, where=cls._where)
     complex_ = cls._special == "complex"
     if found.kind == "c" and not complex_:
         raise ArgumentError(f"{function}(): the elements of the argument of type '{describe(value)}' are complex "

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from drjit_core import Node, broadcast_size, evaluate, outside_of, read_element
+from drjit_core import broadcast_size, evaluate, outside_of
 
 from .._base.array import LIMIT, ArrayBase
 from .._base.errors import CORE_ERRORS
 from .._base.links import links
+from .._base.nodes import values_at
 
 __all__ = ["LIMIT", "format_array", "format_element", "hypercomplex_text", "shown_positions"]
 
@@ -37,7 +38,7 @@ def format_array(array: ArrayBase, limit: int = LIMIT) -> str:
     """The text of ``repr(array)``; evaluates the array and reads the elements that are shown."""
     nodes, shape = array._nodes(), array._static_shape()
     if not array._dynamic:
-        return _format((1, *shape), (0,), nodes, shape, limit, 1) if nodes else "[]"
+        return _format((1, *shape), (0,), [values_at(node, [0]) for node in nodes], shape, limit, 1) if nodes else "[]"
     try:
         width = broadcast_size("repr", *nodes) if len(nodes) > 1 else nodes[0].size if nodes else 0
     except CORE_ERRORS:
@@ -47,12 +48,14 @@ def format_array(array: ArrayBase, limit: int = LIMIT) -> str:
     if any(node.scope and outside_of(node) is None for node in nodes):
         return f"[symbolic array of type {array._name}]"
     evaluate(nodes)
-    return _format((width, *shape), (), nodes, shape, limit)
+    positions = shown_positions(width, limit)
+    return _format((width, *shape), (), [values_at(node, positions) for node in nodes], shape, limit)
 
 
-def _format(sizes: tuple[int, ...], prefix: tuple[int, ...], nodes: list[Node], shape: tuple[int, ...],
+def _format(sizes: tuple[int, ...], prefix: tuple[int, ...], values: list[dict[int, Any]], shape: tuple[int, ...],
             limit: int, hidden: int = 0) -> str:
-    """One dimension of the transposed array: the dynamic one is outermost; ``prefix`` are the indices so far.
+    """One dimension of the transposed array: the dynamic one is outermost; ``prefix`` are the indices so far, and the
+    values are those of each component that are shown.
 
     ``hidden`` is the number of dimensions without brackets of their own.
     """
@@ -61,12 +64,11 @@ def _format(sizes: tuple[int, ...], prefix: tuple[int, ...], nodes: list[Node], 
         position = 0
         for size, inner in zip(shape, prefix[1:], strict=True):
             position = position * size + inner
-        node = nodes[position]
-        return format_element(read_element(node, prefix[0] if node.size > 1 else 0))
+        return format_element(values[position][prefix[0]])
     entries, skipped = [], sizes[depth] - 2 * _EDGE
     for index in shown_positions(sizes[depth], limit):
         entries.append(f".. {skipped} skipped .." if index is None
-                       else _format(sizes, (*prefix, index), nodes, shape, limit, hidden))
+                       else _format(sizes, (*prefix, index), values, shape, limit, hidden))
     innermost = depth == len(sizes) - 1
     return "[" + (", " if innermost else ",\n" + " " * (depth + 1 - hidden)).join(entries) + "]"
 
@@ -83,12 +85,13 @@ def hypercomplex_text(array: ArrayBase, units: Sequence[tuple[int, str]], limit:
     if any(node.scope and outside_of(node) is None for node in nodes):
         return f"[symbolic array of type {array._name}]"
     evaluate(nodes)
+    positions = shown_positions(width, limit) if array._dynamic else [0]
+    values = [values_at(node, positions) for node in nodes]
 
     def entry(index: int) -> str:
         text = ""
         for position, unit in units:
-            node = nodes[position]
-            value = read_element(node, index if node.size > 1 else 0)
+            value = values[position][index]
             if value == 0:
                 continue
             term = format_element(value) + unit
@@ -97,7 +100,6 @@ def hypercomplex_text(array: ArrayBase, units: Sequence[tuple[int, str]], limit:
 
     if not array._dynamic:
         return entry(0)
-    positions = shown_positions(width, limit)
     entries = [f".. {width - len(positions) + 1} skipped .." if index is None else entry(index) for index in positions]
     return "[" + ",\n ".join(entries) + "]"
 

@@ -11,7 +11,7 @@ import math
 import struct
 from typing import Any
 
-from drjit_core import KIND, TYPES, Node, TypeInfo, evaluate, host_view
+from drjit_core import KIND, TYPES, Node, TypeInfo, evaluate, exported_view, host_view
 
 from .._base.array import ArrayBase
 from .._base.links import links
@@ -56,12 +56,11 @@ def host_memory(array: ArrayBase) -> HostMemory:
     if not nodes or not width:
         return HostMemory(0, shape, info, None)
     if array._depth <= 0:
-        node, address, buffer = host_view(nodes[0])
+        node, address, owner, read_only = exported_view(nodes[0])
         if node is not nodes[0] and not nodes[0].scope:  # what was a literal stays in memory: the view shows changes
             array._replace([node])
-        buffer.exported = True
         # Holding the node as well would make later writes to the array copy its memory: the view would not show them.
-        return HostMemory(address, shape, info, buffer, buffer.read_only)
+        return HostMemory(address, shape, info, owner, read_only)
     evaluate(nodes)  # all of them in one kernel
     block = (ctypes.c_char * (info.size * width * len(nodes)))()
     start, stride = ctypes.addressof(block), info.size * width

@@ -29,7 +29,19 @@ import struct
 import sys
 from typing import Any
 
-from drjit_core import KIND, TYPES, Node, evaluate, host_view, import_copy, invalid, known, literal, unshared
+from drjit_core import (
+    KIND,
+    TYPES,
+    Node,
+    evaluate,
+    host_view,
+    import_copy,
+    invalid,
+    known,
+    literal,
+    read_bytes,
+    unshared,
+)
 
 from .._access.store import store_same
 from .._base.array import ArrayBase
@@ -79,16 +91,16 @@ def _entry(node: Node, protocol: int) -> Any:
         return None
     if node.kind == _LITERAL:
         return (node.size, node.payload)
-    node, address, _ = host_view(node)
     size = TYPES[node.type].size
-    memory: Any = (ctypes.c_char * (node.size * size)).from_address(address)
     if protocol < 5 or sys.byteorder != "little":
-        return _little_endian(bytes(memory), size)
+        return _little_endian(read_bytes(node), size)
     from pickle import PickleBuffer
 
+    node, address, owner = host_view(node)
+    memory: Any = (ctypes.c_char * (node.size * size)).from_address(address)
     # Pickles with buffers of their own may be written later: as long as the node is held here, too, writes to the array
     # go elsewhere.
-    memory._node = node
+    memory._node, memory._owner = node, owner
     return PickleBuffer(memoryview(memory).cast("B").toreadonly())
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, cast, evaluate, outside_of, primal, read_element, size_for_program
+from drjit_core import Node, cast, evaluate, outside_of, primal, size_for_program
 
 from .._access.elements import tensor_get, tensor_set
 from .._access.keys import flatten, refuse_floats
@@ -30,7 +30,7 @@ from .._access.store import store, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, Site, SizeError, describe
 from .._base.handle import add_view, view_at
-from .._base.nodes import broadcast, elements_of
+from .._base.nodes import broadcast, elements_of, values_at
 from .._base.types import FLOAT32, base_class, retype
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.plans import Keys, Operation, Plan
@@ -281,13 +281,17 @@ class TensorBase(TensorHandle, ArrayBase):
             return f"[symbolic array of type {self._name}]"
         if self._n.size:
             evaluate([self._n])
-        strides = contiguous_strides(self._s)
+        strides, shown = contiguous_strides(self._s), [shown_positions(size, limit) for size in self._s]
+        bases = [0]
+        for positions, stride in zip(shown, strides, strict=True):
+            bases = [base + k * stride for base in bases for k in positions if k is not None]
+        values = values_at(self._n, bases)
 
         def text(axis: int, base: int) -> str:
             if axis == len(self._s):
-                return format_element(read_element(self._n, base if self._n.size > 1 else 0))
+                return format_element(values[base])
             entries = [f".. {self._s[axis] - 6} skipped .." if k is None else text(axis + 1, base + k * strides[axis])
-                       for k in shown_positions(self._s[axis], limit)]
+                       for k in shown[axis]]
             innermost = axis == len(self._s) - 1
             return "[" + (", " if innermost else ",\n" + " " * (axis + 1)).join(entries) + "]"
 

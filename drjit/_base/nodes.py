@@ -19,17 +19,17 @@ from drjit_core import (
     counter,
     flag,
     gather,
-    host_view,
     is_version,
     literal,
     ops,
+    read_bytes,
     read_element,
 )
 
 from .types import BOOL, FLOAT16, INT64, UINT32, UINT64
 
 __all__ = ["C_TYPES", "as_literal", "broadcast", "depending_on", "elements_of", "index_node", "index_type",
-           "number_of", "pack", "short_positions", "values", "without_widening"]
+           "number_of", "pack", "short_positions", "values", "values_at", "without_widening"]
 
 _LITERAL, _DUAL, _CAST = KIND["literal"], KIND["dual"], KIND["cast"]
 
@@ -76,11 +76,31 @@ def values(node: Node, looks: bool = True) -> list[Any]:
         return []
     if node.kind == _LITERAL:
         return [node.payload] * size
-    info = TYPES[node.type]
-    _, address, _keep = host_view(node, looks)
-    if info.code == "e":
-        return list(struct.unpack(f"={size}e", ctypes.string_at(address, 2 * size)))
-    return list((C_TYPES[info.code] * size).from_address(address))
+    return _numbers(node.type, read_bytes(node, looks=looks))
+
+
+def _numbers(type_: int, data: bytes) -> list[Any]:
+    """The elements that bytes in memory stand for, as Python numbers."""
+    info = TYPES[type_]
+    return list(struct.unpack(f"={len(data) // info.size}{info.code}", data))
+
+
+def values_at(node: Node, positions: Sequence[int | None]) -> dict[int, Any]:
+    """Elements of a node at some ascending positions, ``None`` aside, as Python numbers: neighbours are read at once.
+
+    The only element of a node stands at all of them. Evaluates the node and waits for it.
+    """
+    wanted = [position for position in positions if position is not None]
+    if node.size == 1 or node.kind == _LITERAL:
+        return dict.fromkeys(wanted, number_of(node)) if wanted else {}
+    found: dict[int, Any] = {}
+    start = 0
+    for end in range(1, len(wanted) + 1):
+        if end == len(wanted) or wanted[end] != wanted[end - 1] + 1:
+            part = wanted[start:end]
+            found.update(zip(part, _numbers(node.type, read_bytes(node, part[0], len(part))), strict=True))
+            start = end
+    return found
 
 
 def elements_of(node: Node, looks: bool = True) -> list[Node]:

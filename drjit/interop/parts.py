@@ -105,7 +105,7 @@ def interleaved(function: str, parts: Sequence[Any]) -> tuple[Any, tuple[Any, ..
     """
     numbers = numpy_of_parts(parts)
     found = Foreign(function, "numpy.ndarray", "c", numbers.itemsize * 8, numbers.shape,
-                    contiguous_strides(numbers.shape), numbers.ctypes.data, numbers, False)
+                    contiguous_strides(numbers.shape), numbers.ctypes.data, numbers, False, parts[0]._where)
     return numbers, tuple([make(type(part), found.node(number), found.shape) for number, part in enumerate(parts)])
 
 

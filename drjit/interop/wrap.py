@@ -251,7 +251,7 @@ def _like(framework: Framework, value: Any, parts: Parts) -> Parts:
     if len(parts) == 1:
         cls: Any = type(parts[0])
         return [cls(framework.plain(value))]
-    found = read(_FUNCTION, framework.plain(value))
+    found = read(_FUNCTION, framework.plain(value), where=parts[0]._where)
     if found.kind == "c":
         return [make(type(part), found.node(number), found.shape) for number, part in enumerate(parts)]
     real: Any = make(type(parts[0]), found.node(), found.shape)

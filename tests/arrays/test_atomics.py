@@ -9,7 +9,7 @@ import drjit as dr
 import drjit.scalar
 from drjit.llvm import Array3f, ArrayXf, Bool, Float, Float16, Float64, Int, Int8, Int64, TensorXf, UInt, UInt8, UInt64
 from drjit_core.ir.node import node_count
-from drjit_core.runtime.cpu import malloc
+from drjit_core.runtime.cpu.memory import HEAP
 
 ELEMENTS = [Float, Float16, Float64, Int, Int8, Int64, UInt, UInt8, UInt64]
 SIZES = [0, 1, 2, 15, 16, 17, 64, 100]
@@ -215,7 +215,7 @@ def test_repetition_leaves_nothing_behind(update):
             dr.eval(update(UInt(1, 2, 3)))
         gc.collect()
         dr.sync_thread()
-        return malloc.statistics()["in_use"], node_count()
+        return HEAP.statistics()["in_use"], node_count()
 
     repeat(10)
     memory, nodes = repeat(1)

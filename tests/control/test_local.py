@@ -39,6 +39,7 @@ from drjit_core import SymbolicValue, on_backend
 from drjit_core.codegen import program as programs
 from drjit_core.runtime.cpu.launches import course_of
 from drjit_core.runtime.cpu.target import CPU_TARGET
+from drjit_core.runtime.cpu.texts import TEXTS
 from drjit_core.runtime.null import Null
 
 MODES = ["symbolic", "evaluated"]
@@ -690,7 +691,7 @@ def test_sizes_that_recipes_tell_apart() -> None:
 
 def test_the_target_says_how_much_of_it_a_kernel_has() -> None:
     def launches(most: int) -> int:
-        with on_backend(Null(CPU_TARGET._replace(local=CPU_TARGET.local._replace(kernel=most)))) as backend:
+        with on_backend(Null(TEXTS, CPU_TARGET._replace(local=CPU_TARGET.local._replace(kernel=most)))) as backend:
             assert isinstance(backend, Null)
             dr.eval(rotated(Float, 7, 64, 4)[0])
             return len(backend.launches)

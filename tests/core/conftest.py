@@ -6,11 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from drjit_core import on_backend
+from drjit_core import JitBackend, on_backend
+from drjit_core.runtime.backends import backend_of
 
 
-@pytest.fixture(params=("llvm", "interpreter"))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The backends that a test runs on."""
+    if "backend" in metafunc.fixturenames:
+        second = ("second",) if metafunc.config.getoption("--second") else ()
+        metafunc.parametrize("backend", ("llvm", "interpreter", *second), indirect=True)
+
+
+@pytest.fixture
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Runs a test by kernels, and by the interpreter."""
-    with on_backend(request.param):
+    """Runs a test by kernels, and by the interpreter; by kernels in memory that the host cannot access, if asked."""
+    with on_backend(request.param if request.param != "second" else backend_of(JitBackend.CUDA.value)):
         yield request.param

@@ -26,8 +26,10 @@ from drjit_core import (
 from drjit_core.codegen.program import Program, assemble
 from drjit_core.ops.table import INVALID
 from drjit_core.passes.schedule import plan
-from drjit_core.runtime.cpu import malloc, pool
+from drjit_core.runtime.cpu import pool
+from drjit_core.runtime.cpu.memory import HEAP
 from drjit_core.runtime.cpu.target import CPU_TARGET
+from drjit_core.runtime.heap import Block
 
 BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64 = (
     VarType[name].value for name in ("Bool", "Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64",
@@ -121,13 +123,13 @@ def watched_memory() -> Iterator[None]:
 
     Needs the plain rooms: compiled ones have no place for another allocator.
     """
-    original, original_flush = malloc.allocate, malloc._flush_locked
+    original, original_flush = HEAP.allocate, HEAP.flush
     blocks: dict[int, tuple[int, int]] = {}  # by address: of what size it was last, and to where it is watched
 
-    def allocate(nbytes: int) -> malloc.Block:
+    def allocate(nbytes: int) -> Block:
         block = original(nbytes + _WATCHED)
         pool.wait(block.ticket)
-        start = block.address + nbytes + malloc.PADDING
+        start = block.address + nbytes + HEAP.padding
         ctypes.memset(start, _CANARY, block.address + block.capacity - start)
         blocks[block.address] = nbytes, block.address + block.capacity
         return block
@@ -135,7 +137,7 @@ def watched_memory() -> Iterator[None]:
     def check() -> None:
         pool.wait()
         for address, (nbytes, end) in blocks.items():
-            behind = ctypes.string_at(address + nbytes + malloc.PADDING, end - address - nbytes - malloc.PADDING)
+            behind = ctypes.string_at(address + nbytes + HEAP.padding, end - address - nbytes - HEAP.padding)
             assert behind.count(_CANARY) == len(behind), f"something is written behind an array of {nbytes} bytes"
         blocks.clear()
 
@@ -143,12 +145,13 @@ def watched_memory() -> Iterator[None]:
         check()
         original_flush()
 
-    malloc.allocate, malloc._flush_locked = allocate, flush
+    heap: Any = HEAP
+    heap.allocate, heap.flush = allocate, flush
     try:
         yield
         check()
     finally:
-        malloc.allocate, malloc._flush_locked = original, original_flush
+        del heap.allocate, heap.flush
 
 
 def program_of(*roots: Node) -> Program:

@@ -11,7 +11,7 @@ import pytest
 
 from drjit_core import TYPES, Node, cast, gather, ops
 from drjit_core.codegen.program import Program, assemble
-from drjit_core.codegen.records import Alike
+from drjit_core.codegen.records import ENTRY_WORDS, Alike, layout_of
 from drjit_core.control.choice import call, cond
 from drjit_core.ir.build import BAKED, evaluated, literal
 from drjit_core.passes.schedule import plan
@@ -132,3 +132,39 @@ def test_functions_of_random_operations_are_those_that_they_would_be_otherwise()
         targets = [lambda a, s=int(s), n=n, f=target: f(a, s, n) for n, s in enumerate(shapes)]
         found += alike(kernel_of(targets, four(), memory(UINT32, 100)))
     assert found > 300
+
+
+def test_tables_and_records_mean_the_same_wherever_they_lie() -> None:
+    """Calls within calls, and what a target's target gets from the kernel."""
+    single, index = memory(FLOAT32, 1), memory(UINT32, 100)
+
+    def outer(k: int) -> Any:
+        number = literal(FLOAT32, 1.5 + k)
+        def inner(j: int) -> Any:
+            return lambda b: [ops.fma(b[0], number, ops.mul(single, literal(FLOAT32, j + 2.5)))]
+
+        return lambda a: call(a[1], TRUE, [inner(j) for j in range(3)], [a[0]])[0]
+
+    program = assemble(kernel_of([outer(k) for k in range(2)], [memory(FLOAT32, 100), index], index), CPU_TARGET)
+    layout = layout_of(program)
+    assert layout.words[:len(program.parameters)] == program.parameters and layout.parts[0] is program
+    assert len(layout.parts) == len(layout.firsts) == 1 + 2 + 2 * 3
+    moves, functions = dict(layout.moves), {word: number for word, number, shared in layout.functions if not shared}
+
+    def check(part: Any, first: int) -> int:
+        count = 1
+        for site in part.calls.values():
+            table = moves[first + site.slot]
+            assert layout.words[first + site.slot + 1] == len(site.targets)
+            for number, target in enumerate(site.targets):
+                entry = table + ENTRY_WORDS * number
+                record = moves[entry + 1]
+                assert list(program.functions)[functions[entry]] == target.key
+                assert layout.firsts[layout.parts.index(target)] == record
+                assert layout.words[record:record + len(target.parameters)] == target.parameters
+                assert {(record + inner, first + source) for inner, source in target.links} <= set(layout.links)
+                count += check(target, record)
+        return count
+
+    assert check(program, 0) == len(layout.parts)
+    assert all(source < word for word, source in layout.links)  # those of calls within calls come after their source

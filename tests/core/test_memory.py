@@ -43,7 +43,7 @@ from drjit_core import (
 from drjit_core.ir.node import imported_node, node_count, numbered_count, sweep
 from drjit_core.runtime.backends import LLVM
 from drjit_core.runtime.buffer import Buffer
-from drjit_core.runtime.cpu import malloc
+from drjit_core.runtime.cpu.memory import HEAP
 from tests.core.harness import (
     ALL_TYPES,
     BOOL,
@@ -186,7 +186,7 @@ def test_stores_stay_inside_the_padding() -> None:
             evaluate([node])
             sync()
             block = node.payload._block
-            assert block.capacity >= size * info.size + malloc.PADDING
+            assert block.capacity >= size * info.size + HEAP.padding
             nbytes = size * info.size
             behind = (ctypes.c_uint8 * (block.capacity - nbytes)).from_address(block.address + nbytes)
             ctypes.memset(behind, 0xA5, len(behind))
@@ -201,17 +201,17 @@ def test_stores_stay_inside_the_padding() -> None:
 def test_kernels_write_no_further_than_a_packet_behind_the_end() -> None:
     for type_ in ALL_TYPES:
         for size in (2, 17, 65, 1000):
-            blocks = [malloc.allocate(size * TYPES[type_].size) for _ in range(4)]
+            blocks = [HEAP.allocate(size * TYPES[type_].size) for _ in range(4)]
             for block in blocks:
                 ctypes.memset(block.address, 0xA5, block.capacity)
-                malloc.release(block)
+                HEAP.release(block)
             node = cast(ops.mul(counter(size), literal(UINT32, 3)), type_)
             evaluate([node])
             sync()
             block = node.payload._block
             raw = np.frombuffer((ctypes.c_uint8 * block.capacity).from_address(block.address), np.uint8)
             touched = np.flatnonzero(raw[size * TYPES[type_].size:] != 0xA5)
-            assert touched.size == 0 or touched[-1] < malloc.PADDING
+            assert touched.size == 0 or touched[-1] < HEAP.padding
 
 
 @pytest.mark.parametrize("op", [ReduceOp.Add, ReduceOp.Mul, ReduceOp.Min, ReduceOp.Identity], ids=lambda op: op.name)
@@ -387,15 +387,15 @@ def test_a_fused_expression_allocates_its_output_only() -> None:
     x, y = array(np.zeros(size), FLOAT32), array(np.ones(size), FLOAT32)
     flush_malloc_cache()
     before = in_use()
-    malloc.reset_peak()
+    HEAP.reset_peak()
     z = x
     for i in range(30):
         z = ops.add(ops.mul(z, y), literal(FLOAT32, i + 2))
     evaluate([z])
     sync()
-    one = malloc.size_class(4 * size)
+    one = HEAP.size_class(4 * size)
     assert malloc_statistics()["peak"] == before + one
-    malloc.reset_peak()
+    HEAP.reset_peak()
     total = reduce(ops.mul(z, y), ReduceOp.Add.value)
     evaluate([total])
     sync()

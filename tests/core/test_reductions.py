@@ -29,7 +29,8 @@ from drjit_core import (
 )
 from drjit_core.llvm import many
 from drjit_core.ops.table import LITERAL
-from drjit_core.runtime.cpu import cache, disk
+from drjit_core.runtime import disk
+from drjit_core.runtime.cpu import cache
 from drjit_core.runtime.cpu.launches import blocks_of
 from tests.core.harness import (
     ALL_TYPES,

@@ -30,8 +30,9 @@ from drjit_core.codegen.program import assemble
 from drjit_core.ir.verify import verify
 from drjit_core.llvm import emit, jit
 from drjit_core.passes.schedule import plan
+from drjit_core.runtime import disk
 from drjit_core.runtime.backends import LLVM
-from drjit_core.runtime.cpu import cache, disk
+from drjit_core.runtime.cpu import cache
 from drjit_core.runtime.cpu.target import CPU_TARGET
 from tests.core import regions
 from tests.core.harness import assert_same_bits, values

@@ -34,7 +34,7 @@ from drjit_core import (
 from drjit_core.ir import holders
 from drjit_core.ops.table import OPS
 from drjit_core.passes.schedule import plan
-from drjit_core.runtime.cpu import malloc
+from drjit_core.runtime.cpu.memory import HEAP
 from drjit_core.runtime.cpu.target import CPU_TARGET
 from tests.core.harness import FLOAT32, TRUE, UINT32, array, assert_same_bits, launches, number, program_of, values
 
@@ -61,7 +61,7 @@ def bytes_at_the_peak(*nodes: Node) -> int:
     """Bytes that evaluating the nodes takes at most at a time."""
     gc.collect()
     sync()
-    malloc.reset_peak()
+    HEAP.reset_peak()
     before = malloc_statistics()["in_use"]
     evaluate(nodes)
     sync()

@@ -33,6 +33,7 @@ from drjit_core.ir.trace import gather, opaque, scatter
 from drjit_core.llvm import emit, jit
 from drjit_core.passes.schedule import plan
 from drjit_core.runtime.cpu.target import CPU_TARGET
+from drjit_core.runtime.cpu.texts import TEXTS
 from drjit_core.runtime.null import Null
 from drjit_core.runtime.recording import Recorded
 from tests.core.harness import (
@@ -255,7 +256,7 @@ def test_positions_of_64_bits_compile(form: str) -> None:
     """Planning and compilation need no memory."""
     rows = 1 << 31
     for period in (2, 3, 5):
-        with on_backend(Null()):
+        with on_backend(Null(TEXTS)):
             base, outer, inner, size = FORMS[form](rows, period)
             source = opaque(undefined(FLOAT32, size))
             evaluate([source])

@@ -39,8 +39,9 @@ from drjit_core.llvm.steps import scan as scan_texts
 from drjit_core.ops.reductions import REDUCTIONS
 from drjit_core.ops.steps import STEPS, Step
 from drjit_core.passes.schedule import plan
-from drjit_core.runtime.cpu import disk
+from drjit_core.runtime import disk
 from drjit_core.runtime.cpu.target import CPU_TARGET
+from drjit_core.runtime.cpu.texts import TEXTS
 from drjit_core.runtime.null import Null
 from tests.core.harness import (
     ALL_TYPES,
@@ -408,7 +409,7 @@ def test_the_verifier_knows_steps() -> None:
 
 
 def test_the_null_backend_goes_the_whole_road() -> None:
-    null = Null()
+    null = Null(TEXTS)
     with drjit_core.on_backend(null):
         node = sort(scan(ops.mul(counter(1000), literal(UINT32, 3)), ADD))
         evaluate([node])

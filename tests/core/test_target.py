@@ -44,6 +44,7 @@ from drjit_core.passes.schedule import plan
 from drjit_core.runtime.backends import on_backend
 from drjit_core.runtime.cpu.launches import course_of
 from drjit_core.runtime.cpu.target import CPU_TARGET
+from drjit_core.runtime.cpu.texts import TEXTS
 from drjit_core.runtime.null import Null
 from tests.core import regions
 from tests.core.harness import FLOAT32, TRUE, UINT32, array
@@ -180,7 +181,7 @@ def test_local_memory_is_that_of_the_backend() -> None:
     local = CPU_TARGET.local
     for target, found in ((CPU_TARGET, True), (changed(local=local._replace(array=64)), False),
                           (changed(local=local._replace(together=64)), False)):
-        with on_backend(Null(target)):
+        with on_backend(Null(TEXTS, target)):
             assert extend.fits(loop.payload, 10) == found
 
 
@@ -345,7 +346,7 @@ def elsewhere() -> Iterator[None]:
 
 
 def launched(target: Target) -> list[tuple[bytes, str, int]]:
-    with on_backend(Null(target)) as backend:
+    with on_backend(Null(TEXTS, target)) as backend:
         assert isinstance(backend, Null)
         for seed in range(10):
             for roots in traced(seed):

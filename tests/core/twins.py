@@ -25,8 +25,8 @@ from drjit_core import context, literal, ops, types
 from drjit_core.ir import frames, node, number, trace, vertex
 from drjit_core.ops import derivatives
 from drjit_core.ops.table import EVALUATED, OPS
-from drjit_core.runtime import buffer, elements
-from drjit_core.runtime.cpu import malloc
+from drjit_core.runtime import buffer, elements, heap
+from drjit_core.runtime.memory import System
 
 TYPES = [type_ for type_, info in enumerate(types.TYPES) if info is not None]
 
@@ -48,37 +48,38 @@ def of_elements() -> Iterator[Any]:
             yield elements.peek(type_, address, index)
         for value in (0, 1, 2, 127, -1, -128, 255, 1 << 31, (1 << 64) - 1, 0.5, -0.0, 65504.0, 1e6, math.inf, math.nan,
                       True, "x", None):
-            found = attempt(elements.poke, type_, address, 3, value)
-            yield types.TYPES[type_].name, value, found, elements.peek(type_, address, 3), bytes(memory).hex()
+            yield elements.copied(address + 3, type_)
+            found = attempt(elements.pack, type_, value)
+            yield types.TYPES[type_].name, value, found, found.__class__ is bytes and elements.unpack(type_, found)
 
 
-def of_malloc() -> Iterator[Any]:
-    malloc.flush()
-    malloc.reset_peak()
-    before = malloc.statistics()
+def of_heap() -> Iterator[Any]:
+    waits: list[None] = []
+    own = heap.Heap(System(lambda: waits.append(None)))
     for exponent in range(42):
         for distance in (-513, -512, -1, 0, 1):
             size = (1 << exponent) + distance
-            yield malloc.size_class(max(size, 0))
+            yield own.size_class(max(size, 0))
     draw, held = random.Random(2), []
     first: dict[int, int] = {}  # numbers of blocks, by their addresses
     for _ in range(400):
         if held and draw.random() < 0.5:
-            malloc.release(held.pop(draw.randrange(len(held))))
+            own.release(held.pop(draw.randrange(len(held))))
         else:
-            block = malloc.allocate(draw.choice([0, 1, 64, 65, 1000, 5000, 100_000, 1 << 20, 3 << 20]))
+            block = own.allocate(draw.choice([0, 1, 64, 65, 1000, 5000, 100_000, 1 << 20, 3 << 20]))
             yield first.setdefault(block.address, len(first)), block.capacity, block.address % 64, block.ticket
             ctypes.memset(block.address, 1, block.capacity)
             block.ticket = draw.randrange(100)
             held.append(block)
-        yield {key: value - before[key] for key, value in malloc.statistics().items()}
-    malloc.reset_peak()
-    yield malloc.statistics()["peak"] == malloc.statistics()["in_use"]
+        yield own.statistics()
+    own.reset_peak()
+    yield own.statistics()
     while held:
-        malloc.release(held.pop())
-    malloc.flush()
-    yield malloc.statistics()["cached"], malloc.statistics()["in_use"] == before["in_use"]
-    yield attempt(malloc.allocate, 1 << 60)
+        own.release(held.pop())
+    own.flush()
+    yield own.statistics(), len(waits)
+    yield attempt(own.allocate, 1 << 60)
+    yield attempt(heap.Block, own, 64, 128, None).capacity
 
 
 class Backend:

@@ -45,6 +45,7 @@ from drjit_core.codegen.program import Program
 from drjit_core.codegen.target import PRIVATE
 from drjit_core.runtime.backends import LLVM, current
 from drjit_core.runtime.cpu.target import CPU_TARGET, last_level_cache
+from drjit_core.runtime.cpu.texts import TEXTS
 from drjit_core.runtime.null import Null, NullLaunch
 from tests.core.harness import FLOAT32, TRUE, UINT32, array, assert_same_bits, values
 
@@ -159,7 +160,7 @@ def test_the_null_backend_has_the_keys_and_texts_of_kernels_that_run(program: Tr
     with scoped_set_flag(JitFlag.KernelHistory):  # which the short way of the compiled form leaves alone
         evaluate(roots)
     kernel_history_clear()
-    recorded = launches_of(program, Null())
+    recorded = launches_of(program, Null(TEXTS))
     assert sorted(launched) == sorted((each.kernel.key, each.kernel.text, each.width, len(each.parameters))
                                       for each in recorded)
     assert launched
@@ -293,11 +294,11 @@ def test_records_do_not_change_what_is_planned_next(null: Null) -> None:
 def test_a_target_decides_how_scatter_reductions_cope_with_conflicts() -> None:
     def kernels(threads: int) -> list[int]:
         target = CPU_TARGET._replace(threads=threads)
-        return [each.width for each in launches_of(tables_of_threads, Null(target))]
+        return [each.width for each in launches_of(tables_of_threads, Null(TEXTS, target))]
 
     assert kernels(1) == [1 << 17]
     assert kernels(4) == [4 * 64, 1 << 17, 64]  # tables are filled, updated and merged
-    first, second = (launches_of(tables_of_threads, Null(CPU_TARGET._replace(threads=threads)))[1]
+    first, second = (launches_of(tables_of_threads, Null(TEXTS, CPU_TARGET._replace(threads=threads)))[1]
                      for threads in (2, 4))
     assert first.kernel.key == second.kernel.key and PRIVATE == 2
 
@@ -306,7 +307,7 @@ def test_a_target_decides_what_is_written_past_the_cache() -> None:
     def root() -> list[Node]:
         return [ops.mul(array(np.zeros(1 << 21), FLOAT32), literal(FLOAT32, 3))]
 
-    small, large = (launches_of(root, Null(CPU_TARGET._replace(streaming_bytes=size)))[0].kernel
+    small, large = (launches_of(root, Null(TEXTS, CPU_TARGET._replace(streaming_bytes=size)))[0].kernel
                     for size in (1 << 23, 1 << 25))
     assert "nontemporal" in small.text and "nontemporal" not in large.text and small.key != large.key
     assert 1 << 10 < last_level_cache() <= 32 << 20 and current() is LLVM
@@ -368,7 +369,7 @@ INSTANCES = {"alone": (instances, 1), "in a loop": (instances_in_a_loop, 1),
 @pytest.mark.parametrize(("trace", "functions"), INSTANCES.values(), ids=INSTANCES)
 def test_instances_with_other_literals_and_buffers_are_one_function_and_their_number_is_no_part_of_the_text(
         trace: Callable[[int], list[Node]], functions: int) -> None:
-    backend = Null()
+    backend = Null(TEXTS)
     found = {count: launches_of(lambda count=count: trace(count), backend)[-1]  # type: ignore[misc]
              for count in (2, 10, 1000)}
     for count, launch in found.items():
@@ -410,9 +411,9 @@ def beside_writes() -> list[Node]:
 @each_program
 def test_a_kernel_is_the_same_whether_it_is_planned_alone_or_beside_others(program: Trace, others: list[Trace]) -> None:
     """The others need kernels of other widths: those of one stage and width would be one kernel."""
-    alone = [each.kernel.key for each in launches_of(program, Null())]
-    apart = [each.kernel.key for other in others for each in launches_of(other, Null())]
+    alone = [each.kernel.key for each in launches_of(program, Null(TEXTS))]
+    apart = [each.kernel.key for other in others for each in launches_of(other, Null(TEXTS))]
     for programs in ([program, *others], [*others, program]):
         together = launches_of(lambda programs=programs: [root for each in programs for root in each()],  # type: ignore[misc]
-                               Null())
+                               Null(TEXTS))
         assert sorted(each.kernel.key for each in together) == sorted([*alone, *apart])

@@ -6,6 +6,7 @@ import array
 import inspect
 import os
 import re
+import struct
 import subprocess
 import sys
 import threading
@@ -23,6 +24,7 @@ from drjit_core.llvm import emit
 from drjit_core.passes.domain import flat
 from drjit_core.passes.schedule import Kernel
 from drjit_core.runtime import bounds
+from drjit_core.runtime.cpu.backend import CPU
 from drjit_core.runtime.cpu.target import CPU_TARGET
 
 TRUE = core.literal(VarType.Bool.value, True)
@@ -231,7 +233,7 @@ def test_numpy_synchronises():
 
 
 def test_a_finaliser_may_look_at_arrays_while_reports_are_collected():
-    class Interrupted:
+    class Interrupted(CPU):
         """A backend that a finaliser interrupts, which reads an array and so asks for reports."""
 
         def is_done(self, ticket):
@@ -249,7 +251,7 @@ def test_a_finaliser_may_look_at_arrays_while_reports_are_collected():
     access = bounds.Access("gather", "read from", 3, None, 32, False)
     launched, ended = [bounds.Report(Interrupted(), [access]) for _ in range(3)], []
     for report in launched:
-        report.words[:] = [1, 5]
+        report.backend.write(report.memory, 0, struct.pack("=2Q", 1, 5))
     thread = threading.Thread(target=launch, daemon=True)
     thread.start()
     thread.join(20)

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 import drjit_core
-from drjit_core.runtime.cpu import disk
+from drjit_core.runtime import disk
 
 CODE = bytes(range(250)) * 4
+ENVIRONMENT = disk.Environment(lambda: ("test",))
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def clear() -> None:
 
 
 def key(number: int) -> bytes:
-    return disk.key_of(str(number).encode(), "test")
+    return ENVIRONMENT.key_of(str(number).encode(), "test")
 
 
 def path_of(folder: Path, number: int) -> Path:
@@ -174,9 +175,10 @@ def test_files_that_somebody_has_removed_cost_no_others(folder: Path, monkeypatc
 
 FILL = """
 import sys
-from drjit_core.runtime.cpu import disk
+from drjit_core.runtime import disk
 for number in range(int(sys.argv[1]), int(sys.argv[1]) + 100):
-    disk.store(disk.key_of(str(number).encode(), "test"), bytes(range(250)) * 4)
+    key = disk.Environment(lambda: ("test",)).key_of(str(number).encode(), "test")
+    disk.store(key, bytes(range(250)) * 4)
 """
 
 
@@ -256,7 +258,7 @@ def test_no_directory_no_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 PACKAGE = Path(drjit_core.__file__).resolve().parent
 #: Prints the emitter's hash.
 DIGEST = """
-from drjit_core.runtime.cpu import disk
+from drjit_core.runtime import disk
 emitter = disk._emitter()
 print(emitter.hex() if emitter else None)
 """

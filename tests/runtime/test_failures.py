@@ -15,7 +15,9 @@ from drjit_core import CompilationError, Node, rooms
 from drjit_core.llvm import jit
 from drjit_core.runtime import launch
 from drjit_core.runtime.backends import LLVM
-from drjit_core.runtime.cpu import cache, malloc, pool
+from drjit_core.runtime.cpu import cache, pool
+from drjit_core.runtime.cpu.memory import HEAP
+from drjit_core.runtime.memory import System
 
 SIZE = 100_000
 
@@ -47,12 +49,12 @@ def failing(function: Callable[..., Any], turn: int, error: BaseException) -> Ca
 
 
 PLACES = [(jit, "compile_text", CompilationError("injected")), (jit, "link", MemoryError()),
-          (malloc, "allocate", MemoryError()), (malloc, "_request", MemoryError()),
+          (System, "request", MemoryError()),
           (LLVM, "allocate", MemoryError()), (LLVM, "compile", Injected()), (launch, "assemble", Injected()),
           (launch, "plan", Injected()), (pool._Pool, "submit", Injected()), (LLVM, "submit", Injected()),
           (pool, "run", Injected()), (launch, "_commit", KeyboardInterrupt())]
 if not rooms.compiled:  # else no method of nodes can be replaced, and no interrupt comes within one
-    PLACES.append((Node, "become_evaluated", KeyboardInterrupt()))
+    PLACES += [(HEAP, "allocate", MemoryError()), (Node, "become_evaluated", KeyboardInterrupt())]
 
 
 @pytest.mark.parametrize("turn", (1, 2, 3, 5))
@@ -80,7 +82,7 @@ def test_exception_in_the_middle_of_an_evaluation(place: tuple[Any, str, BaseExc
             happened = False
         except type(error):
             happened = True
-    assert happened or turn > 1 or name in ("submit", "run", "_request") or owner is malloc
+    assert happened or turn > 1 or name in ("submit", "run", "request") or owner is HEAP
     # The first two depend on the number of threads; an allocation that fails is tried again with all caches emptied.
     expected = np.full(SIZE, 3, np.uint32)
     expected[5] += 3 * SIZE
@@ -93,7 +95,7 @@ def test_exception_in_the_middle_of_an_evaluation(place: tuple[Any, str, BaseExc
 
 def test_memory_that_cannot_be_had_is_an_error_that_says_so() -> None:
     with pytest.raises(MemoryError, match=r"cannot allocate .* bytes of host memory"):
-        malloc.allocate(1 << 50)
+        HEAP.allocate(1 << 50)
     assert dr.sum(dr.arange(UInt32, 10))[0] == 45
 
 

@@ -1,6 +1,7 @@
 """Nodes know where they belong: two packages of one process, each with a backend of its own.
 
-The second backend is registered as the one of ``drjit.cuda``: the interpreter, or the CPU once more with other memory.
+The second backend is registered as the one of ``drjit.cuda``: the interpreter, the CPU once more, or the CPU with
+memory that the host cannot access, on which whole suites run with ``--second`` (see ``tests/second.py``).
 Types are made once in the life of a process, and know whether their backend is there: hence a process of its own.
 """
 
@@ -8,15 +9,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 BEGIN = '''
 import drjit as dr
 import drjit_core as core
 from drjit_core.runtime.cpu.backend import CPU
 from drjit_core.runtime.interpreted import Interpreted
+from tests.second import Second as Hidden
 
 class Second({base}):
     name = "second"
@@ -41,7 +45,7 @@ def backend(array):
 def run(base: str, program: str) -> None:
     """Run a program with a second backend; it prints nothing unless something is wrong."""
     program = BEGIN.replace("{base}", base) + dedent(program)
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=ROOT)
     assert found.returncode == 0, found.stderr
 
 
@@ -112,6 +116,52 @@ PROGRAMS = {
             assert list(x.grad) == [2 + 6, 3, 12 + 2], list(x.grad)
             assert backend(x.grad) == {llvm.ad: "llvm", cuda.ad: "second"}[package]
     """,
+    "values for the host": """
+        import pickle
+        import numpy as np
+        for package in (llvm, cuda):
+            x = package.Float(np.arange(5, dtype=np.float32)) + 1
+            assert x[2] == 3 and list(x) == x.tolist() == x.numpy().tolist() == [1, 2, 3, 4, 5]
+            assert str(x) == "[1, 2, 3, 4, 5]"
+            x[1] = 7
+            assert np.from_dlpack(x).tolist() == [1, 7, 3, 4, 5] == list(pickle.loads(pickle.dumps(x)))
+            assert package.Array3f(x, 2, 1).numpy().tolist() == [[1, 7, 3, 4, 5], [2] * 5, [1] * 5]
+            assert str(dr.arange(package.UInt, 100)) == "[0, 1, 2, .. 94 skipped .., 97, 98, 99]"
+            rows = str(package.TensorXf(np.arange(6), shape=(2, 3))).splitlines()
+            assert rows == ["[[0, 1, 2],", " [3, 4, 5]]"], rows
+            assert {backend(x), backend(pickle.loads(pickle.dumps(x)))} == {{llvm: "llvm", cuda: "second"}[package]}
+            dr.print("{}", package.Int(4, 5), file=(out := __import__("io").StringIO()))
+            assert out.getvalue().strip() == "[4, 5]"
+    """,
+    "foreign memory": """
+        import numpy as np
+        theirs = np.arange(4, dtype=np.float32)
+        x, y = cuda.Float(theirs), cuda.TensorXf(theirs.reshape(2, 2).T)
+        dr.eval(x, y)
+        assert backend(x) == backend(y) == "second"
+        x[0] = 9
+        assert theirs[0] == 0 and list(x) == [9, 1, 2, 3] and y.numpy().tolist() == [[0, 2], [1, 3]]
+    """,
+    "reports of debug mode": """
+        import warnings
+        dr.set_flag(dr.JitFlag.Debug, True)
+        for package in (llvm, cuda):
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                read = dr.gather(package.UInt, package.UInt(1, 2), package.UInt(0, 7))
+                if package is llvm or not isinstance(second, Interpreted):
+                    assert list(read) == [1, 0] and "position 7 in an array of size 2" in str(found[0].message), found
+    """,
+    "what a loop prints": """
+        import io
+        for package in (llvm, cuda):
+            out = io.StringIO()
+            def body(i):
+                dr.print("{}", i, file=out, active=i == 1)
+                return i + 1,
+            dr.eval(dr.while_loop((package.Int(0, 1),), lambda i: i < 3, body, mode="symbolic"))
+            assert "1" in out.getvalue(), out.getvalue()
+    """,
     "generators": """
         found = [list(package.PCG32(size=4).next_float32()) for package in (llvm, cuda)]
         assert found[0] == found[1]
@@ -122,6 +172,6 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("base", ["Interpreted", "CPU"])
+@pytest.mark.parametrize("base", ["Interpreted", "CPU", "Hidden"])
 def test_two_backends(base: str, name: str) -> None:
     run(base, PROGRAMS[name])

@@ -19,9 +19,10 @@ import pytest
 import drjit as dr
 from drjit.llvm import Float, UInt32
 from drjit_core import VarType, evaluate, import_shared, malloc_statistics, ops, read_element, rooms
-from drjit_core.runtime import buffer, history, launch
+from drjit_core.runtime import buffer, history, launch, memory
 from drjit_core.runtime.backends import LLVM
-from drjit_core.runtime.cpu import malloc, pool
+from drjit_core.runtime.cpu import pool
+from drjit_core.runtime.cpu.memory import HEAP
 
 SIZE = 400_000
 pytestmark = pytest.mark.skipif(not pool.is_supported(), reason="there is no pool on this machine")
@@ -165,7 +166,7 @@ def test_flush_returns_memory_to_the_system_when_kernels_have_run() -> None:
 
 
 def test_large_blocks_are_not_shared_with_forked_children() -> None:
-    block = malloc.allocate(1 << 21)
+    block = HEAP.allocate(1 << 21)
     word = ctypes.c_int64.from_address(block.address)
     word.value = 1
     child = os.fork()
@@ -174,7 +175,7 @@ def test_large_blocks_are_not_shared_with_forked_children() -> None:
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert word.value == 1
-    malloc.release(block)
+    HEAP.release(block)
 
 
 def test_history_waits_for_its_times() -> None:
@@ -189,7 +190,7 @@ def test_history_waits_for_its_times() -> None:
 @pytest.mark.skipif(rooms.compiled, reason="no Python code runs in the midst of the compiled allocator")
 def test_finalisers_may_allocate_while_the_allocator_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    collect = malloc._collect
+    collect = HEAP._collect
 
     def interrupted() -> None:
         if not made:
@@ -197,17 +198,17 @@ def test_finalisers_may_allocate_while_the_allocator_is_at_work(monkeypatch: pyt
             made.append(UInt32(np.arange(10, dtype=np.uint32)))
         collect()
 
-    monkeypatch.setattr(malloc, "_collect", interrupted)
+    monkeypatch.setattr(HEAP, "_collect", interrupted)
     x = Float(np.ones(10, np.float32))
     assert list(made[1]) == list(range(10)) and x[0] == 1
 
 
 def test_an_interrupt_while_memory_is_given_back_leaves_nothing_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    malloc.flush()
-    blocks = [malloc.allocate(nbytes) for nbytes in (100, 1000, 1 << 21)]
+    HEAP.flush()
+    blocks = [HEAP.allocate(nbytes) for nbytes in (100, 1000, 1 << 21)]
     for block in blocks:
-        malloc.release(block)
-    free, freed = malloc._free, []
+        HEAP.release(block)
+    free, freed = memory._free, []
 
     def interrupted(address: int) -> None:
         freed.append(address)
@@ -215,11 +216,11 @@ def test_an_interrupt_while_memory_is_given_back_leaves_nothing_that_is_gone(mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(malloc, "_free", interrupted)
+        patch.setattr(memory, "_free", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            malloc.flush()
-    cached = malloc.statistics()["cached"]
-    left = [block for free_ones in malloc._free_blocks.values() for block in free_ones]
+            HEAP.flush()
+    cached = HEAP.statistics()["cached"]
+    left = [block for free_ones in HEAP.free_blocks.values() for block in free_ones]
     assert len(freed) == 1 and left and freed[0] not in {block.base for block in left}
     assert cached == sum(block.capacity for block in left)
 

@@ -12,7 +12,8 @@ import drjit as dr
 from drjit.llvm import Array3f, Bool, Float, Int, TensorXf, UInt
 from drjit_core import atomic, evaluate, literal, ops, rooms
 from drjit_core.ir.trace import scatter
-from drjit_core.runtime.cpu import cache, malloc
+from drjit_core.runtime.cpu import cache
+from drjit_core.runtime.cpu.memory import HEAP
 from tests.core.harness import BOOL, FLOAT32, UINT32, array, shared, values
 
 Program = Callable[[Any, Any, Any], Any]
@@ -298,11 +299,11 @@ def test_nothing_is_kept() -> None:
     for number in range(4):
         iteration(number)
     dr.sync_thread()
-    before = malloc.statistics()["in_use"]
+    before = HEAP.statistics()["in_use"]
     for number in range(20):
         iteration(number)
     dr.sync_thread()
-    assert malloc.statistics()["in_use"] <= before
+    assert HEAP.statistics()["in_use"] <= before
 
 
 def test_peak_memory_is_that_of_planning() -> None:
@@ -318,11 +319,11 @@ def test_peak_memory_is_that_of_planning() -> None:
         with dr.scoped_set_flag(dr.JitFlag.KernelHistory, told):
             y = chain(x)
             dr.sync_thread()
-            malloc.reset_peak()
-            before = malloc.statistics()["in_use"]
+            HEAP.reset_peak()
+            before = HEAP.statistics()["in_use"]
             dr.eval(y)
             dr.sync_thread()
-            peaks.append(malloc.statistics()["peak"] - before)
+            peaks.append(HEAP.statistics()["peak"] - before)
             del y
     assert peaks[2] <= peaks[0]
 

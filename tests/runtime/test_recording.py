@@ -64,6 +64,7 @@ from drjit_core.passes.domain import WIDE_EXTENT
 from drjit_core.runtime.buffer import Buffer
 from drjit_core.runtime.cpu.backend import CPU
 from drjit_core.runtime.cpu.target import CPU_TARGET
+from drjit_core.runtime.cpu.texts import TEXTS
 from drjit_core.runtime.null import Null
 from drjit_core.runtime.recording import Recorded
 from tests.core import regions
@@ -344,7 +345,7 @@ GUARDS: dict[str, tuple[Function, Callable[[int], tuple[Node, ...]], list[tuple[
 def test_each_decision_by_size_is_a_guard(name: str) -> None:
     """A recording made on either side of a limit is good on that side, and there launches what tracing launches."""
     function, make, limits = GUARDS[name]
-    with on_backend(Null(CPU_TARGET._replace(threads=2, tables=THRESHOLD, streaming_bytes=CACHE))) as backend:
+    with on_backend(Null(TEXTS, CPU_TARGET._replace(threads=2, tables=THRESHOLD, streaming_bytes=CACHE))) as backend:
         assert isinstance(backend, Null)
         for below, above in limits:
             for here, there in ((below, above), (above, below)):
@@ -360,7 +361,7 @@ def test_each_decision_by_size_is_a_guard(name: str) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].__name__)
 def test_replays_launch_what_recording_launches(case: tuple[Function, Arguments, Arguments]) -> None:
     function, alike, _ = case
-    with on_backend(Null()) as backend:
+    with on_backend(Null(TEXTS)) as backend:
         assert isinstance(backend, Null)
         recorded = Recorded(function)
         for arguments in alike:
@@ -621,7 +622,7 @@ def test_interrupted_replays_have_launched() -> None:
                 raise KeyboardInterrupt
             super().__setattr__(name, value)
 
-    with on_backend(Interrupted()) as backend:
+    with on_backend(Interrupted(TEXTS)) as backend:
         assert isinstance(backend, Interrupted)
         allocate = backend.allocate
         recording, _ = record(saxpy, [number(2.0), sized(FLOAT32, 10), sized(FLOAT32, 10)])

@@ -12,7 +12,8 @@ import pytest
 import drjit as dr
 from drjit.llvm import Float
 from drjit_core import Recorded, ops
-from drjit_core.runtime.cpu import cache, disk
+from drjit_core.runtime import disk
+from drjit_core.runtime.cpu import cache
 
 
 @pytest.fixture(autouse=True)

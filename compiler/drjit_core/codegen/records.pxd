@@ -29,6 +29,20 @@ cdef class Model:
     cpdef Alike target(self, Region region, list inputs, object site)
 
 
+cdef class Layout:
+    cdef public list words
+    cdef public list parts
+    cdef public list firsts
+    cdef public list links
+    cdef public list moves
+    cdef public list functions
+
+
+@cython.locals(layout=Layout, words=list, parts=list, firsts=list, moves=list, functions=list, numbers=dict,
+               following=cython.Py_ssize_t, place=cython.Py_ssize_t, outer=cython.Py_ssize_t,
+               first=cython.Py_ssize_t, word=cython.Py_ssize_t)
+cpdef Layout layout_of(object bound)
+
 @cython.locals(node=Node)
 cpdef object shape_of(Region region)
 cdef bint _is_alike(Node one, Node other) except -1

@@ -1,7 +1,8 @@
-"""Targets of a call that are like an earlier one: the same function, with a record of their own.
+"""Records of the targets of calls, and how they lie in memory with the tables that name them.
 
-Instances of a class differ in numbers and arrays only. To assemble the function of each is most of what a call of a
-thousand costs; to compare two regions, node by node, is a fraction of it.
+A target may be like an earlier one: the same function, with a record of its own. Instances of a class differ in numbers
+and arrays only. To assemble the function of each is most of what a call of a thousand costs; to compare two regions,
+node by node, is a fraction of it.
 """
 
 from __future__ import annotations
@@ -16,9 +17,13 @@ from ..passes.domain import WIDE_EXTENT
 from ..types import FLOAT16, TYPES
 
 if TYPE_CHECKING:
-    from .program import Program, Site
+    from .program import Binding, Program, Site
 
-__all__ = ["Alike", "Model", "literal_bits", "shape_of"]
+__all__ = ["ENTRY_WORDS", "Alike", "Layout", "Model", "layout_of", "literal_bits", "shape_of"]
+
+#: Words that the table of a call has for each target: its function, its record, and the function that takes elements of
+#: several targets, 0 if there is none.
+ENTRY_WORDS = 3
 
 
 class Alike:
@@ -154,3 +159,52 @@ def literal_bits(type_: int, value: Any) -> int:
     if type_ >= FLOAT16:
         return int.from_bytes(struct.pack("<" + TYPES[type_].code, value), "little")
     return int(value) & 0xFFFF_FFFF_FFFF_FFFF
+
+
+class Layout:
+    """The parameters of a kernel, and behind them what they refer to: words that mean the same wherever they lie.
+
+    The records of all targets follow, those of calls within calls included, and then the tables of all calls.
+    """
+
+    __slots__ = ("firsts", "functions", "links", "moves", "parts", "words")
+
+    def __init__(self, bound: Program | Binding) -> None:
+        self.words: list[int] = bound.parameters.copy()
+        #: Whose parameters, or records, there are, and at which words they begin.
+        self.parts: list[Any] = [bound]
+        self.firsts: list[int] = [0]
+        #: Words that are copies of earlier ones, and which ones; that are addresses of others; that are functions, by
+        #: their number, and whether it is the one for several targets.
+        self.links: list[tuple[int, int]] = []
+        self.moves: list[tuple[int, int]] = []
+        self.functions: list[tuple[int, int, bool]] = []
+
+
+def layout_of(bound: Program | Binding) -> Layout:
+    """The layout of a program, or of a binding, with the parameters that it has now."""
+    layout = Layout(bound)
+    words, parts, firsts, moves, functions = layout.words, layout.parts, layout.firsts, layout.moves, layout.functions
+    for part in parts:  # which grows meanwhile
+        for site in part.calls.values():
+            for target in site.targets:
+                firsts.append(len(words))
+                parts.append(target)
+                words += target.parameters
+    numbers = {key: number for number, key in enumerate(bound.functions)}
+    following = 1
+    for place in range(len(parts)):
+        outer = firsts[place]
+        for site in parts[place].calls.values():
+            moves.append((outer + site.slot, len(words)))
+            for target in site.targets:
+                first, word, key = firsts[following], len(words), target.key
+                following += 1
+                for link in target.links:
+                    layout.links.append((first + link[0], outer + link[1]))
+                functions.append((word, numbers[key], False))
+                moves.append((word + 1, first))
+                if key in bound.shared:
+                    functions.append((word + 2, numbers[key], True))
+                words += (0,) * ENTRY_WORDS
+    return layout

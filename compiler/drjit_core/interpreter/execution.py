@@ -9,7 +9,6 @@ for those elements that take part, in the order of the nodes.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -60,12 +59,12 @@ __all__ = ["Interpreter"]
 class Interpreter:
     """Runs graphs as they were traced.  It evaluates nothing and leaves the graph as it is.
 
-    ``address_of`` tells where the contents of a buffer may be read.  In debug mode, accesses that are out of
+    ``read`` returns bytes of a buffer, given where they begin and how many.  In debug mode, accesses that are out of
     bounds are left out, as kernels do it; elsewhere they raise an ``IndexError``, since what they do is not defined.
     """
 
-    def __init__(self, address_of: Callable[[Any], int]) -> None:
-        self.address_of = address_of
+    def __init__(self, read: Callable[[Any, int, int], bytes]) -> None:
+        self.read = read
         self.checked = False
         #: Values by node id.
         self.values: dict[int, Any] = {}
@@ -125,9 +124,7 @@ class Interpreter:
 
     def _evaluated(self, node: Node) -> Array:
         dtype = dtype_of(node.type)
-        address = self.address_of(node.payload)
-        data: Any = (ctypes.c_char * (node.size * dtype.itemsize)).from_address(address)
-        return np.array(np.frombuffer(data, dtype))
+        return np.array(np.frombuffer(self.read(node.payload, 0, node.size * dtype.itemsize), dtype))
 
     # --- elementwise -------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..codegen.linear import Function, Instruction
+from ..codegen.records import ENTRY_WORDS
 from ..types import BOOL, UINT32
 from .function import FunctionEmitter
 from .texts import zero
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["call", "name_of_function", "target"]
 
-#: Words of an entry: the function, the record, the function of several records or zero.
-WORDS = 3
 #: The elements of a packet are taken target by target where there are no more of these, as far as the number of
 #: elements of the first one tells. 1M elements on one thread, a function of 30 literals: of two targets a packet 4.9 ms
 #: (together 13.9), of sixteen 51.4 (20.9); of one literal and one array: 2.6 (4.1), 15.7 (4.5).
@@ -103,7 +102,7 @@ def call(emitter: FunctionEmitter, instruction: Instruction) -> None:
                 f"{name}_others = xor {mask} {name}_now, {mask.splat('true')}",
                 f"{name}_next = and {mask} {name}_rest, {name}_others",
                 f"{name}_index = zext i32 {name}_target to i64"]
-    out.append(f"{name}_entry = getelementptr [{WORDS} x ptr], ptr {table}, i64 {name}_index")
+    out.append(f"{name}_entry = getelementptr [{ENTRY_WORDS} x ptr], ptr {table}, i64 {name}_index")
     if shared:
         out += [f"{name}_shared_at = getelementptr ptr, ptr {name}_entry, i64 2",
                 f"{name}_shared = load ptr, ptr {name}_shared_at",
@@ -144,7 +143,7 @@ def _several_targets(emitter: FunctionEmitter, name: str, table: str, index: str
     gather = f"call {pointers} @llvm.masked.gather.v{lanes}p0.v{lanes}p0({pointers}"
     emitter.lines += [
         f"{name}_indices = zext {words} {index} to <{lanes} x i64>",
-        f"{name}_entries = getelementptr [{WORDS} x ptr], ptr {table}, <{lanes} x i64> {name}_indices",
+        f"{name}_entries = getelementptr [{ENTRY_WORDS} x ptr], ptr {table}, <{lanes} x i64> {name}_indices",
         f"{name}_functions_at = getelementptr ptr, {pointers} {name}_entries, i64 2",
         f"{name}_functions = {gather} {name}_functions_at, i32 8, {mask} {name}_rest, {pointers} zeroinitializer)",
         f"{name}_shared_0 = insertelement {pointers} poison, ptr {name}_shared, i32 0",

@@ -7,7 +7,6 @@ kernels (:class:`KernelBackend`).
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -45,6 +44,10 @@ class Backend(Protocol):
     def limits(self) -> Limits:
         """What arrays and kernels keep to."""
 
+    @property
+    def is_host(self) -> bool:
+        """Whether its memory is that of this process, which the host may access in place."""
+
     def evaluate(self, roots: list[Node], /) -> None:
         """Give values to nodes.  The caller holds the lock of :mod:`.exclusion`."""
 
@@ -57,12 +60,25 @@ class Backend(Protocol):
     def copy(self, source: Buffer, /) -> Buffer:
         """A buffer of its own with the contents of another one."""
 
-    def write(self, buffer: Buffer, data: memoryview, /) -> None:
-        """Fill a buffer from memory of the host."""
+    def read(self, buffer: Buffer, offset: int, count: int, /) -> bytes:
+        """Some bytes of a buffer, once the launches that use it have ended.  Raises a ``RuntimeError`` if there are no
+        contents."""
+
+    def write(self, buffer: Buffer, offset: int, data: bytes | memoryview, /) -> None:
+        """Replace some bytes of a buffer, after the launches that use it."""
+
+    def fill(self, buffer: Buffer, byte: int, /) -> None:
+        """Set all bytes of a buffer, after the launches that use it."""
 
     def host_address(self, buffer: Buffer, /) -> int:
         """Where the host may read and write the contents of a buffer, from now on until the next launch that uses it;
-        waits for the last one.  Raises a ``RuntimeError`` if there is no such place."""
+        waits for the last one.  Raises a ``RuntimeError`` if there is no such place: unless it ``is_host``."""
+
+    def memory_statistics(self) -> dict[str, int]:
+        """Bytes ``in_use`` by arrays, their ``peak``, bytes ``cached``, and ``allocations``, which asked the system."""
+
+    def flush_memory(self) -> None:
+        """Return memory that no array uses to the system."""
 
     def wait(self, ticket: int | None = None, /) -> None:
         """Wait for a launch, or for all of them."""
@@ -72,6 +88,10 @@ class Backend(Protocol):
 
     def finish(self) -> bool:
         """At exit: wait for what is queued, but not forever; whether all is done."""
+
+    def kernel_statistics(self) -> dict[str, int]:
+        """How often kernels were launched (``launches``), and found in memory (``hits``), on disk (``loaded``), or
+        nowhere (``compiled``)."""
 
     def crowded(self) -> bool:
         """Whether there are so many kernels that it is time to forget them."""
@@ -196,8 +216,7 @@ def bring(backend: Backend, node: Node) -> None:
     source = node.payload
     if not node.where:
         target = backend.allocate(source.nbytes)
-        data = (ctypes.c_char * source.nbytes).from_address(source.backend.host_address(source))
-        backend.write(target, memoryview(data).cast("B"))
+        backend.write(target, 0, source.backend.read(source, 0, source.nbytes))
         node.payload = target
         return
     label = label_of(node)

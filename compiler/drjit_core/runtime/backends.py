@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from ..codegen.target import tell_local_memory
@@ -10,16 +10,20 @@ from ..context import current as current_context
 from ..types import JitBackend
 from .backend import Backend
 from .cpu.backend import CPU, availability
+from .cpu.texts import TEXTS
 from .interpreted import Interpreted
 from .null import Null
 
-__all__ = ["LLVM", "all_backends", "backend_of", "backend_report", "current", "has_backend", "on_backend", "register"]
+__all__ = ["LLVM", "all_backends", "backend_of", "backend_report", "current", "expand_threshold", "flush_malloc_cache",
+           "has_backend", "kernel_statistics", "llvm_version", "malloc_statistics", "on_backend", "register",
+           "set_expand_threshold", "set_thread_count", "thread_count", "thread_report"]
 
 #: The backend that is used unless a thread chooses another one.
 LLVM = CPU()
 _INTERPRETER = Interpreted()
 _BY_PLACE: dict[int, Backend] = {0: LLVM, LLVM.where: LLVM}
-_BY_NAME: dict[str, Callable[[], Backend]] = {"llvm": lambda: LLVM, "null": Null, "interpreter": lambda: _INTERPRETER}
+_BY_NAME: dict[str, Callable[[], Backend]] = {"llvm": lambda: LLVM, "null": lambda: Null(TEXTS),
+                                              "interpreter": lambda: _INTERPRETER}
 
 
 def backend_of(where: int) -> Backend:
@@ -70,6 +74,37 @@ def on_backend(backend: str | Backend) -> Iterator[Backend]:
         yield backend
     finally:
         current_context().backend = before
+
+
+def _sums(statistics: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in statistics:
+        for name, number in each.items():
+            found[name] = found.get(name, 0) + number
+    return found
+
+
+def malloc_statistics() -> dict[str, int]:
+    """Bytes ``in_use`` by arrays, their ``peak``, bytes ``cached``, and how often a system was asked for memory, which
+    are ``allocations``: of all backends."""
+    return _sums(backend.memory_statistics() for backend in all_backends())
+
+
+def flush_malloc_cache() -> None:
+    """Return the memory that no array uses, of all backends."""
+    for backend in all_backends():
+        backend.flush_memory()
+
+
+def kernel_statistics() -> dict[str, int]:
+    """How often kernels were launched since the program began, and found in memory, on disk, or nowhere."""
+    return _sums(backend.kernel_statistics() for backend in all_backends())
+
+
+#: What the CPU alone has: threads, and tables for scatter-reductions.
+llvm_version = LLVM.version
+expand_threshold, set_expand_threshold = LLVM.expand_threshold, LLVM.set_expand_threshold
+set_thread_count, thread_count, thread_report = LLVM.set_thread_count, LLVM.thread_count, LLVM.thread_report
 
 
 def has_backend(backend: JitBackend, /) -> bool:

@@ -9,13 +9,13 @@ becomes a warning: if warnings are errors, the remaining ones are raised at the 
 from __future__ import annotations
 
 import atexit
-import ctypes
 import os
+import struct
 import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..codegen.program import REPORT_WORDS, Program
@@ -40,25 +40,36 @@ class Access(NamedTuple):
     signed: bool
 
 
+#: Bytes that a report has for each access.
+_BYTES = 8 * REPORT_WORDS
+
+
 class Report:
     """Memory for what a launch reports, and the accesses that it may report: those of its kernel, and of the functions
     that it calls."""
 
-    __slots__ = ("accesses", "backend", "ticket", "words")
+    __slots__ = ("accesses", "backend", "memory", "ticket")
 
     def __init__(self, backend: Backend, accesses: Sequence[Access]) -> None:
         self.backend = backend
         self.accesses = accesses
-        self.words: Any = (ctypes.c_uint64 * (REPORT_WORDS * len(accesses)))()
+        self.memory = backend.allocate(_BYTES * len(accesses))
+        backend.fill(self.memory, 0)
         self.ticket: int | None = None  # of its launch, once it is expected
 
     def bind(self, bound: Any, parts: Sequence[tuple[int, int]]) -> None:
         """Enter the addresses of its parts among the parameters of a program, or a binding, and its targets."""
-        address = ctypes.addressof(self.words)
+        address = self.memory.address
         for each, (slot, count) in zip(with_targets(bound), parts, strict=True):
             if count:
                 each.parameters[slot] = address
-                address += count * REPORT_WORDS * ctypes.sizeof(ctypes.c_uint64)
+                address += count * _BYTES
+
+    def counts(self) -> Iterator[tuple[Access, int, int]]:
+        """What the launch has reported: of each access how many were out of bounds, and the position of one of them."""
+        data = self.backend.read(self.memory, 0, self.memory.nbytes)
+        for access, (count, position) in zip(self.accesses, struct.iter_unpack(f"={REPORT_WORDS}Q", data), strict=True):
+            yield access, count, position
 
 
 def accesses_of(program: Program) -> list[Access]:
@@ -107,6 +118,7 @@ def expect(report: Report, ticket: int) -> None:
     with _lock:
         _collect()
         if report.ticket is None:
+            report.memory.ticket = ticket
             report.ticket = ticket  # an interrupt comes after a call, not between this and the next one
             launched.append(report)
 
@@ -120,8 +132,7 @@ def _collect() -> None:
     try:
         while launched and launched[0].backend.is_done(launched[0].ticket or 0):
             report = launched.popleft()
-            for number, access in enumerate(report.accesses):
-                count, position = report.words[REPORT_WORDS * number:REPORT_WORDS * (number + 1)]
+            for access, count, position in report.counts():
                 if count:
                     first, before = found.get(access, (position, 0))
                     found[access] = first, before + count

@@ -3,7 +3,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
-from .cpu.malloc cimport Block, release
+from .heap cimport Block
 
 
 @cython.no_gc
@@ -25,7 +25,7 @@ cdef class Buffer:
             return
         if type(block) is Block:
             (<Block> block).ticket = self.ticket
-            release(<Block> block)
+            (<Block> block).heap.release(<Block> block)
         else:
             block.ticket = self.ticket
             self.backend.release(block)

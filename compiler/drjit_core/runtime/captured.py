@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 
 from ..control.capture import Capture
@@ -10,7 +9,7 @@ from ..ir.build import literal
 from ..ir.node import Node
 from ..ops.table import LITERAL
 from ..types import TYPES
-from .host import host_view, import_copy, read_element
+from .host import import_copy, read_bytes, read_element
 
 __all__ = ["captured"]
 
@@ -25,18 +24,13 @@ def captured(capture: Capture) -> tuple[int, list[int], list[Node]]:
     if not size:
         return 0, [], []
     info = TYPES[capture.elements.type]
-    elements = struct.unpack(f"={size}{info.code}", _bytes(capture.elements, size))
+    elements = struct.unpack(f"={size}{info.code}", read_bytes(capture.elements, 0, size))
     order = sorted(range(size), key=elements.__getitem__)
     values = []
     for node in capture.values:
         if node.kind == LITERAL:
             values.append(literal(node.type, node.payload, size))
         else:
-            data, step = _bytes(node, size), TYPES[node.type].size
-            values.append(import_copy(node.type, b"".join(data[k * step:(k + 1) * step] for k in order)))
+            data, step = read_bytes(node, 0, size), TYPES[node.type].size
+            values.append(import_copy(node.type, b"".join(data[k * step:(k + 1) * step] for k in order), node.where))
     return count, [elements[k] for k in order], values
-
-
-def _bytes(node: Node, size: int) -> bytes:
-    _, address, _keep = host_view(node)
-    return ctypes.string_at(address, size * TYPES[node.type].size)

@@ -6,7 +6,7 @@ from ..ir.dual cimport without
 from ..ir.node cimport Node
 from .buffer cimport Buffer
 from .cpu.straight cimport host_address
-from .elements cimport peek
+from .elements cimport copied, peek
 
 cdef int _LITERAL
 cdef int _EVALUATED
@@ -16,7 +16,13 @@ cdef object _launched
 cdef dict _found
 
 @cython.locals(context=Context)
+cdef object _before_waiting()
+@cython.locals(context=Context)
+cdef object _after_waiting()
+@cython.locals(context=Context)
 cpdef uint64_t address_of(Buffer buffer) except? 0
+cpdef bytes bytes_of(Buffer buffer, int64_t offset, int64_t count)
+cpdef Node looked_at(Node node, bint looks)
 cpdef Node in_memory(Node node, int where=*)
 @cython.locals(buffer=Buffer)
 cpdef object read_element(Node node, int64_t index)

@@ -16,10 +16,11 @@ from . import bounds, exclusion
 from .backends import LLVM, all_backends, backend_of
 from .buffer import Buffer
 from .cpu.straight import host_address
-from .elements import peek
+from .elements import copied, peek, unpack
 from .evaluation import evaluate
 
-__all__ = ["address_of", "in_memory", "read_element", "sync"]
+__all__ = ["address_of", "bytes_of", "in_memory", "looked_at", "read_bytes", "read_element", "settle",
+           "sync"]
 
 _DUAL, _LITERAL, _EVALUATED, _LLVM = DUAL, LITERAL, EVALUATED, LLVM
 #: What :func:`.bounds.warn` looks at first.
@@ -44,7 +45,7 @@ def _check_assumptions(assumed: list[Any]) -> None:
         buffer = mask.payload
         if mask.kind == EVALUATED and buffer.backend.is_done(buffer.ticket) and entry in assumed:
             assumed.remove(entry)
-            if peek(mask.type, buffer.backend.host_address(buffer), 0):
+            if unpack(mask.type, buffer.backend.read(buffer, 0, 1)):
                 raise RuntimeError(message)
 
 
@@ -54,9 +55,27 @@ def _check_synchronization() -> None:
                            "waits here for the device; evaluate later, or clear the flag")
 
 
+def _before_waiting() -> None:
+    """Raise if this thread must not wait, or what it records must not depend on contents."""
+    context = context_of()
+    if context.recording is not None:
+        context.recording.refuse_host()
+    if context.flags & FORBID_SYNCHRONIZATION:
+        _check_synchronization()
+
+
+def _after_waiting() -> None:
+    """Warn of what launches have reported, and raise what they have found to be wrong."""
+    if _launched or _found:
+        bounds.warn()
+    context = context_of()
+    if context.assumed:
+        _check_assumptions(context.assumed)
+
+
 def address_of(buffer: Buffer) -> int:
     """Where the host may access the contents of a buffer; waits for the last launch that uses it."""
-    context = context_of()
+    context = context_of()  # the next lines are those of functions above, whose calls cost a fifth of an element's read
     if context.recording is not None:
         context.recording.refuse_host()
     if context.flags & FORBID_SYNCHRONIZATION:
@@ -67,6 +86,23 @@ def address_of(buffer: Buffer) -> int:
     if context.assumed:
         _check_assumptions(context.assumed)
     return address
+
+
+def bytes_of(buffer: Buffer, offset: int, count: int) -> bytes:
+    """Some bytes of a buffer, copied once the last launch that uses it has ended."""
+    if buffer.backend is _LLVM or buffer.backend.is_host:
+        return copied(address_of(buffer) + offset, count)
+    _before_waiting()
+    found: bytes = buffer.backend.read(buffer, offset, count)
+    _after_waiting()
+    return found
+
+
+def settle(buffer: Buffer) -> None:
+    """Wait for the last launch that uses a buffer."""
+    _before_waiting()
+    buffer.backend.wait(buffer.ticket)
+    _after_waiting()
 
 
 def in_memory(node: Node, where: int = 0) -> Node:
@@ -103,4 +139,24 @@ def read_element(node: Node, index: int) -> Any:
         note_seen(node)
     node = in_memory(node)
     buffer: Buffer = node.payload
-    return peek(node.type, address_of(buffer), index)
+    if buffer.backend is _LLVM or buffer.backend.is_host:
+        return peek(node.type, address_of(buffer), index)
+    size = TYPES[node.type].size
+    return unpack(node.type, bytes_of(buffer, index * size, size))
+
+
+def read_bytes(node: Node, first: int = 0, size: int = -1, looks: bool = True) -> bytes:
+    """Some elements of an array as they are in memory, all of them if it is not said how many; evaluates it and waits.
+    It is noted that the program ``looks`` at it."""
+    node = looked_at(without(node) if node.kind == _DUAL else node, looks)
+    itemsize = TYPES[node.type].size
+    return bytes_of(node.payload, first * itemsize, (node.size if size < 0 else size) * itemsize)
+
+
+def looked_at(node: Node, looks: bool) -> Node:
+    """The evaluated node of what the host accesses, of which is noted that the program ``looks`` at it."""
+    if node.scope:
+        node = known(node, "eval")
+    elif looks and node.kind != _LITERAL and context_of().region is not None:
+        note_seen(node)
+    return in_memory(node)

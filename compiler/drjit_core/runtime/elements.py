@@ -1,4 +1,4 @@
-"""Elements of arrays in memory, one at a time."""
+"""Elements of arrays: in memory of the host, and as bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ..types import TYPES
 
-__all__ = ["peek", "poke"]
+__all__ = ["copied", "pack", "peek", "unpack"]
 
 _C_TYPES: dict[str, Any] = {code: getattr(ctypes, name) for code, name in {
     "?": "c_uint8", "b": "c_int8", "B": "c_uint8", "h": "c_int16", "H": "c_uint16", "i": "c_int32", "I": "c_uint32",
@@ -26,10 +26,17 @@ def peek(type_: int, address: int, index: int) -> Any:
     return value
 
 
-def poke(type_: int, address: int, index: int, value: Any) -> None:
-    """Set an element."""
-    info = TYPES[type_]
-    if info.code == "e":
-        value = int.from_bytes(struct.pack("<e", value), "little")
-    location = _C_TYPES[info.code].from_address(address + index * info.size)
-    location.value = int(value) if info.code == "?" else value
+def copied(address: int, count: int) -> bytes:
+    """A copy of some bytes in memory."""
+    return ctypes.string_at(address, count)
+
+
+def unpack(type_: int, data: bytes) -> Any:
+    """The element that bytes stand for, as a Python scalar."""
+    return struct.unpack(f"={TYPES[type_].code}", data)[0]
+
+
+def pack(type_: int, value: Any) -> bytes:
+    """The bytes of an element."""
+    code = TYPES[type_].code
+    return struct.pack(f"={code}", value) if code in "?e" else bytes(_C_TYPES[code](value))

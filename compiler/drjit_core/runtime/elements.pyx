@@ -3,6 +3,7 @@
 import ctypes
 import struct
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 
 from .. import types
@@ -60,10 +61,17 @@ cpdef object peek(int type_, uint64_t address, int64_t index):
     return struct.unpack("<e", struct.pack("<H", (<uint16_t*> memory)[index]))[0]
 
 
-def poke(type_, address, index, value):
-    """Set an element."""
-    info = TYPES[type_]
-    if info.code == "e":
-        value = int.from_bytes(struct.pack("<e", value), "little")
-    location = _C_TYPES[info.code].from_address(address + index * info.size)
-    location.value = int(value) if info.code == "?" else value
+cpdef bytes copied(uint64_t address, int64_t count):
+    """A copy of some bytes in memory."""
+    return PyBytes_FromStringAndSize(<char*> <uintptr_t> address, count)
+
+
+def unpack(type_, data):
+    """The element that bytes stand for, as a Python scalar."""
+    return struct.unpack(f"={TYPES[type_].code}", data)[0]
+
+
+def pack(type_, value):
+    """The bytes of an element."""
+    code = TYPES[type_].code
+    return struct.pack(f"={code}", value) if code in "?e" else bytes(_C_TYPES[code](value))

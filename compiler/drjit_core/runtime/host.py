@@ -5,6 +5,7 @@ The host touches memory once the last launch that uses it has ended.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,17 +14,16 @@ from ..ir import build, trace
 from ..ir.dual import dual, without
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
-from ..ir.symbolic import innermost, known, note_seen
 from ..ops.table import BOUND, DUAL, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..types import TYPES, VarState
 from .backends import backend_of
 from .buffer import Buffer, share
-from .contents import address_of, in_memory, read_element, sync
-from .elements import poke
+from .contents import address_of, bytes_of, in_memory, looked_at, read_bytes, read_element, settle, sync
+from .elements import pack
 from .evaluation import evaluate
 
-__all__ = ["address_of", "host_view", "import_copy", "import_shared", "in_memory", "opaque", "opaque_all",
-           "read_element", "state_of", "sync", "unshared", "write_element"]
+__all__ = ["exported_view", "host_view", "import_copy", "import_shared", "in_memory", "opaque", "opaque_all",
+           "read_bytes", "read_element", "state_of", "sync", "unshared", "write_element"]
 
 
 def opaque(node: Node, where: int = 0) -> Node:
@@ -56,13 +56,12 @@ def write_element(node: Node, index: int, value: Any) -> Node:
     own = node.kind == LITERAL  # a literal's opaque copy is nobody's
     node = in_memory(node)
     data = node.payload
-    address = address_of(data)
+    settle(data)
     if not own and held_elsewhere(node, 1):
         data = data.backend.copy(data)
-        address = data.backend.host_address(data)
     # a node of its own even in place: value numbering knows the old one as the value of an expression
     evaluated = build.evaluated(node.type, node.size, data, node.where)
-    poke(node.type, address, index, value)
+    data.backend.write(data, index * TYPES[node.type].size, pack(node.type, value))
     return evaluated
 
 
@@ -81,39 +80,55 @@ def import_copy(type_: int, data: Any, where: int | None = None) -> Node:
         return build.invalid(type_)
     backend = backend_of(where or 0)
     buffer = backend.allocate(nbytes)
-    backend.write(buffer, view.cast("B"))
+    backend.write(buffer, 0, view.cast("B"))
     node = build.evaluated(type_, nbytes // itemsize, buffer, where)
     if state.recording is not None:
         state.recording.keep(node)
     return node
 
 
-def import_shared(type_: int, address: int, size: int, owner: Any) -> Node:
-    """An evaluated array over foreign memory, which ``owner`` keeps alive; it is copied before any write."""
+def import_shared(type_: int, address: int, size: int, owner: Any, where: int | None = None) -> Node:
+    """An evaluated array over foreign memory, which ``owner`` keeps alive; it is copied before any write.
+
+    It belongs to a backend, as with :func:`import_copy`; one that cannot access such memory gets a copy.
+    """
     itemsize = TYPES[type_].size
     if address % itemsize:
         raise ValueError(f"import_shared(): the address {address:#x} is not aligned to the {itemsize} bytes of a "
                          f"{TYPES[type_].name}")
     if size == 0:
         return build.invalid(type_)
-    return build.evaluated(type_, size, share(backend_of(0), address, size * itemsize, owner))
+    backend = backend_of(where or 0)
+    if not backend.is_host:
+        data: Any = (ctypes.c_char * (size * itemsize)).from_address(address)
+        return import_copy(type_, memoryview(data).cast("B"), where)
+    return build.evaluated(type_, size, share(backend, address, size * itemsize, owner), where)
 
 
-def host_view(node: Node, looks: bool = True) -> tuple[Node, int, Buffer]:
-    """Evaluated node, address and buffer of an array, for host access; the buffer keeps the memory alive. It is noted
+def host_view(node: Node, looks: bool = True) -> tuple[Node, int, Any]:
+    """Evaluated node, address of its elements, and what keeps them there: the buffer of the array if its backend
+    ``is_host``, so that later writes to it in place are visible through the address; a copy otherwise. It is noted
     that the program ``looks`` at it.
-
-    Later writes to the array in place are visible through the address.
     """
     if node.kind == DUAL:
-        value, address, buffer = host_view(without(node))
-        return _with_derivative(node, value), address, buffer
-    if node.scope:
-        node = known(node, "eval")
-    elif looks and node.kind != LITERAL and innermost() is not None:
-        note_seen(node)
-    node = in_memory(node)
-    return node, address_of(node.payload), node.payload
+        value, address, owner = host_view(without(node))
+        return _with_derivative(node, value), address, owner
+    node = looked_at(node, looks)
+    buffer = node.payload
+    if buffer.backend.is_host:
+        return node, address_of(buffer), buffer
+    block = ctypes.create_string_buffer(bytes_of(buffer, 0, buffer.nbytes), buffer.nbytes)
+    return node, ctypes.addressof(block), block
+
+
+def exported_view(node: Node) -> tuple[Node, int, Any, bool]:
+    """What :func:`host_view` returns, for others who may write through the address, and whether they must not; what
+    is no view of the array's own memory does not concern that."""
+    node, address, owner = host_view(node)
+    if not isinstance(owner, Buffer):
+        return node, address, owner, False
+    owner.exported = True
+    return node, address, owner, owner.read_only
 
 
 def unshared(node: Node) -> Node:
@@ -122,7 +137,7 @@ def unshared(node: Node) -> Node:
         return _with_derivative(node, unshared(without(node)))
     if node.kind != EVALUATED or not (node.payload.read_only or node.payload.exported):
         return node
-    address_of(node.payload)
+    settle(node.payload)
     return build.evaluated(node.type, node.size, node.payload.backend.copy(node.payload), node.where)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..ir.node import Node
-from .host import address_of
+from .contents import bytes_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,4 +21,4 @@ def interpret(nodes: Iterable[Node]) -> list[NDArray[Any]]:
     """
     from ..interpreter import Interpreter  # it needs NumPy, whose import takes longer than that of this project
 
-    return Interpreter(address_of).run(nodes)
+    return Interpreter(bytes_of).run(nodes)

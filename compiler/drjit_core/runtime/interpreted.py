@@ -6,14 +6,16 @@ nothing is written in place: a write makes a new array.
 
 from __future__ import annotations
 
+from ..codegen.target import Local
 from ..ir import node as nodes
 from ..ir.node import Node
 from ..ir.region import CONTROL, operands
 from ..ops.table import EVALUATED
 from ..passes.schedule import add_results, post_order
 from ..types import JitBackend
-from .backend import bring
-from .cpu.memory import HostMemory
+from .backend import Limits, bring
+from .heap import Heap
+from .memory import PACKET, PADDING, HostMemory, System
 
 __all__ = ["Interpreted"]
 
@@ -23,6 +25,8 @@ class Interpreted(HostMemory):
 
     name = "interpreter"
     where = JitBackend.LLVM.value  #: It stands in for the CPU.
+    limits = Limits(PADDING, PACKET, Local(array=8 << 10, kernel=8 << 10, together=64 << 10))  # those of the CPU
+    heap = Heap(System(lambda: None))
 
     def evaluate(self, roots: list[Node], /) -> None:
         """Interpret nodes; of what writes, all results that somebody holds, as kernels have them, too."""
@@ -34,11 +38,15 @@ class Interpreted(HostMemory):
                 if operand.kind == EVALUATED and operand.payload.backend is not self:
                     bring(self, operand)
         add_results([node for node in order if node.kind in CONTROL and node.payload.writes], roots)
-        for root, values in zip(roots, Interpreter(self.host_address).run(roots), strict=True):
+        for root, values in zip(roots, Interpreter(self.read).run(roots), strict=True):
             buffer = self.allocate(values.nbytes)
-            self.write(buffer, values.data.cast("B"))
+            self.write(buffer, 0, values.data.cast("B"))
             nodes.forget(root)
             root.become_evaluated(buffer)
+
+    def kernel_statistics(self) -> dict[str, int]:
+        """There are no kernels."""
+        return {}
 
     def crowded(self) -> bool:
         """There are no kernels."""

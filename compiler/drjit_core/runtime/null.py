@@ -1,35 +1,72 @@
 """A backend that goes the whole road and launches nothing: for tests of everything before the launch.
 
-Programs are planned, assembled and turned into text for the CPU, so that keys and texts are the same.  Memory is
-addresses that nobody touches; what would have been launched is recorded.
+Programs are planned, assembled and turned into text as by the backend whose :class:`Texts` it gets, so that keys and
+texts are the same.  Memory is addresses that nobody touches; what would have been launched is recorded.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Protocol
+from weakref import WeakKeyDictionary
 
 from ..codegen.program import Binding, Program
 from ..codegen.signature import Signature, signature_of
-from ..codegen.steps import Pass, Shape, Text
+from ..codegen.steps import Call, Pass, Shape, Text
 from ..codegen.target import Target
+from ..ir.node import Node
 from ..types import JitBackend
 from .backend import Limits
 from .buffer import Buffer
-from .cpu import call_tables, launches, malloc
-from .cpu.cache import operations_of, partial_bytes, text_of, work_of
-from .cpu.cache import passes as cpu_passes
-from .cpu.target import CPU_TARGET
-from .cpu.target import target as cpu_target
-from .cpu.thread_tables import filled_tables, merged_tables
 from .launch import evaluate_by_kernels
 
-__all__ = ["Null", "NullKernel", "NullLaunch"]
+__all__ = ["Null", "NullKernel", "NullLaunch", "Texts"]
 
 #: Where addresses begin: no process has memory there.
 _FIRST_ADDRESS = 1 << 56
 _ALIGNMENT = 64
+
+
+class Texts(Protocol):
+    """What makes the texts of a language, and what launches of a program follow from besides."""
+
+    language: JitBackend
+    limits: Limits
+
+    def target(self) -> Target:
+        """What programs are assembled for, unless another one is given."""
+
+    def text_of(self, program: Program, /) -> str:
+        """The text of a program."""
+
+    def operations_of(self, program: Program, /) -> int:
+        """Number of operations for one element."""
+
+    def work_of(self, program: Program, /) -> int:
+        """Cost of one element, relative to an addition."""
+
+    def partial_bytes(self, reductions: int, work: int, width: int, unit: int, /) -> int:
+        """Bytes of partial results of a kernel."""
+
+    def course_of(self, program: Program, /) -> Any:
+        """What launches of a program depend on besides parameters and width."""
+
+    def names(self, program: Program, /) -> list[str]:
+        """Names of the functions that calls may reach."""
+
+    def fill_calls(self, bound: Program | Binding, addresses: Mapping[str, int], keep: list[Any], /) -> None:
+        """Make the tables of calls."""
+
+    def fill_tables(self, backend: Any, target: Target, memory: Node, op: int, /) -> Any:
+        """See :meth:`.backend.KernelBackend.fill_tables`."""
+
+    def merge_tables(self, backend: Any, target: Target, tables: Any, /) -> Buffer:
+        """See :meth:`.backend.KernelBackend.merge_tables`."""
+
+    def passes(self, call: Call, /) -> Iterable[Pass]:
+        """What a step takes to run."""
 
 
 class NullKernel:
@@ -39,31 +76,31 @@ class NullKernel:
     from_disk = False
     size = 0
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, texts: Texts) -> None:
+        self._texts = texts
         self.key = program.key
         self.signature = signature_of(program)
         self.reductions = len(program.reductions)
-        self.text = text_of(program)
-        self.operations = operations_of(program)
-        self.work = work_of(program)
+        self.text = texts.text_of(program)
+        self.operations = texts.operations_of(program)
+        self.work = texts.work_of(program)
         self.hash = hashlib.blake2b(program.key, digest_size=16).hexdigest()
         #: What the tables of calls have in the place of addresses: numbers of functions.
-        self.functions = {name: number for number, name in enumerate(call_tables.names(program))}
+        self.functions = {name: number for number, name in enumerate(texts.names(program))}
+        self.course = texts.course_of
 
     def reuse(self, width: int, /) -> None:
         """There is but one tier of text."""
 
     def partial_bytes(self, width: int, unit: int = 1, /) -> int:
         """Bytes of partial results that the blocks of a launch would write."""
-        return partial_bytes(self.reductions, self.work, width, unit)
+        return self._texts.partial_bytes(self.reductions, self.work, width, unit)
 
     def fill_calls(self, bound: Program | Binding, keep: list[Any], /) -> None:
         """Make the tables of calls, with numbers of functions in the place of their addresses."""
-        call_tables.fill(bound, self.functions, keep)
+        self._texts.fill_calls(bound, self.functions, keep)
 
-    course = staticmethod(launches.course_of)
-
-    def launch(self, bound: Program | Binding, course: launches.Course, keep: list[Any], timed: bool, /) -> NullLaunch:
+    def launch(self, bound: Program | Binding, course: Any, keep: list[Any], timed: bool, /) -> NullLaunch:
         """A record of a launch.  It holds no node, since planning asks who does."""
         return NullLaunch(self, tuple(bound.parameters), bound.width, course.single)
 
@@ -110,31 +147,43 @@ class Null:
     """Kernels that are looked up and compiled to text, launches that are recorded, memory that does not exist."""
 
     name = "null"
-    language = JitBackend.LLVM
-    where = JitBackend.LLVM.value
+    is_host = False
     evaluate = evaluate_by_kernels
 
-    def __init__(self, target: Target | None = None) -> None:
+    def __init__(self, texts: Texts, target: Target | None = None) -> None:
+        self._texts = texts
         self._target = target
-        self.limits = Limits(malloc.PADDING, malloc.PACKET, (target or CPU_TARGET).local)
+        self.language = texts.language
+        self.where = texts.language.value
+        self.limits = texts.limits if target is None else texts.limits._replace(local=target.local)
         self._next_address = _FIRST_ADDRESS
         self.kernels: dict[bytes, Any] = {}  # by key
         self.launches: list[NullLaunch] = []
+        self._filled: WeakKeyDictionary[Buffer, int] = WeakKeyDictionary()
 
     def target(self) -> Target:
-        """That of the CPU, unless another one was given."""
-        return self._target or cpu_target()
+        """That of the texts, unless another one was given."""
+        return self._target or self._texts.target()
 
     def compile(self, program: Program, /) -> tuple[NullKernel, bool]:
         """The kernel of a program, and whether it was there already."""
         kernel = self.kernels.get(program.key)
         if kernel is not None:
             return kernel, True
-        kernel = self.kernels[program.key] = NullKernel(program)
+        kernel = self.kernels[program.key] = NullKernel(program, self._texts)
         return kernel, False
 
-    fill_tables, merge_tables = filled_tables, merged_tables
-    passes = staticmethod(cpu_passes)
+    def fill_tables(self, target: Target, memory: Node, op: int, /) -> Any:
+        """Tables of a scatter-reduction, as the backend has them."""
+        return self._texts.fill_tables(self, target, memory, op)
+
+    def merge_tables(self, target: Target, tables: Any, /) -> Buffer:
+        """What the memory contains when they are merged into it."""
+        return self._texts.merge_tables(self, target, tables)
+
+    def passes(self, call: Call, /) -> Iterable[Pass]:
+        """What a step takes to run."""
+        return self._texts.passes(call)
 
     def compile_text(self, text: Text, launch: Shape, /) -> tuple[NullTextKernel, bool]:
         """The kernel of a text, and whether it was there already."""
@@ -166,8 +215,20 @@ class Null:
         """A buffer of the same size."""
         return self.allocate(source.nbytes)
 
-    def write(self, buffer: Buffer, data: memoryview, /) -> None:
-        """Forget what was to be written."""
+    def read(self, buffer: Buffer, offset: int, count: int, /) -> bytes:
+        """There are no contents, but of what the host has filled: no launch changes it."""
+        if buffer not in self._filled:
+            self.host_address(buffer)
+        return bytes([self._filled[buffer]]) * count
+
+    def write(self, buffer: Buffer, offset: int, data: bytes | memoryview, /) -> None:
+        """Forget what was to be written, if it is all that a buffer has."""
+        if len(data) < buffer.nbytes:
+            self.host_address(buffer)
+
+    def fill(self, buffer: Buffer, byte: int, /) -> None:
+        """Note what the buffer is full of: reports of debug mode are read."""
+        self._filled[buffer] = byte
 
     def host_address(self, buffer: Buffer, /) -> NoReturn:
         """There are no contents."""
@@ -184,6 +245,17 @@ class Null:
     def finish(self) -> bool:
         """Nothing runs."""
         return True
+
+    def memory_statistics(self) -> dict[str, int]:
+        """There is no memory."""
+        return {}
+
+    def flush_memory(self) -> None:
+        """There is no memory."""
+
+    def kernel_statistics(self) -> dict[str, int]:
+        """Nothing is compiled."""
+        return {}
 
     def crowded(self) -> bool:
         """Kernels that are never loaded take no more than the text that is asked for."""

@@ -7,13 +7,15 @@ from functools import cache
 from ...llvm import jit
 from ...types import JitBackend
 from .. import exclusion
+from ..backend import Limits
+from ..memory import PACKET, PADDING, HostMemory
 from . import cache as kernels
 from . import pool, straight
-from .memory import HostMemory
-from .target import target
+from .memory import HEAP
+from .target import CPU_TARGET, target
 from .thread_tables import filled_tables, merged_tables
 
-__all__ = ["CPU", "availability", "llvm_version"]
+__all__ = ["CPU", "availability"]
 
 
 class CPU(HostMemory):
@@ -22,6 +24,11 @@ class CPU(HostMemory):
     name = "llvm"
     language = JitBackend.LLVM
     where = JitBackend.LLVM.value
+    limits = Limits(PADDING, PACKET, CPU_TARGET.local)
+    heap = HEAP
+    wait = staticmethod(pool.wait)
+    is_done = staticmethod(pool.is_done)
+    finish = staticmethod(pool.finish)
     evaluate = straight.evaluate
     host_address = straight.host_address
     target = staticmethod(target)
@@ -32,6 +39,12 @@ class CPU(HostMemory):
     submit = staticmethod(pool.submit)
     submitted = staticmethod(pool.submitted)
     crowded = staticmethod(kernels.crowded)
+    kernel_statistics = staticmethod(kernels.statistics)
+    version = staticmethod(jit.version)
+    expand_threshold, set_expand_threshold = staticmethod(pool.get_expand_threshold), staticmethod(
+        pool.set_expand_threshold)
+    set_thread_count, thread_count = staticmethod(pool.set_thread_count), staticmethod(pool.thread_count)
+    thread_report = staticmethod(pool.thread_report)
 
     def flush(self) -> None:
         """Forget all kernels."""
@@ -49,8 +62,3 @@ def availability() -> tuple[bool, str]:
         return True, f"LLVM {version} through llvmlite, {cpu}, packets of {jit.lanes()} elements"
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
         return False, f"{error} (install it with: pip install llvmlite)"
-
-
-def llvm_version() -> tuple[int, int, int]:
-    """Version of LLVM."""
-    return jit.version()

@@ -1,4 +1,4 @@
-"""The kernel cache: from the key of a program to native code; :mod:`.disk` carries it across processes."""
+"""The kernel cache: from the key of a program to native code; :mod:`..disk` carries it across processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from ...codegen.steps import Pass, Text
 from ...llvm import emit, jit, reduction
 from ...llvm.steps import Blocks, passes
 from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
-from . import call_tables, disk, dump, launches
+from .. import disk
+from . import call_tables, dump, launches
+from .natives import ENVIRONMENT
 
 __all__ = ["CompiledKernel", "Facts", "crowded", "facts_of", "flush", "load", "lookup", "lookup_text", "operations_of",
            "partial_bytes", "passes", "statistics", "text_of", "work_of"]
@@ -58,8 +60,8 @@ class CompiledKernel:
         self._parameters: Any = None  # the type of an array of so many words, made when it is needed
         start = time.perf_counter_ns()
         self._key = facts.key
-        hash_ = disk.hash_of(self._key)
-        key = disk.key_from(hash_, "kernel")
+        hash_ = ENVIRONMENT.hash_of(self._key)
+        key = ENVIRONMENT.key_from(hash_, "kernel")
         self.hash = key.hex()[:32]
         #: Work after which a quick kernel is compiled again, as far as that is known.
         self._enough = _BREAK_EVEN * (1.0 + self.operations / _OPERATIONS_OF_BREAK_EVEN)
@@ -68,7 +70,7 @@ class CompiledKernel:
         if found is not None:
             self.quick = False
         elif self.quick:
-            key = disk.key_from(hash_, "kernel, quick")
+            key = ENVIRONMENT.key_from(hash_, "kernel, quick")
             found = disk.load(key)
         self.from_disk = found is not None
         if found is None:
@@ -117,7 +119,7 @@ class CompiledKernel:
         if self._worked < self._enough or _level() == 0:
             return
         start = time.perf_counter_ns()
-        key = disk.key_of(self._key, "kernel")
+        key = ENVIRONMENT.key_of(self._key, "kernel")
         found = disk.load(key)
         if found is None and not self._is_worth_it():
             return

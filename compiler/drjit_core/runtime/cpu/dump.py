@@ -30,8 +30,8 @@ from ...ir.region import operands
 from ...llvm import emit, jit
 from ...ops.table import EVALUATED, GATHER, LOOP, PHI, SCATTER
 from ...types import TYPES
+from ..memory import PADDING
 from . import launches, pool
-from .malloc import PADDING
 
 if TYPE_CHECKING:
     from .cache import CompiledKernel

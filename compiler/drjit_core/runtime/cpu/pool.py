@@ -38,10 +38,10 @@ import time
 from typing import Any
 
 from ...llvm import jit, threads
-from .. import exclusion
+from .. import disk, exclusion
 from ..exclusion import lock
-from . import disk
 from .launches import INLINE_WORK, SHORT_WORK, Launch, run
+from .natives import load_native, load_or_compile
 
 __all__ = ["decided_threads", "finish", "hold_across_fork", "is_done", "keep_when_leaving", "set_thread_count",
            "submit", "submitted", "thread_count", "thread_report", "wait"]
@@ -67,12 +67,12 @@ _LEVEL = 0
 
 @functools.cache
 def _code_on_disk() -> jit.NativeCode | None:
-    return disk.load_native(_KEY, threads.pool_text(platform.machine()), threads.EXPORTS, _LEVEL)
+    return load_native(_KEY, threads.pool_text(platform.machine()), threads.EXPORTS, _LEVEL)
 
 
 @functools.cache
 def _code() -> jit.NativeCode:
-    return _code_on_disk() or disk.load_or_compile(_KEY, threads.pool_text(platform.machine()), threads.EXPORTS, _LEVEL)
+    return _code_on_disk() or load_or_compile(_KEY, threads.pool_text(platform.machine()), threads.EXPORTS, _LEVEL)
 
 
 _KEY = "pool"

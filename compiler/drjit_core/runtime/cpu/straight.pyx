@@ -24,9 +24,10 @@ from ...ir.node cimport Node, become, blank_node
 from ...ir.region cimport Choice, Cond, Control, Region
 from ...passes.trips cimport trips_of
 from ..buffer cimport Buffer
-from .malloc cimport Block, allocate as allocate_block
+from ..heap cimport Block, Heap
 
 from ...codegen import program as _program
+from ...codegen.records import layout_of
 from ...codegen.signature import Role, decisions_of, slots_of
 from ...flags import DEBUG as _DEBUG
 from ...flags import KERNEL_HISTORY as _KERNEL_HISTORY
@@ -36,7 +37,6 @@ from ...ir.node import BAKED as _BAKED
 from ...ir.node import PARAMETER as _PARAMETER
 from ...ir.node import SHAPE as _SHAPE
 from ...llvm import threads as _threads
-from ...llvm.calls import WORDS as _ENTRY_WORDS
 from ...llvm.calls import name_of_function
 from ...llvm.emit import COMBINE, KERNEL
 from ...llvm.reduction import partial_stride
@@ -51,7 +51,9 @@ from ...types import TYPES
 from ..launch import evaluate_by_kernels, launch as _launch_any
 from .. import explain
 from ..steps import placed_passes as _placed_passes
-from . import cache, launches, pool, shortage
+from .. import shortage
+from . import cache, launches, pool
+from .memory import HEAP
 from .target import CPU_TARGET, last_level_cache, target as _target_of
 from .thread_tables import filled_tables as _filled_tables, merged_tables as _merged_tables
 
@@ -79,6 +81,7 @@ cdef int64_t STREAMING_WIDTH = CPU_TARGET.streaming_width, LARGE_BYTES = CPU_TAR
 cdef int64_t LANGUAGE = CPU_TARGET.code << 8 | 1
 cdef int64_t INLINE_WORK = launches.INLINE_WORK, SHORT_WORK = launches.SHORT_WORK
 cdef int64_t SLOTS = _threads.SLOTS
+cdef Heap _heap = HEAP
 cdef int SUBMITTED = _threads.SUBMITTED, COMPLETED = _threads.COMPLETED
 cdef int INFO = logging.INFO
 
@@ -596,9 +599,9 @@ cdef Buffer _allocate(int64_t nbytes):
     cdef Block block
     cdef Buffer buffer
     try:
-        block = allocate_block(nbytes)
+        block = _heap.allocate(nbytes)
     except (MemoryError, OverflowError):
-        block = shortage.allocate(nbytes)
+        block = shortage.allocate(_heap, nbytes)
     buffer = Buffer.__new__(Buffer)
     buffer.backend = _backend
     buffer.address = block.address
@@ -1202,10 +1205,8 @@ class _Listener:
         cdef Stage step
         cdef Py_ssize_t number = 0
         places = self.places
-        programs, moves, links, symbols = [program], [], [], []
-        for each in programs:  # which grows meanwhile
-            programs += [target for site in each.calls.values() for target in site.programs]
-        roles = [slot for each in programs for slot in slots_of(each)]
+        layout = layout_of(program)
+        roles = [slot for each in layout.parts for slot in slots_of(each)]
         written = [(node, node.d0) for node in program.scatters]
         written += [(node, node.d0.payload.origin(node.attr)) for node in program.versions]
         if self.fails or program.checks or any(
@@ -1232,24 +1233,9 @@ class _Listener:
         step.measured = -1
         step.tables = tuple([(program.tables[node.id], places[node.d0.id], node.attr, places[node.id])
                              for node in program.scatters if node.id in program.tables])
-        parameters, firsts = [], {}
-        for each in programs:
-            firsts[id(each)] = len(parameters)
-            parameters += each.parameters
-        step.firsts = tuple(firsts.values())[1:]
-        functions = {function: place for place, function in enumerate(program.functions)}
-        for each in programs:
-            for site in each.calls.values():
-                moves.append((firsts[id(each)] + site.slot, len(parameters)))
-                for target in site.programs:
-                    first, word, function = firsts[id(target)], len(parameters), functions[target.key]
-                    links += [(first + inner, firsts[id(each)] + outer) for inner, outer in target.links]
-                    symbols.append((word, name_of_function(function)))
-                    moves.append((word + 1, first))
-                    if target.key in program.shared:
-                        symbols.append((word + 2, name_of_function(function, True)))
-                    parameters += [0] * _ENTRY_WORDS
-        step.links, step.moves, step.symbols, step.total = tuple(links), tuple(moves), tuple(symbols), len(parameters)
+        parameters, step.firsts = layout.words, tuple(layout.firsts[1:])
+        step.links, step.moves, step.total = tuple(layout.links), tuple(layout.moves), len(parameters)
+        step.symbols = tuple([(word, name_of_function(number, shared)) for word, number, shared in layout.functions])
         step.words = <uint64_t*> malloc(step.total * sizeof(uint64_t))
         step.places = <int32_t*> malloc(step.total * sizeof(int32_t))
         if step.words == NULL or step.places == NULL:

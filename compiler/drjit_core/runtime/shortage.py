@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import gc
 
-from ...ir.labels import label_of
-from ...ir.node import Node, live_nodes
-from ...ops.table import EVALUATED
-from ...types import TYPES
-from . import malloc
+from ..ir.labels import label_of
+from ..ir.node import Node, live_nodes
+from ..ops.table import EVALUATED
+from ..types import TYPES
+from .heap import Block, Heap
 
 __all__ = ["allocate"]
 
@@ -19,30 +19,30 @@ __all__ = ["allocate"]
 _LISTED = 5
 
 
-def allocate(nbytes: int) -> malloc.Block:
+def allocate(heap: Heap, nbytes: int) -> Block:
     """A block, after arrays in reference cycles are gone; the allocator has given back its free blocks already."""
     gc.collect()
     try:
-        return malloc.allocate(nbytes)
+        return heap.allocate(nbytes)
     except MemoryError:
         pass
     try:
-        message = _describe(nbytes)
+        message = _describe(heap, nbytes)
     except MemoryError:  # not even that much is left
-        message = f"cannot allocate {nbytes} bytes of host memory"
+        message = f"cannot allocate {nbytes} bytes of {heap.source.kind}"
     raise MemoryError(message) from None
 
 
-def _describe(nbytes: int) -> str:
+def _describe(heap: Heap, nbytes: int) -> str:
     arrays: dict[int, tuple[int, Node]] = {}  # by buffer
     for node in live_nodes():
         if node.kind == EVALUATED:
             buffer = node.payload
             arrays[id(buffer)] = buffer.nbytes, node
     largest = sorted(arrays.values(), key=lambda entry: entry[0], reverse=True)[:_LISTED]
-    in_use = malloc.statistics()["in_use"]
-    text = (f"cannot allocate {_bytes(nbytes)} ({nbytes} bytes) of host memory, although all unused memory was given "
-            f"back to the system. There are {len(arrays)} evaluated arrays, and {_bytes(in_use)} in use.")
+    in_use = heap.statistics()["in_use"]
+    text = (f"cannot allocate {_bytes(nbytes)} ({nbytes} bytes) of {heap.source.kind}, although all unused memory was "
+            f"given back to the system. There are {len(arrays)} evaluated arrays, and {_bytes(in_use)} in use.")
     if largest:
         text += " The largest: " + "; ".join(_line(size, node) for size, node in largest)
     return text

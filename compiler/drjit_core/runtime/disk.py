@@ -1,8 +1,8 @@
-"""The kernel cache on disk: object code by the hash of everything that it depends on.
+"""The kernel cache on disk: object code by the hash of everything that it depends on, of all backends.
 
 The directory holds native code, so that it is the user's alone: created with mode 0700, and refused (with one warning)
 if it, or a file in it, belongs to somebody else or can be written by others.  Files are written atomically and carry a
-checksum, which is verified before LLVM sees a byte; whatever is wrong with a file, it is a miss, never an error.
+checksum, which is verified before anybody sees a byte; whatever is wrong with a file, it is a miss, never an error.
 
 ``DRJIT_CACHE_DIR`` sets the location (empty: no cache on disk), ``DRJIT_CACHE_SIZE`` the limit in bytes (default
 1 GiB); beyond it the files that were not used for longest are removed.
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.machinery import (
     ExtensionFileLoader,
@@ -30,9 +30,7 @@ from importlib.machinery import (
 )
 from pathlib import Path
 
-from ...llvm import jit
-
-__all__ = ["directory", "hash_of", "key_from", "key_of", "load", "load_or_compile", "lock", "report", "store"]
+__all__ = ["Environment", "directory", "load", "lock", "report", "store"]
 
 _MAGIC = b"drjit\x00\x00\x02"  # the last byte is the version of the format
 _DIGEST = 32
@@ -166,7 +164,7 @@ def _emitter() -> bytes | None:
     digest = hashlib.blake2b()
     try:
         found = sorted(_files())
-        if not any(f"llvm{separator}emit" in name for name, _ in found for separator in (os.sep, ".")):
+        if not any(f"codegen{separator}program" in name for name, _ in found for separator in (os.sep, ".")):
             raise ImportError(f"the importer of {_ROOT} does not list its modules")
     except (ImportError, OSError) as error:
         _warn(str(error))
@@ -176,28 +174,30 @@ def _emitter() -> bytes | None:
     return digest.digest()
 
 
-@cache
-def _environment() -> bytes:
-    """What code depends on besides its program: the target, the version of LLVM, and the emitter."""
-    target = "\n".join((*jit.host_cpu(), ".".join(map(str, jit.version())), jit.triple()))
-    return hashlib.blake2b(target.encode() + b"\0" + (_emitter() or b"")).digest()
+class Environment:
+    """What the code of a backend depends on besides its programs: words, such as the processor and the version of the
+    compiler, which are asked for when they are needed first; and the emitter."""
 
+    def __init__(self, words: Callable[[], Iterable[str]]) -> None:
+        self._words = words
+        self._hash = b""
 
-def key_of(program: bytes, options: str) -> bytes:
-    """Hash of what determines a module's code: a program's key or text, options, target, LLVM, and emitter."""
-    return key_from(hash_of(program), options)
+    def key_of(self, program: bytes, options: str) -> bytes:
+        """Hash of what determines a module's code: a program's key or text, options, and the environment."""
+        return self.key_from(self.hash_of(program), options)
 
+    def hash_of(self, program: bytes) -> bytes:
+        """Hash of all but the options.  (Processors have instructions for it: it takes half as long as others.)"""
+        if not self._hash:
+            self._hash = hashlib.blake2b("\n".join(self._words()).encode() + b"\0" + (_emitter() or b"")).digest()
+        digest = hashlib.sha256(self._hash)
+        digest.update(program)
+        return digest.digest()
 
-def hash_of(program: bytes) -> bytes:
-    """Hash of all but the options.  (Processors have instructions for this one: it takes half as long as others.)"""
-    digest = hashlib.sha256(_environment())
-    digest.update(program)
-    return digest.digest()
-
-
-def key_from(hash_: bytes, options: str) -> bytes:
-    """What :func:`key_of` says, given what :func:`hash_of` has said of the program."""
-    return hashlib.blake2b(hash_ + options.encode(), digest_size=_DIGEST).digest()
+    @staticmethod
+    def key_from(hash_: bytes, options: str) -> bytes:
+        """What :meth:`key_of` says, given what :meth:`hash_of` has said of the program."""
+        return hashlib.blake2b(hash_ + options.encode(), digest_size=_DIGEST).digest()
 
 
 def _checksum(key: bytes, code: bytes) -> bytes:
@@ -350,26 +350,6 @@ def _size_limit() -> int:
         except ValueError:
             _log.warning("DRJIT_CACHE_SIZE must be a number of bytes, found %r: using %i", value, _DEFAULT_LIMIT)
     return _DEFAULT_LIMIT
-
-
-def _key_of_native(name: str, text: str, level: int) -> bytes:
-    return key_of(text.encode(), f"{name} level={level}")
-
-
-def load_native(name: str, text: str, exports: Iterable[str], level: int = 2) -> jit.NativeCode | None:
-    """Native code of a module of the runtime's own, if it is in the cache."""
-    code = load(_key_of_native(name, text, level))
-    return None if code is None else jit.link(code, exports)
-
-
-def load_or_compile(name: str, text: str, exports: Iterable[str], level: int = 2) -> jit.NativeCode:
-    """Native code of a module of the runtime's own, from the cache if it is there."""
-    native = load_native(name, text, exports, level)
-    if native is None:
-        code = jit.compile_text(text, level)
-        store(_key_of_native(name, text, level), code)
-        native = jit.link(code, exports)
-    return native
 
 
 def report() -> tuple[str | None, int]:

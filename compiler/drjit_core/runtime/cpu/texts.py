@@ -1,0 +1,30 @@
+"""What the CPU's kernels are before anything is compiled: for :mod:`..null`."""
+
+from __future__ import annotations
+
+from ...types import JitBackend
+from ..backend import Limits
+from ..memory import PACKET, PADDING
+from . import cache, call_tables, launches
+from .target import CPU_TARGET, target
+from .thread_tables import filled_tables, merged_tables
+
+__all__ = ["TEXTS", "LLVMTexts"]
+
+
+class LLVMTexts:
+    """Texts of LLVM, and what the CPU's launches follow from, see :class:`..null.Texts`."""
+
+    language = JitBackend.LLVM
+    limits = Limits(PADDING, PACKET, CPU_TARGET.local)
+    target = staticmethod(target)
+    text_of = staticmethod(cache.text_of)
+    operations_of, work_of = staticmethod(cache.operations_of), staticmethod(cache.work_of)
+    partial_bytes = staticmethod(cache.partial_bytes)
+    course_of = staticmethod(launches.course_of)
+    names, fill_calls = staticmethod(call_tables.names), staticmethod(call_tables.fill)
+    fill_tables, merge_tables = staticmethod(filled_tables), staticmethod(merged_tables)
+    passes = staticmethod(cache.passes)
+
+
+TEXTS = LLVMTexts()
