@@ -17,7 +17,7 @@ __all__ = ["explain_grad"]
 _FLOWS = {KIND[name]: places for name, places in {
     "gather": (0,), "scatter": (0, 1), "reduce": (0,), "opaque": (0,), "cast": (0,), "access": (0,), "view": (0,),
     "segment": (0,), "step": (0, 1, 2)}.items()}
-_CAST, _BITCAST, _STEP = KIND["cast"], KIND["bitcast"], KIND["step"]
+_CAST, _BITCAST, _STEP, _PACK = KIND["cast"], KIND["bitcast"], KIND["step"], KIND["pack"]
 
 
 def explain_grad(x: Any, y: Any) -> str:
@@ -92,7 +92,7 @@ def _cuts(targets: list[Node], sources: set[int]) -> tuple[list[str], bool]:
         seen[node.id] = node
         if node.id in sources:
             reached.append(node.id)
-        for place, operand in enumerate(core.operands(node)):
+        for place, operand in enumerate(_operands(node)):
             users.setdefault(operand.id, []).append((node, place))
             stack.append(operand)
     found: dict[str, None] = {}
@@ -112,6 +112,12 @@ def _cuts(targets: list[Node], sources: set[int]) -> tuple[list[str], bool]:
     return list(found), bool(done)
 
 
+def _operands(node: Node) -> list[Node]:
+    """What a node uses, and no packs of that."""
+    found = core.operands(node)
+    return core.all_operands(node) if any(operand.kind == _PACK for operand in found) else found
+
+
 def _cut(operand: Node, user: Node, place: int) -> str:
     """What an operation does to the derivative of an operand, if none gets through; else the empty text."""
     row = OPS[user.kind]
@@ -129,4 +135,6 @@ def _cut(operand: Node, user: Node, place: int) -> str:
         if user.kind == _STEP:
             return "" if user.payload.name in STRUCTURE and info.kind == "f" else user.payload.name
         return "" if place in _FLOWS[user.kind] and info.kind == "f" else f"the index or mask of a {row.word}"
+    if row.name in STRUCTURE and info.kind == "f":
+        return "" if TYPES[operand.type].kind == "f" else f"the index or mask of a {row.word}"
     return row.word

@@ -400,11 +400,11 @@ def test_exchanges_are_named_in_texts_and_part_of_the_key() -> None:
     assert keys(EXCHANGE) != keys(COMPARE_EXCHANGE)
 
 
-def test_the_verifier_refuses_offers_that_nothing_expects() -> None:
+def test_the_verifier_refuses_exchanges_that_expect_nothing() -> None:
     def body(s: list[Node]) -> list[Node]:
         found, version = atomic(s[1], uint(3), counter(16), TRUE, EXCHANGE, AUTO)
         version.attr = COMPARE_EXCHANGE
         return [ops.add(s[0], uint(1)), version, found]
 
-    with pytest.raises(VerificationError, match="an offer goes with a compare-and-exchange"):
+    with pytest.raises(VerificationError, match="a compare-and-exchange expects nothing"):
         verify(while_loop([uint(0), sample(UINT32, 16, 1), uint(0)], lambda s: ops.lt(s[0], uint(2)), body))

@@ -12,6 +12,7 @@ import drjit as dr
 import drjit_core
 from drjit.llvm import ad
 from drjit_core.ir.dual import STRUCTURE
+from drjit_core.ir.structured import READS
 from drjit_core.ops.derivatives import RULES
 from drjit_core.ops.reductions import REDUCTIONS
 from drjit_core.ops.steps import STEPS
@@ -619,7 +620,8 @@ def expected_rules() -> set[str]:
     found |= {f"{name} {op}" for name in ("reduce", "segment") for op in operators}
     found |= {f"scan {op} {exclusive:d} {reverse:d}" for op in operators for exclusive in (0, 1) for reverse in (0, 1)}
     found |= {"sort 0", "sort 1", "output _Link", "output _Repetition", "output _Choice"}
-    return found | (STRUCTURE.keys() - {"scatter", "reduce", "segment", "scan", "sort", "output"})
+    others = {"scatter", "reduce", "segment", "scan", "sort", "output"} | {"join"} | READS.keys()  # test_structured.py
+    return found | (STRUCTURE.keys() - others)
 
 
 def test_every_rule_is_among_the_samples() -> None:
@@ -634,7 +636,7 @@ def test_every_row_has_a_rule_or_a_reason() -> None:
     constant = {"ceil", "floor", "trunc", "round", "eq", "neq", "lt", "le", "gt", "ge", "bitcast"}
     leaves = {"invalid", "dual", "literal", "bound", "undefined", "evaluated", "counter", "phi"}
     regions = {"loop", "cond", "call", "result", "local"}  # see above, and tests/control/test_derivatives.py
-    others = {"opaque", "fetch", "offer", "step"}  # the same value; exchanges, see below; those of steps
+    others = {"opaque", "fetch", "pack", "step"}  # the same value; exchanges, see below; those of steps
     assert without == constant | leaves | regions | others
     positions = {"extremum", "count", "compress"}
     assert set(STEPS) == positions | STRUCTURE.keys() & set(STEPS)

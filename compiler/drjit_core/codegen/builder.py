@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..ir.node import BAKED, Node
 from ..ir.packets import place_in_row
-from ..ir.region import Cond, Region, is_local, is_version
+from ..ir.region import Cond, Region, arguments_of, is_local, is_version, memory_of
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -18,12 +18,13 @@ from ..ops.table import (
     FETCH,
     FIRST_ELEMENTWISE,
     FIRST_EXPANDED,
+    FIRST_REGISTERED,
     GATHER,
     LITERAL,
     LOCAL,
     LOOP,
-    OFFER,
     OPS,
+    PACK,
     PHI,
     RESULT,
     SCATTER,
@@ -38,7 +39,7 @@ from .packets import Piece, pieces_of, written_pieces
 from .program import SCALAR, SHIFTED, SPREAD, UNALIGNED, Program
 from .target import PLAIN
 
-__all__ = ["Builder"]
+__all__ = ["BUILDERS", "Builder"]
 
 #: Functions of branches that few elements take, by the regions of these, which live as long.
 _rare: dict[Region, Function] = {}
@@ -105,6 +106,8 @@ class Builder:
 
     def add(self, node: Node, block: Block | None) -> None:
         """Append a node to a block (``None``: to one of the function's own), unless a region has it already."""
+        if node.kind == PACK:
+            return  # its user sees through it
         number = self.position[node.id] + self.offset
         if number in self.known:
             return
@@ -117,7 +120,9 @@ class Builder:
             else:
                 self.add_expansion_call(call, block)
             return
-        special = _SPECIAL.get(kind)
+        special = BUILDERS.get(kind)
+        if special is None and FIRST_REGISTERED <= kind < FIRST_ELEMENTWISE:
+            special = Builder.add_structured
         if special is not None:
             special(self, node, number, block)
             return
@@ -215,14 +220,31 @@ class Builder:
         if piece is not None and not operands[0].uniform:
             self.add_rows(node, number, block, piece)
             return
-        uniform = all(operand.uniform for operand in operands) and not self.function.records
-        if self.function.vectorized and (
-                block is None and is_version(source) and source.kind != PHI or is_local(source)):
-            uniform = False  # what a function has written before is not there yet where it begins
-        gather = self.append(Instruction(number, node, operands, uniform), block)
-        gather.access = Access(self.program.pointers[source.id], SCALAR, source.size >= WIDE_EXTENT,
-                               self.program.checks.get(node.id), large=self.program.asks_ahead(source))
+        gather = self.append(Instruction(number, node, operands, self.is_uniform(operands, (source,), block)), block)
+        gather.access = self.access_of(source)._replace(check=self.program.checks.get(node.id))
         self.function.needs_mask = True
+
+    def is_uniform(self, operands: Sequence[Instruction], memory: Iterable[Node], block: Block | None) -> bool:
+        """Whether what reads memory has the same result in all elements."""
+        if not all(operand.uniform for operand in operands) or self.function.records:
+            return False
+        # what a function has written before is not there yet where it begins
+        return not self.function.vectorized or not any(
+            block is None and is_version(source) and source.kind != PHI or is_local(source) for source in memory)
+
+    def access_of(self, memory: Node) -> Access:
+        """How memory is read by index."""
+        assert self.program is not None
+        return Access(self.program.pointers[memory.id], SCALAR, memory.size >= WIDE_EXTENT,
+                      large=self.program.asks_ahead(memory))
+
+    def add_structured(self, node: Node, number: int, block: Block | None) -> None:
+        """Append a row with structure about which there is nothing else to be said, whose operands are all but memory:
+        that is in ``accesses``."""
+        operands, memory = self.all_at(arguments_of(node)), memory_of(node)
+        instruction = self.append(Instruction(number, node, operands, self.is_uniform(operands, memory, block)), block)
+        instruction.accesses = tuple(map(self.access_of, memory))
+        self.function.needs_mask |= not OPS[node.kind].speculable
 
     def add_rows(self, node: Node, number: int, block: Block | None, piece: Piece) -> None:
         """Append a read of pieces of rows, of which each element is a result."""
@@ -252,10 +274,8 @@ class Builder:
         """A write by index."""
         program, target = self.program, node.d0
         assert program is not None and target is not None
-        operands = self.all_at(operand for operand in (node.d1, node.d2, node.d3) if operand is not None)
-        if operands[0].kind == OFFER:
-            expected, value = operands[0].operands
-            operands = value, *operands[1:], expected
+        value, *expected, index, mask = self.all_at(arguments_of(node))
+        operands = value, index, mask, *expected
         scatter = Instruction(number, node, operands, not self.function.vectorized)
         strategy = program.strategies.get(node.id, PLAIN) if self.function.vectorized else PLAIN
         scatter.access = Access(program.pointers[node.id], SCALAR, target.size >= WIDE_EXTENT,
@@ -293,11 +313,6 @@ class Builder:
             else:
                 found += (scatter, *(self.scatter(other, -1) for other in others))
         return found
-
-    def add_offer(self, node: Node, number: int, block: Block | None) -> None:
-        """Append what a compare-and-exchange has to do, which is part of that."""
-        operands = self.at(node.d0), self.at(node.d1)
-        self.append(Instruction(number, node, operands, all(operand.uniform for operand in operands)), block)
 
     def add_fetch(self, node: Node, number: int, block: Block | None) -> None:
         """Append what a scatter-reduction has found."""
@@ -507,10 +522,11 @@ def _varies(region: Region) -> bool:
                or node.kind == GATHER and node.d0 is not None and is_local(node.d0) for node in region.nodes)
 
 
-#: Kinds of which more is to be known than their operands; what is left are rows of the table, casts and copies.
-_SPECIAL: dict[int, Callable[[Builder, Node, int, Block | None], None]] = {
+#: Kinds of which more is to be known than their operands; what is left are rows of the table, casts and copies, and
+#: what is registered: :meth:`Builder.add_structured`.
+BUILDERS: dict[int, Callable[[Builder, Node, int, Block | None], None]] = {
     **dict.fromkeys((LITERAL, EVALUATED, COUNTER, UNDEFINED, LOCAL), lambda self, *rest: self.add_leaf(*rest)),
     ACCESS: Builder.add_access, VIEW: lambda self, *rest: self.add_view(*rest),
-    GATHER: Builder.add_gather, SCATTER: Builder.add_scatter, FETCH: Builder.add_fetch, OFFER: Builder.add_offer,
+    GATHER: Builder.add_gather, SCATTER: Builder.add_scatter, FETCH: Builder.add_fetch,
     RESULT: Builder.add_result, LOOP: Builder.add_loop, COND: Builder.add_cond, CALL: Builder.add_call,
 }

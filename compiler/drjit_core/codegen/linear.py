@@ -21,6 +21,7 @@ segment              the packets that are reduced, row by row or column by colum
 gather               index, mask; ``access``
 scatter              value, index, mask, and what a compare-and-exchange expects; ``access``
 fetch                the scatter
+registered row       all operands but memory; ``accesses``
 loop                 initial values; two blocks, condition and body, whose formals and masks are values; ``asked``,
                      the formals that are asked for when it has ended
 branch               mask, initial values, which its two blocks use as they are
@@ -78,8 +79,8 @@ class CallSite(NamedTuple):
 class Instruction:
     """One value, or one effect."""
 
-    __slots__ = ("access", "asked", "blocks", "function", "kind", "last_use", "node", "number", "once", "operands",
-                 "results", "site", "type", "uniform")
+    __slots__ = ("access", "accesses", "asked", "blocks", "function", "kind", "last_use", "node", "number", "once",
+                 "operands", "results", "site", "type", "uniform")
 
     def __init__(self, number: int, node: Node, operands: tuple[Instruction, ...], uniform: bool) -> None:
         self.number = number  # place in the function: instructions with larger numbers come later
@@ -94,6 +95,7 @@ class Instruction:
         #: value that is stored is so as soon as it is there; one that is reduced or scattered lives to the end.
         self.last_use = number
         self.access: Access | None = None
+        self.accesses: tuple[Access, ...] = ()  # to each of the operands that are memory, of a row that is registered
         self.site: CallSite | None = None
         self.function: Function | None = None
         self.blocks: tuple[Block, ...] = ()

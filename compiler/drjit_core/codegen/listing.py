@@ -11,9 +11,24 @@ from collections.abc import Iterator
 from ..ir.labels import label_of
 from ..ir.node import BAKED, Node
 from ..ir.print import location_of
-from ..ir.region import Choice, Loop
+from ..ir.region import Choice, Loop, arguments_of, memory_of
 from ..ops.reductions import name_of_update
-from ..ops.table import ACCESS, CALL, COND, EVALUATED, GATHER, LITERAL, LOCAL, LOOP, OPS, RESULT, SCATTER
+from ..ops.table import (
+    ACCESS,
+    CALL,
+    COND,
+    EVALUATED,
+    FIRST_ELEMENTWISE,
+    FIRST_REGISTERED,
+    IS_INDEXED,
+    LITERAL,
+    LOCAL,
+    LOOP,
+    OPS,
+    PACK,
+    RESULT,
+    SCATTER,
+)
 from ..types import TYPES
 from .program import ALIGNED, REVERSED, ROW, SCALAR, UNALIGNED, Program
 from .signature import Role, Slot, slots_of
@@ -72,7 +87,7 @@ def _describe(program: Program, number: int, slot: Slot) -> str:
 
 def _node_lines(program: Program, node: Node, indent: str, done: set[int]) -> Iterator[str]:
     """The line of a node; a loop is followed by its region."""
-    if node.id in done:
+    if node.id in done or node.kind == PACK:
         return
     done.add(node.id)
     yield _with_source(f"{indent}v{program.position[node.id]}: {TYPES[node.type].name} = {_right_side(program, node)}",
@@ -154,12 +169,11 @@ def _right_side(program: Program, node: Node) -> str:
         backwards = ", backwards" if program.accesses[node.id] == REVERSED else ""
         return (f"{name}(parameter {program.pointers[node.d0.id]}) from the position in parameter "
                 f"{program.firsts[node.id]} on{backwards}")
-    if kind == GATHER:
-        assert node.d0 is not None and node.d1 is not None and node.d2 is not None
-        used = [_where(program.pointers[node.d0.id]),
-                *(f"v{program.position[d.id]}" for d in (node.d1, node.d2))]
     if kind == SCATTER:
         return _scatter(program, node)
+    if IS_INDEXED[kind] or FIRST_REGISTERED <= kind < FIRST_ELEMENTWISE:
+        used = [*(_where(program.pointers[memory.id]) for memory in memory_of(node)),
+                *(f"v{program.position[d.id]}" for d in arguments_of(node))]
     if kind == LOCAL:
         return f"{name} of {node.size} entries, {_where(program.pointers[node.id])}"
     if kind == RESULT:
@@ -174,7 +188,7 @@ def _where(slot: int) -> str:
 
 
 def _scatter(program: Program, node: Node) -> str:
-    operands = ", ".join(f"v{program.position[d.id]}" for d in (node.d1, node.d2, node.d3) if d is not None)
+    operands = ", ".join(f"v{program.position[d.id]}" for d in arguments_of(node))
     name = OPS[SCATTER].word
     text = f"{name}_{name_of_update(node.attr)}" if node.attr else name
     text += f"({_where(program.pointers[node.id])}, {operands})"

@@ -21,11 +21,11 @@ from __future__ import annotations
 import weakref
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..ir.node import BAKED, PARAMETER, Node, new_node
-from ..ir.region import CONTROL, Loop, in_record, is_local
+from ..ir.region import CONTROL, Loop, arguments_of, in_record, is_local, memory_of
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -35,13 +35,17 @@ from ..ops.table import (
     COND,
     COUNTER,
     EVALUATED,
+    FETCH,
     FIRST_ELEMENTWISE,
+    FIRST_REGISTERED,
     GATHER,
+    IS_INDEXED,
     LITERAL,
     LOCAL,
     LOOP,
-    OFFER,
+    MEMORY_OPERANDS,
     OPAQUE,
+    PACK,
     PHI,
     REDUCE,
     RESULT,
@@ -56,9 +60,9 @@ from ..types import FLOAT16, TYPES, ReduceOp
 from .records import Alike, Model, literal_bits, shape_of
 from .target import PLAIN, PRIVATE, Target
 
-__all__ = ["ALIGNED", "Binding", "BoundCall", "Check", "DENSE", "PERIODIC", "Program", "REPORT_WORDS", "REVERSED",
-           "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SPREAD", "STRIDED", "Short", "UNALIGNED", "assemble",
-           "streamed_bytes"]
+__all__ = ["ALIGNED", "Binding", "BoundCall", "Check", "DENSE", "ENTRIES", "PERIODIC", "Program", "REPORT_WORDS",
+           "REVERSED", "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SPREAD", "STRIDED", "Short", "UNALIGNED",
+           "assemble", "streamed_bytes"]
 
 #: Layouts of what is accessed by position: one element; the element of the same position, in padded memory of our own
 #: or in foreign memory; neighbours from another position on, in the same two kinds of memory; neighbours backwards.
@@ -276,11 +280,15 @@ class Program:
             written.update(outer for target in site.targets for _, outer in target.links)
         return {slot for slot in written if slot > 0}
 
+    def class_of(self, memory: Node) -> int:
+        """What the text of an access depends on: whether its memory needs wide indices, and is large."""
+        return 0 if is_local(memory) else (memory.size >= WIDE_EXTENT) | self.asks_ahead(memory) << 2
+
     def access_class(self, access: Node, memory: Node) -> int:
-        """What the text of an access depends on: whether its memory needs wide indices, is large, and is checked."""
+        """Likewise, and whether it is checked."""
         if is_local(memory):
             return 0
-        wide = (memory.size >= WIDE_EXTENT) | self.asks_ahead(memory) << 2
+        wide = self.class_of(memory)
         if not self.checked:
             return wide
         if not self.checks:
@@ -337,9 +345,10 @@ class Program:
                         key += (kind << 4 | node.type, first, second, third)
                 position[node.id] = len(program_order)
                 program_order.append(node)
-            elif kind != REDUCE and kind != SCATTER and node.id not in position:  # these come with the outputs
-                if kind == GATHER or kind == ACCESS:
-                    used: Iterable[Node | None] = (node.d1, node.d2)
+            elif kind != REDUCE and kind != SCATTER and kind != PACK and node.id not in position:
+                # the first two come with the outputs, and the users of a pack see through it
+                if MEMORY_OPERANDS[kind] or kind >= FIRST_REGISTERED:
+                    used: Iterable[Node | None] = arguments_of(node)
                 elif kind in CONTROL:
                     used = (node.d0, node.d1, node.d2, *node.payload.values())
                 elif kind == VIEW and node.d0.kind == EVALUATED:  # type: ignore[union-attr]
@@ -365,61 +374,80 @@ class Program:
             else:
                 key += (kind << 4 | node.type, position[node.d0.id], position[node.d1.id],  # type: ignore[union-attr]
                         position[node.d2.id])
-        elif kind == LITERAL:
-            self.append_literal(node)
-        elif kind == BOUND:  # to whoever makes text of it, a literal like any other
-            self.order[-1] = literal = _as_literal(node)
-            self.append_literal(literal)
-        elif kind == EVALUATED:
-            buffer = node.payload
-            access = SCALAR if node.size == 1 else ROW if self.has_rows(node) else \
-                ALIGNED if buffer.padded else UNALIGNED
-            key += (kind << 4 | node.type, access)
-            self.accesses[node.id] = access
-            self.slots[node.id] = len(self.parameters)
-            self.parameters.append(buffer.address)
-            self.inputs.append(node)
-        elif kind == GATHER:
-            source, index, mask = node.d0, node.d1, node.d2
-            assert source is not None and index is not None and mask is not None
-            key += (kind << 4 | node.type, self.pointer(source), self.access_class(node, source), position[index.id],
-                    position[mask.id])
-        elif kind == ACCESS:
-            self.append_access(node)
-        elif kind == VIEW:
-            self.append_view(node)
-        elif kind == SEGMENT:
-            key += (kind << 4 | node.type, node.attr, position[node.d0.id])  # type: ignore[union-attr]
-        elif kind == LOOP:
-            self.append_loop(node)
-        elif kind == COND:
-            self.append_cond(node)
-        elif kind == CALL:
-            self.append_call(node)
-        elif kind == SCATTER:
-            self.append_scatter(node)
-        elif kind == RESULT:
-            assert node.d0 is not None
-            if node.payload:
-                self.pointers[node.id] = self.pointers[node.d0.payload.origin(node.attr).id]
-            key += (kind << 4 | node.type, position[node.d0.id], node.attr)
-        elif kind == COUNTER or kind == UNDEFINED:
-            key.append(kind << 4 | node.type)
-            if not self.domain.is_flat:
-                key.append(self.has_rows(node))
-        elif kind == LOCAL:
-            self.append_local(node.id, TYPES[node.type].size * node.size)
-            key += (kind << 4 | node.type, node.size)
-        elif kind == OPAQUE:  # the same value, whatever becomes of it
-            assert node.d0 is not None
-            self.order.pop()
-            self.append_alias(node, node.d0)
-        elif kind == OFFER:
-            assert node.d0 is not None and node.d1 is not None
-            key += (kind << 4 | node.type, position[node.d0.id], position[node.d1.id])
-        else:  # fetch, cast, bitcast
-            assert node.d0 is not None
-            key += (kind << 4 | node.type, position[node.d0.id])
+        else:
+            ENTRIES.get(kind, Program.append_structured)(self, node)
+
+    def append_structured(self, node: Node) -> None:
+        """Key of a row with structure about which there is nothing else to be said: what its memory is like, its
+        operands, ``attr``, and ``payload``, which is a tuple of numbers if it is anything."""
+        self.key.append(node.kind << 4 | node.type)
+        for memory in memory_of(node):
+            self.key += (self.pointer(memory), self.class_of(memory))
+        self.key += [self.position[operand.id] for operand in arguments_of(node)]
+        payload = node.payload or ()
+        self.key += (node.attr, len(payload), *payload)
+
+    def append_bound(self, node: Node) -> None:
+        """Key and parameter of a constant: to whoever makes text of it, a literal like any other."""
+        self.order[-1] = literal = _as_literal(node)
+        self.append_literal(literal)
+
+    def append_evaluated(self, node: Node) -> None:
+        """Key and parameter of an array in memory that is read by position."""
+        buffer = node.payload
+        access = SCALAR if node.size == 1 else ROW if self.has_rows(node) else \
+            ALIGNED if buffer.padded else UNALIGNED
+        self.key += (EVALUATED << 4 | node.type, access)
+        self.accesses[node.id] = access
+        self.slots[node.id] = len(self.parameters)
+        self.parameters.append(buffer.address)
+        self.inputs.append(node)
+
+    def append_gather(self, node: Node) -> None:
+        """Key of a read by index."""
+        source, index, mask = node.d0, node.d1, node.d2
+        assert source is not None and index is not None and mask is not None
+        self.key += (GATHER << 4 | node.type, self.pointer(source), self.access_class(node, source),
+                     self.position[index.id], self.position[mask.id])
+
+    def append_segment(self, node: Node) -> None:
+        """Key of a reduction along an axis."""
+        assert node.d0 is not None
+        self.key += (SEGMENT << 4 | node.type, node.attr, self.position[node.d0.id])
+
+    def append_result(self, node: Node) -> None:
+        """Key of what a loop, a branch or a call computes."""
+        assert node.d0 is not None
+        if node.payload:
+            self.pointers[node.id] = self.pointers[node.d0.payload.origin(node.attr).id]
+        self.key += (RESULT << 4 | node.type, self.position[node.d0.id], node.attr)
+
+    def append_leaf(self, node: Node) -> None:
+        """Key of a counter, or of undefined memory."""
+        self.key.append(node.kind << 4 | node.type)
+        if not self.domain.is_flat:
+            self.key.append(self.has_rows(node))
+
+    def append_own(self, node: Node) -> None:
+        """Key of memory that each element has to itself."""
+        self.append_local(node.id, TYPES[node.type].size * node.size)
+        self.key += (LOCAL << 4 | node.type, node.size)
+
+    def append_opaque(self, node: Node) -> None:
+        """The same value, whatever becomes of it."""
+        assert node.d0 is not None
+        self.order.pop()
+        self.append_alias(node, node.d0)
+
+    def append_pack(self, node: Node) -> None:
+        """No part of a program: its user sees through it."""
+        self.order.pop()
+        del self.position[node.id]
+
+    def append_one(self, node: Node) -> None:
+        """Key of what one operand tells all about: a conversion, or what a scatter-reduction has found."""
+        assert node.d0 is not None
+        self.key += (node.kind << 4 | node.type, self.position[node.d0.id])
 
     def append_local(self, number: int, size: int) -> None:
         """Note local memory of so many bytes an element, that a node is known by."""
@@ -597,7 +625,7 @@ class Program:
 
     def append_target(self, choice: Any, region: Any, site: Site) -> None:
         """Assemble the function of a call's target: what it uses from outside is a parameter, or an argument."""
-        used = {node.d0.id for node in region.nodes if node.kind in (GATHER, SCATTER)}
+        used = {memory.id for node in region.nodes if IS_INDEXED[node.kind] for memory in memory_of(node)}
         used.update(version.id for node in region.nodes if node.kind in CONTROL
                     for version in (*node.payload.memory(), *node.payload.sources()))
         for initial, formal in zip(choice.initial, region.formals, strict=True):
@@ -638,12 +666,12 @@ class Program:
     def append_scatter(self, node: Node) -> None:
         """Append a write inside of a region, which happens where it stands."""
         target, position = node.d0, self.position
-        assert target is not None and node.d1 is not None and node.d2 is not None and node.d3 is not None
+        assert target is not None
         pointer = self.pointers[node.id] = self.pointers[target.id]
         strategy = self.strategies[node.id] = PLAIN if node.attr == ReduceOp.Identity.value \
             else self.target.inner_strategy(node.payload, self.width)
         self.key += (SCATTER << 4 | node.type, node.attr, strategy, pointer, self.access_class(node, target),
-                     position[node.d1.id], position[node.d2.id], position[node.d3.id])
+                     *[position[operand.id] for operand in arguments_of(node)])
 
     def add_output(self, node: Node) -> None:
         """Append one of the kernel's outputs and what it needs."""
@@ -695,6 +723,16 @@ class Program:
         self.strategies[node.id] = strategy
         return strategy
 
+
+#: What appends the key and the parameters of a node that has its place, by kinds; rows that are elementwise have none,
+#: and others :meth:`Program.append_structured` unless they are here.
+ENTRIES: dict[int, Callable[[Program, Node], None]] = {
+    LITERAL: Program.append_literal, BOUND: Program.append_bound, EVALUATED: Program.append_evaluated,
+    GATHER: Program.append_gather, ACCESS: Program.append_access, VIEW: Program.append_view,
+    SEGMENT: Program.append_segment, LOOP: Program.append_loop, COND: Program.append_cond, CALL: Program.append_call,
+    SCATTER: Program.append_scatter, RESULT: Program.append_result, COUNTER: Program.append_leaf,
+    UNDEFINED: Program.append_leaf, LOCAL: Program.append_own, OPAQUE: Program.append_opaque,
+    PACK: Program.append_pack, FETCH: Program.append_one, CAST: Program.append_one, BITCAST: Program.append_one}
 
 #: Of targets with the same operations in order, so many are looked at before another one is assembled.
 _MODELS = 8

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from ..ir.node import Node
-from ..ops.table import ACCESS, COND, EVALUATED, FIRST_EXPANDED, GATHER, LITERAL, SCATTER, SEGMENT, VIEW
+from ..ir.region import arguments_of
+from ..ops.table import (
+    ACCESS,
+    COND,
+    EVALUATED,
+    FIRST_ELEMENTWISE,
+    FIRST_EXPANDED,
+    FIRST_REGISTERED,
+    IS_INDEXED,
+    LITERAL,
+    SCATTER,
+    SEGMENT,
+    VIEW,
+)
 from .builder import Builder
 from .expand import Expanded
 from .linear import Access, Block, Function, Instruction, Linear, Pass, Reduction, Store
@@ -69,10 +82,10 @@ class RowsBuilder(Builder):
         if node.kind == VIEW or node.kind == ACCESS:
             assert node.d0 is not None
             return [node.d0] if node.d0.kind != EVALUATED else []
+        if IS_INDEXED[node.kind] or FIRST_REGISTERED <= node.kind < FIRST_ELEMENTWISE:
+            return arguments_of(node)
         operands = [d for d in (node.d0, node.d1, node.d2) if d is not None]
-        if node.kind == GATHER:
-            operands = operands[1:]
-        elif node.kind == COND:
+        if node.kind == COND:
             operands += node.payload.initial
         return operands
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..ir.node import Node
-from ..ops.table import EVALUATED, GATHER, LITERAL, SCATTER, VIEW
+from ..ir.region import memory_of
+from ..ops.table import EVALUATED, IS_INDEXED, LITERAL, SCATTER, VIEW
 from ..passes.domain import WIDE_EXTENT
 from ..types import TYPES, ReduceOp
 from .program import Program, streamed_bytes
@@ -153,10 +154,10 @@ def decisions_of(program: Program) -> Iterator[Decision]:
             nodes += target.order
             targets += (site.programs for site in target.calls.values())
     for node in nodes:
-        if (node.kind == GATHER or node.kind == SCATTER) and node.d0 is not None:
-            size = node.d0.size
-            yield Decision("width of indices", node.d0, *((1, _NARROW) if size <= _NARROW else (_NARROW + 1, math.inf)))
-            yield Decision.of(program.target.large_holds(size, TYPES[node.d0.type].size), node.d0)
+        for memory in memory_of(node) if IS_INDEXED[node.kind] else ():
+            size = memory.size
+            yield Decision("width of indices", memory, *((1, _NARROW) if size <= _NARROW else (_NARROW + 1, math.inf)))
+            yield Decision.of(program.target.large_holds(size, TYPES[memory.type].size), memory)
     for node in program.scatters:
         if node.attr != ReduceOp.Identity.value and node.d0 is not None and node.d0.kind != SCATTER:
             for interval in program.target.strategy_holds(node.payload, node.size, width):

@@ -20,10 +20,10 @@ from typing import Any
 from ..errors import SymbolicValue
 from ..ir.extents import number_of
 from ..ir.node import Node
-from ..ir.region import CONTROL, Region, is_version, origin_of
+from ..ir.region import CONTROL, Region, is_version, memory_of, origin_of
 from ..ir.symbolic import call_site, is_same_in_all_elements
 from ..ops.reductions import EXCHANGES
-from ..ops.table import COUNTER, GATHER, KIND, LITERAL, SCATTER
+from ..ops.table import COUNTER, GATHER, KIND, LITERAL, NEEDS_MEMORY, SCATTER
 from ..types import TYPES, ReduceOp
 
 __all__ = ["KEPT_APART", "NEIGHBOURS", "OF_ELEMENTS", "check_alike"]
@@ -67,9 +67,10 @@ def check_alike(region: Region, width: Any, name: str, formal: Node) -> None:
             alone = is_same_in_all_elements(index, region.id)
             single |= alone
             places.add(None if alone else _place(index, region.id, width))
-        elif node.kind in CONTROL and any(
+        elif (node.kind in CONTROL or NEEDS_MEMORY[node.kind]) and any(
                 is_version(version) and origin_of(version, region.id) is formal
-                for version in (*node.payload.memory(), *node.payload.sources())):
+                for version in ((*node.payload.memory(), *node.payload.sources()) if node.kind in CONTROL else
+                                memory_of(node))):
             read = plain = True
             places.add(None)
     if not operators or not read and (len(operators) == 1 and not plain or single and places == {None}):

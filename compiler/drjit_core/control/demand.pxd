@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t
 from ..ir.node cimport Node
 from ..ir.region cimport Control, Region, is_local
 
-cdef tuple IS_WRITE
+cdef list IS_WRITE
 cdef list _EMPTY
 cdef int PHI, RESULT
 

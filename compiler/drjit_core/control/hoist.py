@@ -12,7 +12,7 @@ from ..ir.build import append, literal, sized_by
 from ..ir.node import Node
 from ..ir.region import Region
 from ..ir.trace import ops
-from ..ops.table import GATHER, LITERAL, OPS
+from ..ops.table import FIRST_ELEMENTWISE, FIRST_REGISTERED, GATHER, LITERAL, OPS
 from ..types import BOOL
 from .inline import ROWS
 from .rewrite import Rewriter, labelled
@@ -93,7 +93,7 @@ class _Hoisting(Rewriter):
             new = self[node]
             if new.scope == self[entering].scope:
                 cost += OPS[node.kind].cost
-                if cost > _MOST or not OPS[node.kind].speculable:
+                if cost > _MOST or not OPS[node.kind].speculable or FIRST_REGISTERED <= node.kind < FIRST_ELEMENTWISE:
                     return None
                 computed.append(node)
             else:

@@ -20,7 +20,7 @@ cdef class Values:
 
 @cython.locals(node=Node)
 cpdef trace_again(object nodes, Values values, object functions)
-@cython.locals(kind=cython.int, operands=list)
+@cython.locals(kind=cython.int, d=Node)
 cdef object _again(Node node, Values values, object functions)
 @cython.locals(region=Tracing)
 cpdef Node live_mask()

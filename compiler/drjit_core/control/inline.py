@@ -10,9 +10,9 @@ from ..ir import trace
 from ..ir.build import append, literal
 from ..ir.expansion import TRACED
 from ..ir.node import Node
-from ..ir.region import Control, Region, needed_for, operands
+from ..ir.region import Control, Region, arguments_of, memory_of, needed_for, operands
 from ..ir.symbolic import Tracing, innermost, is_replaced, recompute
-from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGES
+from ..ops.reductions import EXCHANGES
 from ..ops.table import (
     BITCAST,
     CALL,
@@ -24,15 +24,16 @@ from ..ops.table import (
     LITERAL,
     LOCAL,
     LOOP,
-    OFFER,
     OPS,
+    PACK,
     PHI,
     RESULT,
     SCATTER,
 )
 from ..types import BOOL
 
-__all__ = ["PLAIN", "ROWS", "Again", "Plain", "Rows", "TraceFunctions", "Values", "inline", "live_mask", "trace_again"]
+__all__ = ["AGAIN", "PLAIN", "ROWS", "Again", "Plain", "Rows", "TraceFunctions", "Values", "inline", "live_mask",
+           "trace_again", "traced_again_by"]
 
 
 _NOTHING: Mapping[int, Any] = {}
@@ -199,15 +200,10 @@ def trace_again(nodes: Sequence[Node], values: Values, functions: TraceFunctions
     fetched.update([node.id for node in nodes if node.kind == SCATTER and node.attr in EXCHANGES])
     for node in nodes:
         if node.id in fetched:
-            value, index, mask = [values[d] for d in (node.d1, node.d2, node.d3) if d is not None]
-            expected = None
             assert node.d0 is not None
-            target = values.accessed(node.d0)
-            if node.attr == COMPARE_EXCHANGE:
-                assert node.d1 is not None and node.d1.d0 is not None and node.d1.d1 is not None
-                expected, value = values[node.d1.d0], values[node.d1.d1]
-            found, values.known[node.id] = functions.atomic(target, value, index, mask, node.attr, node.payload,
-                                                            expected)
+            value, *expected, index, mask = [values[operand] for operand in arguments_of(node)]
+            found, values.known[node.id] = functions.atomic(values.accessed(node.d0), value, index, mask, node.attr,
+                                                            node.payload, *expected)
             values.found[node.id] = found
         else:
             values.known[node.id] = _again(node, values, functions)
@@ -216,35 +212,58 @@ def trace_again(nodes: Sequence[Node], values: Values, functions: TraceFunctions
 def _again(node: Node, values: Values, functions: TraceFunctions) -> Any:
     """Trace a node with other operands; of loops, branches and calls the list of their results."""
     kind = node.kind
-    if kind == LOOP:
-        return _loop_again(node, values, functions)
-    if kind == FETCH:
-        assert node.d0 is not None
-        return values.found[node.d0.id]
-    operands = [values[d] for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
     if kind >= FIRST_ELEMENTWISE:
-        return functions.row(kind, operands)
-    if kind == GATHER:
-        harmless = node.d3 is None and node.d1 is not None and node.d1.kind != LITERAL
-        assert node.d0 is not None
-        return functions.gather(values.accessed(node.d0), operands[1], operands[2], harmless)
-    if kind == OFFER:
-        return operands[1]  # the exchange makes an offer of its own
-    if kind == SCATTER:
-        assert node.d0 is not None
-        target = values.accessed(node.d0)
-        return functions.scatter(target, operands[1], operands[2], operands[3], node.attr, node.payload)
-    if kind == CAST:
-        return functions.cast(operands[0], node.type)
-    if kind == BITCAST:
-        return functions.bitcast(operands[0], node.type)
-    if kind == RESULT:
-        return operands[0][node.attr]
-    if kind == LOCAL:
-        region = innermost()
-        return append(LOCAL, node.type, node.size, None if region is None else region.live)
-    assert kind in (COND, CALL), f"{node!r} in a region"
-    return _choice_again(node, operands, values, functions)
+        return functions.row(kind, [values[d] for d in (node.d0, node.d1, node.d2) if d is not None])
+    if kind == PACK:
+        return node  # its user sees through it
+    return AGAIN[kind](node, values, functions)
+
+
+def _fetch_again(node: Node, values: Values, functions: TraceFunctions) -> Any:
+    assert node.d0 is not None
+    return values.found[node.d0.id]
+
+
+def _gather_again(node: Node, values: Values, functions: TraceFunctions) -> Any:
+    assert node.d0 is not None and node.d1 is not None and node.d2 is not None
+    harmless = node.d3 is None and node.d1.kind != LITERAL
+    return functions.gather(values.accessed(node.d0), values[node.d1], values[node.d2], harmless)
+
+
+def _scatter_again(node: Node, values: Values, functions: TraceFunctions) -> Any:
+    assert node.d0 is not None and node.d1 is not None and node.d2 is not None and node.d3 is not None
+    return functions.scatter(values.accessed(node.d0), values[node.d1], values[node.d2], values[node.d3], node.attr,
+                             node.payload)
+
+
+def _cast_again(node: Node, values: Values, functions: TraceFunctions) -> Any:
+    assert node.d0 is not None
+    return functions.cast(values[node.d0], node.type)
+
+
+def _bitcast_again(node: Node, values: Values, functions: TraceFunctions) -> Any:
+    assert node.d0 is not None
+    return functions.bitcast(values[node.d0], node.type)
+
+
+def _result_again(node: Node, values: Values, functions: TraceFunctions) -> Any:
+    assert node.d0 is not None
+    return values[node.d0][node.attr]
+
+
+def _local_again(node: Node, values: Values, functions: TraceFunctions) -> Any:
+    region = innermost()
+    return append(LOCAL, node.type, node.size, None if region is None else region.live)
+
+
+def traced_again_by(trace: Callable[..., Node]) -> Callable[[Node, Values, TraceFunctions], Any]:
+    """The entry of :data:`AGAIN` for a row that a function traces, given the operands that the row has, ``attr`` and
+    ``payload``."""
+    def again(node: Node, values: Values, functions: TraceFunctions) -> Any:
+        return trace(*map(values.accessed, memory_of(node)), *(values[operand] for operand in arguments_of(node)),
+                     attr=node.attr, payload=node.payload)
+
+    return again
 
 
 def _loop_again(node: Node, values: Values, functions: TraceFunctions) -> list[Any]:
@@ -277,8 +296,9 @@ def _memory_of(region: Region) -> frozenset[int]:
     return frozenset([position for position, formal in enumerate(region.formals) if formal.payload])
 
 
-def _choice_again(node: Node, operands: Sequence[Any], values: Values, functions: TraceFunctions) -> list[Any]:
+def _choice_again(node: Node, values: Values, functions: TraceFunctions) -> list[Any]:
     choice = node.payload
+    assert node.d0 is not None
 
     def target(region: Region) -> Callable[[Sequence[Any]], list[Any]]:
         def trace(arguments: Sequence[Any]) -> list[Any]:
@@ -294,10 +314,18 @@ def _choice_again(node: Node, operands: Sequence[Any], values: Values, functions
     memory = _memory_of(choice.regions[0]), frozenset(choice.memory_of)
     if node.kind == COND:
         true, false = targets
-        results, versions = functions.cond(operands[0], arguments, true, false, choice.label, memory=memory)
+        results, versions = functions.cond(values[node.d0], arguments, true, false, choice.label, memory=memory)
     else:
-        results, versions = functions.call(operands[0], operands[1], targets, arguments, choice.label, memory=memory)
+        assert node.d1 is not None
+        results, versions = functions.call(values[node.d0], values[node.d1], targets, arguments, choice.label,
+                                           memory=memory)
     return [*results, *(versions.get(position, arguments[position]) for position in choice.memory_of)]
+
+
+#: How a node of a region is traced again, by kinds: of elementwise rows nobody needs to say so.
+AGAIN: dict[int, Callable[[Node, Values, TraceFunctions], Any]] = {
+    GATHER: _gather_again, SCATTER: _scatter_again, FETCH: _fetch_again, CAST: _cast_again, BITCAST: _bitcast_again,
+    LOOP: _loop_again, COND: _choice_again, CALL: _choice_again, RESULT: _result_again, LOCAL: _local_again}
 
 
 def _recomputed(node: Node, region: Tracing, presumed: dict[int, Node]) -> Node | None:

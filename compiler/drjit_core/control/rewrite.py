@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from weakref import ref
 
-from ..ir.build import append
+from ..ir.build import append, pack
 from ..ir.extents import sized_as
 from ..ir.labels import copy_labels
 from ..ir.node import Node
-from ..ir.region import CONTROL, Choice, Cond, Control, Loop, Region
+from ..ir.region import CONTROL, Choice, Cond, Control, Loop, Region, all_operands
 from ..ir.symbolic import new_region
-from ..ops.table import BITCAST, CAST, FIRST_ELEMENTWISE, GATHER, PHI, RESULT
+from ..ops.table import BITCAST, CAST, FIRST_ELEMENTWISE, GATHER, PACK, PHI, RESULT
 from .inline import ROWS
 
 __all__ = ["Rewriter"]
@@ -62,7 +62,9 @@ class Rewriter:
     def node(self, node: Node, region: int) -> Node:
         """A node of the region that is made."""
         kind, payload = node.kind, node.payload
-        used = [self[operand] for operand in (node.d0, node.d1, node.d2, node.d3) if operand is not None]
+        if kind == PACK:
+            return node  # its user has one of its own
+        used = [self[operand] for operand in all_operands(node)]
         inputs: Iterable[Node] = used
         if kind in CONTROL:
             payload = self.control(payload)
@@ -71,7 +73,9 @@ class Rewriter:
         if scope != region and (kind >= FIRST_ELEMENTWISE or kind == CAST or kind == BITCAST):
             new = ROWS.again(node, used)
         else:
-            d0, d1, d2, d3 = (None if d is None else self[d] for d in (node.d0, node.d1, node.d2, node.d3))
+            d0, d1, d2, d3 = (None if d is None else self[d] if d.kind != PACK else
+                              pack([self[each] for each in all_operands(d)], d.size, scope)
+                              for d in (node.d0, node.d1, node.d2, node.d3))
             new = append(kind, node.type, node.size, d0, d1, d2, d3, node.attr, payload, scope, node.where)
         if kind == RESULT:
             assert new.d0 is not None

@@ -13,7 +13,7 @@ from ..ir.deferred import Memory, Statement, version_of
 from ..ir.node import Node
 from ..ir.region import needed_for, operands
 from ..ir.symbolic import Tracing
-from ..ops.table import BITCAST, CAST, COUNTER, FIRST_ELEMENTWISE, GATHER, LITERAL, OPAQUE, SCATTER
+from ..ops.table import BITCAST, CAST, COUNTER, FIRST_REGISTERED, GATHER, LITERAL, OPAQUE, PACK, SCATTER
 from .inline import PLAIN, Values, trace_again
 
 __all__ = ["Ambiguous", "Source", "holders"]
@@ -116,7 +116,7 @@ class Source:
             if node.id not in depends and any(operand.id in depends for operand in operands(node)):
                 if node.id < self.first:  # computed before, and perhaps once more since
                     raise Ambiguous
-                if not (node.kind >= FIRST_ELEMENTWISE or node.kind in (CAST, BITCAST, GATHER)):
+                if not (node.kind >= FIRST_REGISTERED or node.kind in (CAST, BITCAST, GATHER, PACK)):
                     raise Ambiguous
                 depends.add(node.id)
                 self.before.append(node)

@@ -21,7 +21,7 @@ from ..types import BOOL, UINT32, UINT64, ReduceMode, ReduceOp
 from .flow import Flow, full
 from .formulas import FORMULAS, masked, number, product
 
-__all__ = ["STRUCTURE", "Structure"]
+__all__ = ["STRUCTURE", "Gradients", "Structure"]
 
 Gradients = Sequence[Node | None]
 _ADD, _MUL, _MIN, _MAX, _IDENTITY = (op.value for op in (
@@ -585,6 +585,16 @@ def _output_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
     vertex.a.info.received[vertex.info] = gradient
 
 
+def _join_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
+    first, second, third = gradients
+    return _added(_added(first, second), third)
+
+
+def _join_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
+    for operand in (vertex.a, vertex.b, vertex.c):
+        flow.give(operand, gradient, vertex.size, vertex.sparse)
+
+
 class Structure(NamedTuple):
     """The two directions of an operation."""
 
@@ -602,4 +612,5 @@ STRUCTURE: dict[str, Structure] = {
     "access": _layouts, "view": _layouts, "transpose": _layouts,
     "scan": Structure(_scan_forward, _scan_reverse), "sort": Structure(_sort_forward, _sort_reverse),
     "matmul": Structure(_matmul_forward, _matmul_reverse), "output": Structure(_output_forward, _output_reverse),
+    "join": Structure(_join_forward, _join_reverse),
 }

@@ -26,6 +26,7 @@ from ..ir.dual import STRUCTURE, dual, is_recorded, primal, refuse_for, tracked,
 from ..ir.extension import Extension
 from ..ir.node import Node
 from ..ir.region import Control, operands
+from ..ir.structured import READS
 from ..ir.symbolic import Tracing, innermost
 from ..ir.vertex import HUB, LEAF, Vertex, last_vertex
 from ..ops.table import LITERAL
@@ -38,7 +39,7 @@ __all__ = ["Copy", "Function", "Recorded", "Tape", "spread", "taped"]
 Function = Callable[[list[Node]], list[Node]]
 
 #: Operations with structure that a region may be differentiated through.
-_ALLOWED = {"gather", "cast", "identity", "output"}
+_ALLOWED = {"gather", "cast", "identity", "join", "output"}
 _NOTHING: dict[int, Any] = {}
 _number = operator.itemgetter(0)
 #: Arrays of so many elements are held all the same: to find out what is needed takes some 20 us.
@@ -163,11 +164,12 @@ class Tape:
             if rule is HUB:
                 todo += [(operand, *vertex.info.uses(place)) for place, operand in enumerate(vertex.info.inputs)]
                 continue
-            if not rule.partials and rule.name and rule.name not in _ALLOWED:
+            if not rule.partials and rule.name and rule.name not in _ALLOWED and rule.name not in READS:
                 raise NoDerivative(f"there is no derivative of a {rule.name} in a symbolic branch or call")
-            reads = rule.name == "gather"
-            todo += [(operand, reads and operand.size != 1, not reads or operand.size == 1)
-                     for operand in vertex.operands()]
+            for place, entry in enumerate((vertex.a, vertex.b, vertex.c)):
+                if entry is not None:
+                    by_index = _is_read(vertex, place)
+                    todo.append((entry, by_index, not by_index))
         return list(found.values())
 
     # --- nodes -------------------------------------------------------------------------------------------------------
@@ -184,11 +186,19 @@ class Tape:
                 if vertex.rule is HUB:
                     roots += vertex.info.nodes()
                 elif vertex.info.__class__ is tuple:
-                    roots += [entry for entry in vertex.info if isinstance(entry, Node)]
+                    roots += [primal(entry) for entry in vertex.info if isinstance(entry, Node)]
             finals = {formal.id: value for formal, value in zip(self.formals, self.values, strict=False)} \
                 if repeats else {}
             self.demands[key] = Demand(self.scope, roots, finals)
         return self.demands[key]
+
+
+def _is_read(vertex: Vertex, place: int) -> bool:
+    """Whether an operation reads an operand by index."""
+    name = vertex.rule.name
+    if name == "gather":
+        return vertex.a is not None and vertex.a.size != 1
+    return name in READS and 0 <= vertex.info[place] < READS[name]
 
 
 class Copy:
@@ -230,7 +240,7 @@ class Copy:
         if vertex.rule is HUB:
             info = info.moved(self)
         elif info.__class__ is tuple:
-            info = tuple([self.values[entry] if isinstance(entry, Node) else entry for entry in info])
+            info = tuple([self.node(entry) if isinstance(entry, Node) else entry for entry in info])
         a, b, c = vertex.a, vertex.b, vertex.c
         new = Vertex(vertex.rule, vertex.type, vertex.size, a and self._known(a), b and self._known(b),
                      c and self._known(c), info)

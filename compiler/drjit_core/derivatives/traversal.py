@@ -18,6 +18,7 @@ from ..ir.build import literal
 from ..ir.dual import STRUCTURE as RULES
 from ..ir.dual import Scope, isolating_scope, refuse_for
 from ..ir.node import Node
+from ..ir.structured import READS
 from ..ir.symbolic import Tracing, innermost
 from ..ir.trace import cast, ops, unary
 from ..ir.vertex import HUB, LEAF, Vertex, live_vertices
@@ -451,7 +452,7 @@ def _forward_one(flow: Flow, vertex: Vertex) -> None:
     else:
         result = None
     if result is not None:
-        sparse = vertex.rule.name in _PARTLY or any(
+        sparse = vertex.rule.name in _PARTLY or vertex.rule.name in READS or any(
             operand is not None and operand.sparse for operand in (vertex.a, vertex.b, vertex.c))
         flow.give(vertex, result, result.size, sparse)
 

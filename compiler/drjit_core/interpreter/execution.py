@@ -37,9 +37,10 @@ from ..ops.table import (
     LITERAL,
     LOCAL,
     LOOP,
-    OFFER,
+    MEMORY_OPERANDS,
     OPAQUE,
     OPS,
+    PACK,
     PHI,
     REDUCE,
     RESULT,
@@ -51,9 +52,9 @@ from ..ops.table import (
 )
 from . import elementwise, memory
 from .elementwise import Array, dtype_of, filled
-from .steps import MEANINGS
+from .steps import MEANINGS as STEPS
 
-__all__ = ["Interpreter"]
+__all__ = ["MEANINGS", "Interpreter"]
 
 
 class Interpreter:
@@ -95,7 +96,7 @@ class Interpreter:
 
     def execute(self, node: Node) -> None:
         """Compute a node whose operands have values."""
-        rule = _RULES.get(node.kind)
+        rule = MEANINGS.get(node.kind)
         if rule is None:
             raise NotImplementedError(f"the interpreter knows no {OPS[node.kind].word}")
         self.values[node.id] = rule(self, node)
@@ -200,29 +201,40 @@ class Interpreter:
         assert node.d1 is not None and node.d2 is not None and node.d3 is not None
         width = max(node.d1.size, node.d2.size, node.d3.size)
         index = np.broadcast_to(self[node.d2], width)  # equal elements are written as often as they occur
-        value, expected = self._offer(node.d1)
+        value, expected = self._values(node.d1)
         if is_local(node):
             return memory.scatter_local(self[node.d0], value, index)
         return memory.scatter(self._memory(node.d0), value, index, self[node.d3], node.attr, self.checked, expected)
 
-    def _offer(self, value: Node) -> tuple[Array, Array | None]:
+    def _values(self, value: Node) -> tuple[Array, Array | None]:
         """What is written, and what a compare-and-exchange expects to find."""
-        if value.kind == OFFER:
-            return self[value.d1], self[value.d0]
+        if value.kind == PACK:
+            written, expected = self[value]
+            return written, expected
         return self[value], None
 
     def _fetch(self, node: Node) -> Array:
         scatter = node.d0
         assert scatter is not None and scatter.d0 is not None
         assert scatter.d1 is not None
-        offered, expected = self._offer(scatter.d1)
+        written, expected = self._values(scatter.d1)
         value, index, mask = (np.broadcast_to(operand, node.size)
-                              for operand in (offered, self[scatter.d2], self[scatter.d3]))
+                              for operand in (written, self[scatter.d2], self[scatter.d3]))
         return memory.fetch(self._memory(scatter.d0), value, index, mask, scatter.attr, self.checked, expected)
 
-    def _offered(self, node: Node) -> Array:
-        value: Array = self[node.d1]
-        return value
+    def _pack(self, node: Node) -> list[Array]:
+        """The values of all its operands."""
+        return self.operands(node)
+
+    def operands(self, node: Node) -> list[Any]:
+        """The values of the operands of a node, those behind packs in their places; memory is as large as it is."""
+        found: list[Any] = []
+        for place, operand in enumerate((node.d0, node.d1, node.d2, node.d3)):
+            if operand is not None and operand.kind == PACK:
+                found += self[operand]
+            elif operand is not None:
+                found.append(self._memory(operand) if place < MEMORY_OPERANDS[node.kind] else self[operand])
+        return found
 
     def _reduce(self, node: Node) -> Array:
         assert node.d0 is not None
@@ -231,7 +243,7 @@ class Interpreter:
     def _step(self, node: Node) -> Array:
         step: Step = node.payload
         arrays = [self._memory(operand) for operand in memory_of(node)]
-        found: Array = MEANINGS[step.name](step, *arrays)[node.attr]
+        found: Array = STEPS[step.name](step, *arrays)[node.attr]
         assert found.dtype == dtype_of(node.type) and found.size == node.size
         return found
 
@@ -299,13 +311,13 @@ class Interpreter:
 
 
 #: What the kinds of nodes mean.  Formals of regions get their values from the region.
-_RULES: dict[int, Callable[[Interpreter, Node], Any]] = {
+MEANINGS: dict[int, Callable[[Interpreter, Node], Any]] = {
     INVALID: Interpreter._invalid, LITERAL: Interpreter._literal, BOUND: Interpreter._literal,
     UNDEFINED: Interpreter._undefined, LOCAL: Interpreter._local,
     EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter,
     GATHER: Interpreter._gather, ACCESS: Interpreter._access, VIEW: Interpreter._view,
     SEGMENT: Interpreter._segment, SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch, STEP: Interpreter._step,
-    OFFER: Interpreter._offered,
+    PACK: Interpreter._pack,
     REDUCE: Interpreter._reduce, OPAQUE: Interpreter._opaque, CAST: Interpreter._cast, BITCAST: Interpreter._bitcast,
     LOOP: Interpreter._loop, COND: Interpreter._cond, CALL: Interpreter._call, RESULT: Interpreter._result,
     **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),

@@ -15,7 +15,7 @@ from ..context import current, state
 from ..errors import IncompatibleSizes
 from ..flags import DEBUG
 from ..ops import semantics
-from ..ops.table import COUNTER, EVALUATED, GATHER, INVALID, IS_NUMBERED, LITERAL, OPS, SCATTER, UNDEFINED
+from ..ops.table import COUNTER, EVALUATED, GATHER, INVALID, IS_NUMBERED, LITERAL, OPS, PACK, SCATTER, UNDEFINED
 from ..types import FLOAT16, TYPES, UINT32, UINT64, JitBackend
 from .extents import Extent, common_size, sized
 from .labels import index_of, set_caller, set_label
@@ -23,10 +23,10 @@ from .node import BAKED, PARAMETER, SHAPE, Node, blank_node, enter, enter_litera
 from .node import find as _find
 from .symbolic import call_site, require_open, scope_of, user_line
 
-__all__ = ["BAKED_VALUES", "announce", "append", "bound", "broadcast_size", "broadcast_size_of",
+__all__ = ["BAKED_VALUES", "announce", "append", "append_any", "bound", "broadcast_size", "broadcast_size_of",
            "counter", "evaluated", "find",
            "held_literals", "invalid", "known_literal", "literal", "nothing",
-           "resize", "sized_by", "undefined", "where_of"]
+           "pack", "resize", "sized_by", "undefined", "where_of"]
 
 _log = logging.getLogger("drjit")
 
@@ -75,6 +75,33 @@ def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | 
     if mode & 1:
         announce(node)
     return node
+
+
+def append_any(kind: int, type_: int, size: int, operands: Sequence[Node], attr: int = 0, payload: Any = None, *,
+               where: int = 0) -> Node:
+    """Append a node with any number of operands: those that find no slot are in a pack, behind the last one."""
+    scope = None
+    if len(operands) > _SLOTS:
+        scope = scope_of(*operands)
+        operands = *operands[:_SLOTS - 1], pack(operands[_SLOTS - 1:], size, scope)
+    d0, d1, d2, d3 = (*operands, None, None, None, None)[:_SLOTS]
+    return append(kind, type_, size, d0, d1, d2, d3, attr, payload, scope, where)
+
+
+#: Operands that a node holds itself, and that a pack does: walks look no further in a node without memory or regions.
+_SLOTS, _PACKED = 4, 3
+
+
+def pack(operands: Sequence[Node], size: int, scope: int) -> Node:
+    """What stands behind one slot of a node for several of its operands.
+
+    It is no value, and its user sees through it (:func:`drjit_core.ir.region.all_operands`); it has the size of that,
+    and belongs to the same region, with whatever it is told apart by.
+    """
+    if len(operands) > _PACKED:
+        operands = *operands[:_PACKED - 1], pack(operands[_PACKED - 1:], size, scope)
+    d0, d1, d2 = (*operands, None)[:_PACKED]
+    return append(PACK, operands[0].type, size, d0, d1, d2, payload=scope or None, scope=scope)
 
 
 def find(kind: int, type_: int, size: int, d0: Node, d1: Node, d2: Node, d3: Node | None) -> Node | None:

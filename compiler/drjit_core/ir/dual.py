@@ -30,7 +30,7 @@ __all__ = ["STRUCTURE", "Scope", "attached", "derived", "dual", "is_recorded", "
 #: The rules of operations with structure, by their names.
 STRUCTURE: dict[str, Rule] = {name: Rule(name, ()) for name in (
     "identity", "cast", "gather", "access", "view", "scatter", "reduce", "segment", "scan", "sort", "matmul",
-    "transpose", "output")}
+    "transpose", "join", "output")}
 _DUAL = DUAL
 _RULES: tuple[Rule | None, ...] = tuple(row.derivative for row in OPS)
 _IS_FLOAT = bytes(info is not None and info.kind == "f" for info in TYPES)

@@ -5,8 +5,9 @@ Invariants
 * A node is immutable but for one event: evaluation turns it into kind ``EVALUATED`` (:meth:`Node.become_evaluated`),
   which replaces its operands by a buffer.  Its ``id``, ``type`` and ``size`` never change.  Planning puts equal things
   in place of others: a copy for the target of a write, regions that compute more by themselves for those of a branch.
-* Operands are held in the fixed slots ``d0 … d3``; a region (``payload`` of a ``LOOP``) holds its nodes in tuples.
-  Lifetimes are CPython's: a node lives as long as an array, another node, a region or an AD edge holds it.
+* Operands are held in the fixed slots ``d0 … d3``, behind each of which may stand several of them, in a ``PACK``; a
+  region (``payload`` of a ``LOOP``) holds its nodes in tuples.  Lifetimes are CPython's: a node lives as long as an
+  array, another node, a region or an AD edge holds it.
 * ``size`` is the number of elements: 0 only for ``INVALID``, and 1 broadcasts.
 
 What ``attr`` and ``payload`` mean, by kind
@@ -39,11 +40,12 @@ CALL                                           the :class:`drjit_core.ir.region.
 RESULT         position among the results      whether it is memory (as a ``PHI``)
 FETCH
 STEP           position among the results      the :class:`drjit_core.ops.steps.Step`
+PACK                                           the region that it belongs to, if any
 =============  ==============================  =====================================
 
 A ``SCATTER`` has the size of its target; the number of elements it writes is the width of its other operands.
 The operand of a ``FETCH`` is a ``SCATTER``; it has the width of that, and belongs to the same region.
-The value of a compare-and-exchange is an ``OFFER``: what it expects, and what it stores, in the same region.
+That of a compare-and-exchange has a ``PACK`` in place of the value: what it stores, and what it expects.
 The last operand of a ``GATHER`` is the mask of the region that it was traced in, if any.
 
 ``where`` is the backend that a node belongs to, a :class:`drjit_core.types.JitBackend` as a bit: that of its operands,

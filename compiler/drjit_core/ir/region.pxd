@@ -4,8 +4,8 @@ from libc.stdint cimport int64_t
 from .node cimport Node, collect
 
 cdef bytes _IS_PLAIN
-cdef tuple IS_WRITE
-cdef int PHI, RESULT, EVALUATED, LITERAL, LOCAL, BOUND, CALL
+cdef list IS_WRITE
+cdef int PACK, PHI, RESULT, EVALUATED, LITERAL, LOCAL, BOUND, CALL
 
 
 @cython.freelist(16)
@@ -80,6 +80,10 @@ cdef class Call(Choice):
 
 @cython.locals(operand=Node, control=Control)
 cpdef list operands(Node node)
+@cython.locals(found=list, todo=list, operand=Node)
+cpdef list all_operands(Node node)
+@cython.locals(found=list)
+cpdef list arguments_of(Node node)
 cpdef list memory_of(Node node)
 cpdef list values_of(Node node)
 cpdef bint is_version(Node node) except -1

@@ -19,12 +19,26 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..ops.table import BOUND, CALL, EVALUATED, IS_WRITE, LITERAL, LOCAL, MEMORY_OPERANDS, OPS, PHI, RESULT
+from ..ops.table import (
+    BOUND,
+    CALL,
+    EVALUATED,
+    FIRST_ELEMENTWISE,
+    FIRST_REGISTERED,
+    IS_WRITE,
+    LITERAL,
+    LOCAL,
+    MEMORY_OPERANDS,
+    OPS,
+    PACK,
+    PHI,
+    RESULT,
+)
 from .node import Node, collect
 
-__all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "OWN", "Region", "in_record",
-           "is_local", "is_version", "memory_of", "needed_for", "operands", "origin_of", "values_of", "width_of_write",
-           "writes"]
+__all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "OWN", "Region", "all_operands",
+           "arguments_of", "in_record", "is_local", "is_version", "memory_of", "needed_for", "operands", "origin_of",
+           "values_of", "width_of_write", "writes"]
 
 #: Kinds of nodes with regions.
 CONTROL = tuple(row.kind for row in OPS if row.effect == "region")
@@ -126,8 +140,10 @@ def _look_through(id_: int, nodes: list[Node], roots: Sequence[Node], captures: 
             captures[root.id] = root
 
 
-#: By kinds: whether nodes have neither memory nor regions, and at most three operands.
-_IS_PLAIN = bytes(not (kind in CONTROL or MEMORY_OPERANDS[kind] or IS_WRITE[kind]) for kind in range(len(OPS)))
+#: By kinds: whether nodes have neither memory nor regions, and at most three operands; of kinds that may be registered
+#: nobody knows.
+_IS_PLAIN = bytes(not (kind in CONTROL or MEMORY_OPERANDS[kind] or IS_WRITE[kind] or
+                       FIRST_REGISTERED <= kind < FIRST_ELEMENTWISE) for kind in range(len(OPS)))
 
 
 def _use(id_: int, value: Node | None, captures: dict[int, Node]) -> None:
@@ -330,6 +346,27 @@ def operands(node: Node) -> list[Node]:
         found += control.memory()
         found += control.sources()
     return found
+
+
+def all_operands(node: Node) -> list[Node]:
+    """The operands of a node as its row has them: what is in a pack stands in the place of that."""
+    found: list[Node] = []
+    todo = [node.d3, node.d2, node.d1, node.d0]
+    while todo:
+        operand = todo.pop()
+        if operand is None:
+            continue
+        if operand.kind == PACK:
+            todo += (operand.d2, operand.d1, operand.d0)
+        else:
+            found.append(operand)
+    return found
+
+
+def arguments_of(node: Node) -> list[Node]:
+    """What a node computes with: its operands but for memory, and for the mask of the region that it was traced in."""
+    found, kind = all_operands(node), node.kind
+    return found[MEMORY_OPERANDS[kind]:] if IS_WRITE[kind] else found[MEMORY_OPERANDS[kind]:OPS[kind].arity]
 
 
 def memory_of(node: Node) -> list[Node]:

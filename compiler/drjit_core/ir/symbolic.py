@@ -14,12 +14,12 @@ from typing import Any
 from ..context import current, state
 from ..errors import SymbolicValue
 from ..flags import SYMBOLIC_SCOPE
-from ..ops.table import COUNTER, DUAL, GATHER, LITERAL, LOCAL, PHI, RESULT
+from ..ops.table import COUNTER, DUAL, IS_INDEXED, IS_WRITE, LITERAL, LOCAL, PHI, RESULT
 from .extents import sized_as
 from .frames import is_internal, user_place
 from .labels import label_of
 from .node import Node
-from .region import is_version, operands, origin_of
+from .region import arguments_of, is_version, operands, origin_of
 
 __all__ = ["Tracing", "become_memory", "call_site", "close", "describe_value", "innermost", "is_presumed",
            "is_replaced", "is_same_in_all_elements", "known", "new_region", "note_seen", "open_", "outside_of",
@@ -406,11 +406,16 @@ def is_same_in_all_elements(node: Node, region: int = 0) -> bool:
             continue
         if not node.scope or node.kind in (COUNTER, PHI, RESULT) or len(seen) > _SEARCHED:
             return False
-        for operand in (node.d1, node.d2) if node.kind == GATHER else operands(node):
+        for operand in _inputs(node):
             if operand is not None and operand.id not in seen:
                 seen.add(operand.id)
                 stack.append(operand)
     return True
+
+
+def _inputs(node: Node) -> list[Node]:
+    """What a value is computed from: of a read, all but the memory."""
+    return arguments_of(node) if IS_INDEXED[node.kind] and not IS_WRITE[node.kind] else operands(node)
 
 
 def tells_elements_apart(node: Node, literals: bool = False) -> bool:
@@ -423,7 +428,7 @@ def tells_elements_apart(node: Node, literals: bool = False) -> bool:
             return True
         if len(seen) > _SEARCHED:
             return False
-        inner: Any = (node.d1, node.d2) if node.kind == GATHER else operands(node)
+        inner: Any = _inputs(node)
         if node.kind == PHI and (origin := stands_for(node)) is not node:
             inner = (origin,)
         for operand in inner:

@@ -33,7 +33,6 @@ from ..ops.table import (
     INVALID,
     KIND,
     LITERAL,
-    OFFER,
     OPAQUE,
     OPS,
     REDUCE,
@@ -43,7 +42,7 @@ from ..ops.table import (
     Op,
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
-from .build import announce, append, bound, broadcast_size, counter, find, invalid, literal, sized_by, where_of
+from .build import announce, append, bound, broadcast_size, counter, find, invalid, literal, pack, sized_by, where_of
 from .dual import derived, primal, recorded, without
 from .extents import Extent, size_of
 from .fold import attribute, fold1, fold2, fold3, fold_cast
@@ -472,8 +471,8 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
         if live.size > 1:
             mask = _once_if_uniform(region, meant, (value, index, mask), live.size)
         mask = ops.and_(mask, live)
-        if expected is not None:  # part of the region, whatever the values depend on: nobody else knows what it means
-            value = append(OFFER, target.type, broadcast_size("scatter", expected, value), expected, value, live)
+        if expected is not None:
+            value = pack((value, expected), size, scope_of(target, value, expected, index, mask))
     if target.kind == LITERAL or target.kind == BOUND:
         target = opaque(target)
     version = append(SCATTER, target.type, target.size, target, value, index, mask, op, mode)

@@ -35,7 +35,6 @@ from ..ops.table import (
     LITERAL,
     LOCAL,
     LOOP,
-    OFFER,
     OPS,
     RESULT,
     SCATTER,
@@ -47,7 +46,7 @@ from ..types import ReduceOp
 from . import calls, control, expansions, jit, local, many, memory, reduction, rows, short, texts, values
 from .function import FunctionEmitter
 
-__all__ = ["COMBINE", "KERNEL", "ModuleEmitter", "emit", "exports", "packets_per_iteration"]
+__all__ = ["COMBINE", "KERNEL", "ModuleEmitter", "emit", "exports", "packets_per_iteration", "register"]
 
 #: Names of the functions in a kernel's module.
 KERNEL, COMBINE = "kernel", "combine"
@@ -72,7 +71,13 @@ _REGISTERS_OF_LOOPS, _PARALLEL = 34, 4
 
 _CONVERSIONS = (CAST, BITCAST)
 
+#: What prints an instruction.
 Printer = Callable[[FunctionEmitter, Instruction], None]
+
+
+def register(kind: int, printer: Printer) -> None:
+    """Say what prints a row that is registered, in kernels of either kind."""
+    ModuleEmitter.printers[kind] = ModuleEmitter.printers_of_rows[kind] = printer
 
 
 class ModuleEmitter:
@@ -83,7 +88,7 @@ class ModuleEmitter:
         LITERAL: values.literal, UNDEFINED: values.undefined, COUNTER: values.counter, EVALUATED: memory.load,
         LOCAL: local.allocate, CAST: values.conversion, BITCAST: values.conversion,
         ACCESS: memory.access, VIEW: short.view, GATHER: memory.gather, SCATTER: memory.scatter_in_region,
-        FETCH: memory.fetch, OFFER: memory.offer,
+        FETCH: memory.fetch,
         LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result,
         **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), values.elementwise),
         **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), expansions.call)}

@@ -16,7 +16,7 @@ from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
 if TYPE_CHECKING:
     from .function import FunctionEmitter
 
-__all__ = ["AHEAD", "ask_ahead", "fetch", "gather", "load", "offer", "reversed_packet", "scatter",
+__all__ = ["AHEAD", "ask_ahead", "fetch", "gather", "load", "reversed_packet", "scatter",
            "scatter_in_region", "store"]
 
 
@@ -298,10 +298,6 @@ def _as_stored(emitter: FunctionEmitter, name: str, value: Instruction, type_: T
         return data
     emitter.lines.append(f"{name} = zext {type_.mask} {data} to {type_}")
     return name
-
-
-def offer(emitter: FunctionEmitter, instruction: Instruction) -> None:
-    """What a compare-and-exchange has to do: that prints both operands by itself."""
 
 
 def _full_in_place(emitter: FunctionEmitter, name: str, op: int, strategy: int, values: tuple[TypeText, str],

@@ -17,12 +17,16 @@ its texts:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from . import arithmetic, bits, comparisons, composed, functions, structure
 from .derivatives import RULES
 from .op import INDEX, MASK, MEMORY, REGION, VALUE, Op
+from .structure import VACANT
 
 __all__ = ["ELEMENTWISE", "EXPANDED", "FUNCTIONS", "HAS_MEMORY", "INDEX", "IS_BARRIER", "IS_NUMBERED", "IS_WRITE",
-           "KIND", "MASK", "MEMORY", "MEMORY_OPERANDS", "NEEDS_MEMORY", "OPS", "Op", "REGION", "VALUE"]
+           "IS_INDEXED", "KIND", "MASK", "MEMORY", "MEMORY_OPERANDS", "NEEDS_MEMORY", "OPS", "Op", "REGION", "VALUE",
+           "listeners", "register"]
 
 _elementwise = [*arithmetic.rows, *comparisons.rows, *bits.rows]
 #: The table: rows by kind.
@@ -32,7 +36,9 @@ OPS: list[Op] = [row._replace(kind=kind, roles=row.roles or (VALUE,) * row.arity
 KIND: dict[str, int] = {op.name: op.kind for op in OPS}
 FIRST_ELEMENTWISE = len(structure.rows)
 (INVALID, DUAL, LITERAL, BOUND, UNDEFINED, EVALUATED, COUNTER, PHI, GATHER, SCATTER, REDUCE, OPAQUE, CAST, BITCAST,
- LOOP, COND, CALL, RESULT, FETCH, ACCESS, VIEW, SEGMENT, STEP, OFFER, LOCAL) = range(FIRST_ELEMENTWISE)
+ LOOP, COND, CALL, RESULT, FETCH, ACCESS, VIEW, SEGMENT, STEP, PACK, LOCAL) = range(25)
+#: From here on, kinds of rows that are registered.
+FIRST_REGISTERED = 25
 FIRST_EXPANDED = FIRST_ELEMENTWISE + len(_elementwise)
 #: Rows that compute each element of the result from the same element of the operands.
 ELEMENTWISE: list[Op] = OPS[FIRST_ELEMENTWISE:FIRST_EXPANDED]
@@ -43,14 +49,57 @@ FUNCTIONS: dict[str, Op] = {row.name: row for row in [*OPS, *composed.rows] if r
 
 # Columns by kind, for whoever asks often: ``IS_BARRIER[node.kind]``.
 #: How many of the first operands are memory; no other ever is.
-MEMORY_OPERANDS: tuple[int, ...] = tuple(row.roles.count(MEMORY) for row in OPS)
+MEMORY_OPERANDS: list[int] = []
 #: Whether there is any.
-HAS_MEMORY: tuple[bool, ...] = tuple(count > 0 for count in MEMORY_OPERANDS)
+HAS_MEMORY: list[bool] = []
 #: Whether that must exist before the kernel begins.
-NEEDS_MEMORY: tuple[bool, ...] = tuple(row.needs_memory for row in OPS)
+NEEDS_MEMORY: list[bool] = []
+#: Whether it is accessed by index.
+IS_INDEXED: list[bool] = []
 #: Whether the result exists only when the kernel has ended.
-IS_BARRIER: tuple[bool, ...] = tuple(row.barrier for row in OPS)
+IS_BARRIER: list[bool] = []
 #: Whether the result is the next version of the memory operand.
-IS_WRITE: tuple[bool, ...] = tuple(row.effect == "write" for row in OPS)
+IS_WRITE: list[bool] = []
 #: Whether equal operations on equal operands are one node.
-IS_NUMBERED: tuple[bool, ...] = tuple(row.numbered for row in OPS)
+IS_NUMBERED: list[bool] = []
+
+
+def _enter(row: Op) -> None:
+    """Put a row's columns in the place of its kind."""
+    memory = row.roles.count(MEMORY)
+    MEMORY_OPERANDS[row.kind:row.kind + 1] = [memory]
+    for column, value in ((HAS_MEMORY, memory > 0), (NEEDS_MEMORY, row.needs_memory),
+                          (IS_INDEXED, row.needs_memory and INDEX in row.roles), (IS_BARRIER, row.barrier),
+                          (IS_WRITE, row.effect == "write"), (IS_NUMBERED, row.numbered)):
+        column[row.kind:row.kind + 1] = [value]
+
+
+for _row in OPS:
+    _enter(_row)
+
+#: Called with each row that is registered, by whoever has made columns of his own.
+listeners: list[Callable[[Op], None]] = []
+
+
+def register(row: Op) -> Op:
+    """Give a row with structure a kind, and a place in the table: the operands of its nodes, of any number, are
+    values, indices, masks, and memory that is read; each element of the result is computed from the same element of
+    those that are no memory.
+
+    What it means to the other floors is registered there, see docs/architecture.md ("A row with structure").
+    Raises a ``ValueError`` for a name that is taken, and for what asks for more than that.
+    """
+    if row.name in KIND:
+        raise ValueError(f"there is a row {row.name} already")
+    if row.effect != "none" or row.barrier or row.size != "operands" or REGION in row.roles:
+        raise ValueError(f"the row {row.name} does more than to compute its elements")
+    vacant = [other.kind for other in OPS[FIRST_REGISTERED:FIRST_ELEMENTWISE] if other.name.startswith(VACANT)]
+    if not vacant:
+        raise ValueError(f"no kind is left for the row {row.name}")
+    del KIND[OPS[vacant[0]].name]
+    OPS[vacant[0]] = row = row._replace(kind=vacant[0])
+    KIND[row.name] = row.kind
+    _enter(row)
+    for listener in listeners:
+        listener(row)
+    return row

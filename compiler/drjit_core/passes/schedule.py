@@ -43,6 +43,7 @@ from ..ops.table import (
     NEEDS_MEMORY,
     OPAQUE,
     OPS,
+    PACK,
     PHI,
     REDUCE,
     RESULT,
@@ -196,12 +197,14 @@ def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
                 return None
         elif kind in _STRUCTURED:
             return None
-        else:  # counter, gather, cast, bitcast
-            for operand in (node.d0, node.d1, node.d2):
+        else:  # counter, gather, cast, bitcast, what is registered, and its packs
+            for operand in (node.d0, node.d1, node.d2, node.d3):
                 if operand is not None and is_barrier[operand.kind]:
                     return None
-            if NEEDS_MEMORY[kind] and node.d0.kind != EVALUATED:  # type: ignore[union-attr]
-                return None
+            if NEEDS_MEMORY[kind]:
+                for memory in memory_of(node):
+                    if memory.kind != EVALUATED:
+                        return None
     for root in roots:
         reductions -= root.kind == REDUCE
         if width_of(root) != width:
@@ -609,6 +612,8 @@ class _Planner:
 
     def from_memory(self, node: Node, kernel: Kernel) -> bool:
         """Whether a kernel reads an operand from memory (which is then stored) instead of computing it."""
+        if node.kind == PACK:
+            return False  # no value: what its user asks for are its operands
         if self.rows.ends_kernel(node):
             self.store(node)
             return True

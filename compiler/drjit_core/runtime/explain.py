@@ -19,7 +19,22 @@ from ..ir.build import source_line
 from ..ir.labels import label_of
 from ..ir.node import BAKED, Node
 from ..ir.print import location_of
-from ..ops.table import ACCESS, BITCAST, CAST, EVALUATED, GATHER, LITERAL, LOOP, OPS, RESULT, SCATTER, VIEW
+from ..ir.region import arguments_of, memory_of
+from ..ops.table import (
+    ACCESS,
+    BITCAST,
+    CAST,
+    EVALUATED,
+    FIRST_ELEMENTWISE,
+    FIRST_REGISTERED,
+    GATHER,
+    LITERAL,
+    LOOP,
+    NEEDS_MEMORY,
+    OPS,
+    RESULT,
+    VIEW,
+)
 from ..types import TYPES
 
 __all__ = ["forget", "note", "remember"]
@@ -106,16 +121,16 @@ def _structure(program: Program) -> Iterator[int]:
             yield position[loop.condition.id]
             for group in zip(loop.initial, loop.region.formals, loop.finals, strict=True):
                 yield from (-1 if group[1].payload else position[part.id] for part in group)
-        elif kind in (GATHER, SCATTER, ACCESS) or kind == VIEW and node.id in program.firsts:
-            slot = program.pointers[node.d0.id]  # type: ignore[union-attr]
-            yield memory.setdefault(slot, len(memory))
-            yield from (position[operand.id] for operand in (node.d1, node.d2, node.d3) if operand is not None)
+        elif NEEDS_MEMORY[kind] or kind == VIEW and node.id in program.firsts:
+            for array in memory_of(node) or (node.d0,):
+                slot = program.pointers[array.id]  # type: ignore[union-attr]
+                yield memory.setdefault(slot, len(memory))
+            yield from (position[operand.id] for operand in arguments_of(node) if kind != VIEW)
         else:
             if kind == RESULT:
                 yield node.attr
-            for operand in (node.d0, node.d1, node.d2):
-                if operand is not None:
-                    yield position[operand.id]
+            used = arguments_of(node) if FIRST_REGISTERED <= kind < FIRST_ELEMENTWISE else (node.d0, node.d1, node.d2)
+            yield from (position[operand.id] for operand in used if operand is not None)
 
 
 def _details(program: Program) -> Iterator[Any]:

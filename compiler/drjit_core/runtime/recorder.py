@@ -24,12 +24,24 @@ from ..ir import build
 from ..ir.extents import Expression, Extent, Guard, Operation, Size, Value, words
 from ..ir.holders import held_elsewhere
 from ..ir.node import SHAPE, Node, new_id, new_node
-from ..ir.region import CONTROL
+from ..ir.region import CONTROL, arguments_of
 from ..ir.symbolic import call_site
 from ..ir.vertex import last_vertex
 from ..ops import semantics
 from ..ops.steps import Step
-from ..ops.table import ACCESS, BOUND, COUNTER, EVALUATED, FETCH, GATHER, INVALID, LITERAL, RESULT, SCATTER, UNDEFINED
+from ..ops.table import (
+    ACCESS,
+    BOUND,
+    COUNTER,
+    EVALUATED,
+    FETCH,
+    INVALID,
+    IS_INDEXED,
+    LITERAL,
+    RESULT,
+    SCATTER,
+    UNDEFINED,
+)
 from ..types import TYPES, UINT64
 from . import bounds
 from .backend import LoadedKernel
@@ -446,10 +458,10 @@ class Recorder:
 
 def _sized_alike(node: Node, size: int) -> list[Node]:
     """The operands that give a node its number of elements."""
-    if node.kind == GATHER:
-        operands = [node.d1, node.d2]
-    elif node.kind == SCATTER:
+    if node.kind == SCATTER:
         operands = [node.d0]
+    elif IS_INDEXED[node.kind]:
+        operands = [*arguments_of(node)]
     elif node.kind == FETCH:  # of a scatter-reduction, whose width it has
         assert node.d0 is not None
         operands = [node.d0.d1, node.d0.d2, node.d0.d3]

@@ -26,9 +26,9 @@ from ...codegen.listing import format_program
 from ...codegen.program import REPORT_WORDS, Program
 from ...codegen.signature import Role, Slot, slots_of
 from ...ir.node import Node
-from ...ir.region import operands
+from ...ir.region import arguments_of, operands
 from ...llvm import emit, jit
-from ...ops.table import EVALUATED, GATHER, LOOP, PHI, SCATTER
+from ...ops.table import EVALUATED, IS_INDEXED, LOOP, PHI, SCATTER
 from ...types import TYPES
 from ..memory import PADDING
 from . import launches, pool
@@ -91,10 +91,10 @@ def _deciding(program: Program) -> set[int]:
     """Ids of the inputs that indices, masks of accesses and loops depend on: made-up values would fault or not end."""
     stack: list[Node] = []
     for node in (*program.order, *program.scatters):
-        if node.kind == GATHER:
-            stack += (node.d1, node.d2)  # type: ignore[arg-type]
-        elif node.kind == SCATTER:
+        if node.kind == SCATTER:
             stack += (node.d2, node.d3)  # type: ignore[arg-type]
+        elif IS_INDEXED[node.kind]:
+            stack += arguments_of(node)
         elif node.kind == LOOP:
             stack += (node.payload.condition, *node.payload.initial, *node.payload.finals)
     seen: set[int] = set()

@@ -90,14 +90,26 @@ cdef int FIRST_EXPANDED = table.FIRST_EXPANDED
 cdef int LOOP = table.LOOP, COND = table.COND, CALL = table.CALL, RESULT = table.RESULT
 cdef bint _may_have_recipe[256]
 cdef bint _may_be_in_region[256]
-for _op in table.OPS:
-    _may_be_in_region[_op.kind] = _op.kind >= FIRST_ELEMENTWISE or _op.kind in (
-        COUNTER, GATHER, CAST, BITCAST, SCATTER, table.FETCH, table.OFFER, LOOP, COND, CALL, RESULT)
-    _may_have_recipe[_op.kind] = _may_be_in_region[_op.kind] or _op.kind in (
-        ACCESS, VIEW, SEGMENT, REDUCE, table.OPAQUE, STEP)
+cdef bint _is_told_by_payload[256]  # whether the payload says what a node computes
+cdef bint _is_told_by_sizes[256]  # whether it goes with the sizes that were there
 cdef int _cost_of[256]
-for _op in table.OPS:
-    _cost_of[_op.kind] = _op.cost
+
+
+def _enter_row(row):
+    """Put what is to be known about a row in the place of its kind."""
+    cdef int kind = row.kind
+    cdef bint registered = table.FIRST_REGISTERED <= kind < FIRST_ELEMENTWISE
+    _may_be_in_region[kind] = registered or kind >= FIRST_ELEMENTWISE or kind in (
+        COUNTER, GATHER, CAST, BITCAST, SCATTER, table.FETCH, table.PACK, LOOP, COND, CALL, RESULT)
+    _may_have_recipe[kind] = _may_be_in_region[kind] or kind in (ACCESS, VIEW, SEGMENT, REDUCE, table.OPAQUE, STEP)
+    _is_told_by_sizes[kind] = kind in (VIEW, SEGMENT, ACCESS)
+    _is_told_by_payload[kind] = registered or kind in (VIEW, SEGMENT, ACCESS, SCATTER, STEP, RESULT)
+    _cost_of[kind] = row.cost
+
+
+for _row in table.OPS:
+    _enter_row(_row)
+table.listeners.append(_enter_row)
 cdef int _size_of[16]
 for _info in TYPES:
     if _info is not None:
@@ -1033,9 +1045,9 @@ cdef bint _enter_node(Node node) except -1:
         _put(-1 if node.d1 is None else _place_of(node.d1))
         _put(-1 if node.d2 is None else _place_of(node.d2))
         _put(-1 if node.d3 is None else _place_of(node.d3))
-        if kind == VIEW or kind == SEGMENT or kind == ACCESS or kind == SCATTER or kind == STEP or kind == RESULT:
+        if _is_told_by_payload[kind]:
             _put(_number_of(node.payload))
-            _exact = _exact or kind == VIEW or kind == SEGMENT or kind == ACCESS
+            _exact = _exact or _is_told_by_sizes[kind]
         if kind == SCATTER:  # whether anybody else holds the target decides whether it is copied
             _put(min(_reference_count(<PyObject*> node.d0), 4))
         if kind == RESULT and node.payload:  # whether anybody else holds memory decides whether it is on the stack

@@ -1,0 +1,214 @@
+"""Rows with structure that are registered from outside: bilinear interpolation in a table of two dimensions, which has
+six operands, and in a region a seventh; and a sum of two products, four values.
+
+What each floor has to be told about the first one stands here, from top to bottom; the second one follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from drjit_core import Node, cast, gather, ops, primal
+from drjit_core.codegen.linear import Instruction
+from drjit_core.control import inline
+from drjit_core.derivatives import structured as derivatives
+from drjit_core.interpreter import execution
+from drjit_core.ir import verify
+from drjit_core.ir.build import literal
+from drjit_core.ir.structured import differentiable, traced
+from drjit_core.llvm import emit
+from drjit_core.llvm.function import FunctionEmitter
+from drjit_core.ops import table
+from drjit_core.ops.structure import structural
+from drjit_core.types import BOOL, FLOAT32, UINT32
+
+__all__ = ["CROSS", "ROW", "bilinear", "cross", "reference"]
+
+# --- ops: what it is -------------------------------------------------------------------------------------------------
+
+ROW = table.register(structural(
+    "bilinear", (table.MEMORY, table.VALUE, table.VALUE, table.INDEX, table.INDEX, table.MASK),
+    "Interpolation in a table, row by row: table, two coordinates of at most 1, width and height of at least 2, mask.",
+    cost=60, needs_memory=True, speculable=False)._replace(accepts="f"))
+
+# --- ir: how it is traced, and what must hold ------------------------------------------------------------------------
+
+
+def bilinear(source: Node, u: Node, v: Node, width: Node, height: Node, mask: Node, *, attr: int = 0,
+             payload: Any = None) -> Node:
+    """The table at a point, 0 where the mask is not set; each texel's centre is a multiple of one over its extent less
+    one."""
+    operands = source, u, v, width, height, mask
+    return differentiable(ROW.kind, traced(ROW.kind, source.type, [primal(operand) for operand in operands], attr,
+                                           payload), operands)
+
+
+def _check(node: Node, values: list[Node]) -> None:
+    verify.require(node.type == FLOAT32, node, "interpolates other numbers than single ones")
+
+
+verify.CHECKS[ROW.kind] = _check
+
+# --- control: what it is in a region that is traced again ------------------------------------------------------------
+
+inline.AGAIN[ROW.kind] = inline.traced_again_by(bilinear)
+
+# --- derivatives: by the table and both coordinates ------------------------------------------------------------------
+
+
+def _place(coordinate: Node, extent: Node) -> tuple[Node, Node, Node]:
+    """The texel before a coordinate, the distance from it, and the number of distances in the table."""
+    last = cast(ops.sub(extent, literal(UINT32, 1)), FLOAT32)
+    position = ops.minimum(ops.maximum(ops.mul(coordinate, last), literal(FLOAT32, 0)), last)
+    first = ops.minimum(cast(primal(position), UINT32), ops.sub(extent, literal(UINT32, 2)))
+    return first, ops.sub(position, cast(first, FLOAT32)), last
+
+
+def _corners(operands: Sequence[Node]) -> list[tuple[Node, Node, Node, Node]]:
+    """Index and weight of each corner, and the derivative of that by both coordinates."""
+    _, u, v, width, height, _ = operands
+    (x, fx, dx), (y, fy, dy) = _place(u, width), _place(v, height)
+    one, found = literal(FLOAT32, 1), []
+    for right in (0, 1):
+        for below in (0, 1):
+            wx, sx = (fx, dx) if right else (ops.sub(one, fx), ops.neg(dx))
+            wy, sy = (fy, dy) if below else (ops.sub(one, fy), ops.neg(dy))
+            index = ops.add(ops.mul(ops.add(y, literal(UINT32, below)), width), ops.add(x, literal(UINT32, right)))
+            found.append((index, ops.mul(wx, wy), ops.mul(sx, wy), ops.mul(wx, sy)))
+    return found
+
+
+def _slope(operands: Sequence[Node], place: int) -> Node:
+    """The derivative by a coordinate."""
+    source, mask, total = operands[0], operands[5], literal(FLOAT32, 0)
+    for index, _, *slopes in _corners(operands):
+        total = ops.fma(gather(source, index, mask), slopes[place - 1], total)
+    return total
+
+
+def _forward(operands: Sequence[Node], place: int, change: Node) -> Node:
+    return ops.mul(change, _slope(operands, place)) if place else bilinear(change, *operands[1:])
+
+
+def _reverse(operands: Sequence[Node], place: int, gradient: Node) -> Node:
+    return ops.mul(gradient, _slope(operands, place))
+
+
+def _scattered(operands: Sequence[Node], place: int, gradient: Node) -> list[tuple[Node, Node, Node]]:
+    return [(ops.mul(gradient, weight), index, operands[5]) for index, weight, _, _ in _corners(operands)]
+
+
+derivatives.register(ROW.name, derivatives.Derivative(_forward, _reverse, _scattered))
+
+# --- llvm: its text --------------------------------------------------------------------------------------------------
+
+
+def _print(emitter: FunctionEmitter, instruction: Instruction) -> None:
+    uniform, (access,) = instruction.uniform, instruction.accesses
+    real, whole, mask = (emitter.types(uniform)[type_] for type_ in (FLOAT32, UINT32, BOOL))
+    name, base, out = f"%v{instruction.number}", emitter.parameter(access.slot, "ptr"), emitter.lines
+    u, v, width, height, wanted = emitter.values(instruction.operands, uniform)
+    out.append(f"{name}_k = and {mask} {wanted}, {emitter.active_mask(uniform)}")
+    for axis, coordinate, extent in (("x", u, width), ("y", v, height)):
+        out += [f"{name}_{axis}e = sub {whole} {extent}, {whole.splat(1)}",
+                f"{name}_{axis}l = uitofp {whole} {name}_{axis}e to {real}",
+                f"{name}_{axis}m = fmul {real} {coordinate}, {name}_{axis}l",
+                f"{name}_{axis}n = call {real} @llvm.maxnum.{real.suffix}({real} {name}_{axis}m, {real} "
+                f"{real.splat('0.0')})",
+                f"{name}_{axis}p = call {real} @llvm.minnum.{real.suffix}({real} {name}_{axis}n, {real} "
+                f"{name}_{axis}l)",
+                f"{name}_{axis}t = fptoui {real} {name}_{axis}p to {whole}",
+                f"{name}_{axis}f = sub {whole} {extent}, {whole.splat(2)}",
+                f"{name}_{axis} = call {whole} @llvm.umin.{whole.suffix}({whole} {name}_{axis}t, {whole} "
+                f"{name}_{axis}f)",
+                f"{name}_{axis}r = uitofp {whole} {name}_{axis} to {real}",
+                f"{name}_{axis}d = fsub {real} {name}_{axis}p, {name}_{axis}r"]
+    out += [f"{name}_row = mul {whole} {name}_y, {width}", f"{name}_0 = add {whole} {name}_row, {name}_x",
+            f"{name}_1 = add {whole} {name}_0, {whole.splat(1)}", f"{name}_2 = add {whole} {name}_0, {width}",
+            f"{name}_3 = add {whole} {name}_2, {whole.splat(1)}"]
+    for corner in range(4):
+        at, value = f"{name}_a{corner}", f"{name}_t{corner}"
+        out.append(f"{at} = getelementptr float, ptr {base}, {whole} {name}_{corner}")
+        if uniform:
+            out += [f"{at}_k = select i1 {name}_k, ptr {at}, ptr %parameters",
+                    f"{value}_r = load float, ptr {at}_k, align 4",
+                    f"{value} = select i1 {name}_k, float {value}_r, float 0.0"]
+        else:
+            out.append(f"{value} = call {real} @llvm.masked.gather.{real.suffix}.v{emitter.lanes}p0({real.of('ptr')} "
+                       f"{at}, i32 4, {mask} {name}_k, {real} zeroinitializer)")
+    for result, first, second, weight in (("u0", "t0", "t1", "xd"), ("u1", "t2", "t3", "xd"), ("", "u0", "u1", "yd")):
+        found = f"{name}_{result}" if result else name
+        out += [f"{found}_s = fsub {real} {name}_{second}, {name}_{first}",
+                f"{found}_w = fmul {real} {found}_s, {name}_{weight}",
+                f"{found} = fadd {real} {name}_{first}, {found}_w"]
+    emitter.define(instruction, name)
+
+
+emit.register(ROW.kind, _print)
+
+# --- interpreter: its meaning ----------------------------------------------------------------------------------------
+
+
+def reference(source: Any, u: Any, v: Any, width: Any, height: Any, mask: Any) -> Any:
+    """The same with NumPy, in the same order of operations."""
+    def place(coordinate: Any, extent: Any) -> tuple[Any, Any]:
+        last = np.float32(extent - 1)
+        position = np.clip(coordinate * last, np.float32(0), last)
+        first = np.minimum(position.astype(np.uint32), np.uint32(extent - 2))
+        return first, position - first.astype(np.float32)
+
+    width, height = int(width), int(height)
+    (x, fx), (y, fy) = place(u, width), place(v, height)
+    first = np.where(mask, y * np.uint32(width) + x, 0).astype(np.int64)
+    a, b, c, d = (source[first + offset] for offset in (0, 1, width, width + 1))
+    upper, lower = a + (b - a) * fx, c + (d - c) * fx
+    return np.where(mask, upper + (lower - upper) * fy, np.float32(0)).astype(np.float32)
+
+
+def _meaning(interpreter: execution.Interpreter, node: Node) -> Any:
+    source, u, v, width, height, mask, *live = interpreter.operands(node)
+    for active in live:
+        mask = mask & (active if node.size > 1 else active.any())
+    return reference(source, u, v, width[0], height[0], mask)
+
+
+execution.MEANINGS[ROW.kind] = _meaning
+
+
+# --- a row without memory --------------------------------------------------------------------------------------------
+
+CROSS = table.register(structural("cross", (table.VALUE,) * 4, "a * b - c * d", cost=3)._replace(accepts="f"))
+
+
+def cross(a: Node, b: Node, c: Node, d: Node, *, attr: int = 0, payload: Any = None) -> Node:
+    """``a * b - c * d``."""
+    operands = a, b, c, d
+    return differentiable(CROSS.kind, traced(CROSS.kind, a.type, [primal(operand) for operand in operands], attr,
+                                             payload), operands)
+
+
+def _print_cross(emitter: FunctionEmitter, instruction: Instruction) -> None:
+    name, type_ = f"%v{instruction.number}", emitter.types(instruction.uniform)[instruction.type]
+    a, b, c, d = emitter.values(instruction.operands, instruction.uniform)
+    emitter.lines += [f"{name}_p = fmul {type_} {a}, {b}", f"{name}_q = fmul {type_} {c}, {d}",
+                      f"{name} = fsub {type_} {name}_p, {name}_q"]
+    emitter.define(instruction, name)
+
+
+def _factor(operands: Sequence[Node], place: int, gradient: Node) -> Node:
+    other = operands[place ^ 1]
+    return ops.mul(gradient, other if place < 2 else ops.neg(other))
+
+
+def _cross(interpreter: execution.Interpreter, node: Node) -> Any:
+    a, b, c, d = interpreter.operands(node)
+    return a * b - c * d
+
+
+emit.register(CROSS.kind, _print_cross)
+inline.AGAIN[CROSS.kind] = inline.traced_again_by(cross)
+execution.MEANINGS[CROSS.kind] = _cross
+derivatives.register(CROSS.name, derivatives.Derivative(_factor, _factor))
