@@ -180,12 +180,11 @@ def walked(count: int) -> list[Probe]:
     """
     from drjit_core.runtime import backends
     from drjit_core.runtime.cpu.memory import HEAP
-    from drjit_core.runtime.cpu.straight import key_of
 
-    backend, result = backends.current(), program(count)
-    if key_of(backend, [result._n]) is None:
+    recipes, result = backends.LLVM.recipes, program(count)
+    if recipes.key_of([result._n]) is None:
         return []
-    return [timed("walk", lambda: key_of(backend, [result._n])),
+    return [timed("walk", lambda: recipes.key_of([result._n])),
             timed("allocation", lambda: HEAP.release(HEAP.allocate(4 * SIZE)))]
 
 

@@ -393,14 +393,6 @@ def derived(what: str, direction: str, *, depends: bool = False, before: bool = 
     return dr.detach(y), dr.forward_to(y)
 
 
-@pytest.fixture(params=[False, True])
-def let_go(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether small arrays are let go, too, when what is differentiated has been evaluated."""
-    if request.param:
-        monkeypatch.setattr("drjit_core.derivatives.tape._FEW", -1)
-
-
-@pytest.mark.usefixtures("let_go")
 @pytest.mark.parametrize("depends", [False, True])
 @pytest.mark.parametrize("direction", ["reverse", "forward"])
 @pytest.mark.parametrize("what", DERIVED)
@@ -475,7 +467,6 @@ def test_a_gradient_that_depends_on_a_sum_of_the_loop(bound: int | None) -> None
     np.testing.assert_allclose(found, scale * z.grad.numpy(), rtol=1e-9)
 
 
-@pytest.mark.usefixtures("let_go")
 @pytest.mark.parametrize("what", ["nothing", "the number", "the value", "both"])
 @pytest.mark.parametrize("bound", [None, 40, 1000])
 def test_results_of_a_loop_that_were_evaluated_before(bound: int | None, what: str) -> None:

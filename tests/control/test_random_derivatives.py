@@ -202,12 +202,6 @@ def check(seed: int) -> None:
                                    err_msg=f"{mode}\n{text}")
 
 
-@pytest.fixture(autouse=True)
-def let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small arrays are let go, too, when what is differentiated has been evaluated."""
-    monkeypatch.setattr("drjit_core.derivatives.tape._FEW", -1)
-
-
 @pytest.mark.parametrize("seed", [*range(20), 173, 251])
 def test_random_programs(seed: int) -> None:
     check(seed)

@@ -144,11 +144,16 @@ class _Choice(Recorded):
         read, direct, count = self.at(self.read), self.at(self.direct), len(self.given)
         memory = [flow.room(vertex) for vertex in read]
 
-        def gradient(copy: Copy, versions: Sequence[Node]) -> list[Node]:
-            results, _ = self.flowing(copy, gradients, (), versions, again=flow.again)
-            return [result or literal(vertex.type, 0) for vertex, result in zip(direct, results, strict=True)]
+        def gradient_of(number: int) -> Function:
+            def run(formals: list[Node]) -> list[Node]:
+                copy, besides = self.copied(flow, number, formals, gradients, memory)
+                results, _ = self.flowing(copy, gradients, (), formals[count:], again=flow.again)
+                return [*(result or literal(vertex.type, 0) for vertex, result in zip(direct, results, strict=True)),
+                        *besides]
 
-        results, versions = self.other(flow, gradient, gradients, memory)
+            return run
+
+        results, versions = self.other(flow, gradient_of, memory)
         for vertex, result in zip(direct, results, strict=False):
             flow.give(vertex, result, result.size, True)
         for position, vertex in enumerate(read, count):
@@ -158,33 +163,34 @@ class _Choice(Recorded):
     def flow_on(self, flow: Flow) -> None:
         changes = [(vertex, flow.change(vertex)) for vertex in self.at(range(len(self.inputs)))]
 
-        def change(copy: Copy, _: Sequence[Node]) -> list[Node]:
-            moved = self.moving(copy, changes, again=flow.again)
-            return [moved.get(place) or literal(self.types[place], 0) for place in self.places]
-
-        results, _ = self.other(flow, change, self.places, [])
-        self.sent = {place: spread(result, self.widths[place])
-                     for place, result in zip(self.places, results, strict=False)}
-
-    def other(self, flow: Flow, results_of: Callable[[Copy, Sequence[Node]], list[Node]], places: Iterable[int],
-              memory: list[Node]) -> tuple[list[Node], Versions]:
-        """Trace a derivative, with further arguments that are memory: what copies of tapes tell, through which
-        derivatives flow to some places; and then the original results, in case that a kernel needs both."""
-        count, ordered = len(self.given), sorted(places)
-
-        def function(number: int) -> Function:
+        def change_of(number: int) -> Function:
             def run(formals: list[Node]) -> list[Node]:
-                tape = self.tapes[number]
-                wanted = tape.values if self.extends() and not memory else []
-                copy = Copy(self, tape, formals, ordered, wanted)
-                return [*results_of(copy, formals[count:]), *[copy.values[node] for node in wanted]]
+                copy, besides = self.copied(flow, number, formals, self.places, [])
+                moved = self.moving(copy, changes, again=flow.again)
+                return [*(moved.get(place) or literal(self.types[place], 0) for place in self.places), *besides]
 
             return run
 
-        def name_of(position: int) -> str:
-            return "an argument" if position < count else "a gradient"
+        results, _ = self.other(flow, change_of, [])
+        self.sent = {place: spread(result, self.widths[place])
+                     for place, result in zip(self.places, results, strict=False)}
 
-        targets = [function(number) for number in range(self.functions)]
+    def copied(self, flow: Flow, number: int, formals: Sequence[Node], places: Iterable[int],
+               memory: Sequence[Node]) -> tuple[Copy, list[Node]]:
+        """A copy of a tape; and what a derivative returns after its own results: the original ones, in case that a
+        kernel needs both."""
+        tape = self.tapes[number]
+        wanted = tape.values if self.extends() and not memory else []
+        copy = Copy(self, tape, formals, sorted(places), wanted)
+        return copy, [copy.values[node] for node in wanted]
+
+    def other(self, flow: Flow, function_of: Callable[[int], Function],
+               memory: list[Node]) -> tuple[list[Node], Versions]:
+        """Trace a derivative, with further arguments that are memory."""
+        def name_of(position: int) -> str:
+            return "an argument" if position < len(self.given) else "a gradient"
+
+        targets = [function_of(number) for number in range(self.functions)]
         if flow.again:
             return _Choice(self.name, [*self.given, *memory], self.deciding, self.label, self.count).result(
                 targets, name_of, None)

@@ -219,7 +219,7 @@ class _Repetition(Recorded):
     # --- forward mode ------------------------------------------------------------------------------------------------
 
     def flow_on(self, flow: Flow) -> None:
-        order = self.changed
+        count, order = len(self.given), self.changed
         if not self.has_elements():
             self.sent = {position: literal(self.given[position].type, 0) for position in order}
             return
@@ -228,13 +228,16 @@ class _Repetition(Recorded):
         shared = [(vertex, flow.change(vertex)) for vertex in self.at(range(first, len(self.inputs)))]
         changes = [initial.get(position) or literal(self.given[position].type, 0) for position in order]
 
-        def change(copy: Copy, formals: Sequence[Node]) -> list[Node]:
-            own = [(copy.leaves[position], change) for position, change in zip(order, formals, strict=True)]
+        def body(formals: list[Node]) -> list[Node]:
+            copy, found = self.iterated(flow, formals, order)
+            own = [(copy.leaves[position], change) for position, change in zip(order, formals[count:], strict=True)]
             moved = self.moving(copy, [*own, *shared], again=flow.again)
-            return [moved.get(position) or literal(self.given[position].type, 0) for position in order]
+            return [*found, *(moved.get(position) or literal(self.given[position].type, 0) for position in order)]
 
-        for position, change_ in zip(order, self.beside(flow, changes, order, change), strict=True):
-            self.sent[position] = spread(change_, self.widths[position])
+        results = self.loop(flow, changes, body)
+        self.extend(results, changes)
+        for position, change in zip(order, results[count:], strict=True):
+            self.sent[position] = spread(change, self.widths[position])
 
     # --- reverse mode ------------------------------------------------------------------------------------------------
 
@@ -278,14 +281,16 @@ class _Repetition(Recorded):
     def reverse_sum(self, flow: Flow, gradients: dict[int, Node], totals: list[Node],
                     memory: list[Node]) -> tuple[list[Node], list[Node]]:
         """Gradients of shared variables, if the gradients of the state are the same in each iteration."""
-        count = len(totals)
+        count, end = len(self.given), len(self.given) + len(totals)
 
-        def gradient(copy: Copy, formals: Sequence[Node]) -> list[Node]:
-            _, sums, versions = self.visit(flow, copy, gradients, formals[:count], formals[count:])
-            return [*sums, *versions]
+        def body(formals: list[Node]) -> list[Node]:
+            copy, found = self.iterated(flow, formals, sorted(gradients))
+            _, sums, versions = self.visit(flow, copy, gradients, formals[count:end], formals[end:])
+            return [*found, *sums, *versions]
 
-        results = self.beside(flow, [*totals, *memory], sorted(gradients), gradient)
-        return results[:count], results[count:]
+        results = self.loop(flow, [*totals, *memory], body)
+        self.extend(results, [*totals, *memory])
+        return results[count:end], results[end:]
 
     def reverse_general(self, flow: Flow, gradients: dict[int, Node], totals: list[Node],
                         memory: list[Node]) -> tuple[dict[int, Node], list[Node], list[Node]]:
@@ -435,22 +440,12 @@ class _Repetition(Recorded):
         return _loop(flow, [*given, *further], condition, body, self.label, lambda position: (
             "a variable" if position < len(given) else "a gradient"))
 
-    def beside(self, flow: Flow, further: Sequence[Node], places: Sequence[int],
-               results_of: Callable[[Copy, Sequence[Node]], list[Node]]) -> list[Node]:
-        """What becomes of further variables in a loop over the state and these, in whose iterations derivatives flow to
-        some places; it computes what the original loop does, if a kernel would compute both."""
-        count = len(self.given)
-
-        def body(formals: list[Node]) -> list[Node]:
-            copy, found = self.iterated(flow, formals, places)
-            return [*found, *results_of(copy, formals[count:])]
-
-        results = self.loop(flow, further, body)
-        extended = self.extended(results, [*self.given, *further])
-        if extended is not None:
-            loop, extension = extended
+    def extend(self, results: Sequence[Node], further: Sequence[Node]) -> None:
+        """Let a loop over the state and more compute what this one does, if a kernel would compute both."""
+        found = self.extended(results, [*self.given, *further])
+        if found is not None:
+            loop, extension = found
             loop.payload.extension = extension
-        return results[count:]
 
 
 def _made_of(nodes: Iterable[Node], origins: Sequence[Node], formals: Sequence[Node]) -> bool:

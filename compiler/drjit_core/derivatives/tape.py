@@ -25,7 +25,7 @@ from ..ir.build import literal, resize
 from ..ir.dual import STRUCTURE, dual, is_recorded, primal, refuse_for, tracked, vertex_of
 from ..ir.extension import Extension
 from ..ir.node import Node
-from ..ir.region import Control, operands
+from ..ir.region import Control
 from ..ir.symbolic import Tracing, innermost
 from ..ir.vertex import HUB, LEAF, Vertex, last_vertex
 from ..ops.table import LITERAL
@@ -41,8 +41,6 @@ Function = Callable[[list[Node]], list[Node]]
 _ALLOWED = {"gather", "cast", "identity", "output"}
 _NOTHING: dict[int, Any] = {}
 _number = operator.itemgetter(0)
-#: Arrays of so many elements are held all the same: to find out what is needed takes some 20 us.
-_FEW = 4096
 
 
 class Tape:
@@ -304,7 +302,7 @@ class Recorded:
         self.read: list[int] = []
         self.direct: list[int] = []
         #: The construct itself, if it has no effects, and the positions that its results have there, by their places.
-        self.reference: Callable[[], Node | None] | None = None
+        self.reference: ref[Node] | None = None
         self.attributes: dict[int, int] = {}
         #: Likewise, while a derivative is traced, which may compute these results as well, and takes its place then.
         self.node: Node | None = None
@@ -372,16 +370,12 @@ class Recorded:
         self.given += [origins[number] for number in sorted(origins)]
 
     def refer_to(self, outputs: Sequence[Node]) -> None:
-        """Refer to the construct that has computed results; when that has been evaluated, let go what is not needed, if
-        it may be large."""
+        """Refer to the construct that has computed results; when it has been evaluated, let go what is not needed."""
         node = construct_of(outputs, self.given)
         if node is None:
             self.let_go(None)
             return
         self.attributes = {place: output.attr for place, output in enumerate(outputs) if output.d0 is node}
-        if not [value for value in operands(node) if value.size > _FEW]:
-            self.reference = lambda: node
-            return
         own, control = ref(self), None if node.scope else node.payload
 
         def end(_: object) -> None:
@@ -503,10 +497,8 @@ class Recorded:
 
     def needed(self) -> list[int]:
         """Positions of the variables whose values its derivatives need."""
-        found = set[int]()
-        for tape, demand in self.recordings():
-            found.update([position for position, formal in enumerate(tape.formals) if formal.id in demand.ids])
-        return sorted(found)
+        return [position for position in range(len(self.given))
+                if any(tape.formals[position].id in demand.ids for tape, demand in self.recordings())]
 
     def captures(self) -> list[Node]:
         """The values of regions around that they need besides, as the tapes refer to them."""

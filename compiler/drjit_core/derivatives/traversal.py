@@ -606,8 +606,26 @@ def pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], *, ag
     order = _between(inputs, [vertex for vertex, _ in outputs])
     order.reverse()
     with _lock:
-        return _through(order, outputs, inputs, {vertex.id for vertex in inputs}, again, memory is not None, memory,
-                        False)
+        return _pull(outputs, inputs, order, {vertex.id for vertex in inputs}, again, memory)
+
+
+def _pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], order: list[Vertex], ends: set[int],
+          again: bool, memory: dict[int, Node] | None) -> list[Node | None]:
+    _refuse_consumed(order, 0)
+    flow = Flow(again=again, members=order, lanes=memory is not None, memory=memory)
+    try:
+        for vertex in order:
+            flow.clear(vertex)
+        for vertex, gradient in outputs:
+            flow.bring(vertex, gradient, vertex.size)
+        for vertex in order:
+            if vertex.id not in ends and flow.has_gradient(vertex):
+                _reverse_one(flow, vertex)
+        return [flow.change(vertex) for vertex in inputs]
+    finally:
+        flow.end()
+        _forget_custom(order)
+        flow.roll_back()
 
 
 def push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], *, again: bool = False,
@@ -616,27 +634,22 @@ def push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], *, ag
     region."""
     order = _between([vertex for vertex, _ in inputs], outputs)
     with _lock:
-        return _through(order, inputs, outputs, {vertex.id for vertex, _ in inputs}, again, lanes, None, True)
+        return _push(inputs, outputs, order, {vertex.id for vertex, _ in inputs}, again, lanes)
 
 
-def _through(order: list[Vertex], given: Sequence[tuple[Vertex, Node]], wanted: Sequence[Vertex], ends: set[int],
-             again: bool, lanes: bool, memory: dict[int, Node] | None, forward: bool) -> list[Node | None]:
-    """What is wanted, when gradients or changes that are given have flowed through vertices, in their order."""
+def _push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], order: list[Vertex], given: set[int],
+          again: bool, lanes: bool) -> list[Node | None]:
     _refuse_consumed(order, 0)
-    flow = Flow(again=again, members=order, lanes=lanes, memory=memory)
+    flow = Flow(again=again, members=order, lanes=lanes)
     try:
         for vertex in order:
             flow.clear(vertex)
-        for vertex, value in given:
-            flow.bring(vertex, value, value.size if forward else vertex.size)
+        for vertex, change in inputs:
+            flow.bring(vertex, change, change.size)
         for vertex in order:
-            if vertex.id in ends:
-                continue
-            if forward:
+            if vertex.id not in given:
                 _forward_one(flow, vertex)
-            elif flow.has_gradient(vertex):
-                _reverse_one(flow, vertex)
-        return [flow.change(vertex) for vertex in wanted]
+        return [flow.change(vertex) for vertex in outputs]
     finally:
         flow.end()
         _forget_custom(order)
