@@ -13,8 +13,9 @@ from drjit_core.runtime.buffer import Buffer
 from drjit_core.runtime.cpu import pool
 from drjit_core.runtime.cpu.backend import CPU
 from drjit_core.runtime.heap import Heap
-from drjit_core.runtime.launch import evaluate_by_kernels
 from drjit_core.runtime.memory import System
+from drjit_core.runtime.native import Native
+from drjit_core.runtime.recipes import Recipes
 
 __all__ = ["Second", "take_over"]
 
@@ -25,10 +26,10 @@ class Second(CPU):
     name = "second"
     where = JitBackend.CUDA.value
     is_host = False
-    evaluate = evaluate_by_kernels
 
     def __init__(self) -> None:
         self.heap = Heap(System(pool.wait))
+        self.recipes = Recipes(Native(self))
         self.launched = 0
 
     def submit(self, launch: Any, /) -> int:  # type: ignore[override]

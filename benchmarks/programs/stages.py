@@ -157,7 +157,7 @@ def by_hand(count: int) -> dict[str, float]:
     marks.append(perf_counter())
     outputs = _allocate_outputs(backend, assembled, compiled)
     marks.append(perf_counter())
-    launched = compiled.launch(assembled, [], False)
+    launched = compiled.launch(assembled, compiled.course(assembled), [], False)
     ticket = backend.submit(launched)
     marks.append(perf_counter())
     _commit(backend, assembled, outputs, [], ticket)
@@ -180,12 +180,11 @@ def walked(count: int) -> list[Probe]:
     """
     from drjit_core.runtime import backends
     from drjit_core.runtime.cpu.memory import HEAP
-    from drjit_core.runtime.cpu.straight import key_of
 
-    backend, result = backends.current(), program(count)
-    if key_of(backend, [result._n]) is None:
+    recipes, result = backends.LLVM.recipes, program(count)
+    if recipes.key_of([result._n]) is None:
         return []
-    return [timed("walk", lambda: key_of(backend, [result._n])),
+    return [timed("walk", lambda: recipes.key_of([result._n])),
             timed("allocation", lambda: HEAP.release(HEAP.allocate(4 * SIZE)))]
 
 

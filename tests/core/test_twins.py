@@ -26,8 +26,10 @@ def source(room: str, suffix: str) -> Path:
     return root.joinpath(*room.split(".")).with_suffix(suffix)
 
 
-#: Other rooms have one text, which both rounds of the suite test; the straight way has no plain form.
-TWINS = [room for room in rooms.ROOMS if source(room, ".pyx").is_file() and room != "drjit_core.runtime.cpu.straight"]
+#: Rooms of the short way to a launch, which has no plain form.
+SHORT_WAY = tuple(f"drjit_core.runtime.{name}" for name in ("walk", "native", "recipes", "cpu.native"))
+#: Other rooms have one text, which both rounds of the suite test.
+TWINS = [room for room in rooms.ROOMS if source(room, ".pyx").is_file() and room not in SHORT_WAY]
 
 
 @functools.cache
@@ -65,3 +67,13 @@ def test_all_that_is_public_is_compared(room: str) -> None:
 
 def test_the_list_is_complete() -> None:
     assert len(TWINS) == 9
+
+
+@pytest.mark.parametrize("room", SHORT_WAY[:-1])
+def test_the_short_way_knows_no_backend(room: str) -> None:
+    """The import contracts see the plain form only."""
+    for suffix in (".pyx", ".pxd"):
+        file = source(room, suffix)
+        if file.is_file():
+            imports = re.findall(r"^(?:from|c?import) +([\w.]+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert imports and not [name for name in imports if re.search(r"\b(llvm|ptx|cuda|cpu|gpu)\b", name)]

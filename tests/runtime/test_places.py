@@ -14,13 +14,21 @@ from textwrap import dedent
 
 import pytest
 
+from drjit_core import rooms
+
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN = '''
 import drjit as dr
 import drjit_core as core
 from drjit_core.runtime.cpu.backend import CPU
 from drjit_core.runtime.interpreted import Interpreted
+from drjit_core.runtime.native import Native
+from drjit_core.runtime.recipes import Recipes
 from tests.second import Second as Hidden
+
+class Neutral(CPU):
+    def __init__(self):
+        self.recipes = Recipes(Native(self))  # by the methods of the backend
 
 class Second({base}):
     name = "second"
@@ -172,6 +180,80 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("base", ["Interpreted", "CPU", "Hidden"])
+@pytest.mark.parametrize("base", ["Interpreted", "CPU", "Neutral", "Hidden"])
 def test_two_backends(base: str, name: str) -> None:
     run(base, PROGRAMS[name])
+
+
+#: Graphs of one kernel, with a reduction or without; of several; with a write, a table for each thread, a step, a loop,
+#: and a call.
+SHORT_WAY = """
+    import numpy as np
+    from drjit_core.runtime.backends import LLVM
+
+    def programs(p, x, index, one):
+        yield lambda: x * 2.5 + one
+        yield lambda: dr.sum(x * x)
+        yield lambda: x / dr.sum(x * one)
+        yield lambda: dr.gather(p.Float, dr.cumsum(x) * one, index) + 1
+        yield lambda: dr.cumsum(x)
+        for mode in (dr.ReduceMode.Auto, dr.ReduceMode.Local):
+            def scattered():
+                target = dr.zeros(p.Float, 4)
+                dr.scatter_add(target, x * one, index % 4, mode=mode)
+                return target
+            yield scattered
+        yield lambda: dr.while_loop((p.UInt(index), x), lambda i, x: i < 9, lambda i, x: (i + 1, x * one + i))[1]
+        yield lambda: dr.switch(index % 3, [lambda x: x + 1, lambda x: x * one, lambda x: x - 1], x)
+
+    found = {}
+    for p, backend in ((llvm, LLVM), (cuda, second)):
+        index = dr.opaque(p.UInt, 0, 100_000) + dr.arange(p.UInt, 100_000) % 7
+        x, one = p.Float(np.arange(100_000, dtype=np.float32) % 8), dr.opaque(p.Float, 0.5)  # whose sums are exact
+        dr.eval(index)
+        found[p] = []
+        for program in programs(p, x, index, one):
+            for repetition in range(5):
+                before = backend.recipes.launches
+                result = program()
+                dr.eval(result)
+                assert result._n.payload.backend is backend
+                found[p].append(result.numpy().tobytes())
+                del result
+            assert backend.recipes.launches > before
+            found[p].append(backend.recipes.launches - before)
+    assert found[llvm] == found[cuda]
+"""
+
+
+@pytest.mark.skipif(not rooms.compiled, reason="only the compiled form has a short way")
+@pytest.mark.parametrize("base", ["CPU", "Neutral"])
+def test_both_take_the_short_way(base: str) -> None:
+    run(base, SHORT_WAY)
+
+
+@pytest.mark.skipif(not rooms.compiled, reason="only the compiled form has a short way")
+def test_what_is_interrupted_when_it_has_begun_counts_as_done() -> None:
+    run("Neutral", """
+        from drjit_core.runtime.backends import LLVM
+
+        raising = False
+        def submit(launch):
+            ticket = CPU.submit(launch)
+            if raising:
+                raise KeyboardInterrupt
+            return ticket
+        second.submit = submit
+        x, one = dr.opaque(cuda.Float, 2, 10), dr.opaque(cuda.Float, 3)
+        for program in (lambda: x * one, lambda: x / dr.sum(x * one)):
+            for repetition in range(4):
+                expected = list(program())
+            result, raising = program(), True
+            before = second.recipes.launches
+            try:
+                dr.eval(result)
+            except KeyboardInterrupt:
+                raising = False
+            assert not raising and second.recipes.launches == before + 1
+            assert list(result) == expected
+    """)

@@ -28,10 +28,12 @@ from drjit_core.ir.node import Node
 from drjit_core.ops.table import EVALUATED, UNDEFINED
 from drjit_core.passes.schedule import plan
 from drjit_core.runtime import exclusion, explain
-from drjit_core.runtime.backends import LLVM
-from drjit_core.runtime.cpu import cache, straight
+from drjit_core.runtime.backends import LLVM, on_backend
+from drjit_core.runtime.cpu import cache
 from drjit_core.runtime.cpu.launches import Course, course_of
-from drjit_core.runtime.cpu.target import target
+from drjit_core.runtime.cpu.target import CPU_TARGET
+from drjit_core.runtime.cpu.texts import TEXTS
+from drjit_core.runtime.null import Null
 from drjit_core.types import BOOL, FLOAT32, UINT32, ReduceOp
 from tests.core.harness import ALL_TYPES, array, shared, values
 from tests.core.test_random_programs import Program
@@ -40,15 +42,15 @@ needs_rooms = pytest.mark.skipif(not rooms.compiled, reason="only the compiled f
 TRUE = literal(BOOL, True)
 
 
-def compared(*roots: Node) -> list[bool]:
+def compared(*roots: Node, backend: Any = LLVM) -> list[bool]:
     """Whether each kernel of some nodes has a short way, after a look at its key and parameters."""
     found = []
     with exclusion.lock:
-        for kernel in plan(list(roots), target()):
-            short = straight.key_of(LLVM, kernel.outputs)
+        for kernel in plan(list(roots), backend.target()):
+            short = backend.recipes.key_of(kernel.outputs)
             found.append(short is not None)
             if short is not None:
-                program = assemble(kernel, target())
+                program = assemble(kernel, backend.target())
                 assert short == (program.key, program.parameters)
                 assert not (program.scatters or program.versions or program.calls or program.tables)
                 assert course_of(program) == Course(single=False, trips=1)
@@ -105,6 +107,40 @@ def test_keys_and_parameters_by_structure() -> None:
     assert False in compared(ops.add(x, total))
     assert not any(compared(scatter(array(np.ones(100, np.float32)), x, counter(100), TRUE, 0, 0)))
     assert False in compared(gather(doubled, index, TRUE))
+
+
+@needs_rooms
+def test_the_target_decides_about_keys() -> None:
+    targets = [CPU_TARGET, CPU_TARGET._replace(features=5), CPU_TARGET._replace(streaming_width=10),
+               CPU_TARGET._replace(streaming_width=10, streaming_bytes=300), CPU_TARGET._replace(large_bytes=100)]
+    keys = set()
+    for each in targets:
+        with on_backend(Null(TEXTS, each)) as null:
+            x, index = array(np.ones(100, np.float32)), ops.mod(counter(50), literal(UINT32, 7))
+            roots = [ops.add(gather(x, index, TRUE), access(x, 3, 1, 50))]
+            assert compared(*roots, backend=null) == [True]
+            keys.add(null.recipes.key_of(roots)[0])  # type: ignore[attr-defined]
+    assert len(keys) == len(targets) - 1, "a width alone decides nothing"
+
+
+@needs_rooms
+def test_the_null_backend_takes_the_short_way() -> None:
+    """What has been launched in the end is the same each time: kernels, and all parameters but addresses."""
+    with on_backend("null") as null:
+        x, target = array(np.ones(1000, np.float32)), array(np.zeros(4, np.float32))
+        found = []
+        for _ in range(4):
+            before, short = len(null.launches), null.recipes.launches  # type: ignore[attr-defined]
+            scattered = scatter(target, ops.mul(x, x), ops.mod(counter(1000), literal(UINT32, 4)), TRUE,
+                                ReduceOp.Add.value, 0)
+            evaluate([scattered, ops.add(x, reduce(ops.mul(x, x), ReduceOp.Add.value))])
+            del scattered
+            launches = null.launches[before:]  # type: ignore[attr-defined]
+            shortly = null.recipes.launches - short  # type: ignore[attr-defined]
+            assert shortly in (0, len(launches)) or launches[0].block
+            found.append([(each.kernel, each.width, each.single, each.block, len(each.parameters), each.parameters[0])
+                          for each in launches])
+        assert shortly > 0 and all(each == found[0] for each in found)
 
 
 @pytest.mark.parametrize("count", [1, 2, 300])

@@ -16,7 +16,7 @@ cdef class Node:
     cdef public int64_t attr
     cdef public object payload
     cdef public int64_t scope
-    cdef int64_t place  # what a traversal knows of it: the number of the traversal, and a position (see runtime/cpu/straight.pyx)
+    cdef int64_t place  # what a traversal knows of it: the number of the traversal, and a position (see runtime/walk.pyx)
     cdef uint64_t hash  # 0 if it is not in the table
     cdef int64_t mode  # that it was entered under; of a literal its tag
     cdef PyObject* older  # the list of all nodes that live

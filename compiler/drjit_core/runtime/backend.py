@@ -8,7 +8,7 @@ kernels (:class:`KernelBackend`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from ..codegen.program import Binding, Program
 from ..codegen.steps import Call, Pass, Text
@@ -17,6 +17,9 @@ from ..ir.labels import label_of
 from ..ir.node import Node
 from ..types import TYPES, JitBackend
 from .buffer import Buffer
+
+if TYPE_CHECKING:
+    from .recipes import Recipes
 
 __all__ = ["Backend", "KernelBackend", "Launch", "Limits", "LoadedKernel", "Tables", "bring"]
 
@@ -160,6 +163,10 @@ class LoadedKernel(Protocol):
     def fill_calls(self, bound: Program | Binding, keep: list[Any], /) -> None:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
 
+    def function_address(self, number: int, records: bool, /) -> int:
+        """The address of a function that calls reach, by its number in the program, or of the one that takes several
+        records; until the next launch is noted."""
+
     def course(self, program: Program, /) -> Any:
         """What launches of a program's kernel depend on besides parameters and width, for :meth:`launch`."""
 
@@ -180,6 +187,8 @@ class KernelBackend(Backend, Protocol):
     @property
     def language(self) -> JitBackend:
         """Whose code kernels are."""
+
+    recipes: Recipes  # for the short way: who has :func:`.recipes.evaluate` evaluates by them
 
     def target(self) -> Target:
         """What programs are assembled for, at the beginning of an evaluation."""

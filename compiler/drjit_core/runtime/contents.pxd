@@ -5,7 +5,7 @@ from ..context cimport Context, current as context_of
 from ..ir.dual cimport without
 from ..ir.node cimport Node
 from .buffer cimport Buffer
-from .cpu.straight cimport host_address
+from .cpu.native cimport host_address
 from .elements cimport copied, peek
 
 cdef int _LITERAL

@@ -15,7 +15,7 @@ from ..types import TYPES
 from . import bounds, exclusion
 from .backends import LLVM, all_backends, backend_of
 from .buffer import Buffer
-from .cpu.straight import host_address
+from .cpu.native import host_address
 from .elements import copied, peek, unpack
 from .evaluation import evaluate
 

@@ -70,7 +70,7 @@ def remember(program: Program, hash_: str) -> None:
 
 
 def note(key: bytes, hash_: str) -> None:
-    """Note a straight kernel (see :mod:`.cpu.straight`) that has been loaded; it is described when somebody asks."""
+    """Note a straight kernel (see :mod:`.recipes`) that has been loaded; it is described when somebody asks."""
     global _count
     _count += 1
     _noted.append((_count, key, hash_))

@@ -18,9 +18,10 @@ from ..codegen.steps import Call, Pass, Shape, Text
 from ..codegen.target import Target
 from ..ir.node import Node
 from ..types import JitBackend
+from . import recipes
 from .backend import Limits
 from .buffer import Buffer
-from .launch import evaluate_by_kernels
+from .native import Native
 
 __all__ = ["Null", "NullKernel", "NullLaunch", "Texts"]
 
@@ -55,6 +56,9 @@ class Texts(Protocol):
 
     def names(self, program: Program, /) -> list[str]:
         """Names of the functions that calls may reach."""
+
+    def name_of(self, number: int, records: bool, /) -> str:
+        """Name of a function that calls reach, by its number, or of the one that takes several records."""
 
     def fill_calls(self, bound: Program | Binding, addresses: Mapping[str, int], keep: list[Any], /) -> None:
         """Make the tables of calls."""
@@ -100,6 +104,10 @@ class NullKernel:
         """Make the tables of calls, with numbers of functions in the place of their addresses."""
         self._texts.fill_calls(bound, self.functions, keep)
 
+    def function_address(self, number: int, records: bool, /) -> int:
+        """What stands for the address of a function."""
+        return self.functions[self._texts.name_of(number, records)]
+
     def launch(self, bound: Program | Binding, course: Any, keep: list[Any], timed: bool, /) -> NullLaunch:
         """A record of a launch.  It holds no node, since planning asks who does."""
         return NullLaunch(self, tuple(bound.parameters), bound.width, course.single)
@@ -122,6 +130,9 @@ class NullTextKernel:
         self.signature = Signature(text.key, (), 0)
         self.text = text.text()
         self.hash = hashlib.blake2b(text.key, digest_size=16).hexdigest()
+
+    def reuse(self, width: int, /) -> None:
+        """There is but one tier of text."""
 
     def launch_pass(self, one: Pass, keep: list[Any], timed: bool, /) -> NullLaunch:
         """A record of a launch."""
@@ -148,7 +159,7 @@ class Null:
 
     name = "null"
     is_host = False
-    evaluate = evaluate_by_kernels
+    evaluate = recipes.evaluate
 
     def __init__(self, texts: Texts, target: Target | None = None) -> None:
         self._texts = texts
@@ -160,6 +171,7 @@ class Null:
         self.kernels: dict[bytes, Any] = {}  # by key
         self.launches: list[NullLaunch] = []
         self._filled: WeakKeyDictionary[Buffer, int] = WeakKeyDictionary()
+        self.recipes = recipes.Recipes(Native(self))
 
     def target(self) -> Target:
         """That of the texts, unless another one was given."""
@@ -264,3 +276,4 @@ class Null:
     def flush(self) -> None:
         """Forget all kernels, but not the launches."""
         self.kernels.clear()
+        self.recipes.forget()

@@ -6,11 +6,11 @@ from functools import cache
 
 from ...llvm import jit
 from ...types import JitBackend
-from .. import exclusion
+from .. import exclusion, recipes
 from ..backend import Limits
 from ..memory import PACKET, PADDING, HostMemory
 from . import cache as kernels
-from . import pool, straight
+from . import native, pool
 from .memory import HEAP
 from .target import CPU_TARGET, target
 from .thread_tables import filled_tables, merged_tables
@@ -29,8 +29,8 @@ class CPU(HostMemory):
     wait = staticmethod(pool.wait)
     is_done = staticmethod(pool.is_done)
     finish = staticmethod(pool.finish)
-    evaluate = straight.evaluate
-    host_address = straight.host_address
+    evaluate = recipes.evaluate
+    host_address = native.host_address
     target = staticmethod(target)
     compile = staticmethod(kernels.lookup)
     fill_tables, merge_tables = filled_tables, merged_tables
@@ -46,12 +46,15 @@ class CPU(HostMemory):
     set_thread_count, thread_count = staticmethod(pool.set_thread_count), staticmethod(pool.thread_count)
     thread_report = staticmethod(pool.thread_report)
 
+    def __init__(self) -> None:
+        self.recipes = recipes.Recipes(native.CPUNative(self))
+
     def flush(self) -> None:
         """Forget all kernels."""
         with exclusion.lock:
             pool.wait()
             kernels.flush()
-            straight.forget()
+            self.recipes.forget()
 
 
 @cache

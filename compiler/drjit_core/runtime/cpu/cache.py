@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ...codegen.program import Binding, Program
 from ...codegen.steps import Pass, Text
 from ...llvm import emit, jit, reduction
+from ...llvm.calls import name_of_function
 from ...llvm.steps import Blocks, passes
 from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
 from .. import disk
@@ -148,6 +149,10 @@ class CompiledKernel:
     def fill_calls(self, bound: Program | Binding, keep: list[Any]) -> None:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
         call_tables.fill(bound, self.native.addresses, keep)
+
+    def function_address(self, number: int, records: bool) -> int:
+        """The address of a function that calls reach."""
+        return self.native.addresses[name_of_function(number, records)]
 
     course = staticmethod(launches.course_of)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...llvm.calls import name_of_function
 from ...types import JitBackend
 from ..backend import Limits
 from ..memory import PACKET, PADDING
@@ -22,7 +23,8 @@ class LLVMTexts:
     operations_of, work_of = staticmethod(cache.operations_of), staticmethod(cache.work_of)
     partial_bytes = staticmethod(cache.partial_bytes)
     course_of = staticmethod(launches.course_of)
-    names, fill_calls = staticmethod(call_tables.names), staticmethod(call_tables.fill)
+    names, name_of = staticmethod(call_tables.names), staticmethod(name_of_function)
+    fill_calls = staticmethod(call_tables.fill)
     fill_tables, merge_tables = staticmethod(filled_tables), staticmethod(merged_tables)
     passes = staticmethod(cache.passes)
 

@@ -1,0 +1,107 @@
+"""The compiled form of ``native.py``."""
+
+from array import array
+
+from libc.stdint cimport int64_t, uint64_t
+
+from .buffer cimport Buffer
+from .walk cimport Walk
+
+
+cdef class Entry:
+    """What a launch needs to know of a kernel, or of a pass of a step: of one stage of a recipe, or a straight one."""
+
+    def __init__(self, kernel, course=None, plan=None):
+        self.kernel, self.course, self.plan = kernel, course, plan
+        self.count, self.moves = -1, ()
+
+
+class Bound:
+    """What a launch gets to know of a program that is not there: see :class:`drjit_core.codegen.program.Binding`."""
+
+    def __init__(self, parameters, units, unit):
+        self.parameters, self.units, self.unit, self.width = parameters, units, unit, units * unit
+
+
+cdef class Native:
+    """Launches on a backend, by its methods in Python; backends may have a faster one."""
+
+    def __init__(self, backend):
+        self.backend = backend
+        self.numbers = {}
+
+    cdef bint begin(self) except -1:
+        """Begin an evaluation, with a target that decides alike about straight kernels; whether it may go on."""
+        self.look()
+        return True
+
+    cdef int64_t look(self) except -1:
+        """A number for the target of the evaluation, which is at hand from now on."""
+        target = self.backend.target()
+        if target is not self.target:
+            if target not in self.numbers:
+                self.numbers[target] = len(self.numbers) + 1
+            self.number = self.numbers[target]
+            self.target = target
+        return self.number
+
+    cdef Buffer allocate(self, int64_t nbytes):
+        """A buffer with undefined contents."""
+        return self.backend.allocate(nbytes)
+
+    cdef Entry find(self, Walk walk, int64_t width, Py_ssize_t reductions):
+        """The kernel of a key that has just been made, if it is known without being compiled; for a launch of some
+        width."""
+        return None
+
+    cdef Entry enter(self, object kernel, object course):
+        """A kernel, for launches that take some course."""
+        return Entry(kernel, course)
+
+    cdef Entry enter_pass(self, object kernel, object plan):
+        """A pass of a step, whose kernel is given."""
+        return Entry(kernel, None, plan)
+
+    cdef bint use(self, Entry entry, int64_t width) except -1:
+        """Note a launch of so many elements, which is going to follow; the code may be another one afterwards."""
+        if entry.is_counted:
+            entry.is_counted = False
+        else:
+            entry.kernel.reuse(width)
+        return True
+
+    cdef int64_t launch(self, Entry entry, uint64_t* words, Py_ssize_t count, int64_t units, int64_t unit,
+                        list keep) except -1:
+        """Launch a kernel with parameters, and tables of calls behind them, over so many units of so many elements;
+        returns a ticket.
+
+        Once the kernel has been launched, it returns: an exception that comes then is :attr:`interrupt`.
+        """
+        cdef Buffer partials = None
+        cdef Py_ssize_t number
+        cdef list parameters = [words[number] for number in range(count)]
+        if keep is None:
+            keep = []
+        if entry.plan is not None:
+            launched = entry.kernel.launch_pass(entry.plan._replace(words=tuple(parameters)), keep, False)
+        else:
+            if entry.kernel.reductions:
+                partials = self.backend.allocate(entry.kernel.partial_bytes(units, unit))
+                parameters[1] = partials.address
+            if entry.count >= 0:
+                tables = array("Q", parameters)
+                first = tables.buffer_info()[0]
+                for number, other in entry.moves:
+                    tables[number] = first + 8 * other
+                keep.append(tables)
+                parameters = tables.tolist()[:entry.count]
+            launched = entry.kernel.launch(Bound(parameters, units, unit), entry.course, keep, False)
+        try:
+            ticket = self.backend.submit(launched)
+        except BaseException as error:
+            if not launched.begun:
+                raise
+            ticket, self.interrupt = self.backend.submitted(), error
+        if partials is not None:
+            partials.ticket = ticket
+        return ticket

@@ -1,0 +1,37 @@
+"""The short way from nodes to launches; its compiled form, ``recipes.pyx``, has one for the usual case.
+
+What :mod:`.launch` does for any kernel is done for straight kernels in one walk over the graph (see :mod:`.walk`),
+which makes a program's key and its parameters without the program; a kernel that is known by that key is launched at
+once. Steps whose operands are in memory are launched by what is known of steps of their structure. All other graphs
+have *recipes*: what is launched for a graph of some structure, and with what. Whatever else there is to do (a kernel
+that is not known, a recording, debug mode, a history, log lines) is left to the general way. This form leaves
+everything to it.
+
+Nothing here knows one backend from another: each has :class:`Recipes` of its own, and a :class:`~.native.Native` that
+launches for it.
+"""
+
+from __future__ import annotations
+
+from ..ir.node import Node
+from .launch import evaluate_by_kernels as evaluate
+from .native import Native
+from .walk import Walk
+
+__all__ = ["Recipes", "evaluate"]
+
+
+class Recipes:
+    """What is known of the launches of a backend."""
+
+    launches = 0  #: How many went the short way.
+
+    def __init__(self, native: Native) -> None:
+        self.native, self.walk = native, Walk(native.backend)
+
+    def key_of(self, roots: list[Node], /) -> tuple[bytes, list[int]] | None:
+        """For tests: key and parameters (those of outputs are 0) of the one kernel of some nodes, or ``None``."""
+        return None
+
+    def forget(self) -> None:
+        """Forget all kernels."""

@@ -1,0 +1,733 @@
+"""The compiled form of ``recipes.py``.
+
+Which kernels there are, and over what they go, follows from the whole graph. A recipe says what is launched for a
+graph of some structure, and what the parameters are; it is found by all that planning looks at.
+Nodes have *places*: those of the graph in the order of the walk, and behind them what planning has made besides.
+
+Sizes are numbered in the order of the walk; number 0 is the size 1. What matters is which are equal, and in which
+intervals they lie, as in recordings: a recipe is good for all others. Where there are views, and reductions of rows,
+planning looks at the sizes themselves: then these are part of what a recipe is found by.
+
+From a launch to the end of its commit no Python code runs here, so that no interrupt comes in between.
+"""
+
+import logging
+import math
+
+cimport cython
+from cpython.object cimport PyObject
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from ..context cimport Context, current
+from ..ir.node cimport Node, become, blank_node
+from .buffer cimport Buffer
+from .native cimport Entry, Native
+from .walk cimport Walk, bits_of, bytes_of, larger, width_of
+
+from ..codegen.records import layout_of
+from ..codegen.signature import Role, decisions_of, slots_of
+from ..flags import DEBUG as _DEBUG
+from ..flags import KERNEL_HISTORY as _KERNEL_HISTORY
+from ..flags import LAUNCH_BLOCKING as _LAUNCH_BLOCKING
+from ..flags import PRINT_IR as _PRINT_IR
+from ..ir.node import PARAMETER as _PARAMETER
+from ..ops import table
+from ..passes.domain import flat
+from ..passes.schedule import Kernel
+from . import explain
+from .launch import evaluate_by_kernels, launch as _launch_any
+from .steps import placed_passes as _placed_passes
+
+cdef extern from "Python.h":
+    unsigned long long PyLong_AsUnsignedLongLongMask(object) except? 0xFFFFFFFFFFFFFFFF
+
+cdef object _INPUT = Role.INPUT, _MEMORY = Role.MEMORY, _LITERAL = Role.LITERAL
+cdef long long _EXCEPTIONAL = _DEBUG | _KERNEL_HISTORY | _LAUNCH_BLOCKING | _PRINT_IR
+cdef int PARAMETER = _PARAMETER
+cdef int LITERAL = table.LITERAL, UNDEFINED = table.UNDEFINED, EVALUATED = table.EVALUATED
+cdef int STEP = table.STEP, REDUCE = table.REDUCE
+cdef int INFO = logging.INFO
+
+_log = logging.getLogger("drjit")
+cdef dict _levels = _log._cache  # what Logger.isEnabledFor looks at first
+
+cdef enum:
+    MOST_ENTRIES = 65536
+    MOST_STEPS = 1024
+    MOST_RECIPES = 4096  # some kilobytes each
+    MOST_OTHERS = 8  # recipes of one structure
+    MOST_MET = 16384
+    MOST_PAYLOADS = 16384
+
+
+cdef class Pass:
+    """A launch of a step of some structure, wherever its arrays are."""
+
+    cdef Entry entry
+    cdef int64_t width
+    cdef uint64_t* words  # parameters: numbers, and distances from the beginnings of arrays
+    cdef int32_t* arrays  # of whose addresses they are distances: operands, then results, then scratch; -1: none
+    cdef Py_ssize_t count
+
+    def __dealloc__(self):
+        free(self.words)
+        free(self.arrays)
+
+
+cdef class Passes:
+    """The launches of a step of some structure, and the bytes of memory of its own."""
+
+    cdef list passes
+    cdef tuple scratch
+
+
+cdef class Stage:
+    """One launch of a recipe: a kernel, or a step, which is launched in its own way."""
+
+    cdef Entry entry  # None: a step
+    cdef int64_t units, unit
+    cdef int width  # number of the size that the units are; -1: they are always the same
+    cdef uint64_t* words  # parameters, as far as they are always the same
+    cdef int32_t* places  # of the node whose bits or address a parameter is; -1: none
+    # Behind the parameters follow, if there are calls, those of their targets, and the tables of the calls.
+    cdef Py_ssize_t total
+    cdef tuple firsts  # where the parameters of each target begin
+    cdef tuple links  # (parameter of a target, that which it is equal to), those of outer targets first
+    cdef tuple symbols  # (word of a table, number of the function whose address it is, whether that takes records)
+    cdef object linked  # the code that the addresses in ``words`` are those of
+    cdef tuple outputs  # places
+    cdef tuple slots  # parameters with their addresses
+    cdef tuple undefined  # places of arrays without contents, which get memory
+    cdef tuple written  # (place of an array after a write, place of the one before), in order
+    cdef tuple tables  # (parameter, place of the target, operator, place of the scatter)
+    cdef list releases  # places that nothing needs afterwards
+
+    def __cinit__(self):
+        self.outputs = self.slots = self.undefined = self.written = self.tables = ()
+        self.firsts = self.links = self.symbols = ()
+        self.releases = []
+
+    def __dealloc__(self):
+        free(self.words)
+        free(self.places)
+
+    def used(self):
+        """The places of all nodes that it looks at."""
+        cdef Py_ssize_t number
+        found = {*self.outputs, *self.undefined}
+        for pair in self.written:
+            found.update(pair)
+        for _, target, _, scatter in self.tables:
+            found.update((target, scatter))
+        if self.places != NULL:
+            found.update([self.places[number] for number in range(self.total) if self.places[number] >= 0])
+        return found
+
+
+cdef class Recipe:
+    """What takes a graph of some structure to its launches."""
+
+    cdef bytes key
+    cdef list steps  # empty: there is no recipe
+    cdef tuple made  # of each node that planning makes: type, size, the number of the size, -1 if that stays the same
+    cdef bint exact  # whether the sizes are part of the key
+    cdef list least, most  # bounds of the sizes, by their numbers
+    cdef Recipe other  # for other sizes
+    cdef int depth  # number of those
+    cdef set used  # all places that launches look at; None: the graph holds them as long as it takes
+
+
+# --- what is learned from the general way ----------------------------------------------------------------------------
+
+class _Straight:
+    """Notes the kernel that a straight program has got."""
+
+    found = None
+
+    def begin(self, program, kernel):
+        """The program is about to be launched."""
+        self.found = program.key, kernel, kernel.course(program)
+
+    def end(self, program):
+        """It has been launched."""
+
+
+class _Listener:
+    """Makes a recipe of the launches of a plan."""
+
+    def __init__(self, Native native, Walk walk, bint exact):
+        cdef Py_ssize_t number
+        self.native, self.exact = native, exact
+        self.places = {(<Node> walk.nodes[number]).id: number for number in range(walk.place)}
+        self.count = len(self.places)
+        assert self.count == walk.place, "a node has two places"
+        self.least, self.most = [0] * (walk.size_count + 1), [math.inf] * (walk.size_count + 1)
+        self.sizes = {1: 0} | {walk.sizes[number]: number + 1 for number in range(walk.size_count)}
+        self.made, self.undefined, self.steps = [], [], []
+        self.begun = None
+        self.fails = False
+
+    def place_of_output(self, node):
+        """The place of what a launch gives: a new one for what planning has made."""
+        place = self.places.get(node.id)
+        if place is None:
+            place = self.places[node.id] = self.count + len(self.made)
+            self.made.append((node.type, node.size, self.number(node.size)))
+        return place
+
+    def number(self, size):
+        """The number of a size, unless it stays the same."""
+        found = -1 if self.exact else self.sizes.get(size)
+        if found is None:  # it follows from others, nobody knows how
+            self.exact = True
+            found = -1
+        return found
+
+    def bound(self, program):
+        """Note what has been decided by sizes."""
+        if program.width > 1 and not program.domain.is_flat:
+            self.exact = True
+        for decision in decisions_of(program):
+            number = self.number(program.width if decision.memory is None else decision.memory.size)
+            if number >= 0:
+                self.least[number] = max(self.least[number], decision.low)
+                self.most[number] = min(self.most[number], decision.high)
+
+    def begin(self, program, kernel):
+        """A program is about to be launched."""
+        cdef Stage step
+        cdef Entry entry
+        cdef Py_ssize_t number = 0
+        places = self.places
+        layout = layout_of(program)
+        roles = [slot for each in layout.parts for slot in slots_of(each)]
+        written = [(node, node.d0) for node in program.scatters]
+        written += [(node, node.d0.payload.origin(node.attr)) for node in program.versions]
+        if self.fails or program.checks or any(
+                slot.node.id not in places for slot in roles if slot.role is _INPUT or slot.role is _MEMORY or
+                slot.role is _LITERAL and slot.node.attr == PARAMETER and slot.node.size == 1) or any(
+                node.id not in places or target.id not in places for node, target in written):
+            self.fails = True
+            return
+        if any(slot.role is _LITERAL and slot.node.id not in places for slot in roles):
+            self.exact = True  # planning has made it, maybe of a size
+        self.bound(program)
+        step = Stage.__new__(Stage)
+        step.units, step.unit = program.units, program.unit
+        step.width = self.number(program.width)
+        outputs = [*program.stores, *program.reductions]
+        step.outputs = tuple([self.place_of_output(node) for node in outputs])
+        step.slots = tuple([program.slots[node.id] for node in outputs])
+        step.undefined, self.undefined = tuple(self.undefined), []
+        step.written = tuple([(places[node.id], places[target.id]) for node, target in written
+                              if node.id not in program.tables])
+        step.tables = tuple([(program.tables[node.id], places[node.d0.id], node.attr, places[node.id])
+                             for node in program.scatters if node.id in program.tables])
+        parameters, step.firsts = layout.words, tuple(layout.firsts[1:])
+        step.links, step.symbols, step.total = tuple(layout.links), tuple(layout.functions), len(parameters)
+        step.words = <uint64_t*> malloc(step.total * sizeof(uint64_t))
+        step.places = <int32_t*> malloc(step.total * sizeof(int32_t))
+        if step.words == NULL or step.places == NULL:
+            raise MemoryError
+        for number in range(step.total):
+            step.words[number] = parameters[number]
+            step.places[number] = -1
+        number = 0
+        for slot in roles:
+            role = slot.role
+            if role is _INPUT or role is _MEMORY or role is _LITERAL:  # other literals follow from the structure
+                step.places[number] = places.get(slot.node.id, -1)
+            number += 1
+        entry = (<Native> self.native).enter(kernel, kernel.course(program))
+        if layout.moves:
+            entry.count, entry.moves = len(program.parameters), tuple(layout.moves)
+        step.entry = entry
+        self.begun = step
+
+    def end(self, program):
+        """A program has been launched."""
+        self.steps.append(self.begun)
+
+    def allocated(self, node):
+        """An array without contents has got memory."""
+        place = self.places.get(node.id)
+        if place is None:
+            self.fails = True
+        else:
+            self.undefined.append(place)
+
+    def begin_step(self, payload, operands, results):
+        """A step is about to be launched."""
+        cdef Stage step = Stage.__new__(Stage)
+        if any(node.id not in self.places for node in (*operands, *results)):
+            self.fails = True
+            return
+        step.outputs = tuple([self.places[node.id] for node in results])
+        step.undefined, self.undefined = tuple(self.undefined), []
+        self.begun = step
+
+    def end_step(self, results, positions):
+        """A step has been launched."""
+        self.steps.append(self.begun)
+
+    def recipe(self, bytes key):
+        """The recipe, or that there is none."""
+        cdef Recipe recipe = Recipe.__new__(Recipe)
+        cdef Stage step
+        recipe.key, recipe.steps, recipe.made, recipe.used = key, [], tuple(self.made), None
+        recipe.exact, recipe.least, recipe.most = self.exact, self.least, self.most
+        if self.fails:
+            return recipe
+        recipe.steps = self.steps
+        kept = len(self.steps) > 1 or bool(self.made)
+        for step in self.steps:  # what has run may have been the last to hold what is noted next
+            kept = kept or bool(step.written or step.tables)
+        if kept:
+            recipe.used = set()
+            for step in reversed(self.steps):
+                used = step.used()
+                step.releases = sorted(used - recipe.used)
+                recipe.used |= used
+        return recipe
+
+
+# --- what is known of a backend's launches ---------------------------------------------------------------------------
+
+def _id_of(Node node):
+    return node.id
+
+
+def _place_in_plan(Node node):
+    return width_of(node), node.id
+
+
+@cython.final
+cdef class Recipes:
+    """Straight kernels, steps and recipes of a backend."""
+
+    cdef Native native
+    cdef Walk walk
+    cdef dict entries, steps, recipes
+    cdef set met  # hashes of keys that came once
+    cdef readonly int64_t launches
+
+    def __init__(self, Native native):
+        self.native, self.walk = native, Walk(native.backend)
+        self.entries, self.steps, self.recipes, self.met = {}, {}, {}, set()
+
+    def forget(self):
+        """Forget all kernels."""
+        self.entries.clear()
+        self.steps.clear()
+        self._forget_recipes()
+
+    cdef bint _forget_recipes(self) except -1:
+        self.recipes.clear()
+        self.met.clear()
+        self.walk.payloads.clear()
+        return True
+
+    cdef bint begin(self) except -1:
+        """Begin an evaluation; whether it can go the short way."""
+        if not self.native.begin():
+            return False
+        if self.walk.target is not self.native.target:
+            self.walk.aim(self.native.target)
+        return True
+
+    def key_of(self, list roots):
+        """For tests: key and parameters (those of outputs are 0) of the one kernel of some nodes, or ``None``."""
+        cdef Py_ssize_t position
+        if not self.begin() or not roots or not self.walk.bind(roots, width_of(<Node> roots[0])):
+            return None
+        return self.walk.key_bytes(), [self.walk.parameters[position] for position in range(self.walk.parameter_count)]
+
+    # --- straight kernels --------------------------------------------------------------------------------------------
+
+    cdef bint evaluate_straight(self, list roots) except -1:
+        """Give values to nodes, if all kernels are straight ones; whether it was done."""
+        cdef Node root
+        cdef int64_t width
+        cdef bint several = False
+        cdef list group
+        cdef Py_ssize_t position, count = len(roots)
+        width = width_of(<Node> roots[0])
+        if count > 1:
+            for root in roots:
+                several = several or width_of(root) != width
+            roots.sort(key=_id_of)
+        if not several:
+            return self._run(roots, width)
+        if not self.walk.are_straight(roots):  # then no kernel is launched
+            return False
+        roots.sort(key=_place_in_plan)
+        position = 0
+        while position < count:
+            width = width_of(<Node> roots[position])
+            group = []
+            while position < count and width_of(<Node> roots[position]) == width:
+                group.append(roots[position])
+                position += 1
+            if not self._run(group, width):
+                raise AssertionError("a kernel was straight a moment ago, and is not any more")
+        return True
+
+    cdef bint _run(self, list roots, int64_t width) except -1:
+        """Bind and launch one kernel; whether that was possible."""
+        cdef Walk walk = self.walk
+        cdef Entry entry
+        cdef Node root
+        cdef Py_ssize_t reductions = 0
+        cdef uint64_t h
+        if not walk.bind(roots, width):
+            return False
+        h = walk.hash()
+        entry = self.entries.get(h)
+        if entry is None or not walk.has_key(entry.key):
+            for root in roots:
+                reductions += root.kind == REDUCE
+            entry = self.native.find(walk, width, reductions)
+            if entry is None:
+                root = None
+                self._run_new(roots, width, h)
+                return True
+            self._enter(h, walk.key_bytes(), entry)
+            if entry.is_counted:
+                explain.note(entry.key, entry.kernel.hash)
+        self.native.use(entry, width)
+        self._launch(entry, roots, width, 1)
+        return True
+
+    cdef bint _run_new(self, list roots, int64_t width, uint64_t h) except -1:
+        """Launch a kernel that is not known."""
+        listener = _Straight()
+        self.native.look()
+        kernel = Kernel(0, flat(width))
+        kernel.outputs = roots
+        _launch_any(self.native.backend, self.native.target, kernel, listener)
+        if listener.found is not None:
+            key, kernel, course = listener.found
+            self._enter(h, key, self.native.enter(kernel, course))
+        return True
+
+    cdef bint _enter(self, uint64_t h, bytes key, Entry entry) except -1:
+        if len(self.entries) > MOST_ENTRIES:
+            self.entries.clear()
+        entry.key = key
+        self.entries[h] = entry
+        return True
+
+    cdef bint _launch(self, Entry entry, list roots, int64_t units, int64_t unit) except -1:
+        """Launch a kernel with the parameters that were made last; its outputs are evaluated afterwards."""
+        cdef Walk walk = self.walk
+        cdef list buffers = []
+        cdef Buffer buffer
+        cdef Node root
+        cdef Py_ssize_t position = 0
+        cdef int64_t ticket
+        for root in roots:
+            buffer = self.native.allocate(bytes_of(root))
+            walk.parameters[walk.slots[position]] = buffer.address
+            position += 1
+            buffers.append(buffer)
+        ticket = self._submit(entry, units, unit)
+        for position in range(len(roots)):
+            buffer = <Buffer> buffers[position]
+            buffer.ticket = ticket
+            become(<Node> roots[position], buffer)
+        return self._interrupted()
+
+    cdef int64_t _submit(self, Entry entry, int64_t units, int64_t unit) except -1:
+        """Launch a kernel with the parameters and inputs that were made last; returns its ticket."""
+        cdef Walk walk = self.walk
+        cdef Py_ssize_t position
+        cdef int64_t ticket = self.native.launch(entry, walk.parameters, walk.parameter_count, units, unit,
+                                                 walk.borrowed() if walk.borrowing else None)
+        self.launches += 1
+        for position in range(walk.input_count):
+            (<Buffer> walk.inputs[position]).ticket = ticket
+        return ticket
+
+    cdef bint _interrupted(self) except -1:
+        """Raise what came when something had been launched, now that all know of it."""
+        if self.native.interrupt is not None:
+            interrupt, self.native.interrupt = self.native.interrupt, None
+            raise interrupt
+        return True
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    cdef Passes _passes_of(self, list nodes):
+        """Make the launches of a step."""
+        cdef Passes found = Passes.__new__(Passes)
+        cdef Pass one
+        cdef Py_ssize_t number
+        plans, scratch = _placed_passes(self.native.backend, nodes, self.native.target)
+        found.passes, found.scratch = [], tuple(scratch)
+        for plan, arrays, kernel in plans:
+            one = Pass.__new__(Pass)
+            one.width, one.count = plan.launch.width, len(plan.words)
+            one.words = <uint64_t*> malloc(one.count * sizeof(uint64_t))
+            one.arrays = <int32_t*> malloc(one.count * sizeof(int32_t))
+            if one.words == NULL or one.arrays == NULL:
+                raise MemoryError
+            for number in range(one.count):
+                one.words[number] = PyLong_AsUnsignedLongLongMask(plan.words[number])
+                one.arrays[number] = arrays[number]
+            one.entry = self.native.enter_pass(kernel, plan)
+            found.passes.append(one)
+        return found
+
+    cdef bint launch_step(self, list nodes) except -1:
+        """Launch a step, whose wanted results are given, if its operands are in memory; whether it was done."""
+        cdef Walk walk = self.walk
+        cdef Node node = nodes[0], operand
+        cdef Passes known
+        cdef Pass one
+        cdef Buffer buffer
+        cdef Py_ssize_t number, count = 0
+        cdef list structure = [node.payload, self.native.look()], buffers = []
+        for operand in (node.d0, node.d1, node.d2):
+            if operand is None:
+                break
+            if operand.kind != EVALUATED or not isinstance(operand.payload, Buffer) or \
+                    (<Buffer> operand.payload).backend is not self.native.backend:
+                return False
+            structure.append(operand.type)
+            structure.append(operand.size)
+            buffers.append(operand.payload)
+        for node in nodes:
+            structure.append(node.attr)
+            structure.append(node.size)
+        key = tuple(structure)
+        known = self.steps.get(key)
+        if known is None:
+            if len(self.steps) >= MOST_STEPS:
+                self.steps.clear()
+            known = self.steps[key] = self._passes_of(nodes)
+        for node in nodes:
+            buffers.append(self.native.allocate(bytes_of(node)))
+        for nbytes in known.scratch:
+            buffers.append(self.native.allocate(nbytes))
+        for one in known.passes:
+            walk.room_for(one.count, len(buffers), 0)
+            walk.parameter_count, walk.input_count, walk.borrowing = one.count, 0, False
+            for buffer in buffers:
+                walk.borrowing = walk.borrowing or buffer.read_only
+                walk.inputs[walk.input_count] = <PyObject*> buffer
+                walk.input_count += 1
+            for number in range(one.count):
+                walk.parameters[number] = one.words[number]
+                if one.arrays[number] >= 0:
+                    walk.parameters[number] += (<Buffer> walk.inputs[one.arrays[number]]).address
+            self.native.use(one.entry, one.width)
+            self._submit(one.entry, one.width, 1)
+            self._interrupted()  # it may run again
+        count = len(buffers) - len(known.scratch) - len(nodes)
+        for number in range(len(nodes)):
+            become(<Node> nodes[number], buffers[count + number])
+        return True
+
+    # --- recipes -----------------------------------------------------------------------------------------------------
+
+    cdef Recipe _recipe_of(self, uint64_t h):
+        """The recipe with the key that was made last, for the sizes at hand; else the last one with that key, or
+        none."""
+        cdef Recipe recipe = self.recipes.get(h), found
+        if recipe is None or not self.walk.has_key(recipe.key):
+            return None
+        found = recipe
+        while found is not None:
+            if found.exact or self._are_between(found.least, found.most):
+                return found
+            found = found.other
+        return None
+
+    cdef bint _are_between(self, list least, list most) except -1:
+        cdef int number
+        for number in range(self.walk.size_count):
+            if not least[number + 1] <= self.walk.sizes[number] <= most[number + 1]:
+                return False
+        return True
+
+    cdef bint _is_worth_a_recipe(self, uint64_t h) except -1:
+        """Whether a key has come before: many structures, such as those of sizes that vary, never come again."""
+        if h in self.met:
+            self.met.discard(h)
+            return True
+        if len(self.met) > MOST_MET:
+            self.met.clear()
+        self.met.add(h)
+        return False
+
+    cdef bint _make_recipe(self, list roots, uint64_t h, bint exact) except -1:
+        """Plan and launch what some nodes need, and make a recipe of it under the key that was made last, if that has
+        come before; whether it was done."""
+        cdef Recipe made, found
+        if not self._is_worth_a_recipe(h):
+            return False
+        key = self.walk.key_bytes()
+        listener = _Listener(self.native, self.walk, exact)
+        evaluate_by_kernels(self.native.backend, roots, listener)
+        made = listener.recipe(key)
+        if made.exact and not exact:  # it turned out to be for these sizes only: the next are looked up by them, too
+            made.steps = []
+        elif not exact:
+            found = self.recipes.get(h)
+            if found is not None and found.key == key and found.depth < MOST_OTHERS:
+                made.other, made.depth = found, found.depth + 1
+        self.recipes[h] = made
+        return True
+
+    cdef bint run_recipe(self, list roots) except -1:
+        """Launch what some nodes need whose structure is known; make a recipe if it is not; whether it was done."""
+        cdef Walk walk = self.walk
+        cdef Node root, node
+        cdef Recipe recipe
+        cdef Py_ssize_t number, place, count
+        cdef uint64_t h
+        cdef list held = None
+        cdef Stage step
+        cdef int which
+        if len(self.recipes) > MOST_RECIPES or len(walk.payloads) > MOST_PAYLOADS:  # before anything is numbered
+            self._forget_recipes()
+        if not walk.scan(roots, self.native.look()):
+            return False
+        recipe = None
+        if not walk.exact:
+            h = walk.hash()
+            recipe = self._recipe_of(h)
+            if recipe is None:
+                return self._make_recipe(roots, h, False)
+        if recipe is None or recipe.exact:
+            walk.add_sizes()
+            h = walk.hash()
+            recipe = self._recipe_of(h)
+            if recipe is None:
+                return self._make_recipe(roots, h, True)
+        if not recipe.steps:
+            return False
+        count = walk.place
+        if recipe.used is not None:
+            held = [None] * (count + len(recipe.made))
+            for place in recipe.used:
+                if place < count:
+                    held[place] = <Node> walk.nodes[place]
+            if len(held) > walk.node_capacity:
+                walk.nodes = <PyObject**> larger(walk.nodes, &walk.node_capacity, len(held), sizeof(PyObject*))
+            for number in range(len(recipe.made)):
+                node = blank_node()
+                node.kind = UNDEFINED
+                node.type, node.size, which = recipe.made[number]
+                if which >= 0:
+                    node.size = walk.sizes[which - 1] if which else 1
+                held[count + number] = node
+                walk.nodes[count + number] = <PyObject*> node
+            node = None
+        for step in recipe.steps:
+            for place in step.undefined:
+                node = <Node> walk.nodes[place]
+                if node.kind == UNDEFINED:
+                    become(node, self.native.allocate(bytes_of(node)))
+            if step.entry is not None:
+                if step.width >= 0:
+                    step.units = walk.sizes[step.width - 1] if step.width else 1
+                self._run_stage(step)
+            elif not self.launch_step([<Node> walk.nodes[<Py_ssize_t> place] for place in step.outputs]):
+                node = None
+                roots = [root for root in roots if (<Node> root).kind != EVALUATED]
+                root = None
+                evaluate_by_kernels(self.native.backend, roots)  # what is left is planned anew
+                return True
+            if held is not None:
+                node = None
+                for place in step.releases:
+                    held[place] = None
+        return True
+
+    cdef bint _run_stage(self, Stage step) except -1:
+        """Launch a kernel of a recipe."""
+        cdef Walk walk = self.walk
+        cdef Entry entry = step.entry
+        cdef Node node
+        cdef Buffer buffer
+        cdef Py_ssize_t number, other, position = 0
+        cdef int32_t place
+        cdef list outputs = [], tables = None
+        if step.tables:  # before the parameters are made: these are launches as well
+            tables = [self.native.backend.fill_tables(self.native.target, <Node> walk.nodes[<Py_ssize_t> target], op)
+                      for _, target, op, _ in step.tables]
+        walk.room_for(step.total, step.total + 8, len(step.slots))
+        self.native.use(entry, step.units * step.unit)
+        if step.symbols and (step.linked is not entry.code or entry.code is None):  # other code lies elsewhere
+            for number, function, records in step.symbols:
+                step.words[number] = entry.kernel.function_address(function, records)
+            step.linked = entry.code
+        memcpy(walk.parameters, step.words, step.total * sizeof(uint64_t))
+        if step.width >= 0:
+            walk.parameters[0] = step.units
+            for number in step.firsts:
+                walk.parameters[number] = step.units
+        walk.parameter_count, walk.input_count, walk.borrowing = step.total, 0, False
+        for number in range(step.total):
+            place = step.places[number]
+            if place < 0:
+                continue
+            node = <Node> walk.nodes[place]
+            if node.kind == LITERAL:
+                walk.parameters[number] = bits_of(node.type, node.payload)
+            else:
+                buffer = <Buffer> node.payload
+                walk.parameters[number] = buffer.address
+                if buffer.read_only:
+                    walk.borrowing = True
+                walk.inputs[walk.input_count] = <PyObject*> buffer
+                walk.input_count += 1
+        for number, other in step.links:
+            walk.parameters[number] = walk.parameters[other]
+        for slot in step.slots:
+            walk.slots[position] = slot
+            position += 1
+        for number in step.outputs:
+            outputs.append(<Node> walk.nodes[number])
+        if tables is not None:
+            for position in range(len(tables)):
+                number = step.tables[position][0]
+                walk.parameters[number], walk.parameters[number + 1] = tables[position].words
+                buffer = tables[position].whole.payload
+                walk.inputs[walk.input_count] = <PyObject*> buffer
+                walk.input_count += 1
+        self._launch(entry, outputs, step.units, step.unit)
+        self._commit_writes(step)
+        if tables is not None:
+            for position in range(len(tables)):
+                node = <Node> walk.nodes[<Py_ssize_t> step.tables[position][3]]
+                become(node, self.native.backend.merge_tables(self.native.target, tables[position]))
+            self._commit_writes(step)
+        return True
+
+    cdef bint _commit_writes(self, Stage step) except -1:
+        """The writes have values whose targets have been written in place."""
+        cdef Node node, target
+        for number, place in step.written:
+            node, target = <Node> self.walk.nodes[<Py_ssize_t> number], <Node> self.walk.nodes[<Py_ssize_t> place]
+            if node.kind != EVALUATED and target.kind == EVALUATED:
+                become(node, target.payload)
+        return True
+
+
+def evaluate(backend, list roots):
+    """Give values to nodes.  The caller holds the lock."""
+    cdef Context context = current()
+    cdef Recipes recipes
+    if context.recording is None and not context.flags & _EXCEPTIONAL and \
+            (_levels.get(INFO) is False or not _log.isEnabledFor(INFO)):
+        recipes = backend.recipes
+        if recipes.begin():
+            if len(roots) == 1 and (<Node> roots[0]).kind == STEP and recipes.launch_step(roots):
+                return
+            if recipes.evaluate_straight(roots) or recipes.run_recipe(roots):
+                return
+    evaluate_by_kernels(backend, roots)
