@@ -175,8 +175,8 @@ class Journal:
     The region that is being traced has it from :meth:`begin` on. Whoever calls that also calls :meth:`roll_back`.
     """
 
-    __slots__ = ("around", "arrays", "begun", "elsewhere", "entries", "made", "memory", "narrow", "number", "order",
-                 "scope", "writes")
+    __slots__ = ("around", "arrays", "begun", "changing", "elsewhere", "entries", "made", "memory", "narrow",
+                 "number", "order", "scope", "writes")
 
     def __init__(self, around: Journal | None = None) -> None:
         self.entries: dict[int, tuple[Any, list[Node], tuple[int, ...] | None]] = _NOTHING
@@ -185,6 +185,8 @@ class Journal:
         #: Of the outermost function: places in which bodies within have found an argument that they change in place, by
         #: the codes of these, the containers' identities and the keys.
         self.elsewhere: dict[tuple[Any, int, Any], tuple[Any, int, Any]] = _NOTHING
+        #: Likewise: places that bodies within have turned out to change, by the codes of these and the places' keys.
+        self.changing: dict[tuple[Any, ...], Any] = _NOTHING
         #: Of evaluated constructs: the region that they run in, 0 if there is none.
         self.scope = 0
         #: Whether a component of one element, beside larger ones, was to be written to by index.

@@ -141,6 +141,8 @@ class _Objects:
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
                                      if isinstance(array, ArrayBase)}.difference(given), self.lanes)
         self.width = max(self.width, active.size)
+        if are_others(leaves, call.arrays) and not _is_set(active, self.width):
+            self.require_same_objects(leaves, call.arrays)
         if changes:
             self.places.insert(0, changes)
             moved = [isinstance(change.now, ArrayBase) and bool(call.places_of(change.now)) for change in changes]
@@ -159,6 +161,15 @@ class _Objects:
             self.given = Given(FUNCTION, call.owner(value), self.first.spec)
             self.given.nodes = []
         return before, results, after
+
+    def require_same_objects(self, leaves: Sequence[Any], before: Sequence[Any]) -> None:
+        """Refuse other objects, with arrays, as state, which elements that have finished would not have."""
+        for place, (new, old) in enumerate(zip(leaves, before, strict=True)):
+            if are_others([new], [old]):
+                raise ArgumentError(
+                    f"{FUNCTION}(): the body of this loop returns another object, with arrays, as the state variable "
+                    f"'{self.first.spec.paths(self.names)[place]}', which elements that have finished would not have. "
+                    "Change what the object holds instead, or make its class a PyTree.")
 
     def finish(self, nodes: Sequence[core.Node], spec: TreeSpec | None = None) -> Any:
         """The state after the loop."""

@@ -25,7 +25,7 @@ from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call, Given, objects_of
 from .outside import Late, Variables, Wider, Words, name_in_program, presumed, require_data, widened
-from .places import Change, Snapshot, has_array, knows_nothing, read_place, restore, snapshot, words_of
+from .places import Change, Snapshot, has_array, knows_nothing, place_key, read_place, restore, snapshot, words_of
 from .shapes import Reshaped, Shapes
 from .state import equal, mask_of, shape_of
 
@@ -80,10 +80,15 @@ class SymbolicLoop:
         found = self.journal.outermost()
         if found.elsewhere:
             self.look_elsewhere(found)
+        if found.changing:
+            self.expect_changes(found)
         while True:
             try:
                 results = self.trace()
             except Restart:
+                if around is not None and self.variables is not None:
+                    found.changing = found.changing | {(code_of_body(self.body), *place_key(*change[:3])): change
+                                                       for change in self.variables.places()}
                 continue
             except Reshaped:
                 found.elsewhere = found.elsewhere | {(code_of_body(self.body), id(container), key): (
@@ -135,6 +140,14 @@ class SymbolicLoop:
             (container, kind, key, place) for (body, _, _), (container, kind, key) in known.elsewhere.items()
             if body is code
             for place, leaf in enumerate(self.given.leaves) if leaf is read_place(container, kind, key)]
+
+    def expect_changes(self, known: Journal) -> None:
+        """Begin with what the body has changed in another trace of what is around this loop."""
+        code = code_of_body(self.body)
+        places = [change for (body, *_), change in known.changing.items() if body is code]
+        if places:
+            self.variables = self.variables or Variables(_WORDS, (self.body,))
+            self.variables.expect(places)
 
     def clear(self) -> None:
         """Forget what else changes: it is found again."""

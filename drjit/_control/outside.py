@@ -32,6 +32,7 @@ from .places import (
     Snapshot,
     are_others,
     difference_at,
+    has_array,
     keep_new,
     place_key,
     read_place,
@@ -86,6 +87,10 @@ class _Array:
         """Let the variable have other values."""
         store(self.array, formals, self.position)
 
+    def may_have_derivatives(self) -> bool:
+        """Whether the array is of a package whose arrays have some."""
+        return type(self.array)._record.diff
+
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         """Let it have those that it has after the construct."""
         if results[0] is not self.initial[0] and (outermost is None or not outermost.has_made(self.array)):
@@ -112,6 +117,10 @@ class _Place:
         #: The structure afterwards: tensors of one element may have become wider, as wide as the lanes.
         self.found = self.spec
         self.lanes: tuple[int, ...] = ()
+
+    def may_have_derivatives(self) -> bool:
+        """Whether any of what it holds is of a package whose arrays have some."""
+        return bool([leaf for leaf in self.originals if isinstance(leaf, ArrayBase) and type(leaf)._record.diff])
 
     def look_back(self, journal: Journal, presumed: Mapping[tuple[int, int], Node]) -> None:
         """See what the arrays were that have been changed in place since, or that are presumed to stay as they are."""
@@ -188,6 +197,9 @@ class _First:
 
     def preset(self, formals: Sequence[Node]) -> None:
         pass
+
+    def may_have_derivatives(self) -> bool:
+        return True
 
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         pass
@@ -308,6 +320,23 @@ class Variables:
                 self.initial.append(node)
         #: How many variables, the last ones, are presumed to stay as they are.
         self.presumed = len(self.initial) - first
+
+    def places(self) -> list[Change]:
+        """The places that are known to change."""
+        return [entry.change for entry in self.entries.values() if entry.__class__ is _Place]
+
+    def expect(self, places: Iterable[Change]) -> None:
+        """Begin with places that changed in another trace of what is around the construct."""
+        own, initial = self.entries, self.initial
+        self.entries, self.initial = {}, []
+        for change in places:
+            now = read_place(change.container, change.kind, change.key)
+            if now is not MISSING and has_array(now):
+                entry = _Place(change._replace(before=now, now=now), self.words.function)
+                self.entries[place_key(*change[:3])] = entry
+                self.initial += entry.initial
+        self.entries |= own
+        self.initial += initial
 
     def preset(self, formals: Sequence[Node]) -> None:
         """Let all of them have the values that they have in a trace."""
@@ -589,7 +618,7 @@ class Variables:
                 elif initial.kind == _OPAQUE:
                     region.again |= _may_have_been_read(initial, region.live)
                 region.again |= (region.entries is not None and primal(node).type in _FLOATS
-                                 and not core.is_version(primal(node)))
+                                 and not core.is_version(primal(node)) and entry.may_have_derivatives())
                 adopt(number, primal(initial), primal(stand), primal(node))
                 self.initial.append(initial)
                 results.append(node)

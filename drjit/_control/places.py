@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import (
@@ -654,9 +655,14 @@ def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
             type.__delattr__(container, key)
     elif value is _MISSING or kind == _OBJECT and value is _shown(container, kind, key):
         if key in attributes_of(container):
-            object.__delattr__(container, key)
-    else:
-        object.__setattr__(container, key, value)  # the class may be frozen
+            _owner_of_attributes(container).__delattr__(container, key)
+    else:  # the class may be frozen
+        _owner_of_attributes(container).__setattr__(container, key, value)
+
+
+def _owner_of_attributes(container: Any) -> Any:
+    """The class that sets attributes of an object, whatever its own class makes of that."""
+    return threading.local if isinstance(container, threading.local) else object
 
 
 def restore(changes: Sequence[Change]) -> None:

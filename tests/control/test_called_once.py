@@ -29,6 +29,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
+from drjit import llvm
 from drjit.llvm import ad
 from drjit.llvm.ad import Bool, Float, TensorXf, UInt
 
@@ -1092,3 +1093,32 @@ def test_refused_constructs_have_called_once() -> None:
     with pytest.raises(RuntimeError):
         dr.while_loop((UInt(0, 0), UInt(1)), lambda i, y: i < UInt(1, 2), body, mode="symbolic")
     assert calls.found() == {"yes": 1, "no": 1, "body": 1}
+
+
+class _Held:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+@pytest.mark.parametrize(("kind", "most"), [(llvm.Float, [1, 1, 1, 1]), (Float, [2, 3, 4, 5])])
+def test_bodies_within_bodies_are_called_once_more_for_each_around_them(kind: Any, most: list[int]) -> None:
+    """Some variable tracks derivatives, so that arrays which loops turn out to change may have some, too."""
+    other = Float(1, 2)
+    dr.enable_grad(other)
+    for depth, number in enumerate(most, 1):
+        held, calls = _Held(kind(1, 2)), [0]
+        _nested(depth, held, calls)
+        assert calls[0] <= number
+        assert dr.all(held.value == kind(1, 2) + 2**depth)
+
+
+def _nested(level: int, held: Any, calls: list[int]) -> None:
+    def body(i: Any) -> Any:
+        if level > 1:
+            _nested(level - 1, held, calls)
+        else:
+            calls[0] += 1
+            held.value = held.value + 1
+        return (i + 1,)
+
+    dr.while_loop((UInt(0),), lambda i: i < 2, body)

@@ -369,3 +369,20 @@ def test_an_array_of_one_element_that_becomes_wider_and_is_written_by_masks() ->
         array = dr.while_loop((Int(2, 0, 3, 1), Float(5)), lambda left, _: left > 0, body, mode="evaluated",
                               compress=compress)[1]
         assert array.numpy().tolist() == [7, 5, 5, 5]
+
+
+class _Holder:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_objects_of_the_state_are_replaced_only_by_all_elements_together(compress: bool) -> None:
+    def run(*limits: int) -> Any:
+        return dr.while_loop((_Holder(UInt32(0)), UInt32(limits)), lambda held, limit: held.value < limit,
+                             lambda held, limit: (_Holder(held.value + 1), limit), mode="evaluated",
+                             compress=compress)[0].value
+
+    assert dr.all(run(3, 3, 3) == 3)
+    with pytest.raises(RuntimeError, match=r"returns another object, with arrays, as the state variable 'state\[0\]'"):
+        run(1, 2, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -374,3 +375,25 @@ def test_arrays_that_are_two_after_the_first_iteration() -> None:
     with pytest.raises(RuntimeError, match="finds the first one in a variable of an enclosing function"):
         program.loop(known, x)
     assert list(x) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_attributes_of_a_thread_are_places_like_others(mode: Any) -> None:
+    held = threading.local()
+
+    def add() -> None:
+        held.value = held.value + 1
+
+    def step(i: Any) -> Any:
+        add()
+        return (i + 1,)
+
+    held.value = UInt(0)
+    dr.while_loop((UInt(0),), lambda i: i < UInt(1, 2), step, mode=mode)
+    assert dr.all(held.value == UInt(1, 2))
+    held.value = UInt(0)
+    dr.if_stmt((), UInt(1, 2) < 2, add, lambda: None, mode=mode)
+    assert dr.all(held.value == UInt(1, 0))
+    held.value = UInt(0)
+    dr.switch(UInt(0, 1), [lambda x: (add(), x)[1], lambda x: x], UInt(1, 2), mode=mode)
+    assert dr.all(held.value == UInt(1, 0))
