@@ -20,7 +20,7 @@ cdef class Journal:
     cdef public dict arrays
     cdef public dict memory
     cdef public dict writes
-    cdef public dict elsewhere
+    cdef public dict lent
     cdef public int64_t scope
     @cython.locals(region=Tracing)
     cpdef begin(self)

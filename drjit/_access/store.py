@@ -175,16 +175,16 @@ class Journal:
     The region that is being traced has it from :meth:`begin` on. Whoever calls that also calls :meth:`roll_back`.
     """
 
-    __slots__ = ("around", "arrays", "begun", "elsewhere", "entries", "made", "memory", "narrow", "number", "order",
+    __slots__ = ("around", "arrays", "begun", "entries", "lent", "made", "memory", "narrow", "number", "order",
                  "scope", "writes")
 
     def __init__(self, around: Journal | None = None) -> None:
         self.entries: dict[int, tuple[Any, list[Node], tuple[int, ...] | None]] = _NOTHING
         #: Arrays that evaluated constructs have written to by index, with which versions of their components they had.
         self.writes: dict[int, tuple[Any, list[tuple[int, Any]]]] = _NOTHING
-        #: Of the outermost function: places in which bodies within have found an argument that they change in place, by
-        #: the codes of these, the containers' identities and the keys.
-        self.elsewhere: dict[tuple[Any, int, Any], tuple[Any, int, Any]] = _NOTHING
+        #: Of the outermost function: which arrays bodies within must be given themselves, by where these are and their
+        #: codes.
+        self.lent: dict[Any, set[int]] = _NOTHING
         #: Of evaluated constructs: the region that they run in, 0 if there is none.
         self.scope = 0
         #: Whether a component of one element, beside larger ones, was to be written to by index.
@@ -258,8 +258,12 @@ class Journal:
 
     def place(self) -> tuple[int, ...]:
         """The place of the buffer that is made next, by numbers of constructs, functions and buffers."""
-        found = [self.made]
         self.made += 1
+        return (self.made, *self.path())
+
+    def path(self) -> tuple[int, ...]:
+        """Where its functions are, by numbers of constructs and functions."""
+        found: list[int] = []
         journal: Journal | None = self
         while journal is not None:
             found += [journal.number, journal.order]

@@ -3,7 +3,7 @@ cimport cython
 from drjit_core.ir.node cimport Node
 from drjit._access.store cimport Journal, store_same
 from drjit._base.handle cimport held
-from drjit._control.places cimport Snapshot, attributes_of, snapshot, write_place
+from drjit._control.places cimport Snapshot, attributes_of, snapshot
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 cdef dict _NOTHING
@@ -22,10 +22,9 @@ cdef class Given:
     @cython.locals(fresh=list, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t)
     cpdef object filled(self, object returned, object leaves, Call call, object before, object after, object stands=*, object spec=*)
     cpdef bint is_own(self) except -1
-    @cython.locals(seen=dict, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
-    cpdef object lend(self, object nodes, Journal journal)
-    cdef public dict same
-    cdef public list elsewhere
+    @cython.locals(seen=set, shared=cython.bint, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
+    cpdef object lend(self, object nodes, Journal journal, object places=*, object like=*)
+    cdef public set lent
 
 
 @cython.freelist(16)

@@ -22,10 +22,11 @@ from .._access.lanes import note_version, with_lanes
 from .._access.store import Journal, innermost_journal, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
+from .._base.handle import views
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .given import Call, Given, objects_of
 from .outside import Late, Variables, Wider, Words, name_in_program, presumed, require_data, widened
-from .places import Change, Snapshot, has_array, knows_nothing, read_place, restore, snapshot, words_of
+from .places import Change, Snapshot, has_array, knows_nothing, restore, snapshot, words_of
 from .shapes import Reshaped, Shapes
 from .state import equal, mask_of, shape_of
 
@@ -77,17 +78,17 @@ class SymbolicLoop:
         """The state after the loop."""
         around = innermost_journal()
         self.journal = Journal(around)
-        found = self.journal.outermost()
-        if found.elsewhere:
-            self.look_elsewhere(found)
+        outermost = self.journal.outermost()
+        if outermost.lent:  # in another trace of what is around this loop
+            self.given.lent = outermost.lent.get(self.where(), self.given.lent)
         while True:
             try:
                 results = self.trace()
             except Restart:
                 continue
             except Reshaped:
-                found.elsewhere = found.elsewhere | {(code_of_body(self.body), id(container), key): (
-                    container, kind, key) for container, kind, key, _ in self.given.elsewhere}
+                if self.given.lent:
+                    outermost.lent = outermost.lent | {self.where(): self.given.lent}
                 self.clear()
                 continue
             except Wider as request:
@@ -127,14 +128,9 @@ class SymbolicLoop:
         self.returned = None
         return found
 
-    def look_elsewhere(self, known: Journal) -> None:
-        """Let the body find arrays that it changes in the places where it has before, in another trace of what is
-        around this loop."""
-        code = code_of_body(self.body)
-        self.given.elsewhere = [
-            (container, kind, key, place) for (body, _, _), (container, kind, key) in known.elsewhere.items()
-            if body is code
-            for place, leaf in enumerate(self.given.leaves) if leaf is read_place(container, kind, key)]
+    def where(self) -> tuple[Any, ...]:
+        """What tells that the loop is the same one in another trace of what is around it."""
+        return (getattr(self.body, "__code__", self.body), *self.journal.path())
 
     def clear(self) -> None:
         """Forget what else changes: it is found again."""
@@ -262,13 +258,13 @@ class SymbolicLoop:
             given = given[:self.count]
         if self.shapes is not None:
             given, self.spec = self.shapes.given(given)
-        return Call(self.given, given, function, self.spec, _NOTHING, None,
-                    None if function is None else self.known_before())
+        return Call(self.given, given, function, self.spec, _NOTHING, self.journal,
+                    None if function is None else self.known_before(), self.given.lent)
 
     def known_before(self) -> Snapshot | None:
         """What the body knows, if that is seen to be what it was before the loop."""
         known, self.known = self.known, None
-        if known is None or not self.given.plain or self.given.elsewhere or \
+        if known is None or not self.given.plain or self.given.lent or \
                 self.variables is not None and self.variables.is_found_elsewhere():
             return None
         return None if not knows_nothing(self.cond) and known.changes() else known
@@ -324,7 +320,8 @@ class SymbolicLoop:
         leaves = self.given.leaves
         for array, _, _ in self.journal.entries.values():
             place = call.original(array)
-            if place < 0 or final[place] is not array or call.places_of(leaves[place]) or \
+            if place < 0 or final[place] is not array or leaves[place]._o is not None or views(leaves[place]) or \
+                    call.snapshot is not None and call.snapshot.parts_of(leaves[place]) or \
                     [leaf for leaf in leaves if leaf is leaves[place]][1:]:
                 return False
         return True
@@ -335,11 +332,6 @@ class SymbolicLoop:
             return self.given.spec.node_paths(self.names)[position]
         assert self.variables is not None
         return self.variables.name_of(position - self.count)
-
-
-def code_of_body(body: Callable[..., Any]) -> Any:
-    """What tells that a body is another time the same one."""
-    return getattr(body, "__code__", body)
 
 
 def put_back(known: Snapshot) -> list[Change]:

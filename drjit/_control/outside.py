@@ -25,6 +25,7 @@ from .._base.handle import holders
 from .._base.nodes import broadcast
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64
 from .._trees.pytree import TreeSpec, flatten_nodes
+from .aliases import Aliases
 from .given import Call
 from .places import (
     MISSING,
@@ -268,6 +269,7 @@ def presumed(known_by: Snapshot | None,
 
 
 #: The usual case.
+_NONE: set[tuple[int, int]] = set()
 _NOTHING: tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]] = [], []
 
 
@@ -382,15 +384,21 @@ class Variables:
                 new[key] = entry
         after |= self.settled
         known = self.known(call) | self.replaced(call, after, new)
+        aliases = Aliases(call.given) if journal.entries or call.given.lent else None
+        lent = aliases.covered(call.given.lent) if aliases is not None and call.given.lent else _NONE
         for array, position, initial, node in changed_arrays(self.words, journal, known, self.functions, call,
-                                                             self.entries, returned):
+                                                             self.entries, returned, lent):
             key = id(array), position
             after[key] = [node]
             if key not in self.entries:
                 new[key] = _Array(array, position, initial)
+        if lent:
+            for key, entry in self.entries.items():
+                if key in lent:
+                    after[key] = [entry.array._nodes()[entry.position]]
         changed = call.changed()
         if changed or journal.entries:
-            self.require_one_name(call, kept, changed, changes, journal, [
+            self.require_one_array(call, aliases or Aliases(call.given), kept, changed, changes, journal, [
                 *state, *changed.values(), *[node for nodes in after.values() for node in nodes]])
         self.arguments(call, kept, changed, after, new, returned)
         if self.late is not None and self.late.nodes:
@@ -503,41 +511,38 @@ class Variables:
                 region.again = True  # the body may have found the array at any of these
         return entry
 
-    def require_one_name(self, call: Call, kept: Sequence[bool], changed: dict[int, Node], changes: Sequence[Change],
-                         journal: Journal, results: Sequence[Node]) -> None:
+    def require_one_array(self, call: Call, aliases: Aliases, kept: Sequence[bool], changed: dict[int, Node],
+                          changes: Sequence[Change], journal: Journal, results: Sequence[Node]) -> None:
         """Begin again if an argument that is changed in place is also another one, or known to the function otherwise:
         it is to find one array everywhere.
 
         That is so in all iterations if what the function returns is the same array again.
         """
-        given, again = call.given, False
-        elsewhere = [(id(container), key) for container, _, key, _ in given.elsewhere]
+        given = call.given
+        nodes = {place: range(first, first + count) for place, first, count in given.spec.positions()}
+        lent = set(given.lent)
         for (place, first, count), is_kept in zip(given.spec.positions(), kept, strict=True):
             array = given.leaves[place]
-            direct = id(array) in journal.entries
-            if not direct and changed.keys().isdisjoint(range(first, first + count)):
-                continue
-            if place not in given.same:
-                group = [entry for entry in given.spec.positions() if given.leaves[entry[0]] is array]
-                if [start for other, start, size in group if other != place and (
-                        not changed.keys().isdisjoint(range(start, start + size)) or
-                        depend_on(results, call.nodes[start:start + size]))]:
-                    found = {other: group[0][0] for other, _, _ in group[1:]}
-                    again |= bool(found.keys() - given.same.keys())
-                    given.same = given.same | found
-            if not direct and not depend_on(results, given.nodes[first:first + count]):
-                continue
-            for container, kind, key in call.places_of(array):
-                if call.holds(container):
+            if place in given.lent:
+                if is_kept and not [change for change in changes if aliases.is_part(place, change.before)]:
                     continue
-                if not is_kept or [change for change in changes if change.before is array]:
-                    raise SymbolicValue(
-                        f"{self.words.function}(): {self.words.traced} changes an array of the state in place, returns "
-                        f"another one, and finds the first one in {words_of(container, kind, key)}, too. Pass a copy.")
-                if (id(container), key) not in elsewhere:
-                    given.elsewhere = [*given.elsewhere, (container, kind, key, place)]
-                    again = True
-        if again:
+                places = [words_of(container, kind, key) for container, kind, key in call.places_of(array)
+                          if not call.holds(container)]
+                raise SymbolicValue(
+                    f"{self.words.function}(): {self.words.traced} changes an array of the state in place, returns "
+                    f"another one, and finds the first one in {places[0] if places else 'another place'}, too. Pass a "
+                    "copy.")
+            direct = aliases.is_changed(place, journal)
+            if not direct and changed.keys().isdisjoint(nodes[place]):
+                continue
+            others = [other for other in aliases.others(place) if direct or
+                      not changed.keys().isdisjoint(nodes[other]) or
+                      depend_on(results, [call.nodes[position] for position in nodes[other]])]
+            if others or direct or depend_on(results, given.nodes[first:first + count]) and \
+                    aliases.is_found(place, call.snapshot):
+                lent.update((place, *others))
+        if lent != given.lent:
+            given.lent = lent
             raise Reshaped
 
     def arguments(self, call: Call, kept: Sequence[bool], changed: dict[int, Node],
@@ -609,12 +614,13 @@ def _may_have_been_read(memory: Node, live: Node | None) -> bool:
 
 
 def changed_arrays(words: Words, journal: Journal, known: set[int], functions: Sequence[Callable[..., Any]],
-                   call: Call, variables: Container[Any],
-                   returned: Sequence[Any] = ()) -> Iterator[tuple[ArrayBase, int, Node, Node]]:
+                   call: Call, variables: Container[Any], returned: Sequence[Any] = (),
+                   lent: Container[Any] = ()) -> Iterator[tuple[ArrayBase, int, Node, Node]]:
     """Components of arrays from outside that a function has changed: what they were, and what they are.
 
     ``variables`` are known to be from outside, by the identity of the array and the position of the component;
-    ``returned`` are the leaves of what it returned, in a list and in the tree.
+    ``returned`` are the leaves of what it returned, in a list and in the tree. What is ``lent`` is an argument, or part
+    of one.
 
     Arrays of a function's own may change as they like; but to write by index to them needs memory that each lane has
     for itself.
@@ -628,7 +634,7 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
         if id(array) in known:
             continue
         for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
-            if new is old:
+            if new is old or (id(array), position) in lent:
                 continue
             origin = core.written_outside(primal(new))
             count = 2 * sum([leaf is array for leaf in returned])
