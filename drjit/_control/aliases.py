@@ -7,8 +7,10 @@ time what stands for them (:meth:`drjit._control.given.Given.lend`), finds that 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
+
+from drjit_core import Node
 
 from .._access.store import Journal, owner_of, store_same
 from .._base.array import ArrayBase
@@ -17,7 +19,24 @@ if TYPE_CHECKING:
     from .given import Given
     from .places import Snapshot
 
-__all__ = ["Aliases"]
+__all__ = ["Aliases", "defaults"]
+
+
+def defaults(given: Given) -> set[int]:
+    """The places of arrays that are attributes of the classes of objects which they are given in: what these hold if
+    nobody has said otherwise."""
+    found: set[int] = set()
+    todo, classes = [given.spec], set[type]()
+    while todo:
+        spec = todo.pop()
+        if spec.children is not None:
+            todo += spec.children
+            if spec.cls not in (list, tuple, dict):
+                classes.update(spec.cls.__mro__)
+    arrays = {id(value) for cls in classes for value in vars(cls).values() if isinstance(value, ArrayBase)}
+    if arrays:
+        found.update([place for place, *_ in given.spec.positions() if id(given.leaves[place]) in arrays])
+    return found
 
 
 class Aliases:
@@ -58,14 +77,11 @@ class Aliases:
         other, first = owner_of(array)
         return other is owner and first < end and start < first + len(array._nodes())
 
-    def is_changed(self, place: int, journal: Journal) -> bool:
-        """Whether an argument itself was changed, and not what stands for it."""
+    def is_changed(self, place: int, journal: Journal, before: Sequence[Node]) -> bool:
+        """Whether an argument itself was changed, and not what stands for it, given what it held ``before``."""
         owner, start, end = self.parts[place]
-        if id(owner) not in journal.entries:
-            return False
-        before = journal.entries[id(owner)][1]
-        return bool([position for position, (old, new) in enumerate(zip(before, owner._nodes(), strict=True))
-                     if old is not new and start <= position < end])
+        return id(owner) in journal.entries and bool([
+            old for old, new in zip(before, owner._nodes()[start:end], strict=True) if old is not new])
 
     def give_back(self, places: Collection[int], journal: Journal) -> None:
         """Let arguments hold what they did before they were lent."""

@@ -25,6 +25,7 @@ cdef class Given:
     @cython.locals(seen=set, shared=cython.bint, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cpdef object lend(self, object nodes, Journal journal, object places=*, object like=*)
     cdef public set lent
+    cdef public set guessed
 
 
 @cython.freelist(16)

@@ -37,7 +37,7 @@ _NONE: set[int] = set()
 class Given:
     """The arguments of a construct: a tree of arrays and other objects."""
 
-    __slots__ = ("function", "leaves", "lent", "nodes", "plain", "spec", "tree")
+    __slots__ = ("function", "guessed", "leaves", "lent", "nodes", "plain", "spec", "tree")
 
     def __init__(self, function: str, tree: Any, spec: TreeSpec | None = None) -> None:
         self.function = function
@@ -50,6 +50,8 @@ class Given:
         #: The places of arrays that functions are given themselves, because they find them elsewhere, too, and change
         #: them in place.
         self.lent: set[int] = _NONE
+        #: Those of which that is presumed, until a function has been called.
+        self.guessed: set[int] = _NONE
         #: Whether there is nothing but arrays.
         self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves)
 

@@ -24,6 +24,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.handle import views
 from .._trees.pytree import TreeSpec, flatten_nodes
+from .aliases import defaults
 from .given import Call, Given, objects_of
 from .outside import Late, Variables, Wider, Words, name_in_program, presumed, require_data, widened
 from .places import Change, Snapshot, has_array, knows_nothing, restore, snapshot, words_of
@@ -59,9 +60,11 @@ class SymbolicLoop:
         self.shapes = Shapes(given.spec, given.nodes) if given.spec.has_tensors() else None
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
+        if not given.plain:  # which functions are given the class with
+            given.lent = given.guessed = defaults(given)
         #: What the body knows before the loop, until it has been called.
         self.known = snapshot(None, body, (), True)
-        arrays, codes = presumed(self.known, given.leaves)
+        arrays, codes = presumed(self.known)
         #: What is no state, and changes all the same, if anything does.
         self.variables = Variables(_WORDS, (body,), late, arrays, codes) if late is not None or arrays else None
         self.journal: Journal

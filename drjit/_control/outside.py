@@ -242,11 +242,10 @@ _harmless: dict[tuple[int, ...], list[CodeType]] = {}
 _MOST_CODES, _FEW_PRESUMED, _MOST_PRESUMED = 4096, 16, 256
 
 
-def presumed(known_by: Snapshot | None,
-             known: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]]:
-    """The arrays that a function refers to, but for those that are ``known`` as variables, which hold constants or are
-    equal; in how many places they are, and which of their components do. Then the codes of the functions that it knows,
-    if they are to be remembered.
+def presumed(known_by: Snapshot | None) -> tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]]:
+    """The arrays that a function refers to which hold constants or are equal, also if they are state; in how many
+    places they are, and which of their components do. Then the codes of the functions that it knows, if they are to be
+    remembered.
 
     What is computed with a constant is often known at once, and would not tell what it is computed of. So these are
     variables of a loop, and presumed to stay as they are, until the body has been called: it tells which it changes.
@@ -256,7 +255,7 @@ def presumed(known_by: Snapshot | None,
         return _NOTHING
     if _harmless and tuple(map(id, known_by.codes)) in _harmless:
         return _NOTHING
-    found = known_by.constants(known)
+    found = known_by.constants()
     if not found:
         return _NOTHING
     number = sum([len(positions) for *_, positions in found])
@@ -270,6 +269,7 @@ def presumed(known_by: Snapshot | None,
 
 #: The usual case.
 _NONE: set[tuple[int, int]] = set()
+_NO_PLACES: set[int] = set()
 _NOTHING: tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]] = [], []
 
 
@@ -399,7 +399,7 @@ class Variables:
         changed = call.changed()
         if changed or journal.entries:
             self.require_one_array(call, aliases or Aliases(call.given), kept, changed, changes, journal, [
-                *state, *changed.values(), *[node for nodes in after.values() for node in nodes]])
+                *state, *changed.values(), *[node for nodes in after.values() for node in nodes]], formals)
         self.arguments(call, kept, changed, after, new, returned)
         if self.late is not None and self.late.nodes:
             after["late",] = self.late.nodes
@@ -512,7 +512,8 @@ class Variables:
         return entry
 
     def require_one_array(self, call: Call, aliases: Aliases, kept: Sequence[bool], changed: dict[int, Node],
-                          changes: Sequence[Change], journal: Journal, results: Sequence[Node]) -> None:
+                          changes: Sequence[Change], journal: Journal, results: Sequence[Node],
+                          formals: Sequence[Node]) -> None:
         """Begin again if an argument that is changed in place is also another one, or known to the function otherwise:
         it is to find one array everywhere.
 
@@ -521,10 +522,14 @@ class Variables:
         given = call.given
         nodes = {place: range(first, first + count) for place, first, count in given.spec.positions()}
         lent = set(given.lent)
+        guessed, given.guessed = given.guessed, _NO_PLACES
         for (place, first, count), is_kept in zip(given.spec.positions(), kept, strict=True):
             array = given.leaves[place]
             if place in given.lent:
                 if is_kept and not [change for change in changes if aliases.is_part(place, change.before)]:
+                    continue
+                if place in guessed:
+                    lent.remove(place)
                     continue
                 places = [words_of(container, kind, key) for container, kind, key in call.places_of(array)
                           if not call.holds(container)]
@@ -532,18 +537,29 @@ class Variables:
                     f"{self.words.function}(): {self.words.traced} changes an array of the state in place, returns "
                     f"another one, and finds the first one in {places[0] if places else 'another place'}, too. Pass a "
                     "copy.")
-            direct = aliases.is_changed(place, journal)
+            outside = self.outside(aliases, place, given.nodes[first:first + count], formals)
+            direct = aliases.is_changed(place, journal, outside)
             if not direct and changed.keys().isdisjoint(nodes[place]):
                 continue
             others = [other for other in aliases.others(place) if direct or
                       not changed.keys().isdisjoint(nodes[other]) or
                       depend_on(results, [call.nodes[position] for position in nodes[other]])]
-            if others or direct or depend_on(results, given.nodes[first:first + count]) and \
+            if others or direct or depend_on(results, outside) and \
                     aliases.is_found(place, call.snapshot):
                 lent.update((place, *others))
         if lent != given.lent:
             given.lent = lent
             raise Reshaped
+
+    def outside(self, aliases: Aliases, place: int, nodes: Sequence[Node], formals: Sequence[Node]) -> list[Node]:
+        """What an argument itself holds while what stands for it is given: the nodes of before, or other formals."""
+        owner, start, _ = aliases.parts[place]
+        found, position = list(nodes), 0
+        for key, entry in self.entries.items():
+            if key[0] == id(owner) and start <= key[1] < start + len(found):
+                found[key[1] - start] = formals[position]
+            position += len(entry.initial)
+        return found
 
     def arguments(self, call: Call, kept: Sequence[bool], changed: dict[int, Node],
                   after: dict[Any, Sequence[Node]], new: dict[Any, Any], returned: Sequence[Any]) -> None:

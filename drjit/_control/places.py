@@ -306,21 +306,16 @@ class Snapshot:
                          and not isinstance(variables[name], ArrayBase) for entry in (name, variables[name])]
                 self.held += (owner, _MODULE, len(plain), *plain)
 
-    def constants(self, known: Sequence[Any]) -> list[tuple[ArrayBase, int, list[int]]]:
-        """The arrays that containers hold, but for those that are known, of which components must be variables: in how
-        many places they are, and which components."""
+    def constants(self) -> list[tuple[ArrayBase, int, list[int]]]:
+        """The arrays that containers hold of which components must be variables: in how many places they are, and which
+        components."""
         arrays: dict[int, tuple[Any, int]] = {}
-        others: set[int] | None = None
         for value in self.values():
             if not isinstance(value, Handle) or not value._dynamic:  # type: ignore[attr-defined]
                 continue
             while value._o is not None:
                 value = value._o[0]
-            number = id(value)
-            if others is None:
-                others = {id(each) for each in known}
-            if number not in others:
-                arrays[number] = value, arrays.get(number, (value, 0))[1] + 1
+            arrays[id(value)] = value, arrays.get(id(value), (value, 0))[1] + 1
         if len(arrays) == 1:  # as most functions do
             ((array, count),) = arrays.values()
             if array._depth <= 0:

@@ -123,7 +123,8 @@ class Sides:
                     place for place, first, count in self.given.spec.positions() if place in self.own and (
                         not changed.keys().isdisjoint(range(first, first + count)) and
                         aliases.is_found(place, call.snapshot) or
-                        place not in lent and place not in own and aliases.is_changed(place, journal))})
+                        place not in lent and place not in own and
+                        aliases.is_changed(place, journal, self.given.nodes[first:first + count]))})
             known = {id(array) for array in (*call.arrays, *returned.leaves) if isinstance(array, ArrayBase)}
             known.difference_update([id(array) for array in own.values()])
             covered = aliases.covered(lent) if aliases is not None and lent else _NOTHING

@@ -72,8 +72,6 @@ class Box:
     def __init__(self, **arrays: Any) -> None:
         vars(self).update(arrays)
 
-    def __getattr__(self, name: str) -> Any:  # what type checkers know of its attributes
-        raise AttributeError(name)
 
 
 class Struct:
@@ -499,3 +497,33 @@ def test_arrays_that_are_one_are_as_with_one_element(program: Callable[..., Any]
         return
     found = [part * LANES if len(part) == 1 else part for part in _run(program, p, alive)]
     assert np.allclose(found, wanted, rtol=1e-5)
+
+
+class WithDefault:
+    """An object that finds an array in its class at first."""
+
+    DRJIT_STRUCT = {"v": llvm.Float}  # noqa: RUF012
+    v: Any = None
+
+    def __init__(self) -> None:
+        self.v = type(self).v
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_what_an_object_has_of_its_class_is_one_array(replaces: bool) -> None:
+    calls = []
+
+    def body(i: Any, found: Any) -> Any:
+        calls.append(None)
+        if replaces:
+            found.v = found.v + 1
+        else:
+            found.v += 1
+        return i + 1, found
+
+    WithDefault.v = llvm.Float(0)
+    start = WithDefault()
+    dr.while_loop((llvm.UInt(0, 1), start), lambda i, _: i < 3, body, mode="symbolic")
+    assert list(start.v) == [3, 2]
+    assert list(WithDefault.v) == ([0] if replaces else [3, 2])
+    assert len(calls) == 1 + replaces
