@@ -197,14 +197,19 @@ class Call:
     it finds one array wherever it is one. What the function knows may be ``known`` already.
     """
 
-    __slots__ = ("arrays", "copies", "given", "held", "moved", "nodes", "objects", "owned", "shared", "snapshot",
-                 "stands", "touched", "tree")
+    __slots__ = ("arrays", "copies", "given", "held", "inside", "moved", "nodes", "numbered", "numbers", "objects",
+                 "owned", "shared", "snapshot", "stands", "touched", "tree")
 
     def __init__(self, given: Given, nodes: Sequence[core.Node], function: Callable[..., Any] | None,
                  spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, journal: Journal | None = None,
                  known: Snapshot | None = None, lent: set[int] | None = None) -> None:
         self.given = given
         self.nodes = nodes
+        #: The places of arrays, by their ids, and of which list that is.
+        self.numbers: dict[int, int] | None = None
+        self.numbered: list[Any] = _EMPTY
+        #: The ids of the caller's containers, once they have been asked for.
+        self.inside: set[int] | None = None
         #: The places of leaves of the arguments that are others after the construct.
         self.touched: set[int] = _NONE
         #: Objects that join by the protocol, as the function has returned them, if any do.
@@ -399,8 +404,10 @@ class Call:
     def holds(self, container: Any) -> bool:
         """Whether a container is one of the caller's, and part of the arguments."""
         if self.tree is self.given.tree:
-            return id(container) in containers_of(self.tree)
-        return bool([entry for entry, *_ in self.held if entry is container])
+            self.inside = self.inside or containers_of(self.tree)
+        elif self.inside is None:
+            self.inside = {id(entry) for entry, *_ in self.held}
+        return id(container) in self.inside
 
     def owner(self, value: Any) -> Any:
         """A tree that the function returned, with the caller's objects where others stand for them."""
@@ -429,10 +436,13 @@ class Call:
 
     def original(self, array: Any) -> int:
         """The place among the leaves of the argument that an array stands for; -1 if it is none."""
-        for place, stand in enumerate(self.arrays):
-            if stand is array:
-                return place if isinstance(array, ArrayBase) else -1
-        return -1
+        if not isinstance(array, ArrayBase):
+            return -1
+        if self.numbers is None or self.numbered is not self.arrays:
+            self.numbered, self.numbers = self.arrays, {}
+            for place, stand in enumerate(self.arrays):
+                self.numbers.setdefault(id(stand), place)
+        return self.numbers.get(id(array), -1)
 
     def require_shared(self, leaves: Sequence[Any], names: Sequence[str]) -> None:
         """Refuse what is no longer the same container in several places, as it was before."""

@@ -205,7 +205,8 @@ class Snapshot:
             elif kind == _OBJECT or kind == _DICT or kind == _MODULE:
                 entries = _entries_of(value, kind)
                 if kind == _MODULE and value not in _libraries:
-                    self.owners = [*self.owners, value]
+                    self.owners = self.owners or []
+                    self.owners.append(value)
                 if entries:
                     self.add_entries(value, kind, entries, todo)
                 elif kind != _MODULE:
@@ -230,7 +231,8 @@ class Snapshot:
                 todo.append(value.__self__)
             elif kind == _DATA:
                 if self.traced and _is_small(value):
-                    self.data = [*self.data, (value, value.copy())]
+                    self.data = self.data or []
+                    self.data.append((value, value.copy()))
             else:
                 todo += (value.func, *value.args, *value.keywords.values())
 
@@ -250,7 +252,8 @@ class Snapshot:
     def add_class(self, cls: type, todo: list[Any]) -> None:
         """Note the attributes of a class; look at those that are no functions, and at methods that operators call."""
         held, entries = self.held, vars(cls)
-        self.owners = [*self.owners, cls]
+        self.owners = self.owners or []
+        self.owners.append(cls)
         held.append(cls)
         held.append(_CLASS)
         held.append(2 * len(entries))
