@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from drjit_core.ir.symbolic cimport Tracing, innermost
+from drjit_core.ir.symbolic cimport Tracing, innermost, traced_elsewhere
 from drjit._base.handle cimport Handle
 
 

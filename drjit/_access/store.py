@@ -16,11 +16,23 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from drjit_core import Node, dual, import_copy, innermost, is_version, primal, schedule, vertex_of
+from drjit_core import (
+    Node,
+    dual,
+    import_copy,
+    innermost,
+    is_version,
+    primal,
+    schedule,
+    symbolic_error,
+    traced_elsewhere,
+    vertex_of,
+)
 
 from .._base.errors import SizeError
 from .._base.handle import views
@@ -28,7 +40,7 @@ from .._base.nodes import broadcast, elements_of, pack
 from .._trees.pytree import resized
 from .lanes import VERSIONS, note_version, note_writes
 
-__all__ = ["Journal", "innermost_journal", "note_narrow", "noted", "owner_of", "store", "store_result",
+__all__ = ["Journal", "innermost_journal", "note_narrow", "noted", "owner_of", "settled", "store", "store_result",
            "store_same", "store_written"]
 
 
@@ -218,6 +230,7 @@ class Journal:
         if number not in self.entries:
             self.entries = self.entries or {}
             depth = array._depth
+            settled(array)
             self.entries[number] = array, array._c if depth > 0 else [array._n], array._s if depth < 0 else None
 
     def note_write(self, array: Any) -> None:
@@ -308,6 +321,25 @@ def note_narrow() -> None:
     journal = innermost_journal()
     if journal is not None:
         journal.narrow = True
+
+
+def settled(array: Any) -> bool:
+    """Wait while an array holds what stands for it in a function that another thread traces, which finds the array
+    elsewhere; returns whether it did. Threads that wait for each other give up."""
+    node = traced_elsewhere(array._nodes())
+    if node is None:
+        return False
+    end = time.monotonic() + _PATIENCE
+    while node is not None:
+        if time.monotonic() > end:
+            raise symbolic_error(node)
+        time.sleep(_INTERVAL)
+        node = traced_elsewhere(array._nodes())
+    return True
+
+
+#: So many seconds a thread waits for another one, and so many before it looks again.
+_PATIENCE, _INTERVAL = 10.0, 0.0005
 
 
 class _Running(threading.local):

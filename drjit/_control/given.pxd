@@ -1,6 +1,7 @@
 cimport cython
 
 from drjit_core.ir.node cimport Node
+from drjit_core.ir.symbolic cimport traced_elsewhere
 from drjit._access.store cimport Journal, store_same
 from drjit._base.handle cimport held
 from drjit._control.places cimport Snapshot, attributes_of, snapshot

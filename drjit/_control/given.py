@@ -16,8 +16,9 @@ from types import MemberDescriptorType, TracebackType
 from typing import Any
 
 import drjit_core as core
+from drjit_core import traced_elsewhere
 
-from .._access.store import Journal, noted, store, store_result, store_same
+from .._access.store import Journal, noted, settled, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
@@ -43,6 +44,10 @@ class Given:
         self.function = function
         self.tree = tree
         self.nodes, self.leaves, self.spec = flatten_nodes(tree, function)
+        if traced_elsewhere(self.nodes) is not None:
+            for place, *_ in self.spec.positions():
+                settled(self.leaves[place])
+            self.nodes, self.leaves, self.spec = flatten_nodes(tree, function)
         if spec is not None and self.spec != spec and spec.difference(self.spec, "", True) is None:
             order, self.spec = spec.in_order(self.spec)
             self.leaves = [self.leaves[place] for place in order]
