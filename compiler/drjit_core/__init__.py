@@ -74,6 +74,7 @@ from .ir.symbolic import (
     size_for_program,
     stands_for,
     symbolic_error,
+    traced_elsewhere,
     user_line,
     written_outside,
 )

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from drjit_core.ir.symbolic cimport Tracing, innermost
+from drjit_core.ir.symbolic cimport Tracing, innermost, traced_elsewhere
 from drjit._base.handle cimport Handle
 
 
@@ -21,7 +21,7 @@ cdef class Journal:
     cdef public dict memory
     cdef public dict writes
     cdef public dict changing
-    cdef public dict elsewhere
+    cdef public dict lent
     cdef public int64_t scope
     @cython.locals(region=Tracing)
     cpdef begin(self)

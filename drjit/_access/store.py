@@ -16,11 +16,23 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from drjit_core import Node, dual, import_copy, innermost, is_version, primal, schedule, vertex_of
+from drjit_core import (
+    Node,
+    dual,
+    import_copy,
+    innermost,
+    is_version,
+    primal,
+    schedule,
+    symbolic_error,
+    traced_elsewhere,
+    vertex_of,
+)
 
 from .._base.errors import SizeError
 from .._base.handle import views
@@ -28,7 +40,7 @@ from .._base.nodes import broadcast, elements_of, pack
 from .._trees.pytree import resized
 from .lanes import VERSIONS, note_version, note_writes
 
-__all__ = ["Journal", "innermost_journal", "note_narrow", "noted", "owner_of", "store", "store_result",
+__all__ = ["Journal", "innermost_journal", "note_narrow", "noted", "owner_of", "settled", "store", "store_result",
            "store_same", "store_written"]
 
 
@@ -175,16 +187,16 @@ class Journal:
     The region that is being traced has it from :meth:`begin` on. Whoever calls that also calls :meth:`roll_back`.
     """
 
-    __slots__ = ("around", "arrays", "begun", "changing", "elsewhere", "entries", "made", "memory", "narrow",
-                 "number", "order", "scope", "writes")
+    __slots__ = ("around", "arrays", "begun", "changing", "entries", "lent", "made", "memory", "narrow", "number",
+                 "order", "scope", "writes")
 
     def __init__(self, around: Journal | None = None) -> None:
         self.entries: dict[int, tuple[Any, list[Node], tuple[int, ...] | None]] = _NOTHING
         #: Arrays that evaluated constructs have written to by index, with which versions of their components they had.
         self.writes: dict[int, tuple[Any, list[tuple[int, Any]]]] = _NOTHING
-        #: Of the outermost function: places in which bodies within have found an argument that they change in place, by
-        #: the codes of these, the containers' identities and the keys.
-        self.elsewhere: dict[tuple[Any, int, Any], tuple[Any, int, Any]] = _NOTHING
+        #: Of the outermost function: which arrays bodies within must be given themselves, by where these are and their
+        #: codes.
+        self.lent: dict[Any, set[int]] = _NOTHING
         #: Likewise: places that bodies within have turned out to change, by the codes of these and the places' keys.
         self.changing: dict[tuple[Any, ...], Any] = _NOTHING
         #: Of evaluated constructs: the region that they run in, 0 if there is none.
@@ -220,6 +232,7 @@ class Journal:
         if number not in self.entries:
             self.entries = self.entries or {}
             depth = array._depth
+            settled(array)
             self.entries[number] = array, array._c if depth > 0 else [array._n], array._s if depth < 0 else None
 
     def note_write(self, array: Any) -> None:
@@ -260,8 +273,12 @@ class Journal:
 
     def place(self) -> tuple[int, ...]:
         """The place of the buffer that is made next, by numbers of constructs, functions and buffers."""
-        found = [self.made]
         self.made += 1
+        return (self.made, *self.path())
+
+    def path(self) -> tuple[int, ...]:
+        """Where its functions are, by numbers of constructs and functions."""
+        found: list[int] = []
         journal: Journal | None = self
         while journal is not None:
             found += [journal.number, journal.order]
@@ -306,6 +323,25 @@ def note_narrow() -> None:
     journal = innermost_journal()
     if journal is not None:
         journal.narrow = True
+
+
+def settled(array: Any) -> bool:
+    """Wait while an array holds what stands for it in a function that another thread traces, which finds the array
+    elsewhere; returns whether it did. Threads that wait for each other give up."""
+    node = traced_elsewhere(array._nodes())
+    if node is None:
+        return False
+    end = time.monotonic() + _PATIENCE
+    while node is not None:
+        if time.monotonic() > end:
+            raise symbolic_error(node)
+        time.sleep(_INTERVAL)
+        node = traced_elsewhere(array._nodes())
+    return True
+
+
+#: So many seconds a thread waits for another one, and so many before it looks again.
+_PATIENCE, _INTERVAL = 10.0, 0.0005
 
 
 class _Running(threading.local):

@@ -83,13 +83,15 @@ def live_arrays() -> list[Any]:
     return [each for each in gc.get_objects() if issubclass(type(each), Handle)]
 
 
-def holders(node: Any) -> int:
-    """How many arrays and components hold a node, those that refer to others aside."""
-    found = 0
+def holders() -> dict[int, int]:
+    """How many arrays and components hold each node, those that refer to others aside, by the nodes' ids."""
+    found: dict[int, int] = {}
     for array in live_arrays():
         if getattr(array, "_o", array) is None:
-            nodes = getattr(array, "_c", None) or [getattr(array, "_n", None)]
-            found += len([entry for entry in nodes if entry is not None and primal(entry) is node])
+            for node in getattr(array, "_c", None) or [getattr(array, "_n", None)]:
+                if node is not None:
+                    number = primal(node).id
+                    found[number] = found.get(number, 0) + 1
     return found
 
 

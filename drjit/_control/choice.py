@@ -522,11 +522,12 @@ class SymbolicChoice:
         known = {id(array) for array in (*called.arrays, *called.stands, *leaves) if isinstance(array, ArrayBase)}
         variables = formals[self.count:]
         changed: dict[Any, Any] = {}
+        numbers = {key: number for number, key in enumerate(self.written)} if self.written else _NOTHING
         functions = (self.functions[number],)
         for array, position, initial, node in changed_arrays(self.words, self.journal, known, functions, called,
                                                              self.written):
             key = id(array), position
-            place = list(self.written).index(key) if key in self.written else len(self.written)
+            place = numbers.get(key, len(self.written))
             if place < len(variables) and node is variables[place]:
                 continue
             if not is_version(primal(node)):

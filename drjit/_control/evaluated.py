@@ -26,9 +26,10 @@ from .._base.nodes import broadcast
 from .._base.types import BOOL, UINT32
 from .._functions.ordering import set_positions
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
+from .aliases import Aliases
 from .given import Call, Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
-from .places import MISSING, Change, are_others, difference_at, restore, words_of, write_place
+from .places import MISSING, Change, are_others, difference_at, restore, snapshot, words_of, write_place
 from .shapes import changed_shape
 from .state import shape_of
 
@@ -368,8 +369,10 @@ class Compressed:
         active = with_lanes(active, active.size)
         self.width = self.left = active.size
         if self.width < 2 or self.width >= 1 << 32 or any(
-                isinstance(leaf, ArrayBase) and leaf._depth < 0 and len(leaf._s) > 1 for leaf in first.leaves):
-            # whoever computes with tensors of several dimensions relies on their shape
+                isinstance(leaf, ArrayBase) and leaf._depth < 0 and len(leaf._s) > 1 for leaf in first.leaves) or \
+                self.is_shared():
+            # whoever computes with tensors of several dimensions relies on their shape, and who finds an array in
+            # several places on what it holds
             self.nodes = []
             return Evaluated(first, self.cond, self.body, self.names).run()
         self.lanes = core.counter(self.width, UINT32)
@@ -384,6 +387,17 @@ class Compressed:
             self.step(active)
             active = ops.and_(active, self.test(functools.partial(self.join, active)))
         return self.objects.finish(self.all_elements())
+
+    def is_shared(self) -> bool:
+        """Whether any of the state that elements would be removed from is the same array as another part of it, or
+        found by the functions otherwise."""
+        first = self.objects.first
+        aliases, known = Aliases(first), (snapshot(None, self.cond), snapshot(None, self.body))
+        for place, start, count in first.spec.positions():
+            if self.width in [node.size for node in self.nodes[start:start + count]] and (
+                    aliases.others(place) or [True for found in known if aliases.is_found(place, found)]):
+                return True
+        return False
 
     def test(self, join: Join | None = None) -> core.Node:
         """For which of the elements that are left the condition holds; what it has changed is joined."""

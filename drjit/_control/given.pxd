@@ -1,9 +1,10 @@
 cimport cython
 
 from drjit_core.ir.node cimport Node
+from drjit_core.ir.symbolic cimport traced_elsewhere
 from drjit._access.store cimport Journal, store_same
 from drjit._base.handle cimport held
-from drjit._control.places cimport Snapshot, attributes_of, snapshot, write_place
+from drjit._control.places cimport Snapshot, attributes_of, snapshot
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 cdef dict _NOTHING
@@ -22,10 +23,10 @@ cdef class Given:
     @cython.locals(fresh=list, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t)
     cpdef object filled(self, object returned, object leaves, Call call, object before, object after, object stands=*, object spec=*)
     cpdef bint is_own(self) except -1
-    @cython.locals(seen=dict, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
-    cpdef object lend(self, object nodes, Journal journal)
-    cdef public dict same
-    cdef public list elsewhere
+    @cython.locals(seen=set, shared=cython.bint, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
+    cpdef object lend(self, object nodes, Journal journal, object places=*, object like=*)
+    cdef public set lent
+    cdef public set guessed
 
 
 @cython.freelist(16)
@@ -42,6 +43,9 @@ cdef class Call:
     cdef public list shared
     cdef public object tree
     cdef public list arrays
+    cdef public dict numbers
+    cdef public list numbered
+    cdef public set inside
     cdef public Snapshot snapshot
     cpdef settle(self)
     @cython.locals(found=dict, k=cython.Py_ssize_t, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)

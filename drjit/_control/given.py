@@ -11,18 +11,19 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from types import MemberDescriptorType, TracebackType
 from typing import Any
 
 import drjit_core as core
+from drjit_core import traced_elsewhere
 
-from .._access.store import Journal, noted, store, store_result, store_same
+from .._access.store import Journal, noted, settled, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
 from .._trees.pytree import TreeSpec, children, construct, flatten, flatten_nodes
-from .places import MISSING, Change, Snapshot, attributes_of, has_array, restore, snapshot, write_place
+from .places import MISSING, Change, Snapshot, attributes_of, has_array, restore, snapshot
 from .state import copies
 
 __all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "filled", "objects_of", "refilled",
@@ -37,20 +38,25 @@ _NONE: set[int] = set()
 class Given:
     """The arguments of a construct: a tree of arrays and other objects."""
 
-    __slots__ = ("elsewhere", "function", "leaves", "nodes", "plain", "same", "spec", "tree")
+    __slots__ = ("function", "guessed", "leaves", "lent", "nodes", "plain", "spec", "tree")
 
     def __init__(self, function: str, tree: Any, spec: TreeSpec | None = None) -> None:
         self.function = function
         self.tree = tree
         self.nodes, self.leaves, self.spec = flatten_nodes(tree, function)
+        if traced_elsewhere(self.nodes) is not None:
+            for place, *_ in self.spec.positions():
+                settled(self.leaves[place])
+            self.nodes, self.leaves, self.spec = flatten_nodes(tree, function)
         if spec is not None and self.spec != spec and spec.difference(self.spec, "", True) is None:
             order, self.spec = spec.in_order(self.spec)
             self.leaves = [self.leaves[place] for place in order]
             self.nodes = flatten_nodes(tuple(self.leaves), function)[0]
-        #: Arrays that are the same as others, by their places among the leaves, and places where functions find them
-        #: otherwise, as far as that matters.
-        self.same: dict[int, int] = _NOTHING
-        self.elsewhere: list[tuple[Any, int, Any, int]] = _EMPTY
+        #: The places of arrays that functions are given themselves, because they find them elsewhere, too, and change
+        #: them in place.
+        self.lent: set[int] = _NONE
+        #: Those of which that is presumed, until a function has been called.
+        self.guessed: set[int] = _NONE
         #: Whether there is nothing but arrays.
         self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves)
 
@@ -98,20 +104,32 @@ class Given:
         """Whether functions can be given the arrays themselves: all of what they get is the caller's own."""
         return self.plain or not self.spec.holds_numbers() and not self.spec.holds_copies()
 
-    def lend(self, nodes: Sequence[core.Node], journal: Journal) -> Sequence[core.Node]:
-        """Let the arrays have other nodes until a journal gives them back what they held; returns the nodes, of which
-        an array that is there twice has the same."""
-        seen: dict[int, int] = {}
-        found = nodes
+    def lend(self, nodes: Sequence[core.Node], journal: Journal, places: Container[int] | None = None,
+             like: Sequence[Any] = ()) -> Sequence[core.Node]:
+        """Let the arrays, or those in some places, have other nodes until a journal gives them back what they held;
+        returns the nodes, of which what is the same array twice, or part of another, has the same. Tensors have
+        the shapes of those that they are ``like``."""
+        seen: set[int] = set()
+        shared = False
         for place, first, count in self.spec.positions():
+            if places is not None and place not in places:
+                continue
             array = self.leaves[place]
-            known = seen.setdefault(id(array), first)
-            if known == first:
-                journal.note(array)
-                store_same(array, nodes[first:first + count])
-            else:
-                found = list(found)
-                found[first:first + count] = found[known:known + count]
+            journal.note(array)
+            owner = array
+            while owner._o is not None:
+                owner = owner._o[0]
+            shared = shared or id(owner) in seen
+            seen.add(id(owner))
+            if like and array._depth < 0:
+                array._s = like[place]._s
+            store_same(array, nodes[first:first + count])
+        if not shared:
+            return nodes
+        found = list(nodes)
+        for place, first, count in self.spec.positions():
+            if places is None or place in places:
+                found[first:first + count] = self.leaves[place]._nodes()
         return found
 
     def arrays(self) -> dict[int, ArrayBase]:
@@ -179,19 +197,24 @@ def _has_setters(cls: type, fields: tuple[Any, ...]) -> bool:
 class Call:
     """One call of a function; ``spec`` is the structure of the arguments if tensors have other shapes than before.
 
-    Of some arrays, by the places of leaves, it is given the caller's ``own``. If it is the only call, the function is
-    given the caller's own arrays as far as possible, so that it finds one array wherever it is one; until its
-    ``journal`` gives them back what they held. What the function knows may be ``known`` already.
+    Of some arrays, by the places of leaves, it is given the caller's ``own``. If there is a ``journal``, which gives
+    them back what they held, it is given those that are ``lent``, or all that it can be given if that is ``None``: so
+    it finds one array wherever it is one. What the function knows may be ``known`` already.
     """
 
-    __slots__ = ("arrays", "copies", "given", "held", "moved", "nodes", "objects", "owned", "shared", "snapshot",
-                 "stands", "touched", "tree")
+    __slots__ = ("arrays", "copies", "given", "held", "inside", "moved", "nodes", "numbered", "numbers", "objects",
+                 "owned", "shared", "snapshot", "stands", "touched", "tree")
 
     def __init__(self, given: Given, nodes: Sequence[core.Node], function: Callable[..., Any] | None,
                  spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, journal: Journal | None = None,
-                 known: Snapshot | None = None) -> None:
+                 known: Snapshot | None = None, lent: set[int] | None = None) -> None:
         self.given = given
         self.nodes = nodes
+        #: The places of arrays, by their ids, and of which list that is.
+        self.numbers: dict[int, int] | None = None
+        self.numbered: list[Any] = _EMPTY
+        #: The ids of the caller's containers, once they have been asked for.
+        self.inside: set[int] | None = None
         #: The places of leaves of the arguments that are others after the construct.
         self.touched: set[int] = _NONE
         #: Objects that join by the protocol, as the function has returned them, if any do.
@@ -212,7 +235,7 @@ class Call:
             spec = given.spec
         self.tree: Any
         self.arrays: list[Any]
-        if journal is not None and given.is_own():
+        if journal is not None and lent is None and given.is_own():
             self.tree, self.arrays = given.tree, given.leaves
             self.nodes = given.lend(nodes, journal)
         else:
@@ -221,17 +244,20 @@ class Call:
                 self.arrays = copies(given.function, spec, nodes, given.leaves)
             for place, array in own.items():
                 self.arrays[place] = array
-            if given.same:
-                self.arrays = [self.arrays[given.same.get(place, place)] for place in range(len(self.arrays))]
+            if journal is not None and lent != _NONE:
+                lent = set(given.arrays()) if lent is None else lent
+                self.nodes = given.lend(nodes, journal, lent, self.arrays)
+                for place in lent:
+                    self.arrays[place] = given.leaves[place]
             if spec.is_flat:
                 self.tree = tuple(self.arrays)
             else:
                 self.held, self.copies, self.owned, self.shared, self.touched = [], [], {}, [], set()
                 self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
-        if given.same:
-            self.shared = [*self.shared, *given.same.items()]
-        for container, kind, key, place in given.elsewhere:
-            write_place(container, kind, key, self.arrays[place])
+        if given.lent:
+            first: dict[int, int] = {}
+            self.shared = self.shared + [(place, first[id(given.leaves[place])]) for place in sorted(given.lent) if
+                                         first.setdefault(id(given.leaves[place]), place) != place]
         #: What is held by what the function knows; copies are looked at by their leaves.
         self.snapshot = known if known is not None else snapshot(
             None if given.plain else self.tree, function, [copy for copy, *_ in self.copies] if self.copies else _EMPTY)
@@ -320,8 +346,6 @@ class Call:
                 changes = [change if change.before is MISSING else change._replace(now=unshared(change.now))
                            for change in changes if has_array(change.before) or has_array(change.now)]
                 restore(changes)
-        for container, kind, key, place in self.given.elsewhere:
-            write_place(container, kind, key, self.given.leaves[place])
         for container, before, new in reversed(self.held):
             now = dict(_items(container))
             write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
@@ -385,8 +409,10 @@ class Call:
     def holds(self, container: Any) -> bool:
         """Whether a container is one of the caller's, and part of the arguments."""
         if self.tree is self.given.tree:
-            return id(container) in containers_of(self.tree)
-        return bool([entry for entry, *_ in self.held if entry is container])
+            self.inside = self.inside or containers_of(self.tree)
+        elif self.inside is None:
+            self.inside = {id(entry) for entry, *_ in self.held}
+        return id(container) in self.inside
 
     def owner(self, value: Any) -> Any:
         """A tree that the function returned, with the caller's objects where others stand for them."""
@@ -415,10 +441,13 @@ class Call:
 
     def original(self, array: Any) -> int:
         """The place among the leaves of the argument that an array stands for; -1 if it is none."""
-        for place, stand in enumerate(self.arrays):
-            if stand is array:
-                return place if isinstance(array, ArrayBase) else -1
-        return -1
+        if not isinstance(array, ArrayBase):
+            return -1
+        if self.numbers is None or self.numbered is not self.arrays:
+            self.numbered, self.numbers = self.arrays, {}
+            for place, stand in enumerate(self.arrays):
+                self.numbers.setdefault(id(stand), place)
+        return self.numbers.get(id(array), -1)
 
     def require_shared(self, leaves: Sequence[Any], names: Sequence[str]) -> None:
         """Refuse what is no longer the same container in several places, as it was before."""

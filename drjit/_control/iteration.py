@@ -22,10 +22,12 @@ from .._access.lanes import note_version, with_lanes
 from .._access.store import Journal, innermost_journal, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
+from .._base.handle import views
 from .._trees.pytree import TreeSpec, flatten_nodes
+from .aliases import defaults
 from .given import Call, Given, objects_of
 from .outside import Late, Variables, Wider, Words, name_in_program, presumed, require_data, widened
-from .places import Change, Snapshot, has_array, knows_nothing, place_key, read_place, restore, snapshot, words_of
+from .places import Change, Snapshot, has_array, knows_nothing, place_key, restore, snapshot, words_of
 from .shapes import Reshaped, Shapes
 from .state import equal, mask_of, shape_of
 
@@ -58,9 +60,11 @@ class SymbolicLoop:
         self.shapes = Shapes(given.spec, given.nodes) if given.spec.has_tensors() else None
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
+        if not given.plain:  # which functions are given the class with
+            given.lent = given.guessed = defaults(given)
         #: What the body knows before the loop, until it has been called.
         self.known = snapshot(None, body, (), True)
-        arrays, codes = presumed(self.known, given.leaves)
+        arrays, codes = presumed(self.known)
         #: What is no state, and changes all the same, if anything does.
         self.variables = Variables(_WORDS, (body,), late, arrays, codes) if late is not None or arrays else None
         self.journal: Journal
@@ -77,22 +81,23 @@ class SymbolicLoop:
         """The state after the loop."""
         around = innermost_journal()
         self.journal = Journal(around)
-        found = self.journal.outermost()
-        if found.elsewhere:
-            self.look_elsewhere(found)
-        if found.changing:
-            self.expect_changes(found)
+        outermost = self.journal.outermost()
+        if outermost.lent:  # in another trace of what is around this loop
+            self.given.lent = outermost.lent.get(self.where(), self.given.lent)
+        if outermost.changing:
+            self.expect_changes(outermost)
         while True:
             try:
                 results = self.trace()
             except Restart:
                 if around is not None and self.variables is not None:
-                    found.changing = found.changing | {(code_of_body(self.body), *place_key(*change[:3])): change
-                                                       for change in self.variables.places()}
+                    code = getattr(self.body, "__code__", self.body)
+                    outermost.changing = outermost.changing | {
+                        (code, *place_key(*change[:3])): change for change in self.variables.places()}
                 continue
             except Reshaped:
-                found.elsewhere = found.elsewhere | {(code_of_body(self.body), id(container), key): (
-                    container, kind, key) for container, kind, key, _ in self.given.elsewhere}
+                if self.given.lent:
+                    outermost.lent = outermost.lent | {self.where(): self.given.lent}
                 self.clear()
                 continue
             except Wider as request:
@@ -132,18 +137,13 @@ class SymbolicLoop:
         self.returned = None
         return found
 
-    def look_elsewhere(self, known: Journal) -> None:
-        """Let the body find arrays that it changes in the places where it has before, in another trace of what is
-        around this loop."""
-        code = code_of_body(self.body)
-        self.given.elsewhere = [
-            (container, kind, key, place) for (body, _, _), (container, kind, key) in known.elsewhere.items()
-            if body is code
-            for place, leaf in enumerate(self.given.leaves) if leaf is read_place(container, kind, key)]
+    def where(self) -> tuple[Any, ...]:
+        """What tells that the loop is the same one in another trace of what is around it."""
+        return (getattr(self.body, "__code__", self.body), *self.journal.path())
 
     def expect_changes(self, known: Journal) -> None:
         """Begin with what the body has changed in another trace of what is around this loop."""
-        code = code_of_body(self.body)
+        code = getattr(self.body, "__code__", self.body)
         places = [change for (body, *_), change in known.changing.items() if body is code]
         if places:
             self.variables = self.variables or Variables(_WORDS, (self.body,))
@@ -275,13 +275,13 @@ class SymbolicLoop:
             given = given[:self.count]
         if self.shapes is not None:
             given, self.spec = self.shapes.given(given)
-        return Call(self.given, given, function, self.spec, _NOTHING, None,
-                    None if function is None else self.known_before())
+        return Call(self.given, given, function, self.spec, _NOTHING, self.journal,
+                    None if function is None else self.known_before(), self.given.lent)
 
     def known_before(self) -> Snapshot | None:
         """What the body knows, if that is seen to be what it was before the loop."""
         known, self.known = self.known, None
-        if known is None or not self.given.plain or self.given.elsewhere or \
+        if known is None or not self.given.plain or self.given.lent or \
                 self.variables is not None and self.variables.is_found_elsewhere():
             return None
         return None if not knows_nothing(self.cond) and known.changes() else known
@@ -337,7 +337,8 @@ class SymbolicLoop:
         leaves = self.given.leaves
         for array, _, _ in self.journal.entries.values():
             place = call.original(array)
-            if place < 0 or final[place] is not array or call.places_of(leaves[place]) or \
+            if place < 0 or final[place] is not array or leaves[place]._o is not None or views(leaves[place]) or \
+                    call.snapshot is not None and call.snapshot.parts_of(leaves[place]) or \
                     [leaf for leaf in leaves if leaf is leaves[place]][1:]:
                 return False
         return True
@@ -348,11 +349,6 @@ class SymbolicLoop:
             return self.given.spec.node_paths(self.names)[position]
         assert self.variables is not None
         return self.variables.name_of(position - self.count)
-
-
-def code_of_body(body: Callable[..., Any]) -> Any:
-    """What tells that a body is another time the same one."""
-    return getattr(body, "__code__", body)
 
 
 def put_back(known: Snapshot) -> list[Change]:

@@ -25,6 +25,7 @@ from .._base.handle import holders
 from .._base.nodes import broadcast
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64
 from .._trees.pytree import TreeSpec, flatten_nodes
+from .aliases import Aliases
 from .given import Call
 from .places import (
     MISSING,
@@ -253,11 +254,10 @@ _harmless: dict[tuple[int, ...], list[CodeType]] = {}
 _MOST_CODES, _FEW_PRESUMED, _MOST_PRESUMED = 4096, 16, 256
 
 
-def presumed(known_by: Snapshot | None,
-             known: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]]:
-    """The arrays that a function refers to, but for those that are ``known`` as variables, which hold constants or are
-    equal; in how many places they are, and which of their components do. Then the codes of the functions that it knows,
-    if they are to be remembered.
+def presumed(known_by: Snapshot | None) -> tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]]:
+    """The arrays that a function refers to which hold constants or are equal, also if they are state; in how many
+    places they are, and which of their components do. Then the codes of the functions that it knows, if they are to be
+    remembered.
 
     What is computed with a constant is often known at once, and would not tell what it is computed of. So these are
     variables of a loop, and presumed to stay as they are, until the body has been called: it tells which it changes.
@@ -267,7 +267,7 @@ def presumed(known_by: Snapshot | None,
         return _NOTHING
     if _harmless and tuple(map(id, known_by.codes)) in _harmless:
         return _NOTHING
-    found = known_by.constants(known)
+    found = known_by.constants()
     if not found:
         return _NOTHING
     number = sum([len(positions) for *_, positions in found])
@@ -280,6 +280,8 @@ def presumed(known_by: Snapshot | None,
 
 
 #: The usual case.
+_NONE: set[tuple[int, int]] = set()
+_NO_PLACES: set[int] = set()
 _NOTHING: tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]] = [], []
 
 
@@ -411,16 +413,22 @@ class Variables:
                 new[key] = entry
         after |= self.settled
         known = self.known(call) | self.replaced(call, after, new)
+        aliases = Aliases(call.given) if journal.entries or call.given.lent else None
+        lent = aliases.covered(call.given.lent) if aliases is not None and call.given.lent else _NONE
         for array, position, initial, node in changed_arrays(self.words, journal, known, self.functions, call,
-                                                             self.entries, returned):
+                                                             self.entries, returned, lent):
             key = id(array), position
             after[key] = [node]
             if key not in self.entries:
                 new[key] = _Array(array, position, initial)
+        if lent:
+            for key, entry in self.entries.items():
+                if key in lent:
+                    after[key] = [entry.array._nodes()[entry.position]]
         changed = call.changed()
         if changed or journal.entries:
-            self.require_one_name(call, kept, changed, changes, journal, [
-                *state, *changed.values(), *[node for nodes in after.values() for node in nodes]])
+            self.require_one_array(call, aliases or Aliases(call.given), kept, changed, changes, journal, [
+                *state, *changed.values(), *[node for nodes in after.values() for node in nodes]], formals)
         self.arguments(call, kept, changed, after, new, returned)
         if self.late is not None and self.late.nodes:
             after["late",] = self.late.nodes
@@ -532,42 +540,55 @@ class Variables:
                 region.again = True  # the body may have found the array at any of these
         return entry
 
-    def require_one_name(self, call: Call, kept: Sequence[bool], changed: dict[int, Node], changes: Sequence[Change],
-                         journal: Journal, results: Sequence[Node]) -> None:
+    def require_one_array(self, call: Call, aliases: Aliases, kept: Sequence[bool], changed: dict[int, Node],
+                          changes: Sequence[Change], journal: Journal, results: Sequence[Node],
+                          formals: Sequence[Node]) -> None:
         """Begin again if an argument that is changed in place is also another one, or known to the function otherwise:
         it is to find one array everywhere.
 
         That is so in all iterations if what the function returns is the same array again.
         """
-        given, again = call.given, False
-        elsewhere = [(id(container), key) for container, _, key, _ in given.elsewhere]
+        given = call.given
+        nodes = {place: range(first, first + count) for place, first, count in given.spec.positions()}
+        lent = set(given.lent)
+        guessed, given.guessed = given.guessed, _NO_PLACES
         for (place, first, count), is_kept in zip(given.spec.positions(), kept, strict=True):
             array = given.leaves[place]
-            direct = id(array) in journal.entries
-            if not direct and changed.keys().isdisjoint(range(first, first + count)):
-                continue
-            if place not in given.same:
-                group = [entry for entry in given.spec.positions() if given.leaves[entry[0]] is array]
-                if [start for other, start, size in group if other != place and (
-                        not changed.keys().isdisjoint(range(start, start + size)) or
-                        depend_on(results, call.nodes[start:start + size]))]:
-                    found = {other: group[0][0] for other, _, _ in group[1:]}
-                    again |= bool(found.keys() - given.same.keys())
-                    given.same = given.same | found
-            if not direct and not depend_on(results, given.nodes[first:first + count]):
-                continue
-            for container, kind, key in call.places_of(array):
-                if call.holds(container):
+            if place in given.lent:
+                if is_kept and not [change for change in changes if aliases.is_part(place, change.before)]:
                     continue
-                if not is_kept or [change for change in changes if change.before is array]:
-                    raise SymbolicValue(
-                        f"{self.words.function}(): {self.words.traced} changes an array of the state in place, returns "
-                        f"another one, and finds the first one in {words_of(container, kind, key)}, too. Pass a copy.")
-                if (id(container), key) not in elsewhere:
-                    given.elsewhere = [*given.elsewhere, (container, kind, key, place)]
-                    again = True
-        if again:
+                if place in guessed:
+                    lent.remove(place)
+                    continue
+                places = [words_of(container, kind, key) for container, kind, key in call.places_of(array)
+                          if not call.holds(container)]
+                raise SymbolicValue(
+                    f"{self.words.function}(): {self.words.traced} changes an array of the state in place, returns "
+                    f"another one, and finds the first one in {places[0] if places else 'another place'}, too. Pass a "
+                    "copy.")
+            outside = self.outside(aliases, place, given.nodes[first:first + count], formals)
+            direct = aliases.is_changed(place, journal, outside)
+            if not direct and changed.keys().isdisjoint(nodes[place]):
+                continue
+            others = [other for other in aliases.others(place) if direct or
+                      not changed.keys().isdisjoint(nodes[other]) or
+                      depend_on(results, [call.nodes[position] for position in nodes[other]])]
+            if others or direct or depend_on(results, outside) and \
+                    aliases.is_found(place, call.snapshot):
+                lent.update((place, *others))
+        if lent != given.lent:
+            given.lent = lent
             raise Reshaped
+
+    def outside(self, aliases: Aliases, place: int, nodes: Sequence[Node], formals: Sequence[Node]) -> list[Node]:
+        """What an argument itself holds while what stands for it is given: the nodes of before, or other formals."""
+        owner, start, _ = aliases.parts[place]
+        found, position = list(nodes), 0
+        for key, entry in self.entries.items():
+            if key[0] == id(owner) and start <= key[1] < start + len(found):
+                found[key[1] - start] = formals[position]
+            position += len(entry.initial)
+        return found
 
     def arguments(self, call: Call, kept: Sequence[bool], changed: dict[int, Node],
                   after: dict[Any, Sequence[Node]], new: dict[Any, Any], returned: Sequence[Any]) -> None:
@@ -638,12 +659,13 @@ def _may_have_been_read(memory: Node, live: Node | None) -> bool:
 
 
 def changed_arrays(words: Words, journal: Journal, known: set[int], functions: Sequence[Callable[..., Any]],
-                   call: Call, variables: Container[Any],
-                   returned: Sequence[Any] = ()) -> Iterator[tuple[ArrayBase, int, Node, Node]]:
+                   call: Call, variables: Container[Any], returned: Sequence[Any] = (),
+                   lent: Container[Any] = ()) -> Iterator[tuple[ArrayBase, int, Node, Node]]:
     """Components of arrays from outside that a function has changed: what they were, and what they are.
 
     ``variables`` are known to be from outside, by the identity of the array and the position of the component;
-    ``returned`` are the leaves of what it returned, in a list and in the tree.
+    ``returned`` are the leaves of what it returned, in a list and in the tree. What is ``lent`` is an argument, or part
+    of one.
 
     Arrays of a function's own may change as they like; but to write by index to them needs memory that each lane has
     for itself.
@@ -657,7 +679,7 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
         if id(array) in known:
             continue
         for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
-            if new is old:
+            if new is old or (id(array), position) in lent:
                 continue
             origin = core.written_outside(primal(new))
             count = 2 * sum([leaf is array for leaf in returned])

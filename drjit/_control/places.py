@@ -206,7 +206,8 @@ class Snapshot:
             elif kind == _OBJECT or kind == _DICT or kind == _MODULE:
                 entries = _entries_of(value, kind)
                 if kind == _MODULE and value not in _libraries:
-                    self.owners = [*self.owners, value]
+                    self.owners = self.owners or []
+                    self.owners.append(value)
                 if entries:
                     self.add_entries(value, kind, entries, todo)
                 elif kind != _MODULE:
@@ -231,7 +232,8 @@ class Snapshot:
                 todo.append(value.__self__)
             elif kind == _DATA:
                 if self.traced and _is_small(value):
-                    self.data = [*self.data, (value, value.copy())]
+                    self.data = self.data or []
+                    self.data.append((value, value.copy()))
             else:
                 todo += (value.func, *value.args, *value.keywords.values())
 
@@ -251,7 +253,8 @@ class Snapshot:
     def add_class(self, cls: type, todo: list[Any]) -> None:
         """Note the attributes of a class; look at those that are no functions, and at methods that operators call."""
         held, entries = self.held, vars(cls)
-        self.owners = [*self.owners, cls]
+        self.owners = self.owners or []
+        self.owners.append(cls)
         held.append(cls)
         held.append(_CLASS)
         held.append(2 * len(entries))
@@ -307,31 +310,16 @@ class Snapshot:
                          and not isinstance(variables[name], ArrayBase) for entry in (name, variables[name])]
                 self.held += (owner, _MODULE, len(plain), *plain)
 
-    def constants(self, known: Sequence[Any]) -> list[tuple[ArrayBase, int, list[int]]]:
-        """The arrays that containers hold, but for those that are known, of which components must be variables: in how
-        many places they are, and which components."""
+    def constants(self) -> list[tuple[ArrayBase, int, list[int]]]:
+        """The arrays that containers hold of which components must be variables: in how many places they are, and which
+        components."""
         arrays: dict[int, tuple[Any, int]] = {}
-        others: set[int] | None = None
-        held, position = self.held, 0
-        while position < len(held):
-            kind, values = held[position + 1], held[position + 2]
-            position += 3
-            if kind == _CELL:
-                values = [values]
-            elif kind != _LIST and kind != _TUPLE:
-                count = values
-                values = held[position + 1:position + count:2]
-                position += count
-            for value in values:
-                if not isinstance(value, Handle) or not value._dynamic:  # type: ignore[attr-defined]
-                    continue
-                while value._o is not None:
-                    value = value._o[0]
-                number = id(value)
-                if others is None:
-                    others = {id(each) for each in known}
-                if number not in others:
-                    arrays[number] = value, arrays.get(number, (value, 0))[1] + 1
+        for value in self.values():
+            if not isinstance(value, Handle) or not value._dynamic:  # type: ignore[attr-defined]
+                continue
+            while value._o is not None:
+                value = value._o[0]
+            arrays[id(value)] = value, arrays.get(id(value), (value, 0))[1] + 1
         if len(arrays) == 1:  # as most functions do
             ((array, count),) = arrays.values()
             if array._depth <= 0:
@@ -388,6 +376,38 @@ class Snapshot:
                 for place in range(first, position, 2):
                     if held[place + 1] is sought:
                         found.append((container, _DICT if kind == _VARIABLES else kind, held[place]))
+        return found
+
+    def parts_of(self, owner: Any) -> list[tuple[int, int]]:
+        """The parts of an array that are in any place: where their nodes begin among those of the array, and how many
+        there are."""
+        found: list[tuple[int, int]] = []
+        for value in self.values():
+            if isinstance(value, Handle):
+                array: Any = value
+                first = 0
+                while array._o is not None:
+                    array, offset = array._o
+                    first += offset
+                if array is owner:
+                    found.append((first, len(value._nodes())))  # type: ignore[attr-defined]
+        return found
+
+    def values(self) -> list[Any]:
+        """What is in all places."""
+        found: list[Any] = []
+        held, position = self.held, 0
+        while position < len(held):
+            kind, values = held[position + 1], held[position + 2]
+            position += 3
+            if kind == _CELL:
+                found.append(values)
+            elif kind == _LIST or kind == _TUPLE:
+                found += values
+            else:
+                count = values
+                found += held[position + 1:position + count:2]
+                position += count
         return found
 
     def changes(self) -> list[Change]:

@@ -15,9 +15,10 @@ from drjit_core import ops
 from .._access.lanes import TRUE, for_lanes, masked_access, written_from
 from .._access.store import Journal, noted, store
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError
+from .._base.errors import ArgumentError, SizeError
 from .._base.nodes import broadcast
 from .._trees.pytree import TreeSpec
+from .aliases import Aliases
 from .choice import Results, Returned, adds, argument_of, became, blended, differing, invoked, other_objects
 from .given import Call, Given, containers_of
 from .outside import Words
@@ -25,8 +26,19 @@ from .places import MISSING, Change, are_others, is_kept_by_class, place_key, re
 
 __all__ = ["Sides", "evaluated"]
 
+_NONE: set[int] = set()
+_NOTHING: set[tuple[int, int]] = set()
+
 #: What a function has made of something, given what it was and what it is: for the lanes that took the function.
 Join = Callable[[core.Node, core.Node], core.Node]
+
+
+class _Shared(Exception):
+    """A function changes arguments that it finds elsewhere, too, of which it was given some elements: call it again."""
+
+    def __init__(self, places: set[int]) -> None:
+        super().__init__("arguments are known otherwise")
+        self.places = places
 
 
 class Sides:
@@ -58,26 +70,19 @@ class Sides:
 
         If it is called for some elements only, ``shapes`` are those of tensors of these, and of all.
         """
-        function = self.functions[number]
         own = {place: self.own[place] for place, first, count in self.given.spec.positions()
                if place in self.own and nodes[first:first + count] == self.nodes[first:first + count]}
-        with noted() as journal:
-            call = Call(self.given, nodes, function, None, own)
-            try:
-                returned = Returned(self.words.function, invoked(function, self.named, call.tree))
-            except BaseException:
-                call.leave()
-                raise
-            if shapes is not None:
-                returned.widen(*shapes)
-            changes = call.leave()
-            known = {id(array) for array in (*call.arrays, *returned.leaves) if isinstance(array, ArrayBase)}
-            known.difference_update([id(array) for array in own.values()])
-            arrays = self.note_arrays(journal, known, join)
+        aliases = None if shapes is None else Aliases(self.given)
+        if aliases is not None and not self.given.lent:
+            self.given.lent = {place for place in self.own if aliases.others(place)}
+        try:
+            call, returned, changes, changed, arrays = self.attempt(number, nodes, join, shapes, own, aliases)
+        except _Shared as found:
+            self.given.lent = self.given.lent | found.places
+            call, returned, changes, changed, arrays = self.attempt(number, nodes, join, shapes, own, aliases)
         self.calls.append(call)
         self.called.append(self.labels[number])
         self.returned.append(returned)
-        changed = call.changed()
         arrays |= became(call.arrays, self.given, changed) | became(self.given.leaves, self.given, changed)
         before = list(self.places)
         for change in changes:
@@ -85,6 +90,55 @@ class Sides:
         if arrays and before:
             self.note_kept(set(before).difference([place_key(*change[:3]) for change in changes]), arrays, join)
         return changed
+
+    def attempt(self, number: int, nodes: Sequence[core.Node], join: Join, shapes: tuple[Any, Any] | None,
+               own: Mapping[int, ArrayBase], aliases: Aliases | None) -> tuple[
+                   Call, Returned, list[Change], dict[int, core.Node], dict[tuple[int, int], core.Node]]:
+        """Call a function; returns the call, what that has returned, the places and arguments that it has changed, and
+        what it has made of arrays from outside.
+
+        A function that is called for some elements gets arrays of these. It is given the caller's own, which hold these
+        meanwhile, where it is seen to find one elsewhere, too, and to change it.
+        """
+        function, lent = self.functions[number], _NONE if aliases is None else self.given.lent
+        with noted() as journal:
+            call = Call(self.given, nodes, function, None, own, journal if lent else None, None, lent)
+            try:
+                returned = Returned(self.words.function, invoked(function, self.named, call.tree))
+            except SizeError:  # of some elements of an array and all of it, perhaps
+                call.leave()
+                if aliases is not None:
+                    self.require_one_array(aliases, {place for place in self.own
+                                                     if aliases.is_found(place, call.snapshot)})
+                raise
+            except BaseException:
+                call.leave()
+                raise
+            if shapes is not None:
+                returned.widen(*shapes)
+            changes = call.leave()
+            if aliases is not None:
+                changed = call.changed()
+                self.require_one_array(aliases, {
+                    place for place, first, count in self.given.spec.positions() if place in self.own and (
+                        not changed.keys().isdisjoint(range(first, first + count)) and
+                        aliases.is_found(place, call.snapshot) or
+                        place not in lent and place not in own and
+                        aliases.is_changed(place, journal, self.given.nodes[first:first + count]))})
+            known = {id(array) for array in (*call.arrays, *returned.leaves) if isinstance(array, ArrayBase)}
+            known.difference_update([id(array) for array in own.values()])
+            covered = aliases.covered(lent) if aliases is not None and lent else _NOTHING
+            arrays = self.note_arrays(journal, known, covered, join)
+            changed = call.changed()
+            if aliases is not None and lent:
+                aliases.give_back(lent, journal)
+        return call, returned, changes, changed, arrays
+
+    def require_one_array(self, aliases: Aliases, places: set[int]) -> None:
+        """Let a function be called again, with the caller's own arrays in some places, if it has not been."""
+        found = places.union(*[aliases.others(place) for place in places]).intersection(self.own)
+        if not found <= self.given.lent:
+            raise _Shared(found)
 
     def complete(self, number: int) -> list[core.Node]:
         """The nodes of what the last function has returned, which must be like what others have."""
@@ -94,8 +148,10 @@ class Sides:
             self.results.compare(self.returned[-1], self.labels[number])
         return self.returned[-1].nodes
 
-    def note_arrays(self, journal: Journal, known: set[int], join: Join) -> dict[tuple[int, int], core.Node]:
-        """Note arrays from outside that were changed as a whole; the next function finds what they were before.
+    def note_arrays(self, journal: Journal, known: set[int], covered: set[tuple[int, int]],
+                    join: Join) -> dict[tuple[int, int], core.Node]:
+        """Note arrays from outside that were changed as a whole; the next function finds what they were before. Those
+        ``covered`` are arguments.
 
         Returns what the function has made of them, by their identity and the position of the node.
         """
@@ -104,8 +160,8 @@ class Sides:
             if id(array) in known:
                 continue
             for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
-                if new is not old and not written_from(new, old):
-                    key = id(array), position
+                key = id(array), position
+                if new is not old and key not in covered and not written_from(new, old):
                     _, _, so_far = self.arrays.get(key, (None, 0, old))
                     self.arrays[key] = array, position, join(so_far, new)
                     changed[key] = new

@@ -7,8 +7,8 @@ notes the values there, later ones take them from the notes.
 
 from __future__ import annotations
 
-import collections
 import random
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -142,12 +142,22 @@ class Wave(dr.CustomOp):
         self.set_grad_in("x", self.grad_out() * (1 - dr.sin(self.x)))
 
 
+def notes() -> Generator[Any, Any, None]:
+    """Notes values, and gives the one of a number: the variables of a generator are none of the places whose arrays
+    constructs join."""
+    values: list[Any] = []
+    found = None
+    while True:
+        sent = yield found
+        found = values[sent] if isinstance(sent, int) else values.append(sent)  # type: ignore[func-returns-value]
+
+
 class Cut:
     """Cuts derivatives: notes values, then takes them from the notes; or detaches, in one of two ways."""
 
     def __init__(self, way: str) -> None:
-        # A queue is none of the places whose arrays constructs join.
-        self.way, self.notes, self.place = way, collections.deque[Any](), 0
+        self.way, self.notes, self.place = way, notes(), 0
+        next(self.notes)
 
     def __call__(self, value: Any) -> Any:
         if self.way == "detach":
@@ -156,10 +166,10 @@ class Cut:
             with dr.suspend_grad():
                 return value * 1
         if self.way == "note":
-            self.notes.append(F(value))
+            self.notes.send(F(value))
             return value
         self.place += 1
-        return self.notes[self.place - 1]
+        return self.notes.send(self.place - 1)
 
 
 def check(seed: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import drjit as dr
 from drjit.llvm import Float, Int, UInt32, ad
+from drjit_core.control import source
 
 
 @pytest.fixture(params=["symbolic", "evaluated"], autouse=True)
@@ -246,3 +247,26 @@ def test_variables_that_no_construct_assigns_are_left_alone() -> None:
 
     table = Float(1, 2, 3)
     assert program(Float(1, 1), table, UInt32(1, 3)).numpy().tolist() == [3, 8 + 4 * 3 + 2 * 2 + 1]
+
+
+def test_holders_of_arrays_are_counted_once() -> None:
+    counts, held = [], source.holders[0]
+
+    def counting() -> dict[int, int]:
+        counts.append(None)
+        return held()
+
+    source.holders[0] = counting
+    try:
+        arrays = [dr.opaque(Float, k, 2) for k in range(20)]
+
+        def body(i: UInt32) -> UInt32:
+            for array in arrays:
+                array += 1
+            return i + 1
+
+        dr.while_loop((UInt32(0, 1),), lambda i: i < 3, body, mode="symbolic")
+    finally:
+        source.holders[0] = held
+    assert len(counts) <= 1
+    assert [list(array) for array in arrays] == [[k + 3, k + 2] for k in range(20)]

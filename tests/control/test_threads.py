@@ -144,3 +144,29 @@ def test_what_a_thread_has_assumed_is_no_mistake_of_another() -> None:
     assert outcome == [[2, 3]]
     with pytest.raises(RuntimeError, match="max_iterations=2"):
         np.asarray(found)
+
+
+def test_threads_wait_for_arrays_that_stand_for_others_in_functions_of_other_threads() -> None:
+    shared = F(1, 2, 3, 4)
+    traced, results = threading.Event(), list[Any]()
+
+    def slow(x: Any) -> Any:
+        traced.set()
+        threading.Event().wait(0.2)
+        return x * 2
+
+    def first() -> None:
+        results.append(dr.if_stmt((shared,), shared > 2, slow, lambda x: x, mode="symbolic"))
+
+    def second() -> None:
+        traced.wait()
+        results.append(dr.if_stmt((shared,), ad.Bool(True, False, True, False), lambda x: x + 10, lambda x: x,
+                                  mode="symbolic"))
+
+    threads = [threading.Thread(target=target) for target in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [list(result) for result in results] == [[1, 2, 6, 8], [11, 2, 13, 4]]
+    assert list(shared + 1) == [2, 3, 4, 5]

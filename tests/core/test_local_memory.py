@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from drjit_core import Node, call, cast, cond, counter, evaluate, interpret, literal, ops, reduce, while_loop
-from drjit_core.control.extend import Counted, fits, loop_of, most_iterations
+from drjit_core.control.extend import Counted, construct_of, fits, most_iterations
 from drjit_core.ir.extension import take_over
 from drjit_core.ir.verify import verify
 from drjit_core.types import ReduceOp
@@ -27,6 +28,11 @@ from tests.core.harness import (
 )
 
 SIZES = [1, 5, 16, 100, 1000]
+
+
+def loop_of(results: Sequence[Node]) -> Node | None:
+    """The loop that results are of."""
+    return construct_of(results, ())
 
 
 def stepped(x: Node, type_: int) -> Node:

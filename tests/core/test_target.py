@@ -175,8 +175,9 @@ def test_one_thread_works_off_what_conflicts_where_there_are_several() -> None:
 
 
 def test_local_memory_is_that_of_the_backend() -> None:
-    (loop,) = {extend.loop_of(while_loop([literal(UINT32, 0), floats()], lambda s: ops.lt(s[0], literal(UINT32, 9)),
-                                         lambda s: [ops.add(s[0], literal(UINT32, 1)), ops.neg(s[1])]))}
+    loop = extend.construct_of(while_loop(
+        [literal(UINT32, 0), floats()], lambda s: ops.lt(s[0], literal(UINT32, 9)),
+        lambda s: [ops.add(s[0], literal(UINT32, 1)), ops.neg(s[1])]), ())
     assert loop is not None
     local = CPU_TARGET.local
     for target, found in ((CPU_TARGET, True), (changed(local=local._replace(array=64)), False),

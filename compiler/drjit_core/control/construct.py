@@ -257,6 +257,7 @@ class Construct:
         assert sorted(found) == list(range(count, count + len(found)))
         self.given = self.initial = [*self.given, *before]
         again = bool([traced for traced in self.called if traced.region.again])
+        held: dict[int, int] = {}
         try:
             if again:
                 raise Ambiguous
@@ -268,7 +269,7 @@ class Construct:
                 source = self.source_of(traced)
                 become = {self.first_array + number: after for number, _, _, after in traced.adopted}
                 source.note_origins([(stand, become.get(position, stand)) for position, stand in stands.items()
-                                     if stand.scope != source.id])
+                                     if stand.scope != source.id], held)
                 self.sources.append(source)
         except Ambiguous:
             if self.called[0].region.taped:

@@ -19,8 +19,8 @@ from .inline import PLAIN, Values, trace_again
 __all__ = ["Ambiguous", "Source", "holders"]
 
 
-#: How many arrays of the program's hold a node: a function that the array layer sets.
-holders: list[Callable[[Node], int]] = [lambda node: 0]
+#: How many arrays of the program's hold each node, by its id: a function that the array layer sets.
+holders: list[Callable[[], dict[int, int]]] = [dict]
 
 
 class Ambiguous(Exception):
@@ -78,9 +78,10 @@ class Source:
         trace_again(self.parts[part], values, PLAIN)
         return [values[node] for node in self.results[part]]
 
-    def note_origins(self, changes: Sequence[tuple[Node, Node]]) -> None:
+    def note_origins(self, changes: Sequence[tuple[Node, Node]], held: dict[int, int]) -> None:
         """Some arrays from outside have turned out to be variables, with what they are before and after: what was
-        computed of them in this trace, outside of the region, is part of it."""
+        computed of them in this trace, outside of the region, is part of it. How often nodes are ``held`` is counted
+        once, and only if that matters."""
         if not changes:
             return
         origins = [before for before, _ in changes]
@@ -107,7 +108,7 @@ class Source:
             for node in captures:
                 if memory is not None and node.kind == OPAQUE and node.d0 is memory and node is not origin and \
                         node.id >= self.first:
-                    if holders[0](memory) > 1:
+                    if _times_held(memory, held) > 1:
                         raise Ambiguous  # perhaps through another array
                     self.aliases[node.id] = origin
         for node in sorted(captures, key=lambda node: node.id):
@@ -120,14 +121,17 @@ class Source:
                     raise Ambiguous
                 depends.add(node.id)
                 self.before.append(node)
+        times: dict[int, list[Node]] = {}
+        for before, after in changes:
+            times.setdefault(before.id, []).append(after)
         for part in (self.before, *self.parts):
             for node in part:
                 for operand in operands(node):
                     if not (node.kind == SCATTER and operand is node.d0):
-                        _require_clear(operand, changes)
+                        _require_clear(operand, times, held)
         for result in self.results:
             for node in result:
-                _require_clear(node, changes)
+                _require_clear(node, times, held)
 
     def tells(self, width: int) -> bool:
         """Whether it tells what a trace of another width would be: nothing from outside is as wide as it was."""
@@ -139,8 +143,14 @@ class Source:
                  node.size == self.width]
 
 
-def _require_clear(value: Node, changes: Sequence[tuple[Node, Node]]) -> None:
+def _require_clear(value: Node, changes: dict[int, list[Node]], held: dict[int, int]) -> None:
     """Refuse to tell which array was read, if it is one of several that were the same, and that change otherwise."""
-    after = {each for before, each in changes if before is value}
-    if after and (len(after) > 1 or holders[0](value) > len([before for before, _ in changes if before is value])):
+    after = changes.get(value.id)
+    if after is not None and (len(set(after)) > 1 or _times_held(value, held) > len(after)):
         raise Ambiguous
+
+
+def _times_held(node: Node, held: dict[int, int]) -> int:
+    if not held:
+        held.update(holders[0]())
+    return held.get(node.id, 0)

@@ -63,6 +63,8 @@ cdef list _EMPTY
 cdef frozenset _NONE
 cpdef Tracing innermost()
 cpdef require_open(Node node)
+@cython.locals(node=Node, region=Tracing)
+cpdef Node traced_elsewhere(object nodes)
 @cython.locals(node=Node, scope=int64_t, context=Context)
 cpdef int64_t scope_of_all(object nodes) except -1
 @cython.locals(context=Context, region=Tracing)

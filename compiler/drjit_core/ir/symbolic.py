@@ -24,8 +24,8 @@ from .region import arguments_of, is_version, operands, origin_of
 __all__ = ["Tracing", "become_memory", "call_site", "close", "describe_value", "innermost", "is_presumed",
            "is_replaced", "is_same_in_all_elements", "known", "new_region", "note_seen", "open_", "outside_of",
            "recompute", "replace_elements", "replace_version", "require_memory", "require_open", "scope_of",
-           "scope_of_all", "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "undo_writes",
-           "user_line", "width_of_write", "writes_so_far", "written_outside"]
+           "scope_of_all", "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart",
+           "traced_elsewhere", "undo_writes", "user_line", "width_of_write", "writes_so_far", "written_outside"]
 
 #: So many regions that have been closed are remembered, up to twice as many at times.
 _REMEMBERED = 256
@@ -171,6 +171,16 @@ def require_open(node: Node) -> None:
     """Refuse a value of a region that is not open in this thread."""
     if node.scope not in current().open:
         raise symbolic_error(node)
+
+
+def traced_elsewhere(nodes: Sequence[Node]) -> Node | None:
+    """A value of a region that another thread is tracing, if there is one among some."""
+    for node in nodes:
+        if node.scope:
+            region = _known.get(node.scope)
+            if region is not None and region.open and node.scope not in current().open:
+                return node
+    return None
 
 
 def scope_of(*nodes: Node | None) -> int:

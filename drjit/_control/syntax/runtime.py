@@ -261,6 +261,7 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
         return _returning(state, cond, body, labels, place, result, hints)
     late = Late() if place >= 0 and state[place] is UNSET else None
     numbers, around = _numbers(attributes, state), core.innermost()
+    unset = [value is UNSET for value in state]  # and not the state, which the loop would find in what calls the body
 
     def step(*values: Any) -> Any:
         if late is not None and core.innermost() is None:
@@ -269,13 +270,13 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
         if numbers and core.innermost() is not around:
             _require_same(numbers)
         for k in range(count):
-            if state[k] is UNSET and results[k] is not UNSET:
+            if unset[k] and results[k] is not UNSET:
                 if late is not None and k == place:
                     late.found(results[k], "drjit.syntax")
                 results[k] = UNSET
             elif results[k] is UNSET:
                 results[k] = values[k]  # of elements that have left
-            elif k == place and state[k] is not UNSET:
+            elif k == place and not unset[k]:
                 _require_type(flatten_nodes(values[k], "")[2], flatten_nodes(results[k], "")[2], result)
         return (*results[:count], *_as_masks(results[count:], mask))
 

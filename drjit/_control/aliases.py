@@ -1,0 +1,100 @@
+"""Which arguments of a construct are one array with others: the same, a component of it (``v`` and ``v.x``), or a
+tensor and its flat array; and where functions find it otherwise.
+
+What is changed in place shows in all of these. A function that is given the caller's own arrays, which hold for that
+time what stands for them (:meth:`drjit._control.given.Given.lend`), finds that by itself, wherever it finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from drjit_core import Node
+
+from .._access.store import Journal, owner_of, store_same
+from .._base.array import ArrayBase
+
+if TYPE_CHECKING:
+    from .given import Given
+    from .places import Snapshot
+
+__all__ = ["Aliases", "defaults"]
+
+
+def defaults(given: Given) -> set[int]:
+    """The places of arrays that are attributes of the classes of objects which they are given in: what these hold if
+    nobody has said otherwise."""
+    found: set[int] = set()
+    todo, classes = [given.spec], set[type]()
+    while todo:
+        spec = todo.pop()
+        if spec.children is not None:
+            todo += spec.children
+            if spec.cls not in (list, tuple, dict):
+                classes.update(spec.cls.__mro__)
+    arrays = {id(value) for cls in classes for value in vars(cls).values() if isinstance(value, ArrayBase)}
+    if arrays:
+        found.update([place for place, *_ in given.spec.positions() if id(given.leaves[place]) in arrays])
+    return found
+
+
+class Aliases:
+    """The arguments by the arrays that hold their contents."""
+
+    def __init__(self, given: Given) -> None:
+        #: Of the place of each array: what holds its contents, and which nodes of that are its own.
+        self.parts: dict[int, tuple[Any, int, int]] = {}
+        for place, _, count in given.spec.positions():
+            owner, start = owner_of(given.leaves[place])
+            self.parts[place] = owner, start, start + (count if owner._depth >= 0 else 1)
+        #: The places of arrays, by the identity of what holds their contents.
+        self.places: dict[int, list[int]] = {}
+        for place, (owner, *_) in self.parts.items():
+            self.places.setdefault(id(owner), []).append(place)
+
+    def others(self, place: int) -> list[int]:
+        """The places of other arguments that are the same array as one, part of it, or what it is part of."""
+        owner, start, end = self.parts[place]
+        return [other for other in self.places[id(owner)] if other != place and
+                self.parts[other][1] < end and start < self.parts[other][2]]
+
+    def are_several(self) -> bool:
+        """Whether any two arguments are one array, in whole or in part."""
+        return bool([place for place in self.parts if self.others(place)])
+
+    def is_found(self, place: int, known: Snapshot | None) -> bool:
+        """Whether a function finds an argument, or any of it, among what it is ``known`` to refer to."""
+        owner, start, end = self.parts[place]
+        return known is not None and bool([
+            first for first, count in known.parts_of(owner) if first < end and start < first + count])
+
+    def is_part(self, place: int, array: Any) -> bool:
+        """Whether an array is an argument, part of it, or what it is part of."""
+        if not isinstance(array, ArrayBase):
+            return False
+        owner, start, end = self.parts[place]
+        other, first = owner_of(array)
+        return other is owner and first < end and start < first + len(array._nodes())
+
+    def is_changed(self, place: int, journal: Journal, before: Sequence[Node]) -> bool:
+        """Whether an argument itself was changed, and not what stands for it, given what it held ``before``."""
+        owner, start, end = self.parts[place]
+        return id(owner) in journal.entries and bool([
+            old for old, new in zip(before, owner._nodes()[start:end], strict=True) if old is not new])
+
+    def give_back(self, places: Collection[int], journal: Journal) -> None:
+        """Let arguments hold what they did before they were lent."""
+        for owner, start, end in [self.parts[place] for place in places]:
+            _, before, shape = journal.entries[id(owner)]
+            if shape is not None:
+                owner._s = shape
+            if owner._depth > 0:
+                store_same(owner, before[start:end], start)
+            else:
+                store_same(owner, before)
+
+    def covered(self, places: Collection[int]) -> set[tuple[int, int]]:
+        """The components of arrays that arguments are, by the arrays' identities."""
+        return {(id(owner), position) for owner, start, end in [self.parts[place] for place in places]
+                for position in range(start, end)}
