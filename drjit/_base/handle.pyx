@@ -108,22 +108,24 @@ def live_arrays():
     return found
 
 
-def holders(Node node):
-    """How many arrays hold a node, components of others aside."""
+def holders():
+    """How many arrays hold a node, components of others aside, by the ids of nodes: values, of duals."""
     cdef PyObject* each = _youngest
     cdef Handle array
     cdef Node entry
-    cdef Py_ssize_t found = 0
+    cdef dict found = {}
     while each != NULL:
         if Py_REFCNT(each):
             array = <Handle> each
             if array._o is None:
                 if array._c is not None:
                     for entry in array._c:
-                        if entry is not None and primal(entry) is node:
-                            found += 1
-                elif array._n is not None and primal(array._n) is node:
-                    found += 1
+                        if entry is not None:
+                            entry = primal(entry)
+                            found[entry.id] = found.get(entry.id, 0) + 1
+                elif array._n is not None:
+                    entry = primal(array._n)
+                    found[entry.id] = found.get(entry.id, 0) + 1
             each = array.older
         else:
             each = (<Handle> each).older

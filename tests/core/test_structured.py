@@ -3,7 +3,7 @@ interpreted, part of loops, branches and calls, differentiated and recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from drjit_core import (
     cond,
     counter,
     literal,
-    on_backend,
     ops,
     record,
     scatter,
@@ -51,15 +50,6 @@ def uint(value: int) -> Node:
 def read(source: Node | None = None, u: Node | None = None, v: Node | None = None, mask: Node = TRUE) -> Node:
     return bilinear(array(TABLE) if source is None else source, array(U) if u is None else u,
                     array(V) if v is None else v, uint(WIDTH), uint(HEIGHT), mask)
-
-
-@pytest.fixture(params=["llvm", "interpreter"])
-def backend(request: pytest.FixtureRequest) -> Iterator[str]:
-    if request.param == "llvm":
-        yield request.param
-    else:
-        with on_backend("interpreter"):
-            yield request.param
 
 
 # --- tracing, checks, texts ------------------------------------------------------------------------------------------
