@@ -24,7 +24,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.handle import views
 from .._trees.pytree import TreeSpec, flatten_nodes
-from .aliases import defaults
+from .aliases import Aliases, defaults
 from .given import Call, Given, objects_of
 from .outside import Late, Variables, Wider, Words, name_in_program, presumed, require_data, widened
 from .places import Change, Snapshot, has_array, knows_nothing, place_key, restore, snapshot, words_of
@@ -64,7 +64,7 @@ class SymbolicLoop:
             given.lent = given.guessed = defaults(given)
         #: What the body knows before the loop, until it has been called.
         self.known = snapshot(None, body, (), True)
-        arrays, codes = presumed(self.known)
+        arrays, codes = presumed(self.known, given.leaves)
         #: What is no state, and changes all the same, if anything does.
         self.variables = Variables(_WORDS, (body,), late, arrays, codes) if late is not None or arrays else None
         self.journal: Journal
@@ -84,6 +84,8 @@ class SymbolicLoop:
         outermost = self.journal.outermost()
         if outermost.lent:  # in another trace of what is around this loop
             self.given.lent = outermost.lent.get(self.where(), self.given.lent)
+        if self.given.lent:
+            self.clear()
         if outermost.changing:
             self.expect_changes(outermost)
         while True:
@@ -152,6 +154,8 @@ class SymbolicLoop:
     def clear(self) -> None:
         """Forget what else changes: it is found again."""
         if self.variables is not None:
+            if self.given.lent:
+                self.variables.leave_out(Aliases(self.given).covered(self.given.lent))
             self.variables.clear()
 
     def trace(self) -> list[core.Node]:

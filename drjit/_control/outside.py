@@ -254,8 +254,9 @@ _harmless: dict[tuple[int, ...], list[CodeType]] = {}
 _MOST_CODES, _FEW_PRESUMED, _MOST_PRESUMED = 4096, 16, 256
 
 
-def presumed(known_by: Snapshot | None) -> tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]]:
-    """The arrays that a function refers to which hold constants or are equal, also if they are state; in how many
+def presumed(known_by: Snapshot | None,
+             state: Sequence[Any]) -> tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]]:
+    """The arrays that a function refers to which hold constants, also if they are ``state``, or are equal; in how many
     places they are, and which of their components do. Then the codes of the functions that it knows, if they are to be
     remembered.
 
@@ -267,7 +268,7 @@ def presumed(known_by: Snapshot | None) -> tuple[list[tuple[ArrayBase, int, list
         return _NOTHING
     if _harmless and tuple(map(id, known_by.codes)) in _harmless:
         return _NOTHING
-    found = known_by.constants()
+    found = known_by.constants(state)
     if not found:
         return _NOTHING
     number = sum([len(positions) for *_, positions in found])
@@ -305,6 +306,11 @@ class Variables:
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
         self.clear()
+
+    def leave_out(self, state: Container[tuple[int, int]]) -> None:
+        """Presume nothing of components that are state, where functions are given what these are part of."""
+        self.arrays = [(array, count, [position for position in positions if (id(array), position) not in state])
+                       for array, count, positions in self.arrays]
 
     def clear(self) -> None:
         """Begin again."""
@@ -421,10 +427,6 @@ class Variables:
             after[key] = [node]
             if key not in self.entries:
                 new[key] = _Array(array, position, initial)
-        if lent:
-            for key, entry in self.entries.items():
-                if key in lent:
-                    after[key] = [entry.array._nodes()[entry.position]]
         changed = call.changed()
         if changed or journal.entries:
             self.require_one_array(call, aliases or Aliases(call.given), kept, changed, changes, journal, [

@@ -34,7 +34,7 @@ cdef class Snapshot:
     @cython.locals(held=list, names=tuple, variables=dict, cells=tuple)
     cpdef add_function(self, object function, list todo)
     @cython.locals(arrays=dict, times=dict, found=list, nodes=list, count=cython.Py_ssize_t, node=Node, width=cython.Py_ssize_t)
-    cpdef list constants(self)
+    cpdef list constants(self, object state)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cpdef list places(self, object sought)
     @cython.locals(found=list, first=cython.Py_ssize_t)

@@ -310,9 +310,9 @@ class Snapshot:
                          and not isinstance(variables[name], ArrayBase) for entry in (name, variables[name])]
                 self.held += (owner, _MODULE, len(plain), *plain)
 
-    def constants(self) -> list[tuple[ArrayBase, int, list[int]]]:
+    def constants(self, state: Sequence[Any]) -> list[tuple[ArrayBase, int, list[int]]]:
         """The arrays that containers hold of which components must be variables: in how many places they are, and which
-        components."""
+        components. Those that are ``state`` otherwise must be if they are constants only."""
         arrays: dict[int, tuple[Any, int]] = {}
         for value in self.values():
             if not isinstance(value, Handle) or not value._dynamic:  # type: ignore[attr-defined]
@@ -320,6 +320,9 @@ class Snapshot:
             while value._o is not None:
                 value = value._o[0]
             arrays[id(value)] = value, arrays.get(id(value), (value, 0))[1] + 1
+        for leaf in state if arrays else ():
+            if id(leaf) in arrays and not [node for node in _components(leaf) if primal(node).kind == _LITERAL]:
+                del arrays[id(leaf)]
         if len(arrays) == 1:  # as most functions do
             ((array, count),) = arrays.values()
             if array._depth <= 0:
