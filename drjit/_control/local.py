@@ -265,9 +265,8 @@ class Local(Generic[T]):
                 raise TypeError(f"{function}(): '{self._spec.paths(name)[position]}' must have {spec.node_count()} "
                                 f"components, as the buffer's entries have, found {len(found)}.")
             nodes += found
-        if any(core.tracked(node) is not None for node in nodes):
-            raise RuntimeError(f"{function}(): '{name}' tracks derivatives, and writes to local memory are not "
-                               "differentiable; use drjit.detach().")
+        core.refuse(RuntimeError, f"{function}(): '{name}' tracks derivatives, and writes to local memory are not "
+                    "differentiable; use drjit.detach().", *nodes)  # state of a loop may turn out not to
         return [core.primal(node) for node in nodes]
 
     def _rebuild(self, parts: list[Any]) -> T:

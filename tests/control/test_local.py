@@ -968,3 +968,23 @@ def test_types_of_precision() -> None:
     local = dr.alloc_local(Float64, 2)
     local[0] = 1 / 3
     assert plain(local[0]) == [1 / 3]
+
+
+@pytest.mark.parametrize("package", [llvm, llvm.ad], ids=["llvm", "llvm.ad"])
+def test_writes_in_loops_beside_arrays_that_track_derivatives(package: Any) -> None:
+    """A loop's state may turn out to be differentiated as long as any array is: what it stores is not for that."""
+    other = llvm.ad.Float(1, 2)
+    dr.enable_grad(other)
+
+    def body(i: Any, x: Any) -> Any:
+        memory = dr.alloc_local(package.Float, 4, value=package.Float(1))
+        memory[i] = -x
+        return i + 1, dr.minimum(x, memory[i])
+
+    _, x = dr.while_loop((package.UInt(0), package.Float(1, 2, 3)), lambda i, x: i < 2, body, mode="symbolic")
+    assert list(x) == [-1, -2, -3]
+    y = llvm.ad.Float(1, 2, 3)
+    dr.enable_grad(y)
+    if package is llvm.ad:
+        with pytest.raises(RuntimeError, match="'value' tracks derivatives"):
+            dr.while_loop((package.UInt(0), y), lambda i, x: i < 2, body, mode="symbolic")
