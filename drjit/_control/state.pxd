@@ -5,7 +5,6 @@ from drjit._base.handle cimport held
 from drjit._trees.pytree cimport TreeSpec
 
 cdef set _masks
-cpdef object arguments(object function, TreeSpec spec, object nodes, list leaves)
 cpdef Node mask_of(object value)
 cpdef tuple shape_of(object mask)
 cpdef Py_ssize_t uninitialized(object error, object nodes, TreeSpec spec) except -2

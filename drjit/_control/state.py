@@ -13,7 +13,7 @@ from .._base.handle import held
 from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten
 
-__all__ = ["arguments", "copies", "equal", "mask_of", "shape_of", "told_apart", "uninitialized"]
+__all__ = ["copies", "equal", "mask_of", "shape_of", "told_apart", "uninitialized"]
 
 #: Classes of traced masks of one dimension.
 _masks: set[type] = set()
@@ -23,13 +23,6 @@ def copies(function: str, spec: TreeSpec, nodes: Sequence[core.Node], leaves: Se
     """Leaves with arrays of their own, so that in-place changes do not reach those of the caller."""
     found = flatten(spec.rebuild_nodes(nodes, leaves), function)[0]
     return [type(leaf)(leaf) if isinstance(leaf, ArrayBase) and not leaf._dynamic else leaf for leaf in found]
-
-
-def arguments(function: str, spec: TreeSpec, nodes: Sequence[core.Node], leaves: Sequence[Any]) -> Any:
-    """What functions are called with: containers and arrays of their own."""
-    if len(spec.traced()) < len(leaves) and spec.holds_numbers():
-        return spec.rebuild(copies(function, spec, nodes, leaves))
-    return spec.rebuild_nodes(nodes, leaves)
 
 
 def mask_of(value: Any) -> core.Node | None:

@@ -43,7 +43,7 @@ from drjit_core import (
 )
 from drjit_core.codegen.program import Program
 from drjit_core.codegen.target import PRIVATE
-from drjit_core.runtime.backends import LLVM, current
+from drjit_core.runtime.backends import LLVM, backend_of
 from drjit_core.runtime.cpu.target import CPU_TARGET, last_level_cache
 from drjit_core.runtime.cpu.texts import TEXTS
 from drjit_core.runtime.null import Null, NullLaunch
@@ -239,15 +239,15 @@ def test_arrays_of_another_backend_are_refused(here: str, there: str) -> None:
 def test_a_backend_is_chosen_by_a_thread_and_until_the_end_of_the_block() -> None:
     found = []
     with pytest.raises(KeyError), on_backend("null") as outer:
-        assert current() is outer
+        assert backend_of(0) is outer
         with on_backend("interpreter") as inner:
-            assert current() is inner
-        thread = threading.Thread(target=lambda: found.append(current()))
+            assert backend_of(0) is inner
+        thread = threading.Thread(target=lambda: found.append(backend_of(0)))
         thread.start()
         thread.join()
-        assert current() is outer
+        assert backend_of(0) is outer
         raise KeyError
-    assert found == [LLVM] and current() is LLVM
+    assert found == [LLVM] and backend_of(0) is LLVM
     with pytest.raises(ValueError, match="no backend 'ptx', only llvm, null, interpreter"), on_backend("ptx"):
         pass
 
@@ -310,7 +310,7 @@ def test_a_target_decides_what_is_written_past_the_cache() -> None:
     small, large = (launches_of(root, Null(TEXTS, CPU_TARGET._replace(streaming_bytes=size)))[0].kernel
                     for size in (1 << 23, 1 << 25))
     assert "nontemporal" in small.text and "nontemporal" not in large.text and small.key != large.key
-    assert 1 << 10 < last_level_cache() <= 32 << 20 and current() is LLVM
+    assert 1 << 10 < last_level_cache() <= 32 << 20 and backend_of(0) is LLVM
     assert LLVM.target().streaming_bytes == last_level_cache()
 
 

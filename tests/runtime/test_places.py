@@ -185,6 +185,20 @@ def test_two_backends(base: str, name: str) -> None:
     run(base, PROGRAMS[name])
 
 
+@pytest.mark.parametrize("base", ["CPU", "Hidden"])
+def test_recordings_run_where_their_arguments_belong(base: str) -> None:
+    run(base, """
+        recorded = core.Recorded(lambda x: [core.ops.mul(x, x)])
+        for _ in range(2):
+            for package in (llvm, cuda):
+                x = package.Float(1, 2, 3)
+                (found,) = recorded(x._n)
+                assert found.payload.backend.name == {llvm: "llvm", cuda: "second"}[package]
+                assert [core.read_element(found, k) for k in range(3)] == [1, 4, 9]
+        assert len(recorded.recordings) == 2
+    """)
+
+
 #: Graphs of one kernel, with a reduction or without; of several; with a write, a table for each thread, a step, a loop,
 #: and a call.
 SHORT_WAY = """

@@ -14,7 +14,7 @@ from .cpu.texts import TEXTS
 from .interpreted import Interpreted
 from .null import Null
 
-__all__ = ["LLVM", "all_backends", "backend_of", "backend_report", "current", "expand_threshold", "flush_malloc_cache",
+__all__ = ["LLVM", "all_backends", "backend_of", "backend_report", "expand_threshold", "flush_malloc_cache",
            "has_backend", "kernel_statistics", "llvm_version", "malloc_statistics", "on_backend", "register",
            "set_expand_threshold", "set_thread_count", "thread_count", "thread_report"]
 
@@ -38,11 +38,6 @@ def backend_of(where: int) -> Backend:
     return found
 
 
-def current() -> Backend:
-    """The backend of what belongs nowhere."""
-    return backend_of(0)
-
-
 def register(backend: Backend) -> None:
     """Let a backend evaluate what belongs to its :class:`JitBackend`."""
     _BY_PLACE[backend.where] = backend
@@ -54,7 +49,7 @@ def all_backends() -> list[Backend]:
     return [*({LLVM, *_BY_PLACE.values()} - {own}), *([] if own is None else [own])]
 
 
-tell_local_memory(lambda: current().limits.local)
+tell_local_memory(lambda: backend_of(0).limits.local)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from ..ops.table import BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
 from ..types import TYPES
 from . import bounds, exclusion, history, steps
 from .backend import KernelBackend
-from .backends import current
+from .backends import backend_of
 from .buffer import Buffer
 from .evaluation import evaluate as evaluate_nodes
 from .history import tell
@@ -44,7 +44,7 @@ def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node]) -
     Raises a ``RuntimeError`` if the function looks at contents of arrays, or writes to others than its arguments, and
     whatever it raises.
     """
-    backend = current()
+    backend = backend_of(build.where_of("record", arguments))
     if not isinstance(backend, KernelBackend):
         raise RuntimeError(f"only what runs as kernels can be recorded: the backend '{backend.name}' has none")
     if state.recording is not None or innermost() is not None:
@@ -139,7 +139,7 @@ class Recording:
 
     def obstacle(self, arguments: Sequence[Node]) -> str | None:
         """Why the recording is not good for arguments, which are evaluated; ``None`` if it is."""
-        backend = current()
+        backend = backend_of(build.where_of("record", arguments))
         with exclusion.lock:
             target = self._backend.target()
         if backend is not self._backend or _pattern(backend, target, arguments) != self.pattern:
