@@ -93,9 +93,8 @@ class SymbolicLoop:
                 results = self.trace()
             except Restart:
                 if around is not None and self.variables is not None:
-                    code = getattr(self.body, "__code__", self.body)
                     outermost.changing = outermost.changing | {
-                        (code, *place_key(*change[:3])): change for change in self.variables.places()}
+                        (self.code(), *place_key(*change[:3])): change for change in self.variables.places()}
                 continue
             except Reshaped:
                 if self.given.lent:
@@ -141,11 +140,15 @@ class SymbolicLoop:
 
     def where(self) -> tuple[Any, ...]:
         """What tells that the loop is the same one in another trace of what is around it."""
-        return (getattr(self.body, "__code__", self.body), *self.journal.path())
+        return self.code(), *self.journal.path()
+
+    def code(self) -> Any:
+        """What tells that the body is another time the same one."""
+        return getattr(self.body, "__code__", self.body)
 
     def expect_changes(self, known: Journal) -> None:
         """Begin with what the body has changed in another trace of what is around this loop."""
-        code = getattr(self.body, "__code__", self.body)
+        code = self.code()
         places = [change for (body, *_), change in known.changing.items() if body is code]
         if places:
             self.variables = self.variables or Variables(_WORDS, (self.body,))

@@ -371,12 +371,11 @@ class Construct:
             return
         for value, formal in zip(initial, regions[0].formals, strict=True):
             if formal.payload:
-                if deferred:
-                    pass
-                elif value.scope and [source for region in regions for source in region.sources if source is value]:
-                    raise self.refusal(self.READ_BEFORE, formal)
-                elif value.scope and len([other for other in initial if other is value]) > 1:
-                    raise self.refusal(self.SAME_ARRAY, formal)
+                if value.scope and not deferred:
+                    if [source for region in regions for source in region.sources if source is value]:
+                        raise self.refusal(self.READ_BEFORE, formal)
+                    if len([other for other in initial if other is value]) > 1:
+                        raise self.refusal(self.SAME_ARRAY, formal)
                 require_memory(self.function, value)
 
     def results_of(self, node: Node) -> list[Node]:
