@@ -62,10 +62,10 @@ def bytes_at_the_peak(*nodes: Node) -> int:
     gc.collect()
     sync()
     HEAP.reset_peak()
-    before = malloc_statistics()["in_use"]
+    before = HEAP.statistics()["in_use"]
     evaluate(nodes)
     sync()
-    return malloc_statistics()["peak"] - before
+    return HEAP.statistics()["peak"] - before
 
 
 def bytes_allocated(*nodes: Node) -> int:
