@@ -608,8 +608,8 @@ def _replaced(version: Node, operation: str) -> SymbolicValue:
     at = f" ({line[0]}:{line[1]})" if line else ""
     return SymbolicValue(
         f"{call_site(operation)}(){at}: this array is an older copy of {describe_value(version)}; it was written to "
-        f"since, and symbolic {_PLURAL[noun]} keep no older contents of arrays. Do this before the write, or run the "
-        f"{noun} with mode='evaluated'.")
+        f"since, and symbolic {_PLURAL[noun]} keep no older contents of arrays. Do this before the write, let the "
+        f"{noun} write to no copy that it makes of it, or run the {noun} with mode='evaluated'.")
 
 
 def symbolic_error(node: Node, operation: str = "", need: str = "") -> SymbolicValue:
