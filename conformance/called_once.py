@@ -4,11 +4,12 @@
 
 Each symbolic loop, branch and call must call each of its functions once: its condition, its body, its sides, its
 targets (a function that is dispatched once for each instance); in evaluated mode the sides once, a condition once more
-than the body. Files are examples and Markdown files, all of them unless some are named, each of which runs in a
-process of its own. ``dr.while_loop``, ``dr.if_stmt``, ``dr.switch``, ``dr.dispatch`` and the functions that the code of
-``@dr.syntax`` calls are wrapped from outside; calls are written down as text, which nothing takes back. Printed are the
-functions that were called more or less often than that, and why they may be (:data:`EXCEPTIONS`); ``--all`` prints
-every function. The exit status is 1 if there are others.
+than the body. A condition of a loop without a mode is called once before, which tells whether the loop is Python's.
+Files are examples and Markdown files, all of them unless some are named, each of which runs in a process of its own.
+``dr.while_loop``, ``dr.if_stmt``, ``dr.switch``, ``dr.dispatch`` and the functions that the code of ``@dr.syntax``
+calls are wrapped from outside; calls are written down as text, which nothing takes back. Printed are the functions that
+were called more or less often than that, and why they may be (:data:`EXCEPTIONS`); ``--all`` prints every function. The
+exit status is 1 if there are others.
 """
 
 from __future__ import annotations
@@ -121,13 +122,18 @@ def install(dr: Any) -> None:
             if name == "while" and state and state[-1] is True:
                 symbolic = None  # all elements have left before
             if symbolic is not None:
+                before = len(FOUND)
                 body, calls = _counting(body, name, "body", symbolic)
-                asked = iter([cond]) if symbolic and hints.get("mode") is None else iter(())
+                asked = iter([cond]) if hints.get("mode") is None else iter(())
                 counted, _ = _counting(cond, name, "condition", symbolic, calls)
 
                 @functools.wraps(cond, updated=())
                 def first(*args: Any) -> Any:  # without a mode, it is asked for one before: whether it is of Python
-                    return next(asked, counted)(*args)
+                    function = next(asked, counted)
+                    value = function(*args)
+                    if function is not counted and type(value) is bool:
+                        del FOUND[before:]  # a plain loop
+                    return value
 
                 cond = first
             return construct(state, cond, body, *args, **hints)
