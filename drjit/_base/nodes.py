@@ -26,7 +26,7 @@ from drjit_core import (
     read_element,
 )
 
-from .types import BOOL, FLOAT16, INT64, UINT32, UINT64
+from .types import BOOL, INT64, UINT32, UINT64
 
 __all__ = ["C_TYPES", "as_literal", "broadcast", "depending_on", "elements_of", "index_node", "index_type",
            "number_of", "pack", "short_positions", "values", "values_at", "without_widening"]
@@ -138,7 +138,7 @@ def short_positions(node: Node) -> Node:
     """Indices in 32 bits. What does not fit becomes the largest number, as in conversions of floating-point numbers:
     cut off, it might be a position that exists."""
     node = without_widening(node)
-    if TYPES[node.type].bits == 64 and node.type < FLOAT16:
+    if TYPES[node.type].bits == 64 and not TYPES[node.type].is_float:
         node = ops.minimum(cast(node, UINT64), literal(UINT64, (1 << 32) - 1, 1, BAKED))
     return cast(node, UINT32)
 
@@ -148,6 +148,6 @@ def without_widening(node: Node) -> Node:
     if node.kind == _CAST and TYPES[node.type].bits == 64:
         narrow = node.d0
         assert narrow is not None
-        if TYPES[narrow.type].kind == "u" and TYPES[narrow.type].bits < 64 and node.type < FLOAT16:
+        if TYPES[narrow.type].kind == "u" and TYPES[narrow.type].bits < 64 and not TYPES[node.type].is_float:
             return narrow
     return node

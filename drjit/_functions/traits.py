@@ -564,7 +564,7 @@ def expr_t(*args: Any) -> Any:
     if not arrays:
         return max(python, key=(bool, int, float).index)
     scalar = max(cls._type for cls in arrays)
-    if float in python and scalar < FLOAT16:
+    if float in python and not TYPES[scalar].is_float:
         scalar = FLOAT32
     elif int in python and scalar == BOOL:
         scalar = INT32

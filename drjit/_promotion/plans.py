@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from drjit_core import TYPES, Node, literal
+from drjit_core import TYPES, Node, is_float, literal
 
 from .._base.array import ArrayBase
 from .._base.errors import (
@@ -45,7 +45,7 @@ from .._base.errors import (
     describe,
     translate,
 )
-from .._base.types import BOOL, FLOAT16, FLOAT32, INT32, Record, lookup, reshape, retype
+from .._base.types import BOOL, FLOAT32, INT32, Record, lookup, reshape, retype
 from .._base.values import PYTHON_NUMBERS, is_ndarray, plain_scalar, scalar_type_of
 from .componentwise import (
     FLAT,
@@ -93,7 +93,7 @@ def is_real_key(key: Any) -> bool:
 
 def promote_scalars(scalar: int, rank: int) -> int:
     """The scalar type of a result, given the largest one of the arrays, and the rank of numbers."""
-    if rank == 2 and scalar < FLOAT16:
+    if rank == 2 and not is_float(scalar):
         return FLOAT32
     return INT32 if rank == 1 and scalar == BOOL else scalar
 

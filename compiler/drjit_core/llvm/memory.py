@@ -8,10 +8,10 @@ from ..codegen.linear import Access, Instruction, Store
 from ..codegen.program import ALIGNED, REVERSED, SCALAR, SHIFTED, UNALIGNED
 from ..codegen.target import ATOMIC, PRIVATE
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE, EXCHANGES, name_of_update
-from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
+from ..types import BOOL, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
 from . import ahead, checks, control, counting, local, pieces
 from .neighbours import are_neighbours
-from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
+from .texts import ATOMIC_INSTRUCTIONS, TypeText, constant, update, zero
 
 if TYPE_CHECKING:
     from .function import FunctionEmitter
@@ -179,7 +179,7 @@ def gather(emitter: FunctionEmitter, instruction: Instruction) -> None:
             emitter.define(result, columns[offset])
         return
     if uniform:
-        zero = "0.0" if instruction.type >= FLOAT16 else "0"
+        zero = constant(instruction.type, 0) if instruction.type != BOOL else "0"
         # without a branch: a lane that is masked out reads the parameters instead of the array
         out.append(f"{name}_e = getelementptr {type_.element}, ptr {base}, {index_type} {position}")
         out.append(f"{name}_at = select i1 {condition}, ptr {name}_e, ptr %parameters")

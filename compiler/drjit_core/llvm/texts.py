@@ -12,7 +12,7 @@ from typing import Any
 from ..ops.reductions import REDUCTIONS
 from ..ops.semantics import bits_of
 from ..ops.table import KIND, OPS
-from ..types import FLOAT16, FLOAT64, TYPES, ReduceOp, TypeInfo
+from ..types import FLOAT16, FLOAT32, FLOAT64, TYPE_BITS, TYPES, ReduceOp, TypeInfo
 
 __all__ = ["ATOMIC_INSTRUCTIONS", "LlvmText", "TEXTS", "TypeText", "accumulation", "constant", "update",
            "zero"]
@@ -20,7 +20,7 @@ __all__ = ["ATOMIC_INSTRUCTIONS", "LlvmText", "TEXTS", "TypeText", "accumulation
 LlvmText = Callable[..., str]
 
 
-_FLOATS = {16: "half", 32: "float", 64: "double"}
+_FLOATS = {FLOAT16: "half", FLOAT32: "float", FLOAT64: "double"}
 
 
 class TypeText(str):
@@ -34,7 +34,7 @@ class TypeText(str):
     bits: str  # integer type of the same shape and width: "i32" or "<16 x i32>"
 
     def __new__(cls, info: TypeInfo, lanes: int) -> TypeText:
-        element = _FLOATS[info.bits] if info.kind == "f" else f"i{info.bits}"
+        element = _FLOATS[info.type] if info.is_float else f"i{info.bits}"
         text = super().__new__(cls, f"<{lanes} x {element}>" if lanes else element)
         text.info, text.element, text.lanes = info, element, lanes
         name = element if element[0] == "i" else f"f{info.bits}"
@@ -62,7 +62,7 @@ def constant(type_: int, value: Any) -> str:
     info = TYPES[type_]
     if type_ == FLOAT16:
         return f"0xH{bits_of(value, info):04X}"
-    if type_ > FLOAT16:
+    if info.is_float:
         return f"0x{bits_of(float(value), TYPES[FLOAT64]):016X}"
     if info.kind == "b":
         return "true" if value else "false"
@@ -283,9 +283,9 @@ def _float_to_integer(d: str, a: str, s: TypeText, t: TypeText) -> str:
     """
     source, target = s, t
     lines: list[str] = []
-    if s.info.bits == 16:
-        source = TypeText(TYPES[14], s.lanes)
-        lines.append(f"{d}_f = fpext {s} {a} to {source}")
+    if s.info.computes_in != s.info.type:
+        source = TypeText(TYPES[s.info.computes_in], s.lanes)
+        lines.append(cast(f"{d}_f", a, s, source))
         a = f"{d}_f"
     signed, bits = target.info.kind == "i", target.info.bits
     high = 2.0 ** (bits - 1 if signed else bits)
@@ -373,13 +373,13 @@ _ROWS: dict[str, dict[str, LlvmText]] = {
     "brev": {"iu": call1("bitreverse")},
 }
 
-#: Text by kind and type of the last operand, at ``kind << 4 | type``; ``None`` where there is none.
-TEXTS: list[Any] = [None] * (len(OPS) << 4)
+#: Text by kind and type of the last operand, at ``kind << TYPE_BITS | type``; ``None`` where there is none.
+TEXTS: list[Any] = [None] * (len(OPS) << TYPE_BITS)
 for _name, _by_classes in _ROWS.items():
     for _classes, _function in _by_classes.items():
         for _info in TYPES:
             if _info is not None and _info.kind in _classes:
-                TEXTS[KIND[_name] << 4 | _info.type] = _function
+                TEXTS[KIND[_name] << TYPE_BITS | _info.type] = _function
 
 
 # --- reduction operators ---------------------------------------------------------------------------------------------
@@ -402,13 +402,13 @@ def accumulation(op: int, d: str, a: str, b: str, t: TypeText) -> str:
     row = REDUCTIONS[op].row(t.info.type)
     if row in _BETTER:
         return f"{d}_c = fcmp {_BETTER[row]} {t} {b}, {a}\n{d} = select {t.mask} {d}_c, {t} {b}, {t} {a}"
-    return str(TEXTS[KIND[row] << 4 | t.info.type](d, a, b, t))
+    return str(TEXTS[KIND[row] << TYPE_BITS | t.info.type](d, a, b, t))
 
 
 def update(op: int, d: str, a: str, b: str, t: TypeText) -> str:
     """Text that combines ``b`` into ``a``, which may be anything: an element of memory."""
     row = REDUCTIONS[op].row(t.info.type)
-    return (_NUMBER[row] if row in _NUMBER else TEXTS[KIND[row] << 4 | t.info.type])(d, a, b, t)
+    return (_NUMBER[row] if row in _NUMBER else TEXTS[KIND[row] << TYPE_BITS | t.info.type])(d, a, b, t)
 
 
 def zero(t: TypeText) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 from typing import Any
 
+from ..ops.semantics import bits_of, from_bits
 from ..types import TYPES
 
 __all__ = ["copied", "pack", "peek", "unpack"]
@@ -21,9 +21,7 @@ def peek(type_: int, address: int, index: int) -> Any:
     value = _C_TYPES[info.code].from_address(address + index * info.size).value
     if info.code == "?":
         return value != 0
-    if info.code == "e":
-        return struct.unpack("<e", struct.pack("<H", value))[0]
-    return value
+    return from_bits(value, info) if info.is_float and info.size == 2 else value
 
 
 def copied(address: int, count: int) -> bytes:
@@ -33,10 +31,12 @@ def copied(address: int, count: int) -> bytes:
 
 def unpack(type_: int, data: bytes) -> Any:
     """The element that bytes stand for, as a Python scalar."""
-    return struct.unpack(f"={TYPES[type_].code}", data)[0]
+    return from_bits(int.from_bytes(data, "little"), TYPES[type_])
 
 
 def pack(type_: int, value: Any) -> bytes:
     """The bytes of an element."""
-    code = TYPES[type_].code
-    return struct.pack(f"={code}", value) if code in "?e" else bytes(_C_TYPES[code](value))
+    info = TYPES[type_]
+    if info.code == "?" or info.is_float and info.size == 2:
+        return bits_of(value, info).to_bytes(info.size, "little")
+    return bytes(_C_TYPES[info.code](value))

@@ -1,12 +1,12 @@
 """The compiled form of ``elements.py``."""
 
 import ctypes
-import struct
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 
 from .. import types
+from ..ops.semantics import bits_of, from_bits
 from ..types import TYPES
 
 _C_TYPES = {code: getattr(ctypes, name) for code, name in {
@@ -58,7 +58,7 @@ cpdef object peek(int type_, uint64_t address, int64_t index):
         return (<int16_t*> memory)[index]
     if type_ == UINT16:
         return (<uint16_t*> memory)[index]
-    return struct.unpack("<e", struct.pack("<H", (<uint16_t*> memory)[index]))[0]
+    return from_bits((<uint16_t*> memory)[index], TYPES[type_])
 
 
 cpdef bytes copied(uint64_t address, int64_t count):
@@ -68,10 +68,12 @@ cpdef bytes copied(uint64_t address, int64_t count):
 
 def unpack(type_, data):
     """The element that bytes stand for, as a Python scalar."""
-    return struct.unpack(f"={TYPES[type_].code}", data)[0]
+    return from_bits(int.from_bytes(data, "little"), TYPES[type_])
 
 
 def pack(type_, value):
     """The bytes of an element."""
-    code = TYPES[type_].code
-    return struct.pack(f"={code}", value) if code in "?e" else bytes(_C_TYPES[code](value))
+    info = TYPES[type_]
+    if info.code == "?" or info.is_float and info.size == 2:
+        return bits_of(value, info).to_bytes(info.size, "little")
+    return bytes(_C_TYPES[info.code](value))
