@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 __all__ = ["ADFlag", "ADMode", "COMPUTES_IN", "IS_FLOAT", "JitBackend", "KernelRecordingMode", "KernelType",
            "LogLevel", "ProfileEvent", "ReduceMode", "ReduceOp", "TYPES", "TYPE_BITS", "TypeInfo", "VarState",
-           "VarType", "is_float", "is_integral", "is_signed"]
+           "VarType", "common_type", "is_float", "is_integral", "is_signed"]
 
 VOID, BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64 = 0, 1, 3, 4, 5, 6, 7, 8, 9, 10
-POINTER, FLOAT16, FLOAT32, FLOAT64 = 11, 13, 14, 15
+POINTER, BFLOAT16, FLOAT16, FLOAT32, FLOAT64 = 11, 12, 13, 14, 15
 #: Bits that a type takes where it shares a word with something else, as in the keys of kernels.
 TYPE_BITS = 4
 
@@ -28,7 +28,7 @@ class TypeInfo(NamedTuple):
     kind: str  # 'b' mask, 'i' signed integer, 'u' unsigned integer, 'f' floating point: the op table's type classes
     bits: int  # width of the value (1 for a mask)
     size: int  # bytes an element takes in memory
-    code: str  # letter of the struct and array modules, and of the buffer protocol
+    code: str  # letter of the struct and array modules, and of the buffer protocol; empty if there is none
     minimum: float  # smallest and largest value; -inf and inf for floating point
     maximum: float
     is_float: bool  # whether the kind is 'f'
@@ -55,7 +55,7 @@ for _info in (
     _integer(INT32, 32, "i", True), _integer(UINT32, 32, "I", False),
     _integer(INT64, 64, "q", True), _integer(UINT64, 64, "Q", False),
     TypeInfo(POINTER, "pointer", "ptr", "u", 64, 8, "Q", 0, (1 << 64) - 1, False, POINTER),
-    _float(FLOAT16, "float16", "f16", 16, "e", FLOAT32),
+    _float(BFLOAT16, "bfloat16", "bf16", 16, "", FLOAT32), _float(FLOAT16, "float16", "f16", 16, "e", FLOAT32),
     _float(FLOAT32, "float32", "f32", 32, "f", FLOAT32), _float(FLOAT64, "float64", "f64", 64, "d", FLOAT64),
 ):
     TYPES[_info.type] = _info
@@ -68,6 +68,12 @@ COMPUTES_IN = bytes(info.computes_in if info is not None else VOID for info in T
 def is_float(type_: int) -> bool:
     """Whether a scalar type is a floating-point one."""
     return bool(IS_FLOAT[type_])
+
+
+def common_type(a: int, b: int) -> int:
+    """The scalar type that two promote to: the one that comes later in the table, unless neither holds all numbers of
+    the other."""
+    return FLOAT32 if {a, b} == {BFLOAT16, FLOAT16} else max(a, b)
 
 
 def is_integral(type_: int) -> bool:
@@ -119,6 +125,8 @@ class VarType(_Enum):
     UInt64 = 10
     #: Addresses in memory; there are no arrays of them.
     Pointer = 11
+    #: Floating-point numbers of 16 bits with the range of single precision, and 8 bits of significand.
+    BFloat16 = 12
     #: Floating-point numbers of half precision.
     Float16 = 13
     #: Floating-point numbers of single precision: the elements of ``Float``.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import COMPUTES_IN, SHAPE, Node, cast, literal, ops
+from drjit_core import COMPUTES_IN, SHAPE, Node, cast, common_type, literal, ops
 
 from .._access.slicing import TRUE, Access, broadcast_shapes, contiguous_strides, positions, strided
 from .._base.array import ArrayBase
@@ -123,7 +123,7 @@ def _static_product(left: Any, right: Any) -> Any:
     if size != b_shape[0] or not all(len(shape) == 1 or square for shape, square in zip(
             (a_shape, b_shape), matrices, strict=True)):
         raise IncompatibleArguments(f"their leading static dimensions are {a_shape[:2]} and {b_shape[:2]}")
-    scalar = max(left._type, right._type)
+    scalar = common_type(left._type, right._type)
     package = meeting_package((left, right), type(left))
     a, b = ([cast(node, scalar) if node.type != scalar else node for node in array._nodes()] for array in (left, right))
     # Entries of several components: an operand whose entries are single components goes with each of them.

@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from drjit_core import TYPES, Node, is_float, literal
+from drjit_core import TYPES, Node, common_type, is_float, literal
 
 from .._base.array import ArrayBase
 from .._base.errors import (
@@ -166,11 +166,11 @@ def _scalars(keys: Keys, mask: int) -> tuple[int, int, list[type[ArrayBase]]]:
         if position == mask:
             continue
         if isinstance(key, _Elements):
-            scalar, rank = max(scalar, key.scalar), max(rank, key.rank)
+            scalar, rank = common_type(scalar, key.scalar), max(rank, key.rank)
         elif key in PYTHON_NUMBERS:
             rank = max(rank, PYTHON_NUMBERS[key])
         elif is_array(key):
-            scalar = max(scalar, key._type)
+            scalar = common_type(scalar, key._type)
             top.append(key)
     if mask >= 0 and is_array(keys[mask]):
         top.append(keys[mask])
@@ -277,7 +277,7 @@ def _elements(site: Site, position: int, value: Any) -> _Elements:
         return _Elements(max((PYTHON_NUMBERS[kind] for kind in kinds), default=-1), BOOL)
     for item in value:
         inner = _elements(site, position, item)
-        rank, scalar = max(rank, inner.rank), max(scalar, inner.scalar)
+        rank, scalar = max(rank, inner.rank), common_type(scalar, inner.scalar)
     return _Elements(rank, scalar)
 
 

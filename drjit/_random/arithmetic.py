@@ -18,7 +18,7 @@ from drjit_core import BAKED, SHAPE, Node, bitcast, cast, counter, literal
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
-from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, SCALAR, UINT32, UINT64, Record, lookup
+from .._base.types import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, SCALAR, UINT32, UINT64, Record, lookup
 from .._base.values import plain_scalar
 from .._promotion.componentwise import flat_array
 from .._promotion.promote import coerce, wrap
@@ -42,6 +42,8 @@ _and: Callable[[Node, Node], Node] = ops.and_
 _or: Callable[[Node, Node], Node] = ops.or_
 #: Version of what pickles hold of a generator.
 FORMAT = 1
+#: What the names of methods that draw numbers of a type begin with.
+_PRECISIONS = {FLOAT16: "16", FLOAT32: "32", FLOAT64: "64"}
 
 Value = Any  # a node, or a Python number in drjit.scalar
 
@@ -147,9 +149,13 @@ class OnNodes:
         return ops.sub(bitcast(_or(mantissa, u64(0x3FF << 52)), FLOAT64), _float(FLOAT64, 1.0))
 
     @classmethod
+    def rounded(cls, bits: Node, type_: int) -> Node:
+        """The number in single precision, rounded to fewer bits, but not up to 1."""
+        return ops.minimum(cast(cls.float32(bits), type_), _float(type_, 1 - 2.0**-{FLOAT16: 11, BFLOAT16: 8}[type_]))
+
+    @classmethod
     def float16(cls, bits: Node) -> Node:
-        """The number in single precision, rounded, but not up to 1."""
-        return ops.minimum(cast(cls.float32(bits), FLOAT16), _float(FLOAT16, 1 - 2.0**-11))
+        return cls.rounded(bits, FLOAT16)
 
     @classmethod
     def normal32(cls, bits: Node) -> Node:
@@ -430,10 +436,10 @@ class Generator:
         if dtype is float and record.backend is SCALAR:
             return "64"
         if isinstance(dtype, type) and issubclass(dtype, ArrayBase) and hasattr(dtype, "_record") and \
-                dtype._kind == "f" and dtype._record.backend in (record.backend, SCALAR):
-            return {FLOAT16: "16", FLOAT32: "32", FLOAT64: "64"}[dtype._type]
+                dtype._type in _PRECISIONS and dtype._record.backend in (record.backend, SCALAR):
+            return _PRECISIONS[dtype._type]
         raise TypeError(f"{self._function(name)}(): 'dtype' must be a floating-point type of the package "
-                        f"{self._name.rpartition('.')[0]}, found {dtype!r}.")
+                        f"{self._name.rpartition('.')[0]}, of half, single or double precision, found {dtype!r}.")
 
     # --- copies, by value --------------------------------------------------------------------------------------------
 

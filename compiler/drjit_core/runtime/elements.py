@@ -12,7 +12,7 @@ __all__ = ["copied", "pack", "peek", "unpack"]
 
 _C_TYPES: dict[str, Any] = {code: getattr(ctypes, name) for code, name in {
     "?": "c_uint8", "b": "c_int8", "B": "c_uint8", "h": "c_int16", "H": "c_uint16", "i": "c_int32", "I": "c_uint32",
-    "q": "c_int64", "Q": "c_uint64", "e": "c_uint16", "f": "c_float", "d": "c_double"}.items()}
+    "q": "c_int64", "Q": "c_uint64", "e": "c_uint16", "": "c_uint16", "f": "c_float", "d": "c_double"}.items()}
 
 
 def peek(type_: int, address: int, index: int) -> Any:

@@ -11,7 +11,7 @@ from ..types import TYPES
 
 _C_TYPES = {code: getattr(ctypes, name) for code, name in {
     "?": "c_uint8", "b": "c_int8", "B": "c_uint8", "h": "c_int16", "H": "c_uint16", "i": "c_int32", "I": "c_uint32",
-    "q": "c_int64", "Q": "c_uint64", "e": "c_uint16", "f": "c_float", "d": "c_double"}.items()}
+    "q": "c_int64", "Q": "c_uint64", "e": "c_uint16", "": "c_uint16", "f": "c_float", "d": "c_double"}.items()}
 
 cdef enum:
     BOOL = 1

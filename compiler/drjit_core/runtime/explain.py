@@ -20,6 +20,7 @@ from ..ir.labels import label_of
 from ..ir.node import BAKED, Node
 from ..ir.print import location_of
 from ..ir.region import arguments_of, memory_of
+from ..ops.semantics import from_memory
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -197,7 +198,7 @@ def _described(number: int, key: bytes, hash_: str) -> tuple[tuple[int, ...], _K
 def _number(type_: int, bits: int) -> str:
     """A literal, by its bits."""
     info = TYPES[type_]
-    value = struct.unpack_from("<" + info.code, struct.pack("<q", bits))[0]
+    value = from_memory(info, struct.pack("<q", bits)[:info.size])[0]
     return str(value)
 
 
