@@ -111,6 +111,7 @@ from .runtime.backends import (backend_report, expand_threshold, flush_malloc_ca
                                set_thread_count, thread_count, thread_report)
 from .runtime.captured import captured
 from .runtime.disk import report as cache_report
+from .runtime.elements import destructor
 from .runtime.evaluation import evaluate, flush_kernel_cache, schedule
 from .runtime.history import clear as kernel_history_clear
 from .runtime.history import Range as ProfileRange

@@ -18,7 +18,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from drjit_core import TYPES, Node, TypeInfo, cast, evaluate, import_shared, invalid, unshared
+from drjit_core import TYPES, Node, TypeInfo, cast, destructor, evaluate, import_shared, invalid, unshared
 
 from .._access.slicing import contiguous_strides, strided
 from .._base.array import ArrayBase
@@ -78,7 +78,6 @@ class _DLManagedTensorVersioned(ctypes.Structure):
 
 _Managed = _DLManagedTensor | _DLManagedTensorVersioned
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_CapsuleDestructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _api = ctypes.pythonapi
 _capsule_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
     ("PyCapsule_New", _api))
@@ -111,13 +110,15 @@ def _release_versioned(address: int) -> None:
     _exported.pop(_DLManagedTensorVersioned.from_address(address).context, None)
 
 
-@_CapsuleDestructor  # type: ignore[untyped-decorator]
 def _destroy(capsule: int) -> None:
     """Called when a capsule dies: nobody took it if it still has its first name."""
     if _capsule_is_valid(capsule, _NAME):
         _release(_capsule_pointer(capsule, _NAME))
     elif _capsule_is_valid(capsule, _VERSIONED):
         _release_versioned(_capsule_pointer(capsule, _VERSIONED))
+
+
+_destroy_address = destructor(_destroy)
 
 
 def require_host(function: str, stream: Any, dl_device: tuple[int, int] | None) -> None:
@@ -193,7 +194,7 @@ def capsule_of(function: str, memory: HostMemory, kind: str, max_version: tuple[
     managed.deleter = ctypes.cast(_release_versioned if versioned else _release, ctypes.c_void_p)
     _exported[number] = (managed, sizes, strides, memory)
     return _capsule_new(ctypes.addressof(managed), _VERSIONED if versioned else _NAME,
-                        ctypes.cast(_destroy, ctypes.c_void_p))
+                        _destroy_address)
 
 
 def _duplicate(memory: HostMemory, kind: str) -> HostMemory:

@@ -43,7 +43,7 @@ _or: Callable[[Node, Node], Node] = ops.or_
 #: Version of what pickles hold of a generator.
 FORMAT = 1
 #: What the names of methods that draw numbers of a type begin with.
-_PRECISIONS = {FLOAT16: "16", FLOAT32: "32", FLOAT64: "64"}
+_DRAWN = {BFLOAT16: "bfloat16", FLOAT16: "float16", FLOAT32: "float32", FLOAT64: "float64"}
 
 Value = Any  # a node, or a Python number in drjit.scalar
 
@@ -158,6 +158,10 @@ class OnNodes:
         return cls.rounded(bits, FLOAT16)
 
     @classmethod
+    def bfloat16(cls, bits: Node) -> Node:
+        return cls.rounded(bits, BFLOAT16)
+
+    @classmethod
     def normal32(cls, bits: Node) -> Node:
         return normal_from_uniform(cls.float32(bits), 23)
 
@@ -168,6 +172,10 @@ class OnNodes:
     @classmethod
     def normal16(cls, bits: Node) -> Node:
         return cast(cls.normal32(bits), FLOAT16)
+
+    @classmethod
+    def normalb16(cls, bits: Node) -> Node:
+        return cast(cls.normal32(bits), BFLOAT16)
 
     @classmethod
     def bounded(cls, state: Node, increment: Node, bound: int, mask: Any, bits: int) -> tuple[Node, Node]:
@@ -307,6 +315,10 @@ class OnNumbers:
         return OnNodes.float16(literal(UINT32, bits)).payload  # type: ignore[no-any-return]
 
     @staticmethod
+    def bfloat16(bits: int) -> float:
+        return OnNodes.bfloat16(literal(UINT32, bits)).payload  # type: ignore[no-any-return]
+
+    @staticmethod
     def normal32(bits: int) -> float:
         return OnNodes.normal32(literal(UINT32, bits)).payload  # type: ignore[no-any-return]
 
@@ -317,6 +329,10 @@ class OnNumbers:
     @staticmethod
     def normal16(bits: int) -> float:
         return OnNodes.normal16(literal(UINT32, bits)).payload  # type: ignore[no-any-return]
+
+    @staticmethod
+    def normalb16(bits: int) -> float:
+        return OnNodes.normalb16(literal(UINT32, bits)).payload  # type: ignore[no-any-return]
 
     @classmethod
     def bounded(cls, state: int, increment: int, bound: int, mask: bool, bits: int) -> tuple[int, int]:
@@ -431,15 +447,15 @@ class Generator:
                 owner, size = f"'{name}'", found
 
     def _precision(self, dtype: Any, name: str) -> str:
-        """``'16'``, ``'32'`` or ``'64'``."""
+        """How the methods for a floating-point type are called, such as ``'float32'``."""
         record = self._record
         if dtype is float and record.backend is SCALAR:
-            return "64"
+            return "float64"
         if isinstance(dtype, type) and issubclass(dtype, ArrayBase) and hasattr(dtype, "_record") and \
-                dtype._type in _PRECISIONS and dtype._record.backend in (record.backend, SCALAR):
-            return _PRECISIONS[dtype._type]
+                dtype._type in _DRAWN and dtype._record.backend in (record.backend, SCALAR):
+            return _DRAWN[dtype._type]
         raise TypeError(f"{self._function(name)}(): 'dtype' must be a floating-point type of the package "
-                        f"{self._name.rpartition('.')[0]}, of half, single or double precision, found {dtype!r}.")
+                        f"{self._name.rpartition('.')[0]}, found {dtype!r}.")
 
     # --- copies, by value --------------------------------------------------------------------------------------------
 

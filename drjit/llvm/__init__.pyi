@@ -296,6 +296,10 @@ class PCG32:
         """Increments of the streams, which identify them: odd unsigned 64-bit integers. Can be set."""
     @inc.setter
     def inc(self, value: AnyArray | int) -> None: ...
+    def next_bfloat16(self, mask: AnyArray | bool = True) -> BFloat16:
+        """Uniformly distributed numbers of type bfloat16 in [0, 1). Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
+    def next_bfloat16_normal(self, mask: AnyArray | bool = True) -> BFloat16:
+        """Standard normal variates of type bfloat16, by inversion. Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
     def next_float(self, dtype: type[T], mask: AnyArray | bool = True) -> T:
         """Uniformly distributed floating-point numbers in [0, 1) of the precision of the array type ``dtype``."""
     def next_float16(self, mask: AnyArray | bool = True) -> Float16:
@@ -320,6 +324,10 @@ class PCG32:
         """Uniformly distributed unsigned 64-bit integers (two steps). Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
     def next_uint64_bounded(self, bound: int, mask: AnyArray | bool = True) -> UInt64:
         """Uniformly distributed integers below ``bound`` (an int from 1 to 2^64 - 1). See :meth:`next_uint32_bounded`."""
+    def prev_bfloat16(self, mask: AnyArray | bool = True) -> BFloat16:
+        """Uniformly distributed numbers of type bfloat16 in [0, 1): those that were drawn last. Takes back the state of the entries that are set in ``mask``."""
+    def prev_bfloat16_normal(self, mask: AnyArray | bool = True) -> BFloat16:
+        """Standard normal variates of type bfloat16, by inversion: those that were drawn last. Takes back the state of the entries that are set in ``mask``."""
     def prev_float(self, dtype: type[T], mask: AnyArray | bool = True) -> T:
         """What :meth:`next_float` returned last; takes the state back."""
     def prev_float16(self, mask: AnyArray | bool = True) -> Float16:

@@ -14,7 +14,7 @@ import drjit as dr
 import drjit.array_api as xp
 from drjit import ReduceMode, ReduceOp, VarType, llvm, scalar
 from drjit.llvm import ad
-from drjit_core import TYPES, common_type
+from drjit_core import TYPES, common_type, rooms
 
 NUMBERS = np.dtype(ml_dtypes.bfloat16)
 EVERY = np.arange(1 << 16, dtype=np.uint16).view(NUMBERS)
@@ -140,6 +140,15 @@ def test_dlpack() -> None:
     x = llvm.BFloat16(1, 2.5, -3)
     assert llvm.BFloat16(Speaker(x)).tolist() == llvm.Float(Speaker(x)).tolist() == [1, 2.5, -3]
     assert llvm.TensorXbf16(Speaker(llvm.TensorXbf16(numbers(3, 4)))).numpy().tolist() == numbers(3, 4).tolist()
+
+
+def test_numpy_knows_no_such_elements_of_dlpack() -> None:
+    from drjit._arrays import dlpack
+
+    x, before = llvm.BFloat16(1, 2), len(dlpack._exported)
+    with pytest.raises(RuntimeError if rooms.compiled else SystemError):
+        np.from_dlpack(x)
+    assert len(dlpack._exported) == before
 
 
 def test_torch() -> None:
@@ -326,5 +335,9 @@ def test_random_numbers() -> None:
     x = dr.rng(seed=1).random(llvm.BFloat16, 10_000)
     assert float(dr.max(x)[0]) < 1 and float(dr.min(x)[0]) >= 0 and abs(float(dr.mean(x)[0]) - 0.5) < 0.02
     assert abs(float(dr.mean(dr.rng(seed=1).normal(llvm.TensorXbf16, (100, 100))).numpy())) < 0.05
-    with pytest.raises(TypeError, match="half, single or double precision"):
-        llvm.PCG32().next_float(llvm.BFloat16)
+    rng, same = llvm.PCG32(1000), llvm.PCG32(1000)
+    drawn = rng.next_float(llvm.BFloat16)
+    assert type(drawn) is llvm.BFloat16 and dr.all(abs(drawn - same.next_float32()) < 2**-8) and dr.all(drawn < 1)
+    assert dr.all(rng.prev_float(llvm.BFloat16) == drawn)
+    normal, single = llvm.PCG32(1000).next_float_normal(llvm.BFloat16), llvm.PCG32(1000).next_float32_normal()
+    assert dr.all(normal == llvm.BFloat16(single))

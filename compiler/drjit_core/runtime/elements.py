@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 from ..ops.semantics import bits_of, from_bits
 from ..types import TYPES
 
-__all__ = ["copied", "pack", "peek", "unpack"]
+__all__ = ["copied", "destructor", "pack", "peek", "unpack"]
 
 _C_TYPES: dict[str, Any] = {code: getattr(ctypes, name) for code, name in {
     "?": "c_uint8", "b": "c_int8", "B": "c_uint8", "h": "c_int16", "H": "c_uint16", "i": "c_int32", "I": "c_uint32",
@@ -40,3 +41,25 @@ def pack(type_: int, value: Any) -> bytes:
     if info.code == "?" or info.is_float and info.size == 2:
         return bits_of(value, info).to_bytes(info.size, "little")
     return bytes(_C_TYPES[info.code](value))
+
+
+_Destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_destructor: Any = None
+
+
+def destructor(function: Callable[[int], None]) -> int:
+    """The address of the C function that destroys capsules: it calls ``function`` with the address of the capsule.
+
+    An exception that is under way then is so afterwards, but for the plain form, where Python loses it.
+    """
+    global _destructor
+
+    def call(capsule: int) -> None:
+        try:  # what is under way is raised by the next call
+            ctypes.c_void_p(capsule)
+        except Exception:
+            pass
+        function(capsule)
+
+    _destructor = _Destructor(call)
+    return ctypes.cast(_destructor, ctypes.c_void_p).value or 0

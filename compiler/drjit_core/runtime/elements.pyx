@@ -3,6 +3,8 @@
 import ctypes
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_Fetch, PyErr_Restore
+from cpython.ref cimport PyObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 
 from .. import types
@@ -77,3 +79,24 @@ def pack(type_, value):
     if info.code == "?" or info.is_float and info.size == 2:
         return bits_of(value, info).to_bytes(info.size, "little")
     return bytes(_C_TYPES[info.code](value))
+
+
+cdef object _destructor = None
+
+
+cdef void _destroy(PyObject* capsule) noexcept:
+    cdef PyObject* type_
+    cdef PyObject* value
+    cdef PyObject* traceback
+    PyErr_Fetch(&type_, &value, &traceback)
+    try:
+        _destructor(<uintptr_t> capsule)
+    finally:
+        PyErr_Restore(type_, value, traceback)
+
+
+def destructor(function):
+    """The address of the C function that destroys capsules: it calls ``function`` with the address of the capsule."""
+    global _destructor
+    _destructor = function
+    return <uintptr_t> &_destroy
