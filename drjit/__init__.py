@@ -41,12 +41,13 @@ from ._functions.resampling import convolve, resample
 from ._functions.shapes import expand_dims, ravel, reshape, squeeze, unravel
 from ._functions.statistics import std, var
 from ._functions.threads import reorder_threads
-from ._functions.traits import (Dynamic, array_t, backend_v, depth_v, detached_t, diff_array_t, expr_t, float16_array_t,
-    float32_array_t, float64_array_t, float_array_t, int32_array_t, int64_array_t, int8_array_t, int_array_t,
-    is_arithmetic_v, is_array_v, is_complex_v, is_diff_v, is_dynamic_v, is_float_v, is_half_v, is_integral_v, is_jit_v,
-    is_mask_v, is_matrix_v, is_quaternion_v, is_signed_v, is_special_v, is_struct_v, is_tensor_v, is_unsigned_v,
-    is_vector_v, itemsize_v, leaf_t, mask_t, matrix_t, newaxis, reinterpret_array_t, replace_shape_t, replace_type_t,
-    scalar_t, size_v, tensor_t, type_v, uint32_array_t, uint64_array_t, uint8_array_t, uint_array_t, value_t)
+from ._functions.traits import (Dynamic, array_t, backend_v, bfloat16_array_t, depth_v, detached_t, diff_array_t,
+    expr_t, float16_array_t, float32_array_t, float64_array_t, float_array_t, int32_array_t, int64_array_t,
+    int8_array_t, int_array_t, is_arithmetic_v, is_array_v, is_complex_v, is_diff_v, is_dynamic_v, is_float_v,
+    is_half_v, is_integral_v, is_jit_v, is_mask_v, is_matrix_v, is_quaternion_v, is_signed_v, is_special_v, is_struct_v,
+    is_tensor_v, is_unsigned_v, is_vector_v, itemsize_v, leaf_t, mask_t, matrix_t, newaxis, reinterpret_array_t,
+    replace_shape_t, replace_type_t, scalar_t, size_v, tensor_t, type_v, uint32_array_t, uint64_array_t, uint8_array_t,
+    uint_array_t, value_t)
 from ._functions.transformations import (arg, conj, euler_to_quat, identity, imag, matrix_to_quat, quat_apply,
     quat_to_euler, quat_to_matrix, real, rotate, sh_eval, slerp, sphdir, transform_compose, transform_decompose)
 from ._functions.vectors import abs_dot, dot, norm, normalize, squared_norm, unit_angle

@@ -22,7 +22,7 @@ from ._ad.custom import CustomOp, custom
 from ._base.arguments import require_mode
 from ._base.array import ArrayBase
 from ._base.errors import ArgumentError, describe
-from ._base.types import FLOAT16, FLOAT32, FLOAT64, INT32, UINT32
+from ._base.types import INT32, UINT32
 from ._base.values import plain_scalar
 from ._control.loop import while_loop
 from ._functions.constants import inf
@@ -46,7 +46,6 @@ __all__ = ["dda", "integrate"]
 
 StateT = TypeVar("StateT")
 _Mode = Literal["scalar", "symbolic", "evaluated"] | None
-_FLOATS = (FLOAT16, FLOAT32, FLOAT64)
 
 
 def dda(ray_o: Any, ray_d: Any, ray_max: Any, grid_res: Any, grid_min: Any, grid_max: Any,
@@ -328,7 +327,7 @@ def _like(cls: Any, model: Any) -> Any:
 def _ray_type(function: str, ray_o: Any, *others: Any) -> Any:
     """The type of points and directions, which tracks derivatives if any argument can."""
     cls = type(ray_o)
-    if not (isinstance(ray_o, ArrayBase) and is_vector_v(cls) and not is_special_v(cls) and cls._type in _FLOATS
+    if not (isinstance(ray_o, ArrayBase) and is_vector_v(cls) and not is_special_v(cls) and cls._kind == "f"
             and value_t(cls) is not cls and (value_t(cls) is float or not value_t(cls)._depth)):
         raise ArgumentError(f"{function}(): 'ray_o' must be a vector of floating-point numbers such as "
                             f"drjit.llvm.Array3f, found {describe(ray_o)}.")

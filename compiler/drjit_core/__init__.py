@@ -100,16 +100,18 @@ from .messages import log_level, set_log_level
 from .math import *
 from .ops.derivatives import FACTOR, RULES, Partial, Rule
 from .ops.reductions import COMPARE_EXCHANGE, EXCHANGE, REDUCTIONS, Reduction
+from .ops.semantics import from_memory, to_memory
 from .ops.table import ELEMENTWISE, EXPANDED, FUNCTIONS, KIND, OPS, Op
 from .passes.positions import positions
-from .types import (TYPES, ADFlag, ADMode, JitBackend, KernelRecordingMode, KernelType, LogLevel,
-                    ProfileEvent, ReduceMode, ReduceOp,
-                    TypeInfo, VarState, VarType, is_float, is_integral, is_signed)
+from .types import (COMPUTES_IN, TYPES, ADFlag, ADMode, JitBackend, KernelRecordingMode, KernelType, LogLevel,
+                    ProfileEvent, ReduceMode, ReduceOp, TypeInfo, VarState, VarType, common_type, is_float,
+                    is_integral, is_signed)
 from .runtime.backends import (backend_report, expand_threshold, flush_malloc_cache, has_backend, kernel_statistics,
                                llvm_version, malloc_statistics, on_backend, register, set_expand_threshold,
                                set_thread_count, thread_count, thread_report)
 from .runtime.captured import captured
 from .runtime.disk import report as cache_report
+from .runtime.elements import destructor
 from .runtime.evaluation import evaluate, flush_kernel_cache, schedule
 from .runtime.history import clear as kernel_history_clear
 from .runtime.history import Range as ProfileRange

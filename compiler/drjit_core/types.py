@@ -9,11 +9,14 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-__all__ = ["ADFlag", "ADMode", "JitBackend", "KernelRecordingMode", "KernelType", "LogLevel", "ProfileEvent",
-           "ReduceMode", "ReduceOp", "TYPES", "TypeInfo", "VarState", "VarType", "is_float", "is_integral", "is_signed"]
+__all__ = ["ADFlag", "ADMode", "COMPUTES_IN", "IS_FLOAT", "JitBackend", "KernelRecordingMode", "KernelType",
+           "LogLevel", "ProfileEvent", "ReduceMode", "ReduceOp", "TYPES", "TYPE_BITS", "TypeInfo", "VarState",
+           "VarType", "common_type", "is_float", "is_integral", "is_signed"]
 
 VOID, BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64 = 0, 1, 3, 4, 5, 6, 7, 8, 9, 10
-POINTER, FLOAT16, FLOAT32, FLOAT64 = 11, 13, 14, 15
+POINTER, BFLOAT16, FLOAT16, FLOAT32, FLOAT64 = 11, 12, 13, 14, 15
+#: Bits that a type takes where it shares a word with something else, as in the keys of kernels.
+TYPE_BITS = 4
 
 
 class TypeInfo(NamedTuple):
@@ -25,39 +28,52 @@ class TypeInfo(NamedTuple):
     kind: str  # 'b' mask, 'i' signed integer, 'u' unsigned integer, 'f' floating point: the op table's type classes
     bits: int  # width of the value (1 for a mask)
     size: int  # bytes an element takes in memory
-    code: str  # letter of the struct and array modules, and of the buffer protocol
+    code: str  # letter of the struct and array modules, and of the buffer protocol; empty if there is none
     minimum: float  # smallest and largest value; -inf and inf for floating point
     maximum: float
+    is_float: bool  # whether the kind is 'f'
+    computes_in: int  # the type in which functions and sums are computed before they are rounded to this one
 
 
 def _integer(type_: int, bits: int, code: str, signed: bool) -> TypeInfo:
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
     kind = "i" if signed else "u"
     return TypeInfo(type_, ("int" if signed else "uint") + str(bits), kind + str(bits), kind, bits, bits // 8, code,
-                    low, high)
+                    low, high, False, type_)
 
 
-def _float(type_: int, bits: int, code: str) -> TypeInfo:
-    return TypeInfo(type_, f"float{bits}", f"f{bits}", "f", bits, bits // 8, code, float("-inf"), float("inf"))
+def _float(type_: int, name: str, short: str, bits: int, code: str, computes_in: int) -> TypeInfo:
+    return TypeInfo(type_, name, short, "f", bits, bits // 8, code, float("-inf"), float("inf"), True, computes_in)
 
 
 #: Properties by scalar type; ``None`` at the numbers that are not a type of array elements.
-TYPES: list[TypeInfo] = [None] * 16  # type: ignore[list-item]
+TYPES: list[TypeInfo] = [None] * (1 << TYPE_BITS)  # type: ignore[list-item]
 for _info in (
-    TypeInfo(BOOL, "bool", "msk", "b", 1, 1, "?", 0, 1),
+    TypeInfo(BOOL, "bool", "msk", "b", 1, 1, "?", 0, 1, False, BOOL),
     _integer(INT8, 8, "b", True), _integer(UINT8, 8, "B", False),
     _integer(INT16, 16, "h", True), _integer(UINT16, 16, "H", False),
     _integer(INT32, 32, "i", True), _integer(UINT32, 32, "I", False),
     _integer(INT64, 64, "q", True), _integer(UINT64, 64, "Q", False),
-    TypeInfo(POINTER, "pointer", "ptr", "u", 64, 8, "Q", 0, (1 << 64) - 1),
-    _float(FLOAT16, 16, "e"), _float(FLOAT32, 32, "f"), _float(FLOAT64, 64, "d"),
+    TypeInfo(POINTER, "pointer", "ptr", "u", 64, 8, "Q", 0, (1 << 64) - 1, False, POINTER),
+    _float(BFLOAT16, "bfloat16", "bf16", 16, "", FLOAT32), _float(FLOAT16, "float16", "f16", 16, "e", FLOAT32),
+    _float(FLOAT32, "float32", "f32", 32, "f", FLOAT32), _float(FLOAT64, "float64", "f64", 64, "d", FLOAT64),
 ):
     TYPES[_info.type] = _info
+
+#: The same by scalar type for what is asked often: compiled rooms read bytes without making objects.
+IS_FLOAT = bytes(info is not None and info.is_float for info in TYPES)
+COMPUTES_IN = bytes(info.computes_in if info is not None else VOID for info in TYPES)
 
 
 def is_float(type_: int) -> bool:
     """Whether a scalar type is a floating-point one."""
-    return type_ >= FLOAT16
+    return bool(IS_FLOAT[type_])
+
+
+def common_type(a: int, b: int) -> int:
+    """The scalar type that two promote to: the one that comes later in the table, unless neither holds all numbers of
+    the other."""
+    return FLOAT32 if {a, b} == {BFLOAT16, FLOAT16} else max(a, b)
 
 
 def is_integral(type_: int) -> bool:
@@ -67,7 +83,7 @@ def is_integral(type_: int) -> bool:
 
 def is_signed(type_: int) -> bool:
     """Whether a scalar type can represent negative numbers."""
-    return type_ >= FLOAT16 or TYPES[type_].kind == "i"
+    return TYPES[type_].kind in "if"
 
 
 class _Enum(enum.Enum):
@@ -109,6 +125,8 @@ class VarType(_Enum):
     UInt64 = 10
     #: Addresses in memory; there are no arrays of them.
     Pointer = 11
+    #: Floating-point numbers of 16 bits with the range of single precision, and 8 bits of significand.
+    BFloat16 = 12
     #: Floating-point numbers of half precision.
     Float16 = 13
     #: Floating-point numbers of single precision: the elements of ``Float``.

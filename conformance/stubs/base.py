@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from drjit._base.array import ArrayBase
+from drjit_core import common_type
 
 from .records import FITS, SCALARS, SLOTS
 
@@ -293,10 +294,11 @@ def flats() -> Iterator[str]:
 
 def lattice() -> Iterator[str]:
     """Scalar types, packages and shapes, ordered by inheritance: what comes before fits into what comes after."""
-    previous = ""
-    for name in reversed(SCALARS.values()):
-        yield f"class {name}({previous}): ..." if previous else f"class {name}: ..."
-        previous = name
+    for scalar, name in reversed(SCALARS.items()):
+        above = [other for other in SCALARS if other != scalar and common_type(scalar, other) == other]
+        bases = [SCALARS[other] for other in above
+                 if not any(common_type(each, other) == other for each in above if each != other)]
+        yield f"class {name}({', '.join(bases)}): ..." if bases else f"class {name}: ..."
     yield "class _LLVMAD: ...\nclass _CUDAAD: ...\nclass _LLVM(_LLVMAD): ...\nclass _CUDA(_CUDAAD): ..."
     yield "class _Scalar(_LLVM, _CUDA): ..."
     # A flat array asks for the results that nested ones have with flat arrays of its package.

@@ -178,10 +178,10 @@ def _families(pattern: str) -> Iterator[str]:
     stem, _, rest = pattern.removeprefix("per ").partition(": ")
     for package in PACKAGES:
         module = __import__(f"drjit.{package}", fromlist=["*"])
-        for suffix in ("f16", "f", "f64"):
+        for suffix in ("bf16", "f16", "f", "f64"):
             if f"{stem}{suffix}" not in module.__all__:
                 continue
-            flat = {"f16": "Float16", "f": "Float", "f64": "Float64"}[suffix]
+            flat = {"bf16": "BFloat16", "f16": "Float16", "f": "Float", "f64": "Float64"}[suffix]
             if package == "scalar" and "Flat" in rest:
                 continue  # numbers, whatever their type
             rest_here = re.sub(r"\bFlat\b", f"{package}.{flat}", rest)

@@ -162,8 +162,8 @@ def _class(record: Record, package: str) -> Iterator[str]:
 
 # --- classes that are no arrays --------------------------------------------------------------------------------------
 
-_SCALAR_NAMES = {"uint32": types.UINT32, "uint64": types.UINT64, "float16": types.FLOAT16, "float32": types.FLOAT32,
-                 "float64": types.FLOAT64}
+_SCALAR_NAMES = {"uint32": types.UINT32, "uint64": types.UINT64, "bfloat16": types.BFLOAT16, "float16": types.FLOAT16,
+                 "float32": types.FLOAT32, "float64": types.FLOAT64}
 #: Members that return numbers, which say in their names how many, and of which type.
 _DRAW = re.compile(r"(?:next|prev)_(\w+?\d\d)(?:x(\d))?(?:_normal|_bounded)?")
 #: Types of parameters, by name.

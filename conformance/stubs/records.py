@@ -18,7 +18,8 @@ _NAMES = {key: name for name, key in PACKAGES.items()}
 PYTHON = {"b": "bool", "i": "int", "u": "int", "f": "float"}
 
 #: Scalar types in the order of promotion: number and name of the class that stands for it.
-SCALARS: dict[int, str] = {scalar.value: f"_{info.kind.upper()}{8 * info.size}" if info.kind != "b" else "_B"
+SCALARS: dict[int, str] = {scalar.value: "_B" if info.kind == "b" else
+                           f"_{info.kind.upper()}{'' if info.code else 'B'}{8 * info.size}"
                            for scalar, _, _ in types._SCALARS for info in [TYPES[scalar.value]]}
 #: Those of which vectorised packages list flat arrays.
 SLOTS = [scalar.value for scalar, names, _ in types._SCALARS if names[0] not in types._NOT_LISTED]

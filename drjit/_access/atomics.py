@@ -14,7 +14,7 @@ from drjit_core import KIND, TYPES, JitFlag, Node, ReduceOp, flag, literal, ops
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.nodes import index_node
-from .._base.types import BOOL, FLOAT16, UINT32, lookup, retype
+from .._base.types import BOOL, UINT32, lookup, retype
 from .._promotion.promote import coerce, wrap
 from .indirect import index_and_mask
 from .keys import check_literal, refuse_floats
@@ -174,7 +174,7 @@ def scatter_cas(target: ArrayBase, compare: Any, value: Any, index: Any, active:
 
 def _bits(node: Node) -> Node:
     """The bits of a floating-point number as an integer."""
-    if node.type < FLOAT16:
+    if not TYPES[node.type].is_float:
         return node
     kinds = {2: core.VarType.UInt16, 4: core.VarType.UInt32, 8: core.VarType.UInt64}
     return core.bitcast(node, kinds[TYPES[node.type].size].value)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 import random
-import struct
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -393,7 +392,7 @@ def _tolerance(function: str, name: str, value: Any) -> float:
 
 
 def _packed(type_: int, row: Sequence[float]) -> bytes:
-    return struct.pack(f"={len(row)}{core.TYPES[type_].code}", *row)
+    return core.to_memory(core.TYPES[type_], row)
 
 
 def _compare(mode: str, found: Sequence[float], expected: Sequence[float], atol: float, rtol: float) -> None:

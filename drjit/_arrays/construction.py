@@ -12,13 +12,14 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from drjit_core import TYPES, Node, cast, import_copy, invalid, literal
+from drjit_core import TYPES, Node, cast, import_copy, invalid, literal, to_memory
 
 from .._access.slicing import strided
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
-from .._base.nodes import elements_of, values
-from .._base.values import is_ndarray, plain_scalar
+from .._base.nodes import as_literal, elements_of, values
+from .._base.types import BFLOAT16
+from .._base.values import is_ndarray, plain_scalar, scalar_type_of
 from .._promotion.promote import coerce, scalar_literal
 from .dlpack import from_dlpack
 
@@ -99,13 +100,16 @@ def _pack(cls: type[ArrayBase], values: Sequence[Any], function: str) -> Any:
     if info.kind == "b":
         return bytes(values)
     try:
+        if not info.code:
+            return to_memory(info, [value if value.__class__ is float else scalar_literal(cls, value, function).payload
+                                    for value in values])
         if info.code == "e":
-            return struct.pack(f"={len(values)}e", *values)
+            return to_memory(info, values)
         return array.array(info.code, values)
     except (OverflowError, struct.error) as error:
         if info.kind == "f":  # beyond half precision: infinities, unless it is an integer that is no float at all
             try:
-                return struct.pack(f"={len(values)}e", *(scalar_literal(cls, v, function).payload for v in values))
+                return to_memory(info, (scalar_literal(cls, v, function).payload for v in values))
             except struct.error:
                 raise error from None
         for value in values:
@@ -120,7 +124,11 @@ def ndarray_node(cls: type[ArrayBase], value: Any) -> Node:
     """
     import numpy
 
-    info = TYPES[cls._type]
+    info, own = TYPES[cls._type], scalar_type_of(value)
+    if own is not None and BFLOAT16 in (own, cls._type) and value.size:
+        memory = numpy.ascontiguousarray(value)
+        node = import_copy(own, memory.view(numpy.uint16) if own == BFLOAT16 else memory, cls._where)
+        return cast(node if value.size > 1 else as_literal(node), cls._type)
     if value.dtype.kind not in "biuf":
         raise _configuration(cls, value, f"found elements of type '{value.dtype}'")
     if value.__class__ is not numpy.ndarray and getattr(value, "mask", None) is not None and value.mask.any():

@@ -18,7 +18,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from drjit_core import TYPES, Node, cast, evaluate, import_shared, invalid, unshared
+from drjit_core import TYPES, Node, TypeInfo, cast, destructor, evaluate, import_shared, invalid, unshared
 
 from .._access.slicing import contiguous_strides, strided
 from .._base.array import ArrayBase
@@ -26,8 +26,8 @@ from .._base.errors import ArgumentError, describe
 from .._base.links import links
 from .host import HostMemory, host_memory
 
-__all__ = ["CPU", "CopyError", "Foreign", "Imported", "capsule_of", "complex_memory", "from_dlpack", "memory_of",
-           "read", "require_host", "to_capsule"]
+__all__ = ["CPU", "CopyError", "Foreign", "Imported", "capsule_of", "complex_memory", "from_dlpack", "kind_of",
+           "memory_of", "read", "require_host", "to_capsule"]
 
 #: The device of all arrays, in the terms of DLPack: the memory of the CPU.
 CPU = (1, 0)
@@ -36,10 +36,17 @@ _READABLE = {1, 3, 11}
 _DEVICES = {2: "CUDA", 3: "CUDA, page-locked memory of the host", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm",
             11: "ROCm, page-locked memory of the host", 13: "CUDA, managed memory", 14: "oneAPI", 15: "WebGPU",
             16: "Hexagon"}
-_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+
+
+def kind_of(info: TypeInfo) -> str:
+    """The kind of elements in the terms of DLPack, where bfloat16 is no floating-point number like others."""
+    return info.kind if info.code else "bf"
+
+
+_CODES = {"i": 0, "u": 1, "f": 2, "bf": 4, "c": 5, "b": 6}
 _KINDS = {code: kind for kind, code in _CODES.items()}
 #: Types of elements by kind and bits.
-_TYPES = {(info.kind, info.size * 8): info.type for info in TYPES if info is not None and info.name != "pointer"}
+_TYPES = {(kind_of(info), info.size * 8): info.type for info in TYPES if info is not None and info.name != "pointer"}
 _NAMES = {0: "int", 1: "uint", 2: "float", 3: "handle", 4: "bfloat", 5: "complex", 6: "bool"}
 #: The version that exports speak, and the bits of their flags.
 _VERSION = (1, 0)
@@ -71,7 +78,6 @@ class _DLManagedTensorVersioned(ctypes.Structure):
 
 _Managed = _DLManagedTensor | _DLManagedTensorVersioned
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_CapsuleDestructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _api = ctypes.pythonapi
 _capsule_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
     ("PyCapsule_New", _api))
@@ -104,13 +110,15 @@ def _release_versioned(address: int) -> None:
     _exported.pop(_DLManagedTensorVersioned.from_address(address).context, None)
 
 
-@_CapsuleDestructor  # type: ignore[untyped-decorator]
 def _destroy(capsule: int) -> None:
     """Called when a capsule dies: nobody took it if it still has its first name."""
     if _capsule_is_valid(capsule, _NAME):
         _release(_capsule_pointer(capsule, _NAME))
     elif _capsule_is_valid(capsule, _VERSIONED):
         _release_versioned(_capsule_pointer(capsule, _VERSIONED))
+
+
+_destroy_address = destructor(_destroy)
 
 
 def require_host(function: str, stream: Any, dl_device: tuple[int, int] | None) -> None:
@@ -137,7 +145,7 @@ def memory_of(array: ArrayBase) -> tuple[HostMemory, str]:
     """The evaluated values of an array in C order, and their kind: ``'c'`` if two numbers at a time are complex."""
     if array._special != "complex":
         memory = host_memory(array)
-        return memory, memory.info.kind
+        return memory, kind_of(memory.info)
     return complex_memory(array.numpy()), "c"
 
 
@@ -186,7 +194,7 @@ def capsule_of(function: str, memory: HostMemory, kind: str, max_version: tuple[
     managed.deleter = ctypes.cast(_release_versioned if versioned else _release, ctypes.c_void_p)
     _exported[number] = (managed, sizes, strides, memory)
     return _capsule_new(ctypes.addressof(managed), _VERSIONED if versioned else _NAME,
-                        ctypes.cast(_destroy, ctypes.c_void_p))
+                        _destroy_address)
 
 
 def _duplicate(memory: HostMemory, kind: str) -> HostMemory:
@@ -229,7 +237,7 @@ class Foreign(NamedTuple):
     #: The user's function, for messages, and the type that the array has there.
     function: str
     source: str
-    #: ``'b'``, ``'i'``, ``'u'``, ``'f'`` or ``'c'``, and the bits of an element.
+    #: ``'b'``, ``'i'``, ``'u'``, ``'f'``, ``'bf'`` or ``'c'``, and the bits of an element.
     kind: str
     bits: int
     shape: tuple[int, ...]

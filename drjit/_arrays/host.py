@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import ctypes
 import math
-import struct
 from typing import Any
 
-from drjit_core import KIND, TYPES, Node, TypeInfo, evaluate, exported_view, host_view
+from drjit_core import KIND, TYPES, Node, TypeInfo, evaluate, exported_view, host_view, to_memory
 
 from .._base.array import ArrayBase
 from .._base.links import links
 from .._base.nodes import C_TYPES, number_of, pack, values
 
-__all__ = ["HostMemory", "host_memory", "to_list", "to_memoryview", "to_numpy"]
+__all__ = ["HostMemory", "host_memory", "numpy_type", "to_list", "to_memoryview", "to_numpy"]
 
 _LITERAL = KIND["literal"]
 
@@ -39,7 +38,7 @@ class HostMemory:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        kind = self.info.kind
+        kind = self.info.kind if self.info.code else "u"  # the bits of what NumPy does not know
         return {"version": 3, "shape": self.shape, "typestr": ("|" if self.info.size == 1 else "<") + kind
                 + str(self.info.size), "data": (self.address, self.read_only)}
 
@@ -73,7 +72,7 @@ def _copy(node: Node, width: int, info: TypeInfo, target: int) -> None:
     """Copy the elements of an evaluated node or of a literal to zeroed memory, the only one as often as needed."""
     total = info.size * width
     if node.kind == _LITERAL:
-        element = struct.pack(f"={info.code}", node.payload)
+        element = to_memory(info, (node.payload,))
         if not any(element):
             return
         ctypes.memmove(target, element, info.size)
@@ -90,14 +89,33 @@ def _copy(node: Node, width: int, info: TypeInfo, target: int) -> None:
         done += part
 
 
+def numpy_type(info: TypeInfo) -> Any:
+    """The type of NumPy for elements: bfloat16 is that of the package ``ml_dtypes``, or bits where it is missing."""
+    import numpy
+
+    if info.code:
+        return numpy.dtype(info.name)
+    try:
+        import ml_dtypes
+    except ModuleNotFoundError:
+        return numpy.dtype("uint16")
+    return numpy.dtype(ml_dtypes.bfloat16)
+
+
 def to_numpy(array: ArrayBase) -> Any:
     """See ``ArrayBase.numpy``."""
     import numpy
 
     memory = host_memory(array)
     if not memory.address:
-        return numpy.empty(memory.shape, dtype=memory.info.name)
-    return numpy.asarray(memory)
+        return numpy.empty(memory.shape, dtype=numpy_type(memory.info))
+    found = numpy.asarray(memory)
+    return found if memory.info.code else found.view(numpy_type(memory.info))
+
+
+def _view_code(info: TypeInfo) -> Any:
+    """The letter of elements in a ``memoryview``, which has none for floating-point numbers of 16 bits: their bits."""
+    return "H" if info.is_float and info.size == 2 else info.code
 
 
 def to_memoryview(array: ArrayBase) -> memoryview:
@@ -105,11 +123,11 @@ def to_memoryview(array: ArrayBase) -> memoryview:
     memory = host_memory(array)
     info = memory.info
     if not memory.address:
-        return memoryview(bytearray(info.size)).cast(info.code if info.code != "e" else "H")[:0]
+        return memoryview(bytearray(info.size)).cast(_view_code(info))[:0]
     elements = (C_TYPES[info.code] * math.prod(memory.shape)).from_address(memory.address)
     elements._owner = memory.owner  # keeps the memory alive as long as the view refers to it
     flat: Any = memoryview(elements).cast("B")
-    code = info.code if info.code != "e" else "H"  # the struct codes that memoryview knows lack half precision
+    code = _view_code(info)
     view: memoryview = flat.cast(code, memory.shape) if len(memory.shape) != 1 else flat.cast(code)
     return view.toreadonly() if memory.read_only else view
 

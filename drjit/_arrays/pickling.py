@@ -5,7 +5,7 @@ A pickle holds the type of an array, by its public name, and a state, a dictiona
 ``format``
     Version of the layout, :data:`FORMAT`. Others raise when they are read.
 ``elements``
-    Type of the elements as in NumPy's array interface: kind, and size in bytes.
+    Type of the elements as in NumPy's array interface: kind (``bf``: bfloat16), and size in bytes.
 ``entries``
     One per distinct node. ``None`` is an empty array; a tuple of size and number a literal, of whatever size; bytes (or
     another buffer) elements in memory, little-endian.
@@ -34,6 +34,7 @@ from drjit_core import (
     TYPES,
     Node,
     evaluate,
+    from_memory,
     host_view,
     import_copy,
     invalid,
@@ -83,7 +84,7 @@ def array_state(array: ArrayBase, protocol: int) -> dict[str, Any]:
 
 def _elements(array: ArrayBase) -> str:
     info = TYPES[array._type]
-    return f"{info.kind}{info.size}"
+    return f"{info.kind if info.code else info.name[:2]}{info.size}"
 
 
 def _entry(node: Node, protocol: int) -> Any:
@@ -145,7 +146,7 @@ def _nodes(array: ArrayBase, state: dict[str, Any]) -> list[Node]:
     info, entries = TYPES[array._type], state["entries"]
     if not array._dynamic and array._depth > 0:
         data = _little_endian(bytes(entries[0]), info.size)
-        nodes = [literal(array._type, value) for (value,) in struct.iter_unpack(f"={info.code}", data)]
+        nodes = [literal(array._type, value) for value in from_memory(info, data)]
     else:
         nodes = [_node(array._type, entry, array._where) for entry in entries]
         if "positions" in state:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import SHAPE, Node, cast, literal, ops
+from drjit_core import COMPUTES_IN, SHAPE, Node, cast, common_type, literal, ops
 
 from .._access.slicing import TRUE, Access, broadcast_shapes, contiguous_strides, positions, strided
 from .._base.array import ArrayBase
@@ -26,7 +26,7 @@ from .._base.errors import (
     translate,
 )
 from .._base.nodes import broadcast, depending_on
-from .._base.types import FLOAT16, FLOAT32, UINT32, lookup, reshape, retype
+from .._base.types import FLOAT32, UINT32, lookup, reshape, retype
 from .._base.values import is_ndarray, is_real, plain_scalar
 from .._promotion.operations import MUL
 from .._promotion.plans import apply, leaf_of_elements, operands
@@ -123,7 +123,7 @@ def _static_product(left: Any, right: Any) -> Any:
     if size != b_shape[0] or not all(len(shape) == 1 or square for shape, square in zip(
             (a_shape, b_shape), matrices, strict=True)):
         raise IncompatibleArguments(f"their leading static dimensions are {a_shape[:2]} and {b_shape[:2]}")
-    scalar = max(left._type, right._type)
+    scalar = common_type(left._type, right._type)
     package = meeting_package((left, right), type(left))
     a, b = ([cast(node, scalar) if node.type != scalar else node for node in array._nodes()] for array in (left, right))
     # Entries of several components: an operand whose entries are single components goes with each of them.
@@ -279,7 +279,7 @@ def _computed(a: _Operand, b: _Operand, sizes: tuple[int, ...], extent: int) -> 
 
 def _fused(a: _Operand, b: _Operand, sizes: tuple[int, ...], extent: int) -> Node:
     if extent <= _FUSED:
-        wide = FLOAT32 if a.node.type == FLOAT16 else a.node.type
+        wide = COMPUTES_IN[a.node.type]
         columns = [cast(strided(a.node, sizes, (*a.batch, a.row, 0), k * a.column), wide) for k in range(extent)]
         rows = [cast(strided(b.node, sizes, (*b.batch, 0, b.column), k * b.row), wide) for k in range(extent)]
         return _dot(columns, rows)
@@ -294,7 +294,7 @@ def _is_single(value: Any) -> bool:
 
 def _product(a: Node, b: Node, first: Node, second: Node, extent: int, steps: tuple[int, int], count: int) -> Node:
     """Sums of products; those of half precision are left in single precision."""
-    scalar, wide = max(first.type, second.type), FLOAT32 if a.type == FLOAT16 else a.type
+    scalar, wide = max(first.type, second.type), COMPUTES_IN[a.type]
     one, two = (literal(scalar, step, 1, SHAPE, tag=43) for step in steps)
     limit = literal(UINT32, extent, 1, SHAPE, tag=44)
     start = literal(wide, 0, count)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,15 +17,17 @@ from drjit_core import (
     cast,
     counter,
     flag,
+    from_memory,
     gather,
     is_version,
     literal,
     ops,
     read_bytes,
     read_element,
+    to_memory,
 )
 
-from .types import BOOL, FLOAT16, INT64, UINT32, UINT64
+from .types import BOOL, INT64, UINT32, UINT64
 
 __all__ = ["C_TYPES", "as_literal", "broadcast", "depending_on", "elements_of", "index_node", "index_type",
            "number_of", "pack", "short_positions", "values", "values_at", "without_widening"]
@@ -37,7 +38,7 @@ _LITERAL, _DUAL, _CAST = KIND["literal"], KIND["dual"], KIND["cast"]
 C_TYPES: dict[str, Any] = {
     "?": ctypes.c_bool, "b": ctypes.c_int8, "B": ctypes.c_uint8, "h": ctypes.c_int16, "H": ctypes.c_uint16,
     "i": ctypes.c_int32, "I": ctypes.c_uint32, "q": ctypes.c_int64, "Q": ctypes.c_uint64, "f": ctypes.c_float,
-    "d": ctypes.c_double, "e": ctypes.c_uint16,
+    "d": ctypes.c_double, "e": ctypes.c_uint16, "": ctypes.c_uint16,
 }
 
 
@@ -81,8 +82,7 @@ def values(node: Node, looks: bool = True) -> list[Any]:
 
 def _numbers(type_: int, data: bytes) -> list[Any]:
     """The elements that bytes in memory stand for, as Python numbers."""
-    info = TYPES[type_]
-    return list(struct.unpack(f"={len(data) // info.size}{info.code}", data))
+    return list(from_memory(TYPES[type_], data))
 
 
 def values_at(node: Node, positions: Sequence[int | None]) -> dict[int, Any]:
@@ -110,7 +110,7 @@ def elements_of(node: Node, looks: bool = True) -> list[Node]:
 
 def pack(nodes: Sequence[Node]) -> bytes:
     """The numbers that nodes hold in the memory layout of their type."""
-    return struct.pack(f"={len(nodes)}{TYPES[nodes[0].type].code}", *map(number_of, nodes)) if nodes else b""
+    return to_memory(TYPES[nodes[0].type], map(number_of, nodes)) if nodes else b""
 
 
 def as_literal(node: Node) -> Node:
@@ -138,7 +138,7 @@ def short_positions(node: Node) -> Node:
     """Indices in 32 bits. What does not fit becomes the largest number, as in conversions of floating-point numbers:
     cut off, it might be a position that exists."""
     node = without_widening(node)
-    if TYPES[node.type].bits == 64 and node.type < FLOAT16:
+    if TYPES[node.type].bits == 64 and not TYPES[node.type].is_float:
         node = ops.minimum(cast(node, UINT64), literal(UINT64, (1 << 32) - 1, 1, BAKED))
     return cast(node, UINT32)
 
@@ -148,6 +148,6 @@ def without_widening(node: Node) -> Node:
     if node.kind == _CAST and TYPES[node.type].bits == 64:
         narrow = node.d0
         assert narrow is not None
-        if TYPES[narrow.type].kind == "u" and TYPES[narrow.type].bits < 64 and node.type < FLOAT16:
+        if TYPES[narrow.type].kind == "u" and TYPES[narrow.type].bits < 64 and not TYPES[node.type].is_float:
             return narrow
     return node

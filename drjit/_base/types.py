@@ -67,11 +67,12 @@ from .links import links
 if TYPE_CHECKING:
     from .array import ArrayBase
 
-__all__ = ["BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "INT32", "INT64", "SCALAR", "UINT32", "UINT64", "Record",
-           "base_class", "lookup", "members", "package", "relative", "require_backend", "reshape", "retype"]
+__all__ = ["BFLOAT16", "BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "INT32", "INT64", "SCALAR", "UINT32", "UINT64",
+           "Record", "base_class", "lookup", "members", "package", "relative", "require_backend", "reshape", "retype"]
 
 BOOL, INT32, UINT32, INT64, UINT64 = (VarType[name].value for name in ("Bool", "Int32", "UInt32", "Int64", "UInt64"))
-FLOAT16, FLOAT32, FLOAT64 = (VarType[name].value for name in ("Float16", "Float32", "Float64"))
+BFLOAT16, FLOAT16, FLOAT32, FLOAT64 = (
+    VarType[name].value for name in ("BFloat16", "Float16", "Float32", "Float64"))
 
 #: The backend of ``drjit.scalar``: arrays of Python numbers, computed while tracing.
 SCALAR = JitBackend.Invalid
@@ -88,8 +89,8 @@ _SCALARS: list[tuple[VarType, tuple[str, ...], str]] = [
     (VarType.Int16, ("Int16",), "i16"), (VarType.UInt16, ("UInt16",), "u16"),
     (VarType.Int32, ("Int", "Int32"), "i"), (VarType.UInt32, ("UInt", "UInt32"), "u"),
     (VarType.Int64, ("Int64",), "i64"), (VarType.UInt64, ("UInt64",), "u64"),
-    (VarType.Float16, ("Float16",), "f16"), (VarType.Float32, ("Float", "Float32"), "f"),
-    (VarType.Float64, ("Float64",), "f64"),
+    (VarType.BFloat16, ("BFloat16",), "bf16"), (VarType.Float16, ("Float16",), "f16"),
+    (VarType.Float32, ("Float", "Float32"), "f"), (VarType.Float64, ("Float64",), "f64"),
 ]
 _FLAT = {alias: scalar.value for scalar, aliases, _ in _SCALARS for alias in aliases}
 _FLAT_NAME = {scalar.value: aliases[0] for scalar, aliases, _ in _SCALARS}
@@ -98,7 +99,7 @@ _SUFFIX = {scalar: suffix for suffix, scalar in _BY_SUFFIX.items()}
 
 #: Prefix, kind, and static shapes by the digits in the name (-1 is a dynamic size), with the suffixes that a package
 #: lists. Types over other scalars exist as well, since intermediate results have them, but are not listed.
-_VECTOR, _NESTED, _FLOATS = "b i8 u8 i u i64 u64 f16 f f64", "b f16 f f64", "f16 f f64"
+_VECTOR, _NESTED, _FLOATS = "b i8 u8 i u i64 u64 bf16 f16 f f64", "b bf16 f16 f f64", "bf16 f16 f f64"
 _FAMILIES: list[tuple[str, str, dict[str, tuple[int, ...]], str]] = [
     ("Array", "array", {"0": (0,), "1": (1,), "2": (2,), "3": (3,), "4": (4,), "X": (-1,)}, _VECTOR),
     ("Array", "array", {"22": (2, 2), "33": (3, 3), "44": (4, 4), "34": (3, 4), "41": (4, 1), "43": (4, 3),
@@ -111,7 +112,7 @@ _FAMILIES: list[tuple[str, str, dict[str, tuple[int, ...]], str]] = [
 ]
 _SHAPES = {(prefix, digits): (kind, shape) for prefix, kind, shapes, _ in _FAMILIES for digits, shape in shapes.items()}
 _STEMS = {found: prefix + digits for (prefix, digits), found in _SHAPES.items()}
-_PATTERN = re.compile(r"(Array|Matrix|Complex|Quaternion|Tensor)([0-9X]+)([biuf][0-9]*)")
+_PATTERN = re.compile(r"(Array|Matrix|Complex|Quaternion|Tensor)([0-9X]+)(bf16|[biuf][0-9]*)")
 _NOT_LISTED = {"Int16", "UInt16"}
 #: Classes of a package that are no arrays, see drjit._random.generators.
 _GENERATORS = ("PCG32", "Philox4x32")

@@ -23,7 +23,7 @@ from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.handle import holders
 from .._base.nodes import broadcast
-from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64
+from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases
 from .given import Call
@@ -640,7 +640,7 @@ class Variables:
                     region.again |= initial.kind == _LITERAL
                 elif initial.kind == _OPAQUE:
                     region.again |= _may_have_been_read(initial, region.live)
-                region.again |= (region.entries is not None and primal(node).type in _FLOATS
+                region.again |= (region.entries is not None and core.is_float(primal(node).type)
                                  and not core.is_version(primal(node)) and entry.may_have_derivatives())
                 adopt(number, primal(initial), primal(stand), primal(node))
                 self.initial.append(initial)
@@ -650,7 +650,6 @@ class Variables:
         return results
 
 
-_FLOATS = FLOAT16, FLOAT32, FLOAT64
 _LITERAL, _OPAQUE = core.KIND["literal"], core.KIND["opaque"]
 
 

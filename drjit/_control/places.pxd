@@ -10,7 +10,7 @@ from drjit._base.handle cimport Handle
 cdef int _MOST_CONTAINERS, _MOST_ENTRIES, _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES, _BUILTIN, _LITERAL, _PHI, _MOST_BYTES
 cdef object _MISSING
 cdef dict _kinds, _classes, _slots, _names, _own
-cdef set _libraries, _FLOATS
+cdef set _libraries
 cdef list _EMPTY
 
 

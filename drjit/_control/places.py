@@ -37,7 +37,6 @@ from drjit_core import any_vertex, closure_of, code_of, defaults_of, globals_of,
 
 from .._base.array import ArrayBase
 from .._base.handle import Handle
-from .._base.types import FLOAT16, FLOAT32, FLOAT64
 from .._trees.pytree import TreeSpec, flatten_nodes, is_pytree
 
 __all__ = ["CELL", "MISSING", "OBJECT", "Change", "Snapshot", "are_others", "attributes_of", "difference_at",
@@ -472,16 +471,12 @@ def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any
     return found if found.held or found.data else None
 
 
-#: Types of values that may have derivatives.
-_FLOATS = {FLOAT16, FLOAT32, FLOAT64}
-
-
 def _must_be_variable(node: core.Node, shared: bool) -> bool:
     """Whether what is computed with a node would not tell what it is computed of: a constant, the contents of several
     arrays, or what may turn out to have derivatives, of which it was not known then; or if it has, what is a variable
     around this construct, which probably changes it."""
     value = primal(node)
-    return shared or value.kind == _LITERAL or any_vertex() and node.type in _FLOATS and (
+    return shared or value.kind == _LITERAL or any_vertex() and core.is_float(node.type) and (
         value.kind == _PHI or tracked(node) is None)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any, Literal
 
-from drjit_core import REDUCTIONS, ReduceOp, cast
+from drjit_core import COMPUTES_IN, REDUCTIONS, ReduceOp, cast
 
 from .._arrays.tensor import TensorBase
 from .._base.arguments import require_count
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
-from .._base.types import FLOAT16, FLOAT32, SCALAR
+from .._base.types import SCALAR
 from .._base.typing import T
 from .._promotion.promote import wrap
 from .._rules.combine import COMBINE
@@ -91,7 +91,7 @@ def _reduce_blocks(function: str, op: ReduceOp, array: Any, length: int, mode: s
     combine = COMBINE[op]
     try:
         if numbers:
-            wide = FLOAT32 if array._type == FLOAT16 and REDUCTIONS[op.value].rounds else array._type
+            wide = COMPUTES_IN[array._type] if REDUCTIONS[op.value].rounds else array._type
             return wrap(type(array), [cast(reduce(combine, [cast(node, wide) for node in nodes[first:first + length]]),
                                            array._type) for first in range(0, size, length)])
         return wrap(type(array), [

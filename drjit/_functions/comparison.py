@@ -11,7 +11,7 @@ from drjit_core import TYPES, Node, cast, literal, ops
 from .._base.arguments import require_float
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
-from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64
+from .._base.types import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.plans import elementwise
 from .elementwise import abs as _abs
@@ -23,7 +23,7 @@ from .reductions import max as _max
 __all__ = ["allclose", "assert_allclose", "holds"]
 
 #: Relative and absolute tolerance by the precision of the promoted arguments; integers are compared as float64.
-_TOLERANCES = {FLOAT64: (1e-5, 1e-8), FLOAT32: (1e-3, 1e-5), FLOAT16: (1e-1, 1e-2)}
+_TOLERANCES = {FLOAT64: (1e-5, 1e-8), FLOAT32: (1e-3, 1e-5), FLOAT16: (1e-1, 1e-2), BFLOAT16: (1e-1, 1e-2)}
 
 _or, _and = ops.or_, ops.and_
 
@@ -92,10 +92,10 @@ def allclose(a: Any, b: Any, rtol: float | None = None, atol: float | None = Non
 
     Evaluates the arrays, and waits for the result, a ``bool``. ``a`` and ``b`` are arrays, numbers or sequences, and
     are promoted to a common type, whose precision sets the tolerances that are not given: ``rtol`` and ``atol`` are
-    1e-5 and 1e-8 for float64, integers and Python numbers, 1e-3 and 1e-5 for float32, 1e-1 and 1e-2 for float16. NaN
-    equals nothing, or NaN if ``equal_nan``; an infinite ``b`` makes the bound infinite. Tensors of different shapes are
-    not close; a ``RuntimeError`` is raised for other arrays whose sizes do not go together, a ``TypeError`` for
-    anything else.
+    1e-5 and 1e-8 for float64, integers and Python numbers, 1e-3 and 1e-5 for float32, 1e-1 and 1e-2 for float16
+    and bfloat16. NaN equals nothing, or NaN if ``equal_nan``; an infinite ``b`` makes the bound infinite. Tensors of
+    different shapes are not close; a ``RuntimeError`` is raised for other arrays whose sizes do not go together, a
+    ``TypeError`` for anything else.
 
     >>> from drjit.llvm import Float
     >>> dr.allclose(Float(1, 2), Float(1, 2.0001))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from .._base.array import ArrayBase
 from .._base.errors import describe
-from .._base.types import FLOAT16, FLOAT32, FLOAT64
+from .._base.types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 
 __all__ = ["e", "epsilon", "four_pi", "inf", "inv_four_pi", "inv_log_two", "inv_pi", "inv_sqrt_pi", "inv_sqrt_two",
            "inv_sqrt_two_pi", "inv_two_pi", "largest", "log_two", "nan", "one_minus_epsilon", "pi", "recip_overflow",
@@ -56,7 +56,7 @@ class _Limits(NamedTuple):
     exponent: int  # the largest number is just below 2**exponent
 
 
-_LIMITS = {FLOAT16: _Limits(11, 16), FLOAT32: _Limits(24, 128), FLOAT64: _Limits(53, 1024)}
+_LIMITS = {BFLOAT16: _Limits(8, 128), FLOAT16: _Limits(11, 16), FLOAT32: _Limits(24, 128), FLOAT64: _Limits(53, 1024)}
 
 
 def _limits(arg: Any, function: str) -> _Limits:

@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import drjit_core as core
-from drjit_core import SHAPE, Node, cast, counter, invalid, literal, number, ops
+from drjit_core import COMPUTES_IN, SHAPE, Node, cast, counter, invalid, is_float, literal, number, ops
 
 from .._access.lanes import TRUE
 from .._arrays.broadcasting import make as make_tensor
 from .._base.arguments import require_integer
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
-from .._base.types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, require_backend, retype
+from .._base.types import INT32, INT64, UINT32, UINT64, require_backend, retype
 from .._base.typing import ArrayT, T
 from .._base.values import parse_shape, plain_scalar, require_size
 from .._promotion.componentwise import flat_array, nested_array
@@ -364,7 +364,7 @@ def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = 
     """
     if stop is None and step is None and start is None and size is None:  # so few that each type here has the last one
         known = _flat_type(dtype, start_or_size)
-        if known and (INT32 <= known <= UINT64 or known >= FLOAT16) and start_or_size <= 1 << 24:  # type: ignore[operator]
+        if known and (INT32 <= known <= UINT64 or is_float(known)) and start_or_size <= 1 << 24:  # type: ignore[operator]
             return flat_array(dtype, cast(counter(start_or_size, UINT32, dtype._where), known))  # type: ignore[arg-type, attr-defined, no-any-return]
     function = "drjit.arange"
     cls: type[Any] = _flat_dtype(dtype, function, "iuf", "an arithmetic type")
@@ -434,7 +434,7 @@ def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool
         return _without_elements(dtype)  # type: ignore[no-any-return]
     first, last = (float(bound) for bound in bounds)
     intervals = count - 1 if endpoint else count
-    scalar = FLOAT32 if cls._type == FLOAT16 else cls._type
+    scalar = COMPUTES_IN[cls._type]
     positions = [_counter(count, cls._where)] if cls._dynamic else [literal(UINT32, k) for k in range(count)]
     increment = (last - first) / intervals if intervals else 0.0
     step, offset = literal(scalar, increment, 1, SHAPE, tag=1), literal(scalar, first, 1, SHAPE, tag=2)

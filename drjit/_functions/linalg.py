@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, ops
+from drjit_core import Node, common_type, ops
 
 from .._arrays.matrix import MatrixBase
 from .._arrays.products import is_square, is_tensor, product
@@ -80,7 +80,7 @@ def cross(arg0: Any, arg1: Any, /) -> Any:
     a, b = arg0, arg1
     kind = reshape(type(a), a._record.shape)
     components = [fma(a[i], b[j], -(a[j] * b[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
-    found = common_package("drjit.cross", (a, b), retype(kind, max(a._type, b._type)))
+    found = common_package("drjit.cross", (a, b), retype(kind, common_type(a._type, b._type)))
     return found(*components)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import REDUCTIONS, Node, ReduceOp, cast, invalid, literal
+from drjit_core import COMPUTES_IN, REDUCTIONS, Node, ReduceOp, cast, invalid, literal
 
 from .._access.slicing import normalise_axes
 from .._arrays.broadcasting import make
@@ -20,7 +20,7 @@ from .._base.arguments import require_count
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.nodes import broadcast
-from .._base.types import FLOAT16, FLOAT32, SCALAR
+from .._base.types import SCALAR
 from .._base.typing import ArrayT, T
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import wrap
@@ -64,7 +64,7 @@ class _Scan:
         if not nodes:
             return []
         type_, reduction = nodes[0].type, REDUCTIONS[self.op.value]
-        wide = FLOAT32 if type_ == FLOAT16 and reduction.rounds else type_
+        wide = COMPUTES_IN[type_] if reduction.rounds else type_
         # What no elements reduce to stands for all lanes; of no lanes there is none.
         found, so_far = [], literal(wide, reduction.empty(wide)) if nodes[0].size else invalid(wide)
         for position, node in enumerate(reversed(nodes) if self.reverse else nodes):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import REDUCTIONS, SHAPE, Node, ReduceOp, cast, literal, ops
+from drjit_core import COMPUTES_IN, REDUCTIONS, SHAPE, Node, ReduceOp, cast, literal, ops
 
 from .._access.slicing import normalise_axes
 from .._arrays.broadcasting import make
@@ -22,7 +22,7 @@ from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, describe, translate
 from .._base.nodes import broadcast, index_type
 from .._base.operators import FlatSlots, NestedSlots
-from .._base.types import FLOAT16, FLOAT32, UINT32, reshape, retype
+from .._base.types import UINT32, reshape, retype
 from .._base.values import is_ndarray, plain_integer, plain_scalar
 from .._promotion.componentwise import flat_array
 from .._promotion.plans import elementwise
@@ -102,7 +102,7 @@ def check_keepdims(function: str, array: ArrayBase, axes: tuple[int, ...], keepd
 
 def _accumulator(op: ReduceOp, scalar: int) -> int:
     """The scalar type that a reduction is computed in: sums and products of half precision in single precision."""
-    return FLOAT32 if scalar == FLOAT16 and REDUCTIONS[op.value].rounds else scalar
+    return COMPUTES_IN[scalar] if REDUCTIONS[op.value].rounds else scalar
 
 
 def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, keepdims: bool, function: str,
@@ -188,7 +188,8 @@ class _Plans(dict[type, Callable[[Any], Any]]):
 
     def _plan(self, cls: Any) -> Callable[[Any], Any]:
         function, finish, number, combine = self._function, self._finish, self._op.value, COMBINE[self._op]
-        if not issubclass(cls, ArrayBase) or cls._type == FLOAT16 or not cls._dynamic or cls._kind not in self._kinds:
+        if not issubclass(cls, ArrayBase) or not cls._dynamic or cls._kind not in self._kinds or \
+                COMPUTES_IN[cls._type] != cls._type:
             return self._general
         tensor = cls._depth < 0
         if tensor or issubclass(cls, FlatSlots):
@@ -275,9 +276,10 @@ def _reduce_sequence(op: ReduceOp, value: Any, axis: Any, mode: str | None, keep
     if axis is None:
         entries = [reduce_for(op, entry, None, mode, keepdims, function) for entry in entries]
     arrays = [entry for entry in entries if isinstance(entry, ArrayBase)]
-    half = bool(arrays) and builtins.all(_accumulator(op, array._type) != array._type for array in arrays)
-    if half:
-        entries = [retype(type(e), FLOAT32)(e) if isinstance(e, ArrayBase) else e for e in entries]
+    types = {array._type for array in arrays}
+    rounded = next((type_ for type_ in types if len(types) == 1 and _accumulator(op, type_) != type_), None)
+    if rounded is not None:
+        entries = [retype(type(e), COMPUTES_IN[rounded])(e) if isinstance(e, ArrayBase) else e for e in entries]
     try:
         result = functools.reduce(functools.partial(combine_entries, op), entries) if entries else \
             REDUCTIONS[op.value].nothing
@@ -288,7 +290,7 @@ def _reduce_sequence(op: ReduceOp, value: Any, axis: Any, mode: str | None, keep
         raise ArgumentError(f"{call_of(function, value)}: the entries cannot be combined: {error}") from None
     if divisor > 1:
         result = result / divisor
-    return retype(type(result), FLOAT16)(result) if half else result
+    return result if rounded is None else retype(type(result), rounded)(result)
 
 
 def reduce(op: ReduceOp, value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:

@@ -20,14 +20,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import SHAPE, Node, cast, counter, import_copy, literal, ops
+from drjit_core import COMPUTES_IN, SHAPE, Node, cast, counter, import_copy, literal, ops
 
 from .._access.slicing import TRUE, Access, normalise_axes, positions, strided
 from .._arrays.broadcasting import make
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.nodes import index_type
-from .._base.types import FLOAT16, FLOAT32, INT32, INT64, UINT64
+from .._base.types import INT32, INT64, UINT64
 from .._base.typing import ArrayT
 from .._base.values import parse_shape, plain_scalar
 from .._promotion.promote import wrap
@@ -523,7 +523,7 @@ def _filtered_scalars(nodes: list[Node], axis: _Axis, table: _Table) -> list[Nod
 def _apply(function: str, source: Any, axes: Sequence[tuple[int, _Axis]], cached: bool, convolves: bool) -> Any:
     """Filter an array along some axes, one after the other; weights of named filters are remembered."""
     type_ = source._type
-    single = FLOAT32 if type_ == FLOAT16 else type_
+    single = COMPUTES_IN[type_]
     prepare: Any = (_known_kernel if cached else _kernel) if convolves else _known_table if cached else _table
     along: Any = _convolved if convolves else _filtered
     along_scalars: Any = _convolved_scalars if convolves else _filtered_scalars

@@ -7,12 +7,12 @@ import math
 from typing import Any
 
 import drjit_core as core
-from drjit_core import SHAPE, Node, ReduceOp, cast, literal, ops
+from drjit_core import COMPUTES_IN, SHAPE, Node, ReduceOp, cast, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, translate
 from .._base.nodes import broadcast
-from .._base.types import FLOAT16, FLOAT32, reshape, retype
+from .._base.types import reshape, retype
 from .._base.values import plain_integer, plain_scalar
 from .._promotion.promote import wrap
 from .elementwise import sqrt
@@ -49,7 +49,7 @@ def _variance(group: list[Node], trailing: bool, count: int, ddof: int) -> Node:
 
 
 def _of_tensor(value: Any, axes: tuple[int, ...], mode: str | None, keepdims: bool, ddof: int, function: str) -> Any:
-    single = retype(type(value), FLOAT32)(value) if value._type == FLOAT16 else value
+    single = retype(type(value), COMPUTES_IN[value._type])(value)
     deviations = single - mean(single, axes, mode, keepdims=True)
     count = extent_of(function, value, axes)
     total = sum(deviations * deviations, axes, mode, keepdims)
@@ -73,8 +73,7 @@ def _of_array(value: ArrayBase, axis: Any, mode: str | None, keepdims: bool, ddo
     count = extent_of(function, value, axes)
     kept = [k for k in range(value._depth) if k not in axes]
     try:
-        if value._type == FLOAT16:
-            nodes = [cast(node, FLOAT32) for node in nodes]
+        nodes = [cast(node, COMPUTES_IN[node.type]) for node in nodes]
         if trailing and len(nodes) > 1:
             width = value._width(function)
             nodes = [broadcast(node, width) for node in nodes]

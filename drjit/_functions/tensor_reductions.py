@@ -18,11 +18,11 @@ import math
 from collections.abc import Callable, Sequence
 
 import drjit_core as core
-from drjit_core import SHAPE, Node, ReduceOp, cast, literal, ops
+from drjit_core import COMPUTES_IN, SHAPE, Node, ReduceOp, cast, literal, ops
 
 from .._access.slicing import TRUE, Access, contiguous_strides, positions, strided
 from .._base.nodes import depending_on
-from .._base.types import FLOAT16, FLOAT32, UINT32, UINT64
+from .._base.types import UINT32, UINT64
 
 __all__ = ["reduce_axes", "result_shape"]
 
@@ -107,9 +107,8 @@ def _segments(op: ReduceOp, node: Node, outer: int, extent: int, inner: int) -> 
 
     Where there are few results of many elements each, parts of them come first, for the sake of threads.
     """
-    half = node.type == FLOAT16
-    if half:
-        node = cast(node, FLOAT32)
+    type_ = node.type
+    node = cast(node, COMPUTES_IN[type_])
     if inner == 1 and extent <= _SHORT and outer >= _PARALLEL:  # rows would leave most of a packet empty
         return None
     if inner == 1:
@@ -119,12 +118,12 @@ def _segments(op: ReduceOp, node: Node, outer: int, extent: int, inner: int) -> 
         if group > 1:  # several rows beside each other, so that packets are full
             parts = _segments(op, node, outer, extent // group, group * inner)
             result = None if parts is None else _segments(op, parts, outer, group, inner)
-            return cast(result, FLOAT16) if half and result is not None else result
+            return None if result is None else cast(result, type_)
         part = max(_ROWS, _ELEMENTS // inner)
     result = core.segment(node, op.value, outer, extent, inner, part if 2 * part <= extent else extent)
     if result is not None and 2 * part <= extent:
         result = _segments(op, result, outer, -(-extent // part), inner)
-    return cast(result, FLOAT16) if half and result is not None else result
+    return None if result is None else cast(result, type_)
 
 
 def _grouped(extent: int, inner: int) -> int:

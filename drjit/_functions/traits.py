@@ -6,23 +6,37 @@ number or ``bool``, ``int``, ``float``; for any other object, the answer is that
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from drjit_core import TYPES, JitBackend, VarType
+from drjit_core import TYPES, JitBackend, VarType, common_type
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
-from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, SCALAR, UINT32, UINT64, Record, lookup
+from .._base.types import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    SCALAR,
+    UINT32,
+    UINT64,
+    Record,
+    lookup,
+)
 
-__all__ = ["Dynamic", "array_t", "backend_v", "depth_v", "detached_t", "diff_array_t", "expr_t", "float16_array_t",
-           "float32_array_t", "float64_array_t", "float_array_t", "int32_array_t", "int64_array_t", "int8_array_t",
-           "int_array_t", "is_arithmetic_v", "is_array_v", "is_complex_v", "is_diff_v", "is_dynamic_v", "is_float_v",
-           "is_half_v", "is_integral_v", "is_jit_v", "is_mask_v", "is_matrix_v", "is_quaternion_v", "is_signed_v",
-           "is_special_v", "is_struct_v", "is_tensor_v", "is_unsigned_v", "is_vector_v", "itemsize_v", "leaf_t",
-           "mask_t", "matrix_t", "newaxis", "reinterpret_array_t", "replace_shape_t", "replace_type_t", "scalar_t",
-           "size_v", "tensor_t", "type_v", "uint32_array_t", "uint64_array_t", "uint8_array_t", "uint_array_t",
-           "value_t"]
+__all__ = ["Dynamic", "array_t", "backend_v", "bfloat16_array_t", "depth_v", "detached_t", "diff_array_t", "expr_t",
+           "float16_array_t", "float32_array_t", "float64_array_t", "float_array_t", "int32_array_t", "int64_array_t",
+           "int8_array_t", "int_array_t", "is_arithmetic_v", "is_array_v", "is_complex_v", "is_diff_v", "is_dynamic_v",
+           "is_float_v", "is_half_v", "is_integral_v", "is_jit_v", "is_mask_v", "is_matrix_v", "is_quaternion_v",
+           "is_signed_v", "is_special_v", "is_struct_v", "is_tensor_v", "is_unsigned_v", "is_vector_v", "itemsize_v",
+           "leaf_t", "mask_t", "matrix_t", "newaxis", "reinterpret_array_t", "replace_shape_t", "replace_type_t",
+           "scalar_t", "size_v", "tensor_t", "type_v", "uint32_array_t", "uint64_array_t", "uint8_array_t",
+           "uint_array_t", "value_t"]
 
 #: The size of dynamic dimensions, see :func:`size_v`.
 Dynamic = -1
@@ -374,6 +388,7 @@ int32_array_t = _fixed("int32_array_t", INT32, "i")
 uint32_array_t = _fixed("uint32_array_t", UINT32, "u")
 int64_array_t = _fixed("int64_array_t", INT64, "i64")
 uint64_array_t = _fixed("uint64_array_t", UINT64, "u64")
+bfloat16_array_t = _fixed("bfloat16_array_t", BFLOAT16, "bf16")
 float16_array_t = _fixed("float16_array_t", FLOAT16, "f16")
 float32_array_t = _fixed("float32_array_t", FLOAT32, "f")
 float64_array_t = _fixed("float64_array_t", FLOAT64, "f64")
@@ -382,11 +397,11 @@ float64_array_t = _fixed("float64_array_t", FLOAT64, "f64")
 def _same_size(name: str, kind: str, expected: str, doc: str) -> Callable[[Any], Any]:
     function = f"drjit.{name}"
     by_size = {info.size: info.type for info in TYPES if info is not None and info.kind == kind
-               and info.name != "pointer"}
+               and info.code and info.name != "pointer"}
 
     def relative(arg: Any, /) -> Any:
         cls = _array_type(arg)
-        scalar = by_size.get(TYPES[cls._type].size) if cls is not None else None
+        scalar = None if cls is None else cls._type if cls._kind == kind else by_size.get(TYPES[cls._type].size)
         if scalar is None:
             raise TypeError(f"{function}(): expected {expected}, found {describe(arg)}.")
         return _retyped(cls, scalar, function)
@@ -563,8 +578,8 @@ def expr_t(*args: Any) -> Any:
         raise TypeError(f"drjit.expr_t(): incompatible types {names}.")
     if not arrays:
         return max(python, key=(bool, int, float).index)
-    scalar = max(cls._type for cls in arrays)
-    if float in python and scalar < FLOAT16:
+    scalar = functools.reduce(common_type, [cls._type for cls in arrays])
+    if float in python and not TYPES[scalar].is_float:
         scalar = FLOAT32
     elif int in python and scalar == BOOL:
         scalar = INT32

@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from drjit_core import TYPES, Node, literal
+from drjit_core import TYPES, Node, common_type, is_float, literal
 
 from .._base.array import ArrayBase
 from .._base.errors import (
@@ -45,7 +45,7 @@ from .._base.errors import (
     describe,
     translate,
 )
-from .._base.types import BOOL, FLOAT16, FLOAT32, INT32, Record, lookup, reshape, retype
+from .._base.types import BOOL, FLOAT32, INT32, Record, lookup, reshape, retype
 from .._base.values import PYTHON_NUMBERS, is_ndarray, plain_scalar, scalar_type_of
 from .componentwise import (
     FLAT,
@@ -93,7 +93,7 @@ def is_real_key(key: Any) -> bool:
 
 def promote_scalars(scalar: int, rank: int) -> int:
     """The scalar type of a result, given the largest one of the arrays, and the rank of numbers."""
-    if rank == 2 and scalar < FLOAT16:
+    if rank == 2 and not is_float(scalar):
         return FLOAT32
     return INT32 if rank == 1 and scalar == BOOL else scalar
 
@@ -166,11 +166,11 @@ def _scalars(keys: Keys, mask: int) -> tuple[int, int, list[type[ArrayBase]]]:
         if position == mask:
             continue
         if isinstance(key, _Elements):
-            scalar, rank = max(scalar, key.scalar), max(rank, key.rank)
+            scalar, rank = common_type(scalar, key.scalar), max(rank, key.rank)
         elif key in PYTHON_NUMBERS:
             rank = max(rank, PYTHON_NUMBERS[key])
         elif is_array(key):
-            scalar = max(scalar, key._type)
+            scalar = common_type(scalar, key._type)
             top.append(key)
     if mask >= 0 and is_array(keys[mask]):
         top.append(keys[mask])
@@ -277,7 +277,7 @@ def _elements(site: Site, position: int, value: Any) -> _Elements:
         return _Elements(max((PYTHON_NUMBERS[kind] for kind in kinds), default=-1), BOOL)
     for item in value:
         inner = _elements(site, position, item)
-        rank, scalar = max(rank, inner.rank), max(scalar, inner.scalar)
+        rank, scalar = max(rank, inner.rank), common_type(scalar, inner.scalar)
     return _Elements(rank, scalar)
 
 

@@ -18,7 +18,7 @@ from drjit_core import BAKED, SHAPE, Node, bitcast, cast, counter, literal
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
-from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, SCALAR, UINT32, UINT64, Record, lookup
+from .._base.types import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, SCALAR, UINT32, UINT64, Record, lookup
 from .._base.values import plain_scalar
 from .._promotion.componentwise import flat_array
 from .._promotion.promote import coerce, wrap
@@ -42,6 +42,8 @@ _and: Callable[[Node, Node], Node] = ops.and_
 _or: Callable[[Node, Node], Node] = ops.or_
 #: Version of what pickles hold of a generator.
 FORMAT = 1
+#: What the names of methods that draw numbers of a type begin with.
+_DRAWN = {BFLOAT16: "bfloat16", FLOAT16: "float16", FLOAT32: "float32", FLOAT64: "float64"}
 
 Value = Any  # a node, or a Python number in drjit.scalar
 
@@ -147,9 +149,17 @@ class OnNodes:
         return ops.sub(bitcast(_or(mantissa, u64(0x3FF << 52)), FLOAT64), _float(FLOAT64, 1.0))
 
     @classmethod
+    def rounded(cls, bits: Node, type_: int) -> Node:
+        """The number in single precision, rounded to fewer bits, but not up to 1."""
+        return ops.minimum(cast(cls.float32(bits), type_), _float(type_, 1 - 2.0**-{FLOAT16: 11, BFLOAT16: 8}[type_]))
+
+    @classmethod
     def float16(cls, bits: Node) -> Node:
-        """The number in single precision, rounded, but not up to 1."""
-        return ops.minimum(cast(cls.float32(bits), FLOAT16), _float(FLOAT16, 1 - 2.0**-11))
+        return cls.rounded(bits, FLOAT16)
+
+    @classmethod
+    def bfloat16(cls, bits: Node) -> Node:
+        return cls.rounded(bits, BFLOAT16)
 
     @classmethod
     def normal32(cls, bits: Node) -> Node:
@@ -162,6 +172,10 @@ class OnNodes:
     @classmethod
     def normal16(cls, bits: Node) -> Node:
         return cast(cls.normal32(bits), FLOAT16)
+
+    @classmethod
+    def normalb16(cls, bits: Node) -> Node:
+        return cast(cls.normal32(bits), BFLOAT16)
 
     @classmethod
     def bounded(cls, state: Node, increment: Node, bound: int, mask: Any, bits: int) -> tuple[Node, Node]:
@@ -301,6 +315,10 @@ class OnNumbers:
         return OnNodes.float16(literal(UINT32, bits)).payload  # type: ignore[no-any-return]
 
     @staticmethod
+    def bfloat16(bits: int) -> float:
+        return OnNodes.bfloat16(literal(UINT32, bits)).payload  # type: ignore[no-any-return]
+
+    @staticmethod
     def normal32(bits: int) -> float:
         return OnNodes.normal32(literal(UINT32, bits)).payload  # type: ignore[no-any-return]
 
@@ -311,6 +329,10 @@ class OnNumbers:
     @staticmethod
     def normal16(bits: int) -> float:
         return OnNodes.normal16(literal(UINT32, bits)).payload  # type: ignore[no-any-return]
+
+    @staticmethod
+    def normalb16(bits: int) -> float:
+        return OnNodes.normalb16(literal(UINT32, bits)).payload  # type: ignore[no-any-return]
 
     @classmethod
     def bounded(cls, state: int, increment: int, bound: int, mask: bool, bits: int) -> tuple[int, int]:
@@ -425,13 +447,13 @@ class Generator:
                 owner, size = f"'{name}'", found
 
     def _precision(self, dtype: Any, name: str) -> str:
-        """``'16'``, ``'32'`` or ``'64'``."""
+        """How the methods for a floating-point type are called, such as ``'float32'``."""
         record = self._record
         if dtype is float and record.backend is SCALAR:
-            return "64"
+            return "float64"
         if isinstance(dtype, type) and issubclass(dtype, ArrayBase) and hasattr(dtype, "_record") and \
-                dtype._kind == "f" and dtype._record.backend in (record.backend, SCALAR):
-            return {FLOAT16: "16", FLOAT32: "32", FLOAT64: "64"}[dtype._type]
+                dtype._type in _DRAWN and dtype._record.backend in (record.backend, SCALAR):
+            return _DRAWN[dtype._type]
         raise TypeError(f"{self._function(name)}(): 'dtype' must be a floating-point type of the package "
                         f"{self._name.rpartition('.')[0]}, found {dtype!r}.")
 

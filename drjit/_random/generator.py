@@ -24,6 +24,7 @@ from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.nodes import number_of
 from .._base.types import (
+    BFLOAT16,
     BOOL,
     FLOAT16,
     FLOAT32,
@@ -641,7 +642,7 @@ def _uniform(words: list[Node], type_: int) -> Iterator[Node]:
         yield OnNodes.float64(OnNodes.join(a, b))
         return
     for word in (d, c, b, a):
-        yield OnNodes.float32(word) if type_ == FLOAT32 else OnNodes.float16(word)
+        yield OnNodes.float32(word) if type_ == FLOAT32 else OnNodes.rounded(word, type_)
 
 
 def _normal(words: list[Node], type_: int) -> Iterator[Node]:
@@ -668,8 +669,8 @@ def _largest_below(kind: Any, value: float) -> float:
     nearest = literal(kind._type, value).payload
     if nearest < value:
         return nearest  # type: ignore[no-any-return]
-    bits = {FLOAT16: 11, FLOAT32: 24, FLOAT64: 53}[kind._type]
-    lowest = {FLOAT16: -24, FLOAT32: -149, FLOAT64: -1074}[kind._type]
+    bits = {BFLOAT16: 8, FLOAT16: 11, FLOAT32: 24, FLOAT64: 53}[kind._type]
+    lowest = {BFLOAT16: -133, FLOAT16: -24, FLOAT32: -149, FLOAT64: -1074}[kind._type]
     if not nearest:
         return -math.ldexp(1.0, lowest)
     fraction, exponent = math.frexp(nearest)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._base.links import links
-from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, SCALAR, UINT32, UINT64, Record
+from .._base.types import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, SCALAR, UINT32, UINT64, Record
 from .arithmetic import OnNodes, OnNumbers, array_type
 from .pcg32 import PCG32Base
 from .philox import PhiloxBase
@@ -22,7 +22,7 @@ def generator(name: str, module: str, record: Record) -> type:
     record = record._replace(kind="array", shape=())
     namespace = {"__slots__": (), "__module__": module, "__qualname__": name, "_name": f"{module}.{name}",
                  "_record": record}
-    scalars = (BOOL, UINT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64)
+    scalars = (BOOL, UINT32, INT64, UINT64, BFLOAT16, FLOAT16, FLOAT32, FLOAT64)
     if name == "PCG32":
         types = {scalar: array_type(record, scalar) for scalar in scalars}
         kind: Any = int if record.backend is SCALAR else types[UINT64]

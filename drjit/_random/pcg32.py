@@ -9,7 +9,7 @@ from drjit_core import ops
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, translate
-from .._base.types import FLOAT16, FLOAT32, FLOAT64, INT64, UINT32, UINT64, require_backend
+from .._base.types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT64, UINT32, UINT64, require_backend
 from .._base.values import plain_scalar
 from .._promotion.promote import coerce
 from .arithmetic import Generator, OnNodes
@@ -209,7 +209,7 @@ class PCG32Base(Generator):
         >>> PCG32(size=2).next_float(Float64)
         [0.108379, 0.533909]
         """
-        return getattr(self, f"next_float{self._precision(dtype, 'next_float')}")(mask)
+        return getattr(self, f"next_{self._precision(dtype, 'next_float')}")(mask)
 
     def prev_float(self, dtype: Any, mask: Any = True) -> Any:
         """What :meth:`next_float` returned last; takes the state back.
@@ -219,7 +219,7 @@ class PCG32Base(Generator):
         >>> dr.all(rng.next_float(Float) == rng.prev_float(Float))
         [True]
         """
-        return getattr(self, f"prev_float{self._precision(dtype, 'prev_float')}")(mask)
+        return getattr(self, f"prev_{self._precision(dtype, 'prev_float')}")(mask)
 
     def next_float_normal(self, dtype: Any, mask: Any = True) -> Any:
         """Standard normal variates of the precision of the array type ``dtype``, by inversion. See :meth:`next_float`.
@@ -228,7 +228,7 @@ class PCG32Base(Generator):
         >>> PCG32(size=3).next_float_normal(Float)
         [-1.2352, 0.0850992, -2.46532]
         """
-        return getattr(self, f"next_float{self._precision(dtype, 'next_float_normal')}_normal")(mask)
+        return getattr(self, f"next_{self._precision(dtype, 'next_float_normal')}_normal")(mask)
 
     def prev_float_normal(self, dtype: Any, mask: Any = True) -> Any:
         """What :meth:`next_float_normal` returned last; takes the state back.
@@ -238,7 +238,7 @@ class PCG32Base(Generator):
         >>> dr.all(rng.next_float_normal(Float) == rng.prev_float_normal(Float))
         [True]
         """
-        return getattr(self, f"prev_float{self._precision(dtype, 'prev_float_normal')}_normal")(mask)
+        return getattr(self, f"prev_{self._precision(dtype, 'prev_float_normal')}_normal")(mask)
 
     def next_uint32_bounded(self, bound: int, mask: Any = True) -> Any:
         """Uniformly distributed integers below ``bound`` (an int from 1 to 2^32 - 1); 0 where ``mask`` is not set.
@@ -337,12 +337,16 @@ _DRAWS: list[tuple[str, int, int, str, str, str]] = [
      "[16730461300013839602, 6009457872796008149]"),
     ("float16", 1, FLOAT16, "float16", "uniformly distributed half precision numbers in [0, 1)",
      "[0.108398, 0.533691]"),
+    ("bfloat16", 1, BFLOAT16, "bfloat16", "uniformly distributed numbers of type bfloat16 in [0, 1)",
+     "[0.108398, 0.535156]"),
     ("float32", 1, FLOAT32, "float32", "uniformly distributed single precision numbers in [0, 1)",
      "[0.108379, 0.533909]"),
     ("float64", 1, FLOAT64, "float64", "uniformly distributed double precision numbers in [0, 1), multiples of 2^-32",
      "[0.108379, 0.533909]"),
     ("float16_normal", 1, FLOAT16, "normal16", "standard normal variates in half precision, by inversion",
      "[-1.23535, 0.085083]"),
+    ("bfloat16_normal", 1, BFLOAT16, "normalb16", "standard normal variates of type bfloat16, by inversion",
+     "[-1.23438, 0.0849609]"),
     ("float32_normal", 1, FLOAT32, "normal32", "standard normal variates in single precision, by inversion",
      "[-1.2352, 0.0850992]"),
     ("float64_normal", 1, FLOAT64, "normal64", "standard normal variates in double precision, by inversion",

@@ -7,8 +7,6 @@ from collections.abc import Callable
 import drjit_core as core
 from drjit_core import Node, ReduceOp, cast, ops, reduce
 
-from .._base.types import FLOAT16, FLOAT32
-
 __all__ = ["COMBINE", "inner_product"]
 
 
@@ -19,6 +17,7 @@ COMBINE: dict[ReduceOp, Callable[[Node, Node], Node]] = {
 
 def inner_product(a: Node, b: Node) -> Node:
     """The sum of the products of the elements of two nodes; half precision is computed in single precision."""
-    if a.type != FLOAT16:
+    wide = core.COMPUTES_IN[a.type]
+    if wide == a.type:
         return reduce(ops.mul(a, b), ReduceOp.Add.value)
-    return cast(reduce(ops.mul(cast(a, FLOAT32), cast(b, FLOAT32)), ReduceOp.Add.value), FLOAT16)
+    return cast(reduce(ops.mul(cast(a, wide), cast(b, wide)), ReduceOp.Add.value), a.type)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import BAKED, KIND, RULES, Node, attached, cast, literal, ops, primal
+from drjit_core import BAKED, COMPUTES_IN, KIND, RULES, Node, attached, cast, literal, ops, primal
 
-from .._base.types import FLOAT16, FLOAT32, FLOAT64, UINT32, UINT64
+from .._base.types import FLOAT32, FLOAT64, UINT32, UINT64
 
 __all__ = ["both", "constant", "copysign", "either", "finite", "flip", "in_single", "infinite", "length",
            "log1p_factor", "norm", "scaled", "sincosh"]
@@ -52,18 +52,21 @@ def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def compute(*args: Any) -> Any:
-        if isinstance(args[0], Sequence) and args[0][0].type == FLOAT16:
-            result = function(*([cast(n, FLOAT32) for n in arg] if isinstance(arg, Sequence) else arg for arg in args))
-            return _to_half(result)
+        if isinstance(args[0], Sequence):
+            type_ = args[0][0].type
+            wide = COMPUTES_IN[type_]
+            if wide != type_:
+                return _rounded(type_, function(*([cast(n, wide) for n in arg] if isinstance(arg, Sequence) else arg
+                                                  for arg in args)))
         return function(*args)
 
     return compute
 
 
-def _to_half(result: Any) -> Any:
+def _rounded(type_: int, result: Any) -> Any:
     if isinstance(result, Node):
-        return cast(result, FLOAT16)
-    return type(result)(map(_to_half, result))
+        return cast(result, type_)
+    return type(result)(_rounded(type_, part) for part in result)
 
 
 # --- signs and classes -----------------------------------------------------------------------------------------------

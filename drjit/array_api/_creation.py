@@ -125,7 +125,7 @@ def _of_dr(function: str, value: Any, dtype: Any, copy: bool | None) -> Array:
         parts = [own.part.tensor(part) for part in parts]
     else:
         parts = [_tensor_of(value)]
-        own = next(entry for entry in dtypes.ALL.values() if entry.tensor is type(parts[0]) and entry.kind != "c")
+        own = dtypes.of_tensor(function, type(parts[0]))
     found = wrap(own, *parts)
     wanted = _not_complex(function, own, _dtype(function, dtype, own))
     shared = dr.is_jit_v(value) and (dr.is_tensor_v(value) or dr.depth_v(value) == 1)

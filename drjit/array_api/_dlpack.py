@@ -88,7 +88,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 def shared(function: str, x: Any, copy: bool | None) -> Array:
     """An array with the elements of an object that speaks DLPack and is none of this namespace."""
     parts = import_parts(function, x, copy=copy)
-    return wrap(_DTYPES[type(parts[0]), len(parts)], *parts)
+    own = dtypes.of_tensor(function, type(parts[0]))
+    return wrap(_DTYPES[own.tensor, len(parts)], *parts)
 
 
 def array_of(array: Storage, /, dtype: Any = None, copy: bool | None = None) -> Any:

@@ -13,8 +13,8 @@ import numpy as np
 import drjit.llvm.ad as arrays
 
 __all__ = ["ALL", "DEFAULT_COMPLEX", "DEFAULT_FLOAT", "DEFAULT_INT", "DType", "FInfo", "IInfo", "bool", "complex64",
-           "complex128", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "of_numpy", "promoted",
-           "uint8", "uint16", "uint32", "uint64"]
+           "complex128", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "of_numpy", "of_tensor",
+           "promoted", "uint8", "uint16", "uint32", "uint64"]
 
 _SUFFIXES = {"float32": "f", "int32": "i", "uint32": "u", "bool": "b"}
 
@@ -81,6 +81,15 @@ def of_numpy(dtype: Any) -> DType | None:
     """The type with the elements of a type of NumPy, in any byte order, or ``None``."""
     found = np.dtype(dtype)
     return ALL.get(found.name)
+
+
+def of_tensor(function: str, cls: type) -> DType:
+    """The type of the elements of a tensor type; raises a ``TypeError`` for what the standard does not know."""
+    for found in ALL.values():
+        if found.tensor is cls and found.kind != "c":
+            return found
+    raise TypeError(f"{function}(): there is no data type for the elements of {cls.__module__}.{cls.__name__}; convert "
+                    "them before, to float32 for example.")
 
 
 def promoted(first: DType, second: DType) -> DType | None:

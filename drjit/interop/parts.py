@@ -12,7 +12,7 @@ from drjit_core import JitBackend, evaluate
 
 from .._access.slicing import contiguous_strides
 from .._arrays.broadcasting import make
-from .._arrays.dlpack import CopyError, Foreign, capsule_of, complex_memory, read, require_host
+from .._arrays.dlpack import CopyError, Foreign, capsule_of, complex_memory, kind_of, read, require_host
 from .._arrays.host import HostMemory, host_memory
 from .._base.types import Record, lookup
 
@@ -26,7 +26,7 @@ def import_parts(function: str, value: Any, *, copy: bool | None = None) -> tupl
     other strides, and the two parts of complex numbers, are read from the shared memory when they are evaluated. With
     ``copy=True``, everything is copied now; ``copy=False`` raises a :class:`CopyError`, which is a ``BufferError`` and
     a ``ValueError``, if it would have to be copied at any time. Raises a ``BufferError`` for other devices, consumed
-    capsules and unknown versions of DLPack, and a ``TypeError`` for elements of other types (such as ``bfloat16``).
+    capsules and unknown versions of DLPack, and a ``TypeError`` for elements of other types (such as ``float8_e5m2``).
     ``function`` is the user's, for messages.
 
     >>> import numpy as np
@@ -90,7 +90,7 @@ def export_parts(function: str, parts: Sequence[Any], *, stream: Any = None, max
     require_host(function, stream, dl_device)
     own = host_memory(parts[0])
     memory = HostMemory(own.address, own.shape, own.info, own.owner, read_only=True)
-    return capsule_of(function, memory, own.info.kind, max_version, copy, immutable=not own.read_only)
+    return capsule_of(function, memory, kind_of(own.info), max_version, copy, immutable=not own.read_only)
 
 
 def interleaved(function: str, parts: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:

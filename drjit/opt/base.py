@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, ClassVar, Literal
 
 import drjit_core as core
-from drjit_core import LEAF, SHAPE, Node, Vertex, cast, dual, literal, ops, primal
+from drjit_core import COMPUTES_IN, LEAF, SHAPE, Node, Vertex, cast, dual, literal, ops, primal
 
 from .._ad.arrays import differentiable
 from .._base.arguments import require_float
 from .._base.array import ArrayBase
 from .._base.errors import RangeError, SizeError, describe
-from .._base.types import FLOAT16, FLOAT32, reshape, retype
+from .._base.types import reshape, retype
 from .._base.values import plain_scalar
 from .._functions.evaluation import copy
 from .._promotion.promote import wrap, wrap_like
@@ -124,7 +124,7 @@ class Step:
 
     def __init__(self, function: str, parameter: Parameter, rate: Rate, scale: Any, active: Node | None) -> None:
         self.function, self.parameter, self.active = function, parameter, active
-        self.type = max(parameter.value._type, FLOAT32)
+        self.type = COMPUTES_IN[parameter.value._type]
         self.values = self.nodes(parameter.value)
         self.gradients = [self.cast(node) for node in parameter.gradients()]
         if scale is not None:
@@ -378,7 +378,7 @@ class Optimizer(MutableMapping[str, Any]):
             raise SizeError(f"{function}(): the parameter {key!r} is empty.")
         self._check(key, value)
         cls = type(value)
-        promoted = retype(cls, FLOAT32) if self.promote_fp16 and value._type == FLOAT16 else cls
+        promoted = retype(cls, COMPUTES_IN[value._type]) if self.promote_fp16 else cls
         nodes = values_of(value)
         if form is not value:  # of a constant, which takes no memory
             form = _dressed(form, wrap_like(value, cls, [literal(node.type, 0, node.size) for node in nodes]))

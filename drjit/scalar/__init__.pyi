@@ -7,15 +7,16 @@ from typing import Any, Never, Self, TypeAlias, overload
 
 from drjit import (
     AnyArray, T, _Tensor, _Array, _Mask, _MaskTensor, _IntegerVector, _IntegerTensor, _FloatVector, _FloatRows,
-    _FloatTensor, _Matrix, _Complex, _Quaternion, _F64, _F32, _F16, _U64, _I64, _U32, _I32, _U8, _I8, _B, _Scalar,
-    _Fits, _FitsArrayX, _FitsArray22, _FitsArray33, _FitsArray334, _FitsArray441, _FitsArray443, _FitsArray444,
-    _FitsMatrix2, _FitsMatrix3, _FitsMatrix4, _FitsMatrix34, _FitsMatrix41, _FitsMatrix43, _FitsMatrix44,
-    _FitsComplex2, _FitsQuaternion4, _FitsTensorX, _FitsArray0, _FitsArray44, _FitsArray34, _FitsArray41,
-    _FitsArray43, _FitsArray1, _FitsArray2, _FitsArray3, _FitsArray4, _FitsFlat, _Component, _Components1,
-    _Components2, _Components3, _Components4,
+    _FloatTensor, _Matrix, _Complex, _Quaternion, _F64, _F32, _F16, _FB16, _U64, _I64, _U32, _I32, _U8, _I8, _B,
+    _Scalar, _Fits, _FitsArrayX, _FitsArray22, _FitsArray33, _FitsArray334, _FitsArray441, _FitsArray443,
+    _FitsArray444, _FitsMatrix2, _FitsMatrix3, _FitsMatrix4, _FitsMatrix34, _FitsMatrix41, _FitsMatrix43,
+    _FitsMatrix44, _FitsComplex2, _FitsQuaternion4, _FitsTensorX, _FitsArray0, _FitsArray44, _FitsArray34,
+    _FitsArray41, _FitsArray43, _FitsArray1, _FitsArray2, _FitsArray3, _FitsArray4, _FitsFlat, _Component,
+    _Components1, _Components2, _Components3, _Components4,
 )
 
 class Array0b(_Mask[Array0b, _Array0bCp, bool, bool, bool, Array0b, Array0b, _Array0bCp, _Array0Order, Never, Never, bool, Array0i, bool, Array0f, int], _FitsArray0[_B, _Scalar]): ...
+class Array0bf16(_FloatVector[Array0bf16, _Array0bf16Cp, float, float, float, Array0bf16, Array0b, _Array0bCp, _Array0Order, Never, Never, float, Array0i, float, _FitsFlat[_FB16, _Scalar] | float], _FitsArray0[_FB16, _Scalar]): ...
 class Array0f(_FloatVector[Array0f, _Array0fCp, float, float, float, Array0f, Array0b, _Array0bCp, _Array0Order, Never, Never, float, Array0i, float, _FitsFlat[_F32, _Scalar] | float], _FitsArray0[_F32, _Scalar]): ...
 class Array0f16(_FloatVector[Array0f16, _Array0f16Cp, float, float, float, Array0f16, Array0b, _Array0bCp, _Array0Order, Never, Never, float, Array0i, float, _FitsFlat[_F16, _Scalar] | float], _FitsArray0[_F16, _Scalar]): ...
 class Array0f64(_FloatVector[Array0f64, _Array0f64Cp, float, float, float, Array0f64, Array0b, _Array0bCp, _Array0Order, Never, Never, float, Array0i, float, _FitsFlat[_F64, _Scalar] | float], _FitsArray0[_F64, _Scalar]): ...
@@ -27,6 +28,8 @@ class Array0u64(_IntegerVector[Array0u64, _Array0u64Cp, int, int, int, Array0u64
 class Array0u8(_IntegerVector[Array0u8, _Array0u8Cp, int, int, int, Array0u8, Array0b, _Array0bCp, _Array0Order, Never, Never, int, Array0i, int, Array0f, Array0f, _FitsFlat[_U8, _Scalar] | int], _FitsArray0[_U8, _Scalar]): ...
 class Array1b(_Mask[Array1b, _Array1bCp, bool, bool, bool, Array1b, Array1b, _Array1bCp, _Array1Order, Never, Never, bool, Array1i, bool, Array1f, int], _Components1, _FitsArray1[_B, _Scalar]):
     _v2: Array2b; _v3: Array3b; _v4: Array4b
+class Array1bf16(_FloatVector[Array1bf16, _Array1bf16Cp, float, float, float, Array1bf16, Array1b, _Array1bCp, _Array1Order, Never, Never, float, Array1i, float, _FitsFlat[_FB16, _Scalar] | float], _Components1, _FitsArray1[_FB16, _Scalar]):
+    _v2: Array2bf16; _v3: Array3bf16; _v4: Array4bf16
 class Array1f(_FloatVector[Array1f, _Array1fCp, float, float, float, Array1f, Array1b, _Array1bCp, _Array1Order, Never, Never, float, Array1i, float, _FitsFlat[_F32, _Scalar] | float], _Components1, _FitsArray1[_F32, _Scalar]):
     _v2: Array2f; _v3: Array3f; _v4: Array4f
 class Array1f16(_FloatVector[Array1f16, _Array1f16Cp, float, float, float, Array1f16, Array1b, _Array1bCp, _Array1Order, Never, Never, float, Array1i, float, _FitsFlat[_F16, _Scalar] | float], _Components1, _FitsArray1[_F16, _Scalar]):
@@ -47,6 +50,8 @@ class Array1u8(_IntegerVector[Array1u8, _Array1u8Cp, int, int, int, Array1u8, Ar
     _v2: Array2u8; _v3: Array3u8; _v4: Array4u8
 class Array22b(_Mask[Array22b, _Array22bCp, Array2b, _Array2bCp, Array2b, Array22b, Array22b, _Array22bCp, _Array22Order, Never, Never, bool, Any, bool, Array22f, Array2u], _Components2, _FitsArray22[_B, _Scalar], _FitsMatrix2[_B, _Scalar]):
     _v2: Array22b
+class Array22bf16(_FloatRows[Array22bf16, _Array22bf16Cp, Array2bf16, _Array2bf16Cp, Array2bf16, Array22bf16, Array22b, _Array22bCp, _Array22Order, Never, Never, float, Any, float, _FitsFlat[_FB16, _Scalar] | float], _Components2, _FitsArray22[_FB16, _Scalar], _FitsMatrix2[_FB16, _Scalar]):
+    _v2: Array22bf16
 class Array22f(_FloatRows[Array22f, _Array22fCp, Array2f, _Array2fCp, Array2f, Array22f, Array22b, _Array22bCp, _Array22Order, Never, Never, float, Any, float, _FitsFlat[_F32, _Scalar] | float], _Components2, _FitsArray22[_F32, _Scalar], _FitsMatrix2[_F32, _Scalar]):
     _v2: Array22f
 class Array22f16(_FloatRows[Array22f16, _Array22f16Cp, Array2f16, _Array2f16Cp, Array2f16, Array22f16, Array22b, _Array22bCp, _Array22Order, Never, Never, float, Any, float, _FitsFlat[_F16, _Scalar] | float], _Components2, _FitsArray22[_F16, _Scalar], _FitsMatrix2[_F16, _Scalar]):
@@ -55,6 +60,8 @@ class Array22f64(_FloatRows[Array22f64, _Array22f64Cp, Array2f64, _Array2f64Cp, 
     _v2: Array22f64
 class Array2b(_Mask[Array2b, _Array2bCp, bool, bool, bool, Array2b, Array2b, _Array2bCp, _Array2Order, Never, Never, bool, Array2i, bool, Array2f, int], _Components2, _FitsArray2[_B, _Scalar]):
     _v2: Array2b; _v3: Array3b; _v4: Array4b
+class Array2bf16(_FloatVector[Array2bf16, _Array2bf16Cp, float, float, float, Array2bf16, Array2b, _Array2bCp, _Array2Order, Never, Never, float, Array2i, float, _FitsFlat[_FB16, _Scalar] | float], _Components2, _FitsArray2[_FB16, _Scalar]):
+    _v2: Array2bf16; _v3: Array3bf16; _v4: Array4bf16
 class Array2f(_FloatVector[Array2f, _Array2fCp, float, float, float, Array2f, Array2b, _Array2bCp, _Array2Order, Never, Never, float, Array2i, float, _FitsFlat[_F32, _Scalar] | float], _Components2, _FitsArray2[_F32, _Scalar]):
     _v2: Array2f; _v3: Array3f; _v4: Array4f
 class Array2f16(_FloatVector[Array2f16, _Array2f16Cp, float, float, float, Array2f16, Array2b, _Array2bCp, _Array2Order, Never, Never, float, Array2i, float, _FitsFlat[_F16, _Scalar] | float], _Components2, _FitsArray2[_F16, _Scalar]):
@@ -75,6 +82,8 @@ class Array2u8(_IntegerVector[Array2u8, _Array2u8Cp, int, int, int, Array2u8, Ar
     _v2: Array2u8; _v3: Array3u8; _v4: Array4u8
 class Array334b(_Mask[Array334b, _Array334bCp, Array34b, _Array34bCp, Array34b, Array334b, Array334b, _Array334bCp, _Array334Order, Never, Never, bool, Any, Array4b, Array334f, Any], _Components3, _FitsArray334[_B, _Scalar], _FitsMatrix34[_B, _Scalar]):
     _v3: Array334b
+class Array334bf16(_FloatRows[Array334bf16, _Array334bf16Cp, Array34bf16, _Array34bf16Cp, Array34bf16, Array334bf16, Array334b, _Array334bCp, _Array334Order, Never, Never, float, Any, Array4bf16, _FitsFlat[_FB16, _Scalar] | float], _Components3, _FitsArray334[_FB16, _Scalar], _FitsMatrix34[_FB16, _Scalar]):
+    _v3: Array334bf16
 class Array334f(_FloatRows[Array334f, _Array334fCp, Array34f, _Array34fCp, Array34f, Array334f, Array334b, _Array334bCp, _Array334Order, Never, Never, float, Any, Array4f, _FitsFlat[_F32, _Scalar] | float], _Components3, _FitsArray334[_F32, _Scalar], _FitsMatrix34[_F32, _Scalar]):
     _v3: Array334f
 class Array334f16(_FloatRows[Array334f16, _Array334f16Cp, Array34f16, _Array34f16Cp, Array34f16, Array334f16, Array334b, _Array334bCp, _Array334Order, Never, Never, float, Any, Array4f16, _FitsFlat[_F16, _Scalar] | float], _Components3, _FitsArray334[_F16, _Scalar], _FitsMatrix34[_F16, _Scalar]):
@@ -83,6 +92,8 @@ class Array334f64(_FloatRows[Array334f64, _Array334f64Cp, Array34f64, _Array34f6
     _v3: Array334f64
 class Array33b(_Mask[Array33b, _Array33bCp, Array3b, _Array3bCp, Array3b, Array33b, Array33b, _Array33bCp, _Array33Order, Never, Never, bool, Any, bool, Array33f, Array3u], _Components3, _FitsArray33[_B, _Scalar], _FitsMatrix3[_B, _Scalar]):
     _v3: Array33b; _v4: Array43b
+class Array33bf16(_FloatRows[Array33bf16, _Array33bf16Cp, Array3bf16, _Array3bf16Cp, Array3bf16, Array33bf16, Array33b, _Array33bCp, _Array33Order, Never, Never, float, Any, float, _FitsFlat[_FB16, _Scalar] | float], _Components3, _FitsArray33[_FB16, _Scalar], _FitsMatrix3[_FB16, _Scalar]):
+    _v3: Array33bf16; _v4: Array43bf16
 class Array33f(_FloatRows[Array33f, _Array33fCp, Array3f, _Array3fCp, Array3f, Array33f, Array33b, _Array33bCp, _Array33Order, Never, Never, float, Any, float, _FitsFlat[_F32, _Scalar] | float], _Components3, _FitsArray33[_F32, _Scalar], _FitsMatrix3[_F32, _Scalar]):
     _v3: Array33f; _v4: Array43f
 class Array33f16(_FloatRows[Array33f16, _Array33f16Cp, Array3f16, _Array3f16Cp, Array3f16, Array33f16, Array33b, _Array33bCp, _Array33Order, Never, Never, float, Any, float, _FitsFlat[_F16, _Scalar] | float], _Components3, _FitsArray33[_F16, _Scalar], _FitsMatrix3[_F16, _Scalar]):
@@ -91,6 +102,8 @@ class Array33f64(_FloatRows[Array33f64, _Array33f64Cp, Array3f64, _Array3f64Cp, 
     _v3: Array33f64; _v4: Array43f64
 class Array34b(_Mask[Array34b, _Array34bCp, Array4b, _Array4bCp, Array4b, Array34b, Array34b, _Array34bCp, _Array34Order, Never, Never, bool, Any, bool, Array34f, Array4u], _Components3, _FitsArray34[_B, _Scalar]):
     _v3: Array34b; _v4: Array44b
+class Array34bf16(_FloatRows[Array34bf16, _Array34bf16Cp, Array4bf16, _Array4bf16Cp, Array4bf16, Array34bf16, Array34b, _Array34bCp, _Array34Order, Never, Never, float, Any, float, _FitsFlat[_FB16, _Scalar] | float], _Components3, _FitsArray34[_FB16, _Scalar]):
+    _v3: Array34bf16; _v4: Array44bf16
 class Array34f(_FloatRows[Array34f, _Array34fCp, Array4f, _Array4fCp, Array4f, Array34f, Array34b, _Array34bCp, _Array34Order, Never, Never, float, Any, float, _FitsFlat[_F32, _Scalar] | float], _Components3, _FitsArray34[_F32, _Scalar]):
     _v3: Array34f; _v4: Array44f
 class Array34f16(_FloatRows[Array34f16, _Array34f16Cp, Array4f16, _Array4f16Cp, Array4f16, Array34f16, Array34b, _Array34bCp, _Array34Order, Never, Never, float, Any, float, _FitsFlat[_F16, _Scalar] | float], _Components3, _FitsArray34[_F16, _Scalar]):
@@ -99,6 +112,8 @@ class Array34f64(_FloatRows[Array34f64, _Array34f64Cp, Array4f64, _Array4f64Cp, 
     _v3: Array34f64; _v4: Array44f64
 class Array3b(_Mask[Array3b, _Array3bCp, bool, bool, bool, Array3b, Array3b, _Array3bCp, _Array3Order, Never, Never, bool, Array3i, bool, Array3f, int], _Components3, _FitsArray3[_B, _Scalar]):
     _v2: Array2b; _v3: Array3b; _v4: Array4b
+class Array3bf16(_FloatVector[Array3bf16, _Array3bf16Cp, float, float, float, Array3bf16, Array3b, _Array3bCp, _Array3Order, Never, Never, float, Array3i, float, _FitsFlat[_FB16, _Scalar] | float], _Components3, _FitsArray3[_FB16, _Scalar]):
+    _v2: Array2bf16; _v3: Array3bf16; _v4: Array4bf16
 class Array3f(_FloatVector[Array3f, _Array3fCp, float, float, float, Array3f, Array3b, _Array3bCp, _Array3Order, Never, Never, float, Array3i, float, _FitsFlat[_F32, _Scalar] | float], _Components3, _FitsArray3[_F32, _Scalar]):
     _v2: Array2f; _v3: Array3f; _v4: Array4f
 class Array3f16(_FloatVector[Array3f16, _Array3f16Cp, float, float, float, Array3f16, Array3b, _Array3bCp, _Array3Order, Never, Never, float, Array3i, float, _FitsFlat[_F16, _Scalar] | float], _Components3, _FitsArray3[_F16, _Scalar]):
@@ -119,6 +134,8 @@ class Array3u8(_IntegerVector[Array3u8, _Array3u8Cp, int, int, int, Array3u8, Ar
     _v2: Array2u8; _v3: Array3u8; _v4: Array4u8
 class Array41b(_Mask[Array41b, _Array41bCp, Array1b, _Array1bCp, Array1b, Array41b, Array41b, _Array41bCp, _Array41Order, Never, Never, bool, Any, bool, Array41f, Array1u], _Components4, _FitsArray41[_B, _Scalar]):
     _v4: Array41b
+class Array41bf16(_FloatRows[Array41bf16, _Array41bf16Cp, Array1bf16, _Array1bf16Cp, Array1bf16, Array41bf16, Array41b, _Array41bCp, _Array41Order, Never, Never, float, Any, float, _FitsFlat[_FB16, _Scalar] | float], _Components4, _FitsArray41[_FB16, _Scalar]):
+    _v4: Array41bf16
 class Array41f(_FloatRows[Array41f, _Array41fCp, Array1f, _Array1fCp, Array1f, Array41f, Array41b, _Array41bCp, _Array41Order, Never, Never, float, Any, float, _FitsFlat[_F32, _Scalar] | float], _Components4, _FitsArray41[_F32, _Scalar]):
     _v4: Array41f
 class Array41f16(_FloatRows[Array41f16, _Array41f16Cp, Array1f16, _Array1f16Cp, Array1f16, Array41f16, Array41b, _Array41bCp, _Array41Order, Never, Never, float, Any, float, _FitsFlat[_F16, _Scalar] | float], _Components4, _FitsArray41[_F16, _Scalar]):
@@ -127,6 +144,8 @@ class Array41f64(_FloatRows[Array41f64, _Array41f64Cp, Array1f64, _Array1f64Cp, 
     _v4: Array41f64
 class Array43b(_Mask[Array43b, _Array43bCp, Array3b, _Array3bCp, Array3b, Array43b, Array43b, _Array43bCp, _Array43Order, Never, Never, bool, Any, bool, Array43f, Array3u], _Components4, _FitsArray43[_B, _Scalar]):
     _v3: Array33b; _v4: Array43b
+class Array43bf16(_FloatRows[Array43bf16, _Array43bf16Cp, Array3bf16, _Array3bf16Cp, Array3bf16, Array43bf16, Array43b, _Array43bCp, _Array43Order, Never, Never, float, Any, float, _FitsFlat[_FB16, _Scalar] | float], _Components4, _FitsArray43[_FB16, _Scalar]):
+    _v3: Array33bf16; _v4: Array43bf16
 class Array43f(_FloatRows[Array43f, _Array43fCp, Array3f, _Array3fCp, Array3f, Array43f, Array43b, _Array43bCp, _Array43Order, Never, Never, float, Any, float, _FitsFlat[_F32, _Scalar] | float], _Components4, _FitsArray43[_F32, _Scalar]):
     _v3: Array33f; _v4: Array43f
 class Array43f16(_FloatRows[Array43f16, _Array43f16Cp, Array3f16, _Array3f16Cp, Array3f16, Array43f16, Array43b, _Array43bCp, _Array43Order, Never, Never, float, Any, float, _FitsFlat[_F16, _Scalar] | float], _Components4, _FitsArray43[_F16, _Scalar]):
@@ -135,6 +154,8 @@ class Array43f64(_FloatRows[Array43f64, _Array43f64Cp, Array3f64, _Array3f64Cp, 
     _v3: Array33f64; _v4: Array43f64
 class Array441b(_Mask[Array441b, _Array441bCp, Array41b, _Array41bCp, Array41b, Array441b, Array441b, _Array441bCp, _Array441Order, Never, Never, bool, Any, Array1b, Array441f, Any], _Components4, _FitsArray441[_B, _Scalar], _FitsMatrix41[_B, _Scalar]):
     _v4: Array441b
+class Array441bf16(_FloatRows[Array441bf16, _Array441bf16Cp, Array41bf16, _Array41bf16Cp, Array41bf16, Array441bf16, Array441b, _Array441bCp, _Array441Order, Never, Never, float, Any, Array1bf16, _FitsFlat[_FB16, _Scalar] | float], _Components4, _FitsArray441[_FB16, _Scalar], _FitsMatrix41[_FB16, _Scalar]):
+    _v4: Array441bf16
 class Array441f(_FloatRows[Array441f, _Array441fCp, Array41f, _Array41fCp, Array41f, Array441f, Array441b, _Array441bCp, _Array441Order, Never, Never, float, Any, Array1f, _FitsFlat[_F32, _Scalar] | float], _Components4, _FitsArray441[_F32, _Scalar], _FitsMatrix41[_F32, _Scalar]):
     _v4: Array441f
 class Array441f16(_FloatRows[Array441f16, _Array441f16Cp, Array41f16, _Array41f16Cp, Array41f16, Array441f16, Array441b, _Array441bCp, _Array441Order, Never, Never, float, Any, Array1f16, _FitsFlat[_F16, _Scalar] | float], _Components4, _FitsArray441[_F16, _Scalar], _FitsMatrix41[_F16, _Scalar]):
@@ -143,6 +164,8 @@ class Array441f64(_FloatRows[Array441f64, _Array441f64Cp, Array41f64, _Array41f6
     _v4: Array441f64
 class Array443b(_Mask[Array443b, _Array443bCp, Array43b, _Array43bCp, Array43b, Array443b, Array443b, _Array443bCp, _Array443Order, Never, Never, bool, Any, Array3b, Array443f, Any], _Components4, _FitsArray443[_B, _Scalar], _FitsMatrix43[_B, _Scalar]):
     _v4: Array443b
+class Array443bf16(_FloatRows[Array443bf16, _Array443bf16Cp, Array43bf16, _Array43bf16Cp, Array43bf16, Array443bf16, Array443b, _Array443bCp, _Array443Order, Never, Never, float, Any, Array3bf16, _FitsFlat[_FB16, _Scalar] | float], _Components4, _FitsArray443[_FB16, _Scalar], _FitsMatrix43[_FB16, _Scalar]):
+    _v4: Array443bf16
 class Array443f(_FloatRows[Array443f, _Array443fCp, Array43f, _Array43fCp, Array43f, Array443f, Array443b, _Array443bCp, _Array443Order, Never, Never, float, Any, Array3f, _FitsFlat[_F32, _Scalar] | float], _Components4, _FitsArray443[_F32, _Scalar], _FitsMatrix43[_F32, _Scalar]):
     _v4: Array443f
 class Array443f16(_FloatRows[Array443f16, _Array443f16Cp, Array43f16, _Array43f16Cp, Array43f16, Array443f16, Array443b, _Array443bCp, _Array443Order, Never, Never, float, Any, Array3f16, _FitsFlat[_F16, _Scalar] | float], _Components4, _FitsArray443[_F16, _Scalar], _FitsMatrix43[_F16, _Scalar]):
@@ -151,6 +174,8 @@ class Array443f64(_FloatRows[Array443f64, _Array443f64Cp, Array43f64, _Array43f6
     _v4: Array443f64
 class Array444b(_Mask[Array444b, _Array444bCp, Array44b, _Array44bCp, Array44b, Array444b, Array444b, _Array444bCp, _Array444Order, Never, Never, bool, Any, Array4b, Array444f, Any], _Components4, _FitsArray444[_B, _Scalar], _FitsMatrix44[_B, _Scalar]):
     _v4: Array444b
+class Array444bf16(_FloatRows[Array444bf16, _Array444bf16Cp, Array44bf16, _Array44bf16Cp, Array44bf16, Array444bf16, Array444b, _Array444bCp, _Array444Order, Never, Never, float, Any, Array4bf16, _FitsFlat[_FB16, _Scalar] | float], _Components4, _FitsArray444[_FB16, _Scalar], _FitsMatrix44[_FB16, _Scalar]):
+    _v4: Array444bf16
 class Array444f(_FloatRows[Array444f, _Array444fCp, Array44f, _Array44fCp, Array44f, Array444f, Array444b, _Array444bCp, _Array444Order, Never, Never, float, Any, Array4f, _FitsFlat[_F32, _Scalar] | float], _Components4, _FitsArray444[_F32, _Scalar], _FitsMatrix44[_F32, _Scalar]):
     _v4: Array444f
 class Array444f16(_FloatRows[Array444f16, _Array444f16Cp, Array44f16, _Array44f16Cp, Array44f16, Array444f16, Array444b, _Array444bCp, _Array444Order, Never, Never, float, Any, Array4f16, _FitsFlat[_F16, _Scalar] | float], _Components4, _FitsArray444[_F16, _Scalar], _FitsMatrix44[_F16, _Scalar]):
@@ -159,6 +184,8 @@ class Array444f64(_FloatRows[Array444f64, _Array444f64Cp, Array44f64, _Array44f6
     _v4: Array444f64
 class Array44b(_Mask[Array44b, _Array44bCp, Array4b, _Array4bCp, Array4b, Array44b, Array44b, _Array44bCp, _Array44Order, Never, Never, bool, Any, bool, Array44f, Array4u], _Components4, _FitsArray44[_B, _Scalar], _FitsMatrix4[_B, _Scalar]):
     _v3: Array34b; _v4: Array44b
+class Array44bf16(_FloatRows[Array44bf16, _Array44bf16Cp, Array4bf16, _Array4bf16Cp, Array4bf16, Array44bf16, Array44b, _Array44bCp, _Array44Order, Never, Never, float, Any, float, _FitsFlat[_FB16, _Scalar] | float], _Components4, _FitsArray44[_FB16, _Scalar], _FitsMatrix4[_FB16, _Scalar]):
+    _v3: Array34bf16; _v4: Array44bf16
 class Array44f(_FloatRows[Array44f, _Array44fCp, Array4f, _Array4fCp, Array4f, Array44f, Array44b, _Array44bCp, _Array44Order, Never, Never, float, Any, float, _FitsFlat[_F32, _Scalar] | float], _Components4, _FitsArray44[_F32, _Scalar], _FitsMatrix4[_F32, _Scalar]):
     _v3: Array34f; _v4: Array44f
 class Array44f16(_FloatRows[Array44f16, _Array44f16Cp, Array4f16, _Array4f16Cp, Array4f16, Array44f16, Array44b, _Array44bCp, _Array44Order, Never, Never, float, Any, float, _FitsFlat[_F16, _Scalar] | float], _Components4, _FitsArray44[_F16, _Scalar], _FitsMatrix4[_F16, _Scalar]):
@@ -167,6 +194,8 @@ class Array44f64(_FloatRows[Array44f64, _Array44f64Cp, Array4f64, _Array4f64Cp, 
     _v3: Array34f64; _v4: Array44f64
 class Array4b(_Mask[Array4b, _Array4bCp, bool, bool, bool, Array4b, Array4b, _Array4bCp, _Array4Order, Never, Never, bool, Array4i, bool, Array4f, int], _Components4, _FitsArray4[_B, _Scalar]):
     _v2: Array2b; _v3: Array3b; _v4: Array4b
+class Array4bf16(_FloatVector[Array4bf16, _Array4bf16Cp, float, float, float, Array4bf16, Array4b, _Array4bCp, _Array4Order, Never, Never, float, Array4i, float, _FitsFlat[_FB16, _Scalar] | float], _Components4, _FitsArray4[_FB16, _Scalar]):
+    _v2: Array2bf16; _v3: Array3bf16; _v4: Array4bf16
 class Array4f(_FloatVector[Array4f, _Array4fCp, float, float, float, Array4f, Array4b, _Array4bCp, _Array4Order, Never, Never, float, Array4i, float, _FitsFlat[_F32, _Scalar] | float], _Components4, _FitsArray4[_F32, _Scalar]):
     _v2: Array2f; _v3: Array3f; _v4: Array4f
 class Array4f16(_FloatVector[Array4f16, _Array4f16Cp, float, float, float, Array4f16, Array4b, _Array4bCp, _Array4Order, Never, Never, float, Array4i, float, _FitsFlat[_F16, _Scalar] | float], _Components4, _FitsArray4[_F16, _Scalar]):
@@ -186,6 +215,7 @@ class Array4u64(_IntegerVector[Array4u64, _Array4u64Cp, int, int, int, Array4u64
 class Array4u8(_IntegerVector[Array4u8, _Array4u8Cp, int, int, int, Array4u8, Array4b, _Array4bCp, _Array4Order, Never, Never, int, Array4i, int, Array4f, Array4f, _FitsFlat[_U8, _Scalar] | int], _Components4, _FitsArray4[_U8, _Scalar]):
     _v2: Array2u8; _v3: Array3u8; _v4: Array4u8
 class ArrayXb(_Mask[ArrayXb, _ArrayXbCp, bool, bool, bool, ArrayXb, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, bool, ArrayXi, bool, ArrayXf, int], _FitsArrayX[_B, _Scalar]): ...
+class ArrayXbf16(_FloatVector[ArrayXbf16, _ArrayXbf16Cp, float, float, float, ArrayXbf16, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, float, ArrayXi, float, _FitsFlat[_FB16, _Scalar] | float], _FitsArrayX[_FB16, _Scalar]): ...
 class ArrayXf(_FloatVector[ArrayXf, _ArrayXfCp, float, float, float, ArrayXf, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, float, ArrayXi, float, _FitsFlat[_F32, _Scalar] | float], _FitsArrayX[_F32, _Scalar]): ...
 class ArrayXf16(_FloatVector[ArrayXf16, _ArrayXf16Cp, float, float, float, ArrayXf16, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, float, ArrayXi, float, _FitsFlat[_F16, _Scalar] | float], _FitsArrayX[_F16, _Scalar]): ...
 class ArrayXf64(_FloatVector[ArrayXf64, _ArrayXf64Cp, float, float, float, ArrayXf64, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, float, ArrayXi, float, _FitsFlat[_F64, _Scalar] | float], _FitsArrayX[_F64, _Scalar]): ...
@@ -197,27 +227,36 @@ class ArrayXu64(_IntegerVector[ArrayXu64, _ArrayXu64Cp, int, int, int, ArrayXu64
 class ArrayXu8(_IntegerVector[ArrayXu8, _ArrayXu8Cp, int, int, int, ArrayXu8, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, int, ArrayXi, int, ArrayXf, ArrayXf, _FitsFlat[_U8, _Scalar] | int], _FitsArrayX[_U8, _Scalar]): ...
 class Complex2f(_Complex[Complex2f, _Complex2fCp, float, float, float, Array2f, Array2b, _Array2bCp, _Complex2Order, Never, Never, float, Any, float], _FitsComplex2[_F32, _Scalar]): ...
 class Complex2f64(_Complex[Complex2f64, _Complex2f64Cp, float, float, float, Array2f64, Array2b, _Array2bCp, _Complex2Order, Never, Never, float, Any, float], _FitsComplex2[_F64, _Scalar]): ...
+class Matrix2bf16(_Matrix[Matrix2bf16, _Matrix2bf16Cp, Array2bf16, _Array2bf16Cp, Array2bf16, Array22bf16, Array22b, _Array22bCp, _Matrix22Order, Never, Never, float, Any, float], _FitsMatrix2[_FB16, _Scalar]): ...
 class Matrix2f(_Matrix[Matrix2f, _Matrix2fCp, Array2f, _Array2fCp, Array2f, Array22f, Array22b, _Array22bCp, _Matrix22Order, Never, Never, float, Any, float], _FitsMatrix2[_F32, _Scalar]): ...
 class Matrix2f16(_Matrix[Matrix2f16, _Matrix2f16Cp, Array2f16, _Array2f16Cp, Array2f16, Array22f16, Array22b, _Array22bCp, _Matrix22Order, Never, Never, float, Any, float], _FitsMatrix2[_F16, _Scalar]): ...
 class Matrix2f64(_Matrix[Matrix2f64, _Matrix2f64Cp, Array2f64, _Array2f64Cp, Array2f64, Array22f64, Array22b, _Array22bCp, _Matrix22Order, Never, Never, float, Any, float], _FitsMatrix2[_F64, _Scalar]): ...
+class Matrix34bf16(_Matrix[Matrix34bf16, _Matrix34bf16Cp, Array34bf16, _Array34bf16Cp, Array34bf16, Array334bf16, Array334b, _Array334bCp, _Matrix334Order, Never, Never, float, Any, Array4bf16], _FitsMatrix34[_FB16, _Scalar]): ...
 class Matrix34f(_Matrix[Matrix34f, _Matrix34fCp, Array34f, _Array34fCp, Array34f, Array334f, Array334b, _Array334bCp, _Matrix334Order, Never, Never, float, Any, Array4f], _FitsMatrix34[_F32, _Scalar]): ...
 class Matrix34f16(_Matrix[Matrix34f16, _Matrix34f16Cp, Array34f16, _Array34f16Cp, Array34f16, Array334f16, Array334b, _Array334bCp, _Matrix334Order, Never, Never, float, Any, Array4f16], _FitsMatrix34[_F16, _Scalar]): ...
 class Matrix34f64(_Matrix[Matrix34f64, _Matrix34f64Cp, Array34f64, _Array34f64Cp, Array34f64, Array334f64, Array334b, _Array334bCp, _Matrix334Order, Never, Never, float, Any, Array4f64], _FitsMatrix34[_F64, _Scalar]): ...
+class Matrix3bf16(_Matrix[Matrix3bf16, _Matrix3bf16Cp, Array3bf16, _Array3bf16Cp, Array3bf16, Array33bf16, Array33b, _Array33bCp, _Matrix33Order, Never, Never, float, Any, float], _FitsMatrix3[_FB16, _Scalar]): ...
 class Matrix3f(_Matrix[Matrix3f, _Matrix3fCp, Array3f, _Array3fCp, Array3f, Array33f, Array33b, _Array33bCp, _Matrix33Order, Never, Never, float, Any, float], _FitsMatrix3[_F32, _Scalar]): ...
 class Matrix3f16(_Matrix[Matrix3f16, _Matrix3f16Cp, Array3f16, _Array3f16Cp, Array3f16, Array33f16, Array33b, _Array33bCp, _Matrix33Order, Never, Never, float, Any, float], _FitsMatrix3[_F16, _Scalar]): ...
 class Matrix3f64(_Matrix[Matrix3f64, _Matrix3f64Cp, Array3f64, _Array3f64Cp, Array3f64, Array33f64, Array33b, _Array33bCp, _Matrix33Order, Never, Never, float, Any, float], _FitsMatrix3[_F64, _Scalar]): ...
+class Matrix41bf16(_Matrix[Matrix41bf16, _Matrix41bf16Cp, Array41bf16, _Array41bf16Cp, Array41bf16, Array441bf16, Array441b, _Array441bCp, _Matrix441Order, Never, Never, float, Any, Array1bf16], _FitsMatrix41[_FB16, _Scalar]): ...
 class Matrix41f(_Matrix[Matrix41f, _Matrix41fCp, Array41f, _Array41fCp, Array41f, Array441f, Array441b, _Array441bCp, _Matrix441Order, Never, Never, float, Any, Array1f], _FitsMatrix41[_F32, _Scalar]): ...
 class Matrix41f16(_Matrix[Matrix41f16, _Matrix41f16Cp, Array41f16, _Array41f16Cp, Array41f16, Array441f16, Array441b, _Array441bCp, _Matrix441Order, Never, Never, float, Any, Array1f16], _FitsMatrix41[_F16, _Scalar]): ...
 class Matrix41f64(_Matrix[Matrix41f64, _Matrix41f64Cp, Array41f64, _Array41f64Cp, Array41f64, Array441f64, Array441b, _Array441bCp, _Matrix441Order, Never, Never, float, Any, Array1f64], _FitsMatrix41[_F64, _Scalar]): ...
+class Matrix43bf16(_Matrix[Matrix43bf16, _Matrix43bf16Cp, Array43bf16, _Array43bf16Cp, Array43bf16, Array443bf16, Array443b, _Array443bCp, _Matrix443Order, Never, Never, float, Any, Array3bf16], _FitsMatrix43[_FB16, _Scalar]): ...
 class Matrix43f(_Matrix[Matrix43f, _Matrix43fCp, Array43f, _Array43fCp, Array43f, Array443f, Array443b, _Array443bCp, _Matrix443Order, Never, Never, float, Any, Array3f], _FitsMatrix43[_F32, _Scalar]): ...
 class Matrix43f16(_Matrix[Matrix43f16, _Matrix43f16Cp, Array43f16, _Array43f16Cp, Array43f16, Array443f16, Array443b, _Array443bCp, _Matrix443Order, Never, Never, float, Any, Array3f16], _FitsMatrix43[_F16, _Scalar]): ...
 class Matrix43f64(_Matrix[Matrix43f64, _Matrix43f64Cp, Array43f64, _Array43f64Cp, Array43f64, Array443f64, Array443b, _Array443bCp, _Matrix443Order, Never, Never, float, Any, Array3f64], _FitsMatrix43[_F64, _Scalar]): ...
+class Matrix44bf16(_Matrix[Matrix44bf16, _Matrix44bf16Cp, Array44bf16, _Array44bf16Cp, Array44bf16, Array444bf16, Array444b, _Array444bCp, _Matrix444Order, Never, Never, float, Any, Array4bf16], _FitsMatrix44[_FB16, _Scalar]): ...
 class Matrix44f(_Matrix[Matrix44f, _Matrix44fCp, Array44f, _Array44fCp, Array44f, Array444f, Array444b, _Array444bCp, _Matrix444Order, Never, Never, float, Any, Array4f], _FitsMatrix44[_F32, _Scalar]): ...
 class Matrix44f16(_Matrix[Matrix44f16, _Matrix44f16Cp, Array44f16, _Array44f16Cp, Array44f16, Array444f16, Array444b, _Array444bCp, _Matrix444Order, Never, Never, float, Any, Array4f16], _FitsMatrix44[_F16, _Scalar]): ...
 class Matrix44f64(_Matrix[Matrix44f64, _Matrix44f64Cp, Array44f64, _Array44f64Cp, Array44f64, Array444f64, Array444b, _Array444bCp, _Matrix444Order, Never, Never, float, Any, Array4f64], _FitsMatrix44[_F64, _Scalar]): ...
+class Matrix4bf16(_Matrix[Matrix4bf16, _Matrix4bf16Cp, Array4bf16, _Array4bf16Cp, Array4bf16, Array44bf16, Array44b, _Array44bCp, _Matrix44Order, Never, Never, float, Any, float], _FitsMatrix4[_FB16, _Scalar]): ...
 class Matrix4f(_Matrix[Matrix4f, _Matrix4fCp, Array4f, _Array4fCp, Array4f, Array44f, Array44b, _Array44bCp, _Matrix44Order, Never, Never, float, Any, float], _FitsMatrix4[_F32, _Scalar]): ...
 class Matrix4f16(_Matrix[Matrix4f16, _Matrix4f16Cp, Array4f16, _Array4f16Cp, Array4f16, Array44f16, Array44b, _Array44bCp, _Matrix44Order, Never, Never, float, Any, float], _FitsMatrix4[_F16, _Scalar]): ...
 class Matrix4f64(_Matrix[Matrix4f64, _Matrix4f64Cp, Array4f64, _Array4f64Cp, Array4f64, Array44f64, Array44b, _Array44bCp, _Matrix44Order, Never, Never, float, Any, float], _FitsMatrix4[_F64, _Scalar]): ...
+class Quaternion4bf16(_Quaternion[Quaternion4bf16, _Quaternion4bf16Cp, float, float, float, Array4bf16, Array4b, _Array4bCp, _Quaternion4Order, Never, Never, float, Any, float, Array3bf16], _Components4, _FitsQuaternion4[_FB16, _Scalar]):
+    _v2: Array2bf16; _v3: Array3bf16; _v4: Array4bf16
 class Quaternion4f(_Quaternion[Quaternion4f, _Quaternion4fCp, float, float, float, Array4f, Array4b, _Array4bCp, _Quaternion4Order, Never, Never, float, Any, float, Array3f], _Components4, _FitsQuaternion4[_F32, _Scalar]):
     _v2: Array2f; _v3: Array3f; _v4: Array4f
 class Quaternion4f16(_Quaternion[Quaternion4f16, _Quaternion4f16Cp, float, float, float, Array4f16, Array4b, _Array4bCp, _Quaternion4Order, Never, Never, float, Any, float, Array3f16], _Components4, _FitsQuaternion4[_F16, _Scalar]):
@@ -225,6 +264,7 @@ class Quaternion4f16(_Quaternion[Quaternion4f16, _Quaternion4f16Cp, float, float
 class Quaternion4f64(_Quaternion[Quaternion4f64, _Quaternion4f64Cp, float, float, float, Array4f64, Array4b, _Array4bCp, _Quaternion4Order, Never, Never, float, Any, float, Array3f64], _Components4, _FitsQuaternion4[_F64, _Scalar]):
     _v2: Array2f64; _v3: Array3f64; _v4: Array4f64
 class TensorXb(_MaskTensor[TensorXb, _TensorXbCp, TensorXb, _TensorXbCp, TensorXb, ArrayXb, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, bool, TensorXi, bool, TensorXf, TensorXu], _FitsTensorX[_B, _Scalar]): ...
+class TensorXbf16(_FloatTensor[TensorXbf16, _TensorXbf16Cp, TensorXbf16, _TensorXbf16Cp, TensorXbf16, ArrayXbf16, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, float, TensorXi, float], _FitsTensorX[_FB16, _Scalar]): ...
 class TensorXf(_FloatTensor[TensorXf, _TensorXfCp, TensorXf, _TensorXfCp, TensorXf, ArrayXf, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, float, TensorXi, float], _FitsTensorX[_F32, _Scalar]): ...
 class TensorXf16(_FloatTensor[TensorXf16, _TensorXf16Cp, TensorXf16, _TensorXf16Cp, TensorXf16, ArrayXf16, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, float, TensorXi, float], _FitsTensorX[_F16, _Scalar]): ...
 class TensorXf64(_FloatTensor[TensorXf64, _TensorXf64Cp, TensorXf64, _TensorXf64Cp, TensorXf64, ArrayXf64, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, float, TensorXi, float], _FitsTensorX[_F64, _Scalar]): ...
@@ -243,6 +283,10 @@ class PCG32:
         """Increments of the streams, which identify them: odd unsigned 64-bit integers. Can be set."""
     @inc.setter
     def inc(self, value: AnyArray | int) -> None: ...
+    def next_bfloat16(self, mask: AnyArray | bool = True) -> float:
+        """Uniformly distributed numbers of type bfloat16 in [0, 1). Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
+    def next_bfloat16_normal(self, mask: AnyArray | bool = True) -> float:
+        """Standard normal variates of type bfloat16, by inversion. Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
     def next_float(self, dtype: type[T], mask: AnyArray | bool = True) -> T:
         """Uniformly distributed floating-point numbers in [0, 1) of the precision of the array type ``dtype``."""
     def next_float16(self, mask: AnyArray | bool = True) -> float:
@@ -267,6 +311,10 @@ class PCG32:
         """Uniformly distributed unsigned 64-bit integers (two steps). Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
     def next_uint64_bounded(self, bound: int, mask: AnyArray | bool = True) -> int:
         """Uniformly distributed integers below ``bound`` (an int from 1 to 2^64 - 1). See :meth:`next_uint32_bounded`."""
+    def prev_bfloat16(self, mask: AnyArray | bool = True) -> float:
+        """Uniformly distributed numbers of type bfloat16 in [0, 1): those that were drawn last. Takes back the state of the entries that are set in ``mask``."""
+    def prev_bfloat16_normal(self, mask: AnyArray | bool = True) -> float:
+        """Standard normal variates of type bfloat16, by inversion: those that were drawn last. Takes back the state of the entries that are set in ``mask``."""
     def prev_float(self, dtype: type[T], mask: AnyArray | bool = True) -> T:
         """What :meth:`next_float` returned last; takes the state back."""
     def prev_float16(self, mask: AnyArray | bool = True) -> float:
@@ -338,6 +386,7 @@ class Philox4x32:
     def seed(self, value: AnyArray | int) -> None: ...
 
 # Aliases.
+BFloat16: TypeAlias = float
 Bool: TypeAlias = bool
 Float: TypeAlias = float
 Float16: TypeAlias = float
@@ -356,6 +405,7 @@ UInt8: TypeAlias = int
 
 # What is compatible with a type, and what it can be compared with.
 _Array0bCp: TypeAlias = _FitsArray0[_B, _Scalar] | bool | Sequence[bool]
+_Array0bf16Cp: TypeAlias = _FitsArray0[_FB16, _Scalar] | float | Sequence[float]
 _Array0fCp: TypeAlias = _FitsArray0[_F32, _Scalar] | float | Sequence[float]
 _Array0f16Cp: TypeAlias = _FitsArray0[_F16, _Scalar] | float | Sequence[float]
 _Array0f64Cp: TypeAlias = _FitsArray0[_F64, _Scalar] | float | Sequence[float]
@@ -366,6 +416,7 @@ _Array0uCp: TypeAlias = _FitsArray0[_U32, _Scalar] | int | Sequence[int]
 _Array0u64Cp: TypeAlias = _FitsArray0[_U64, _Scalar] | int | Sequence[int]
 _Array0u8Cp: TypeAlias = _FitsArray0[_U8, _Scalar] | int | Sequence[int]
 _Array1bCp: TypeAlias = _FitsArray1[_B, _Scalar] | bool | Sequence[bool]
+_Array1bf16Cp: TypeAlias = _FitsArray1[_FB16, _Scalar] | float | Sequence[float]
 _Array1fCp: TypeAlias = _FitsArray1[_F32, _Scalar] | float | Sequence[float]
 _Array1f16Cp: TypeAlias = _FitsArray1[_F16, _Scalar] | float | Sequence[float]
 _Array1f64Cp: TypeAlias = _FitsArray1[_F64, _Scalar] | float | Sequence[float]
@@ -376,10 +427,12 @@ _Array1uCp: TypeAlias = _FitsArray1[_U32, _Scalar] | int | Sequence[int]
 _Array1u64Cp: TypeAlias = _FitsArray1[_U64, _Scalar] | int | Sequence[int]
 _Array1u8Cp: TypeAlias = _FitsArray1[_U8, _Scalar] | int | Sequence[int]
 _Array22bCp: TypeAlias = _FitsArray22[_B, _Scalar] | bool | Sequence[_Array2bCp]
+_Array22bf16Cp: TypeAlias = _FitsArray22[_FB16, _Scalar] | float | Sequence[_Array2bf16Cp]
 _Array22fCp: TypeAlias = _FitsArray22[_F32, _Scalar] | float | Sequence[_Array2fCp]
 _Array22f16Cp: TypeAlias = _FitsArray22[_F16, _Scalar] | float | Sequence[_Array2f16Cp]
 _Array22f64Cp: TypeAlias = _FitsArray22[_F64, _Scalar] | float | Sequence[_Array2f64Cp]
 _Array2bCp: TypeAlias = _FitsArray2[_B, _Scalar] | bool | Sequence[bool]
+_Array2bf16Cp: TypeAlias = _FitsArray2[_FB16, _Scalar] | float | Sequence[float]
 _Array2fCp: TypeAlias = _FitsArray2[_F32, _Scalar] | float | Sequence[float]
 _Array2f16Cp: TypeAlias = _FitsArray2[_F16, _Scalar] | float | Sequence[float]
 _Array2f64Cp: TypeAlias = _FitsArray2[_F64, _Scalar] | float | Sequence[float]
@@ -390,18 +443,22 @@ _Array2uCp: TypeAlias = _FitsArray2[_U32, _Scalar] | int | Sequence[int]
 _Array2u64Cp: TypeAlias = _FitsArray2[_U64, _Scalar] | int | Sequence[int]
 _Array2u8Cp: TypeAlias = _FitsArray2[_U8, _Scalar] | int | Sequence[int]
 _Array334bCp: TypeAlias = _FitsArray334[_B, _Scalar] | bool | Sequence[_Array34bCp]
+_Array334bf16Cp: TypeAlias = _FitsArray334[_FB16, _Scalar] | float | Sequence[_Array34bf16Cp]
 _Array334fCp: TypeAlias = _FitsArray334[_F32, _Scalar] | float | Sequence[_Array34fCp]
 _Array334f16Cp: TypeAlias = _FitsArray334[_F16, _Scalar] | float | Sequence[_Array34f16Cp]
 _Array334f64Cp: TypeAlias = _FitsArray334[_F64, _Scalar] | float | Sequence[_Array34f64Cp]
 _Array33bCp: TypeAlias = _FitsArray33[_B, _Scalar] | bool | Sequence[_Array3bCp]
+_Array33bf16Cp: TypeAlias = _FitsArray33[_FB16, _Scalar] | float | Sequence[_Array3bf16Cp]
 _Array33fCp: TypeAlias = _FitsArray33[_F32, _Scalar] | float | Sequence[_Array3fCp]
 _Array33f16Cp: TypeAlias = _FitsArray33[_F16, _Scalar] | float | Sequence[_Array3f16Cp]
 _Array33f64Cp: TypeAlias = _FitsArray33[_F64, _Scalar] | float | Sequence[_Array3f64Cp]
 _Array34bCp: TypeAlias = _FitsArray34[_B, _Scalar] | bool | Sequence[_Array4bCp]
+_Array34bf16Cp: TypeAlias = _FitsArray34[_FB16, _Scalar] | float | Sequence[_Array4bf16Cp]
 _Array34fCp: TypeAlias = _FitsArray34[_F32, _Scalar] | float | Sequence[_Array4fCp]
 _Array34f16Cp: TypeAlias = _FitsArray34[_F16, _Scalar] | float | Sequence[_Array4f16Cp]
 _Array34f64Cp: TypeAlias = _FitsArray34[_F64, _Scalar] | float | Sequence[_Array4f64Cp]
 _Array3bCp: TypeAlias = _FitsArray3[_B, _Scalar] | bool | Sequence[bool]
+_Array3bf16Cp: TypeAlias = _FitsArray3[_FB16, _Scalar] | float | Sequence[float]
 _Array3fCp: TypeAlias = _FitsArray3[_F32, _Scalar] | float | Sequence[float]
 _Array3f16Cp: TypeAlias = _FitsArray3[_F16, _Scalar] | float | Sequence[float]
 _Array3f64Cp: TypeAlias = _FitsArray3[_F64, _Scalar] | float | Sequence[float]
@@ -412,30 +469,37 @@ _Array3uCp: TypeAlias = _FitsArray3[_U32, _Scalar] | int | Sequence[int]
 _Array3u64Cp: TypeAlias = _FitsArray3[_U64, _Scalar] | int | Sequence[int]
 _Array3u8Cp: TypeAlias = _FitsArray3[_U8, _Scalar] | int | Sequence[int]
 _Array41bCp: TypeAlias = _FitsArray41[_B, _Scalar] | bool | Sequence[_Array1bCp]
+_Array41bf16Cp: TypeAlias = _FitsArray41[_FB16, _Scalar] | float | Sequence[_Array1bf16Cp]
 _Array41fCp: TypeAlias = _FitsArray41[_F32, _Scalar] | float | Sequence[_Array1fCp]
 _Array41f16Cp: TypeAlias = _FitsArray41[_F16, _Scalar] | float | Sequence[_Array1f16Cp]
 _Array41f64Cp: TypeAlias = _FitsArray41[_F64, _Scalar] | float | Sequence[_Array1f64Cp]
 _Array43bCp: TypeAlias = _FitsArray43[_B, _Scalar] | bool | Sequence[_Array3bCp]
+_Array43bf16Cp: TypeAlias = _FitsArray43[_FB16, _Scalar] | float | Sequence[_Array3bf16Cp]
 _Array43fCp: TypeAlias = _FitsArray43[_F32, _Scalar] | float | Sequence[_Array3fCp]
 _Array43f16Cp: TypeAlias = _FitsArray43[_F16, _Scalar] | float | Sequence[_Array3f16Cp]
 _Array43f64Cp: TypeAlias = _FitsArray43[_F64, _Scalar] | float | Sequence[_Array3f64Cp]
 _Array441bCp: TypeAlias = _FitsArray441[_B, _Scalar] | bool | Sequence[_Array41bCp]
+_Array441bf16Cp: TypeAlias = _FitsArray441[_FB16, _Scalar] | float | Sequence[_Array41bf16Cp]
 _Array441fCp: TypeAlias = _FitsArray441[_F32, _Scalar] | float | Sequence[_Array41fCp]
 _Array441f16Cp: TypeAlias = _FitsArray441[_F16, _Scalar] | float | Sequence[_Array41f16Cp]
 _Array441f64Cp: TypeAlias = _FitsArray441[_F64, _Scalar] | float | Sequence[_Array41f64Cp]
 _Array443bCp: TypeAlias = _FitsArray443[_B, _Scalar] | bool | Sequence[_Array43bCp]
+_Array443bf16Cp: TypeAlias = _FitsArray443[_FB16, _Scalar] | float | Sequence[_Array43bf16Cp]
 _Array443fCp: TypeAlias = _FitsArray443[_F32, _Scalar] | float | Sequence[_Array43fCp]
 _Array443f16Cp: TypeAlias = _FitsArray443[_F16, _Scalar] | float | Sequence[_Array43f16Cp]
 _Array443f64Cp: TypeAlias = _FitsArray443[_F64, _Scalar] | float | Sequence[_Array43f64Cp]
 _Array444bCp: TypeAlias = _FitsArray444[_B, _Scalar] | bool | Sequence[_Array44bCp]
+_Array444bf16Cp: TypeAlias = _FitsArray444[_FB16, _Scalar] | float | Sequence[_Array44bf16Cp]
 _Array444fCp: TypeAlias = _FitsArray444[_F32, _Scalar] | float | Sequence[_Array44fCp]
 _Array444f16Cp: TypeAlias = _FitsArray444[_F16, _Scalar] | float | Sequence[_Array44f16Cp]
 _Array444f64Cp: TypeAlias = _FitsArray444[_F64, _Scalar] | float | Sequence[_Array44f64Cp]
 _Array44bCp: TypeAlias = _FitsArray44[_B, _Scalar] | bool | Sequence[_Array4bCp]
+_Array44bf16Cp: TypeAlias = _FitsArray44[_FB16, _Scalar] | float | Sequence[_Array4bf16Cp]
 _Array44fCp: TypeAlias = _FitsArray44[_F32, _Scalar] | float | Sequence[_Array4fCp]
 _Array44f16Cp: TypeAlias = _FitsArray44[_F16, _Scalar] | float | Sequence[_Array4f16Cp]
 _Array44f64Cp: TypeAlias = _FitsArray44[_F64, _Scalar] | float | Sequence[_Array4f64Cp]
 _Array4bCp: TypeAlias = _FitsArray4[_B, _Scalar] | bool | Sequence[bool]
+_Array4bf16Cp: TypeAlias = _FitsArray4[_FB16, _Scalar] | float | Sequence[float]
 _Array4fCp: TypeAlias = _FitsArray4[_F32, _Scalar] | float | Sequence[float]
 _Array4f16Cp: TypeAlias = _FitsArray4[_F16, _Scalar] | float | Sequence[float]
 _Array4f64Cp: TypeAlias = _FitsArray4[_F64, _Scalar] | float | Sequence[float]
@@ -446,6 +510,7 @@ _Array4uCp: TypeAlias = _FitsArray4[_U32, _Scalar] | int | Sequence[int]
 _Array4u64Cp: TypeAlias = _FitsArray4[_U64, _Scalar] | int | Sequence[int]
 _Array4u8Cp: TypeAlias = _FitsArray4[_U8, _Scalar] | int | Sequence[int]
 _ArrayXbCp: TypeAlias = _FitsArrayX[_B, _Scalar] | bool | Sequence[bool]
+_ArrayXbf16Cp: TypeAlias = _FitsArrayX[_FB16, _Scalar] | float | Sequence[float]
 _ArrayXfCp: TypeAlias = _FitsArrayX[_F32, _Scalar] | float | Sequence[float]
 _ArrayXf16Cp: TypeAlias = _FitsArrayX[_F16, _Scalar] | float | Sequence[float]
 _ArrayXf64Cp: TypeAlias = _FitsArrayX[_F64, _Scalar] | float | Sequence[float]
@@ -457,31 +522,40 @@ _ArrayXu64Cp: TypeAlias = _FitsArrayX[_U64, _Scalar] | int | Sequence[int]
 _ArrayXu8Cp: TypeAlias = _FitsArrayX[_U8, _Scalar] | int | Sequence[int]
 _Complex2fCp: TypeAlias = _FitsComplex2[_F32, _Scalar] | complex | Sequence[float]
 _Complex2f64Cp: TypeAlias = _FitsComplex2[_F64, _Scalar] | complex | Sequence[float]
+_Matrix2bf16Cp: TypeAlias = _FitsMatrix2[_FB16, _Scalar] | float | Sequence[_Array2bf16Cp]
 _Matrix2fCp: TypeAlias = _FitsMatrix2[_F32, _Scalar] | float | Sequence[_Array2fCp]
 _Matrix2f16Cp: TypeAlias = _FitsMatrix2[_F16, _Scalar] | float | Sequence[_Array2f16Cp]
 _Matrix2f64Cp: TypeAlias = _FitsMatrix2[_F64, _Scalar] | float | Sequence[_Array2f64Cp]
+_Matrix34bf16Cp: TypeAlias = _FitsMatrix34[_FB16, _Scalar] | float | Sequence[_Array34bf16Cp]
 _Matrix34fCp: TypeAlias = _FitsMatrix34[_F32, _Scalar] | float | Sequence[_Array34fCp]
 _Matrix34f16Cp: TypeAlias = _FitsMatrix34[_F16, _Scalar] | float | Sequence[_Array34f16Cp]
 _Matrix34f64Cp: TypeAlias = _FitsMatrix34[_F64, _Scalar] | float | Sequence[_Array34f64Cp]
+_Matrix3bf16Cp: TypeAlias = _FitsMatrix3[_FB16, _Scalar] | float | Sequence[_Array3bf16Cp]
 _Matrix3fCp: TypeAlias = _FitsMatrix3[_F32, _Scalar] | float | Sequence[_Array3fCp]
 _Matrix3f16Cp: TypeAlias = _FitsMatrix3[_F16, _Scalar] | float | Sequence[_Array3f16Cp]
 _Matrix3f64Cp: TypeAlias = _FitsMatrix3[_F64, _Scalar] | float | Sequence[_Array3f64Cp]
+_Matrix41bf16Cp: TypeAlias = _FitsMatrix41[_FB16, _Scalar] | float | Sequence[_Array41bf16Cp]
 _Matrix41fCp: TypeAlias = _FitsMatrix41[_F32, _Scalar] | float | Sequence[_Array41fCp]
 _Matrix41f16Cp: TypeAlias = _FitsMatrix41[_F16, _Scalar] | float | Sequence[_Array41f16Cp]
 _Matrix41f64Cp: TypeAlias = _FitsMatrix41[_F64, _Scalar] | float | Sequence[_Array41f64Cp]
+_Matrix43bf16Cp: TypeAlias = _FitsMatrix43[_FB16, _Scalar] | float | Sequence[_Array43bf16Cp]
 _Matrix43fCp: TypeAlias = _FitsMatrix43[_F32, _Scalar] | float | Sequence[_Array43fCp]
 _Matrix43f16Cp: TypeAlias = _FitsMatrix43[_F16, _Scalar] | float | Sequence[_Array43f16Cp]
 _Matrix43f64Cp: TypeAlias = _FitsMatrix43[_F64, _Scalar] | float | Sequence[_Array43f64Cp]
+_Matrix44bf16Cp: TypeAlias = _FitsMatrix44[_FB16, _Scalar] | float | Sequence[_Array44bf16Cp]
 _Matrix44fCp: TypeAlias = _FitsMatrix44[_F32, _Scalar] | float | Sequence[_Array44fCp]
 _Matrix44f16Cp: TypeAlias = _FitsMatrix44[_F16, _Scalar] | float | Sequence[_Array44f16Cp]
 _Matrix44f64Cp: TypeAlias = _FitsMatrix44[_F64, _Scalar] | float | Sequence[_Array44f64Cp]
+_Matrix4bf16Cp: TypeAlias = _FitsMatrix4[_FB16, _Scalar] | float | Sequence[_Array4bf16Cp]
 _Matrix4fCp: TypeAlias = _FitsMatrix4[_F32, _Scalar] | float | Sequence[_Array4fCp]
 _Matrix4f16Cp: TypeAlias = _FitsMatrix4[_F16, _Scalar] | float | Sequence[_Array4f16Cp]
 _Matrix4f64Cp: TypeAlias = _FitsMatrix4[_F64, _Scalar] | float | Sequence[_Array4f64Cp]
+_Quaternion4bf16Cp: TypeAlias = _FitsQuaternion4[_FB16, _Scalar] | float | Sequence[float]
 _Quaternion4fCp: TypeAlias = _FitsQuaternion4[_F32, _Scalar] | float | Sequence[float]
 _Quaternion4f16Cp: TypeAlias = _FitsQuaternion4[_F16, _Scalar] | float | Sequence[float]
 _Quaternion4f64Cp: TypeAlias = _FitsQuaternion4[_F64, _Scalar] | float | Sequence[float]
 _TensorXbCp: TypeAlias = _FitsTensorX[_B, _Scalar] | bool
+_TensorXbf16Cp: TypeAlias = _FitsTensorX[_FB16, _Scalar] | float
 _TensorXfCp: TypeAlias = _FitsTensorX[_F32, _Scalar] | float
 _TensorXf16Cp: TypeAlias = _FitsTensorX[_F16, _Scalar] | float
 _TensorXf64Cp: TypeAlias = _FitsTensorX[_F64, _Scalar] | float

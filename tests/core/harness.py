@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import ml_dtypes  # the NumPy dtype "bfloat16" from now on
 import numpy as np
 
 from drjit_core import (
@@ -31,10 +32,10 @@ from drjit_core.runtime.cpu.memory import HEAP
 from drjit_core.runtime.cpu.target import CPU_TARGET
 from drjit_core.runtime.heap import Block
 
-BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64 = (
+BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, BFLOAT16, FLOAT16, FLOAT32, FLOAT64 = (
     VarType[name].value for name in ("Bool", "Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64",
-                                     "Float16", "Float32", "Float64"))
-ALL_TYPES = [BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64]
+                                     "BFloat16", "Float16", "Float32", "Float64"))
+ALL_TYPES = [BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, BFLOAT16, FLOAT16, FLOAT32, FLOAT64]
 INTEGERS = ALL_TYPES[1:9]
 FLOATS = ALL_TYPES[9:]
 NUMBERS = ALL_TYPES[1:]
@@ -51,13 +52,18 @@ def dtype_of(type_: int) -> np.dtype[Any]:
     return np.dtype(TYPES[type_].name)
 
 
+def limits_of(type_: int) -> Any:
+    """The limits of a floating-point type, as NumPy has them."""
+    return ml_dtypes.finfo(dtype_of(type_))
+
+
 _TYPE_OF = {dtype_of(type_): type_ for type_ in ALL_TYPES}
 
 
 def array(values: Any, type_: int | None = None) -> Node:
     """An evaluated array with a copy of the values."""
     data = np.ascontiguousarray(values, None if type_ is None else dtype_of(type_)).reshape(-1)
-    return import_copy(_TYPE_OF[data.dtype], data)
+    return import_copy(_TYPE_OF[data.dtype], data.view(np.uint16) if data.dtype == "bfloat16" else data)
 
 
 def shared(values: np.ndarray[Any, Any]) -> Node:
@@ -83,15 +89,22 @@ def values(node: Node) -> np.ndarray[Any, Any]:
     return raw.view(dtype)
 
 
+def plain(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What the interpreter computes, where bfloat16 is the only field of a structure, in the dtypes of tests."""
+    return data.view("bfloat16") if data.dtype.names else data
+
+
 def bits(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Bit patterns as unsigned integers, with one pattern for all NaN."""
     raw = data.view(f"u{data.dtype.itemsize}")
+    if data.dtype == "bfloat16":
+        return np.where(raw & 0x7FFF > 0x7F80, np.uint16(0xFFFF), raw)
     return np.where(np.isnan(data), ~raw.dtype.type(0), raw) if data.dtype.kind == "f" else raw
 
 
 def assert_same_bits(actual: np.ndarray[Any, Any], expected: Any, *context: Any) -> None:
     """Equal types, sizes and bits; NaN equals NaN, but 0 does not equal -0.  The context goes into the message."""
-    expected = np.ascontiguousarray(expected)
+    actual, expected = plain(actual), plain(np.ascontiguousarray(expected))
     assert actual.dtype == expected.dtype, (actual.dtype, expected.dtype)
     assert actual.shape == expected.shape, (actual.shape, expected.shape)
     wrong = np.flatnonzero(bits(actual) != bits(expected))

@@ -34,6 +34,7 @@ from drjit_core.runtime.cpu import cache
 from drjit_core.runtime.cpu.launches import blocks_of
 from tests.core.harness import (
     ALL_TYPES,
+    BFLOAT16,
     BOOL,
     FLOAT16,
     FLOAT32,
@@ -93,7 +94,7 @@ def exact_data(op: ReduceOp, type_: int, size: int, rng: np.random.Generator) ->
 
 
 def model(op: ReduceOp, data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if data.dtype.kind == "f":
+    if data.dtype.kind not in "biu":
         return np.array([NUMPY[op].reduce(data.astype(np.float64))]).astype(data.dtype)
     return np.array([NUMPY[op].reduce(data, dtype=data.dtype)])
 
@@ -290,7 +291,7 @@ def test_many_reductions_of_all_types_in_one_kernel() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 5, 17, 1000, BLOCK, 3 * BLOCK + 5])
-@pytest.mark.parametrize("type_", [FLOAT16, FLOAT32, FLOAT64, INT32])
+@pytest.mark.parametrize("type_", [BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32])
 def test_accumulators_in_memory_give_the_same_bits(type_: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of masks, and single ones of another kind, are never in memory."""
     rng = np.random.default_rng(size)
@@ -342,4 +343,4 @@ def test_blocks_depend_on_the_program_only() -> None:
     assert block_size(node) == BLOCK
     compiled, _ = cache.lookup(program_of(node))
     assert blocks_of(compiled.functions, 3 * BLOCK + 5) == 4
-    assert len(NUMBERS) == 11
+    assert len(NUMBERS) == 12

@@ -51,6 +51,9 @@ def of_elements() -> Iterator[Any]:
             yield elements.copied(address + 3, type_)
             found = attempt(elements.pack, type_, value)
             yield types.TYPES[type_].name, value, found, found.__class__ is bytes and elements.unpack(type_, found)
+    called: list[int] = []
+    ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(elements.destructor(called.append))(7)
+    yield called
 
 
 def of_heap() -> Iterator[Any]:

@@ -20,7 +20,7 @@ FOUNDATION = ("drjit", "drjit.__main__", "drjit.scalar", "drjit.llvm", "drjit.cu
               "drjit.interop", "drjit.opt", "drjit.random")
 
 #: What may be imported within a function: packages that are optional, or that ``import drjit`` leaves alone.
-LATE = {"numpy", "graphviz", "pickle"}
+LATE = {"numpy", "graphviz", "pickle", "ml_dtypes"}
 
 
 def is_user(module: str) -> bool:

@@ -236,7 +236,7 @@ def test_other_devices_are_refused(device, name):
 
 
 @pytest.mark.parametrize(("fields", "found"), [
-    ({"code": 4, "bits": 16}, "bfloat16"), ({"code": 2, "bits": 128}, "float128"), ({"code": 0, "bits": 4}, "int4"),
+    ({"code": 4, "bits": 32}, "bfloat32"), ({"code": 2, "bits": 128}, "float128"), ({"code": 0, "bits": 4}, "int4"),
     ({"code": 3, "bits": 64}, "handle64"), ({"code": 10, "bits": 8}, "code 10, 8"), ({"lanes": 4}, "float64, 4 lanes"),
     ({"code": 5, "bits": 32}, "complex32"),
 ])

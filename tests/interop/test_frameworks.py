@@ -13,7 +13,7 @@ import pytest
 
 import drjit as dr
 from drjit import llvm, scalar
-from drjit.llvm import Array3f, Complex2f, Float, Matrix2f, TensorXf
+from drjit.llvm import Array3f, BFloat16, Complex2f, Float, Matrix2f, TensorXf
 from drjit.llvm.ad import Float as FloatAD
 from tests.interop.harness import MODULES, array_of
 
@@ -115,8 +115,8 @@ def test_memory_at_any_address_can_be_exported(framework):
         np.testing.assert_array_equal(np.asarray(out + out), 2 * source[start:])
 
 
-def test_elements_without_equivalent_are_refused(framework):
-    own = array_of(framework, np.ones(3, np.float32))
+def test_bfloat16_crosses(framework):
+    own = array_of(framework, np.array([1, 2.5, -3], np.float32))
     if framework == "torch":
         import torch
 
@@ -127,8 +127,9 @@ def test_elements_without_equivalent_are_refused(framework):
         import tensorflow
 
         own = tensorflow.cast(own, "bfloat16")
-    with pytest.raises(TypeError, match=r"Float\.__init__.*bfloat16"):
-        Float(own)
+    assert list(BFloat16(own)) == list(Float(own)) == [1, 2.5, -3]
+    out = getattr(BFloat16(1, 2.5, -3), framework)()
+    assert "bfloat16" in str(out.dtype) and [float(value) for value in out] == [1, 2.5, -3]
 
 
 def test_views_of_torch_are_imported():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from drjit_core import TYPES
-from tests.core.harness import dtype_of
+from tests.core.harness import dtype_of, limits_of
 
 
 def samples(type_: int) -> np.ndarray[Any, Any]:
@@ -16,7 +16,7 @@ def samples(type_: int) -> np.ndarray[Any, Any]:
     if info.kind == "b":
         return np.array([False, True])
     if info.kind == "f":
-        limits = np.finfo(dtype)
+        limits = limits_of(type_)
         ulp = float(2 ** (limits.nmant + 1))
         positive = [0.0, 1.0, 0.5, 1.5, 2.5, 3.0, 1 / 3, np.pi, 1 + float(limits.eps), 1 - float(limits.epsneg),
                     float(limits.smallest_subnormal), float(limits.smallest_normal) - float(limits.smallest_subnormal),

@@ -16,6 +16,7 @@ import pytest
 
 import drjit_core
 from drjit_core import (
+    TYPES,
     JitFlag,
     Node,
     ReduceMode,
@@ -276,7 +277,7 @@ def test_literals_of_all_types_are_arguments(type_: int) -> None:
 
     if type_ == BOOL:
         special: list[Any] = [True, False]
-    elif dtype.kind == "f":
+    elif TYPES[type_].is_float:
         special = [0, 1, -1, -0.0, 0.1, 1e-7, math.nan, math.inf, -math.inf]
     else:
         special = [0, 1, 5, int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)]

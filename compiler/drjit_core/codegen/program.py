@@ -56,7 +56,7 @@ from ..ops.table import (
 )
 from ..passes.domain import WIDE_EXTENT, Domain, strides_in
 from ..passes.schedule import Kernel, post_order
-from ..types import FLOAT16, TYPES, ReduceOp
+from ..types import TYPE_BITS, TYPES, ReduceOp
 from .records import Alike, Model, literal_bits, shape_of
 from .target import PLAIN, PRIVATE, Target
 
@@ -72,7 +72,7 @@ ROW, STRIDED = 6, 7
 #: In flat kernels also: rows of a few elements, which are the same in each row, lie close to those of the next row, or
 #: anywhere.
 PERIODIC, DENSE, SPREAD = 8, 9, 10
-#: Codes of entries that are not ``kind << 4 | type``: outputs, and the marks around regions.
+#: Codes of entries that are not ``kind << TYPE_BITS | type``: outputs, and the marks around regions.
 STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGION_END, EXTRA, STREAMED, STACKED, \
     LINKED = range(-1, -13, -1)
 #: Words of a report for each access that is checked.
@@ -328,7 +328,7 @@ class Program:
                     first = position[d0.id]
                 d1: Any = node.d1
                 if d1 is None:
-                    key += (kind << 4 | node.type, first)
+                    key += (kind << TYPE_BITS | node.type, first)
                 else:
                     second = place_of(d1.id)
                     if second is None:
@@ -336,13 +336,13 @@ class Program:
                         second = position[d1.id]
                     d2: Any = node.d2
                     if d2 is None:
-                        key += (kind << 4 | node.type, first, second)
+                        key += (kind << TYPE_BITS | node.type, first, second)
                     else:
                         third = place_of(d2.id)
                         if third is None:
                             append(d2)
                             third = position[d2.id]
-                        key += (kind << 4 | node.type, first, second, third)
+                        key += (kind << TYPE_BITS | node.type, first, second, third)
                 position[node.id] = len(program_order)
                 program_order.append(node)
             elif kind != REDUCE and kind != SCATTER and kind != PACK and node.id not in position:
@@ -368,11 +368,11 @@ class Program:
         kind = node.kind
         if kind >= FIRST_ELEMENTWISE:
             if node.d1 is None:
-                key += (kind << 4 | node.type, position[node.d0.id])  # type: ignore[union-attr]
+                key += (kind << TYPE_BITS | node.type, position[node.d0.id])  # type: ignore[union-attr]
             elif node.d2 is None:
-                key += (kind << 4 | node.type, position[node.d0.id], position[node.d1.id])  # type: ignore[union-attr]
+                key += (kind << TYPE_BITS | node.type, position[node.d0.id], position[node.d1.id])  # type: ignore[union-attr]
             else:
-                key += (kind << 4 | node.type, position[node.d0.id], position[node.d1.id],  # type: ignore[union-attr]
+                key += (kind << TYPE_BITS | node.type, position[node.d0.id], position[node.d1.id],  # type: ignore[union-attr]
                         position[node.d2.id])
         else:
             ENTRIES.get(kind, Program.append_structured)(self, node)
@@ -380,7 +380,7 @@ class Program:
     def append_structured(self, node: Node) -> None:
         """Key of a row with structure about which there is nothing else to be said: what its memory is like, its
         operands, ``attr``, and ``payload``, which is a tuple of numbers if it is anything."""
-        self.key.append(node.kind << 4 | node.type)
+        self.key.append(node.kind << TYPE_BITS | node.type)
         for memory in memory_of(node):
             self.key += (self.pointer(memory), self.class_of(memory))
         self.key += [self.position[operand.id] for operand in arguments_of(node)]
@@ -397,7 +397,7 @@ class Program:
         buffer = node.payload
         access = SCALAR if node.size == 1 else ROW if self.has_rows(node) else \
             ALIGNED if buffer.padded else UNALIGNED
-        self.key += (EVALUATED << 4 | node.type, access)
+        self.key += (EVALUATED << TYPE_BITS | node.type, access)
         self.accesses[node.id] = access
         self.slots[node.id] = len(self.parameters)
         self.parameters.append(buffer.address)
@@ -407,31 +407,31 @@ class Program:
         """Key of a read by index."""
         source, index, mask = node.d0, node.d1, node.d2
         assert source is not None and index is not None and mask is not None
-        self.key += (GATHER << 4 | node.type, self.pointer(source), self.access_class(node, source),
+        self.key += (GATHER << TYPE_BITS | node.type, self.pointer(source), self.access_class(node, source),
                      self.position[index.id], self.position[mask.id])
 
     def append_segment(self, node: Node) -> None:
         """Key of a reduction along an axis."""
         assert node.d0 is not None
-        self.key += (SEGMENT << 4 | node.type, node.attr, self.position[node.d0.id])
+        self.key += (SEGMENT << TYPE_BITS | node.type, node.attr, self.position[node.d0.id])
 
     def append_result(self, node: Node) -> None:
         """Key of what a loop, a branch or a call computes."""
         assert node.d0 is not None
         if node.payload:
             self.pointers[node.id] = self.pointers[node.d0.payload.origin(node.attr).id]
-        self.key += (RESULT << 4 | node.type, self.position[node.d0.id], node.attr)
+        self.key += (RESULT << TYPE_BITS | node.type, self.position[node.d0.id], node.attr)
 
     def append_leaf(self, node: Node) -> None:
         """Key of a counter, or of undefined memory."""
-        self.key.append(node.kind << 4 | node.type)
+        self.key.append(node.kind << TYPE_BITS | node.type)
         if not self.domain.is_flat:
             self.key.append(self.has_rows(node))
 
     def append_own(self, node: Node) -> None:
         """Key of memory that each element has to itself."""
         self.append_local(node.id, TYPES[node.type].size * node.size)
-        self.key += (LOCAL << 4 | node.type, node.size)
+        self.key += (LOCAL << TYPE_BITS | node.type, node.size)
 
     def append_opaque(self, node: Node) -> None:
         """The same value, whatever becomes of it."""
@@ -447,7 +447,7 @@ class Program:
     def append_one(self, node: Node) -> None:
         """Key of what one operand tells all about: a conversion, or what a scatter-reduction has found."""
         assert node.d0 is not None
-        self.key += (node.kind << 4 | node.type, self.position[node.d0.id])
+        self.key += (node.kind << TYPE_BITS | node.type, self.position[node.d0.id])
 
     def append_local(self, number: int, size: int) -> None:
         """Note local memory of so many bytes an element, that a node is known by."""
@@ -477,7 +477,7 @@ class Program:
         assert source is not None and source.kind == EVALUATED
         layout = REVERSED if stride < 0 else SHIFTED if source.payload.padded else SHIFTED_UNALIGNED
         self.accesses[node.id] = layout
-        self.key += (ACCESS << 4 | node.type, self.pointer(source), layout)
+        self.key += (ACCESS << TYPE_BITS | node.type, self.pointer(source), layout)
         self.firsts[node.id] = len(self.parameters)
         self.parameters.append(first)
 
@@ -490,14 +490,14 @@ class Program:
             return
         if source.kind != EVALUATED:
             self.accesses[node.id] = ROW
-            self.key += (VIEW << 4 | node.type, ROW, self.position[source.id])
+            self.key += (VIEW << TYPE_BITS | node.type, ROW, self.position[source.id])
             return
         steps = strides_in(self.domain, extents, strides)
         neighbours = SHIFTED if source.payload.padded else SHIFTED_UNALIGNED
         layout = {0: ROW, 1: neighbours, -1: REVERSED}.get(steps[-1], STRIDED)
         self.accesses[node.id] = layout
         moving = self.moving[node.id] = sum((stride != 0) << axis for axis, stride in enumerate(steps[:-1]))
-        self.key += (VIEW << 4 | node.type, layout, self.pointer(source), moving)
+        self.key += (VIEW << TYPE_BITS | node.type, layout, self.pointer(source), moving)
         self.firsts[node.id] = len(self.parameters)
         self.parameters += (base, *(stride & _WORD for stride in steps))
 
@@ -513,7 +513,7 @@ class Program:
         else:
             layout, short = SPREAD, Short(period, wide=source.size >= WIDE_EXTENT)
         self.accesses[node.id], self.short[node.id] = layout, short
-        self.key += (VIEW << 4 | node.type, layout, self.pointer(source), *short)
+        self.key += (VIEW << TYPE_BITS | node.type, layout, self.pointer(source), *short)
         self.firsts[node.id] = len(self.parameters)
         self.parameters += (base, outer & _WORD, inner & _WORD)
 
@@ -521,8 +521,8 @@ class Program:
         """Key and parameter of a literal: part of the program if baked, else a parameter."""
         value = node.payload
         if node.attr == BAKED:
-            bits = literal_bits(node.type, value) if node.type >= FLOAT16 else int(value)
-            self.key += (LITERAL << 4 | node.type, bits - (bits >> 63 << 64) if bits > 0 else bits)
+            bits = literal_bits(node.type, value) if TYPES[node.type].is_float else int(value)
+            self.key += (LITERAL << TYPE_BITS | node.type, bits - (bits >> 63 << 64) if bits > 0 else bits)
             return
         self.key.append(node.type)  # kind 0: a parameter
         self.slots[node.id] = len(self.parameters)
@@ -607,7 +607,7 @@ class Program:
             if count > 1 and (key in self.shared or self.functions[key].takes_records):
                 self.shared[key] = None
                 site.shared = True
-        self.key += (CALL << 4, site.slot, position[node.d0.id], position[node.d1.id],
+        self.key += (CALL << TYPE_BITS, site.slot, position[node.d0.id], position[node.d1.id],
                      position[node.d2.id] if node.d2 is not None else -1, len(arguments), len(site.extras),
                      choice.count, *(position[value.id] for value in (*arguments, *site.extras)),
                      *(type_ for type_, _ in site.results), len(functions))
@@ -661,7 +661,7 @@ class Program:
         """Append a formal of a region."""
         self.position[formal.id] = len(self.order)
         self.order.append(formal)
-        self.key += (formal.kind << 4 | formal.type, formal.size != 1)
+        self.key += (formal.kind << TYPE_BITS | formal.type, formal.size != 1)
 
     def append_scatter(self, node: Node) -> None:
         """Append a write inside of a region, which happens where it stands."""
@@ -670,7 +670,7 @@ class Program:
         pointer = self.pointers[node.id] = self.pointers[target.id]
         strategy = self.strategies[node.id] = PLAIN if node.attr == ReduceOp.Identity.value \
             else self.target.inner_strategy(node.payload, self.width)
-        self.key += (SCATTER << 4 | node.type, node.attr, strategy, pointer, self.access_class(node, target),
+        self.key += (SCATTER << TYPE_BITS | node.type, node.attr, strategy, pointer, self.access_class(node, target),
                      *[position[operand.id] for operand in arguments_of(node)])
 
     def add_output(self, node: Node) -> None:

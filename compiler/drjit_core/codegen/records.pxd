@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t
 from ..ir.node cimport Node
 from ..ir.region cimport Region, in_record
 
-cdef int BAKED, BITCAST, CAST, EVALUATED, FIRST_ELEMENTWISE, GATHER, LITERAL, FLOAT16
+cdef int BAKED, BITCAST, CAST, EVALUATED, FIRST_ELEMENTWISE, GATHER, LITERAL
 cdef int64_t WIDE_EXTENT
 
 

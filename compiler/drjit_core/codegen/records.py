@@ -7,14 +7,14 @@ node by node, is a fraction of it.
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any
 
 from ..ir.node import BAKED, Node
 from ..ir.region import Region, in_record
+from ..ops.semantics import bits_of
 from ..ops.table import BITCAST, CAST, EVALUATED, FIRST_ELEMENTWISE, GATHER, LITERAL
 from ..passes.domain import WIDE_EXTENT
-from ..types import FLOAT16, TYPES
+from ..types import TYPES
 
 if TYPE_CHECKING:
     from .program import Binding, Program, Site
@@ -156,8 +156,9 @@ def _access(memory: Node, large: int) -> int:
 
 def literal_bits(type_: int, value: Any) -> int:
     """The value of a literal as a parameter."""
-    if type_ >= FLOAT16:
-        return int.from_bytes(struct.pack("<" + TYPES[type_].code, value), "little")
+    info = TYPES[type_]
+    if info.is_float:
+        return bits_of(value, info)
     return int(value) & 0xFFFF_FFFF_FFFF_FFFF
 
 

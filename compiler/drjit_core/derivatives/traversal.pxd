@@ -11,7 +11,8 @@ from ..ir.vertex cimport Vertex
 from ..ops.derivatives cimport Partial, Rule
 from .flow cimport Flow
 
-cdef int _NEG, _HALF
+cdef bytes COMPUTES_IN
+cdef int _NEG
 
 @cython.locals(gradient=Node)
 cdef object _reverse_one(Flow flow, Vertex vertex)

@@ -24,7 +24,7 @@ from ..ir.trace import cast, ops, unary
 from ..ir.vertex import HUB, LEAF, Vertex, live_vertices
 from ..ops.derivatives import BOTH, FACTOR, NEGATED, OTHERWISE, PASSED, TIMES_R, TIMES_X, TIMES_Y, WHERE, Partial, Rule
 from ..ops.table import KIND
-from ..types import FLOAT16, FLOAT32
+from ..types import COMPUTES_IN
 from .flow import Flow
 from .formulas import FORMULAS, masked, product
 from .outside import Outside
@@ -42,7 +42,7 @@ class Consumed(RuntimeError):
     """Derivatives would have to flow through what an earlier traversal has taken apart."""
 
 
-_NEG, _HALF = KIND["neg"], FLOAT16
+_NEG = KIND["neg"]
 _GATHER, _IDENTITY = RULES["gather"], RULES["identity"]
 #: Operations with structure some elements of whose results may depend on nothing.
 _PARTLY = frozenset(("gather", "scatter", "scan", "output"))
@@ -411,11 +411,12 @@ def _reverse_row(flow: Flow, vertex: Vertex, gradient: Node) -> None:
 
 
 def _factor(partial: Partial, type_: int, x: Node, y: Node, z: Node, r: Node) -> Node:
-    """What a rule multiplies by; that of half precision, in which squares soon overflow, is computed in single one."""
-    if type_ != _HALF:
+    """What a rule multiplies by, computed in more precision if the type is: squares of half precision soon overflow."""
+    wide = COMPUTES_IN[type_]
+    if wide == type_:
         return partial.factor(FORMULAS, x, y, z, r)  # type: ignore[no-any-return]
-    kept = [node if node is None else cast(node, FLOAT32) for node in (x, y, z, r)]
-    return cast(partial.factor(FORMULAS, *kept), FLOAT16)
+    kept = [node if node is None else cast(node, wide) for node in (x, y, z, r)]
+    return cast(partial.factor(FORMULAS, *kept), type_)
 
 
 def _where(partial: Partial, gradient: Node, x: Node, y: Node, z: Node, r: Node) -> Node:

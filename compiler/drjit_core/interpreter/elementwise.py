@@ -16,24 +16,50 @@ from numpy.typing import NDArray
 from ..ops import semantics
 from ..ops.op import Op
 from ..ops.table import KIND
-from ..types import FLOAT16, TYPES, TypeInfo
+from ..types import BFLOAT16, FLOAT64, TYPES, TypeInfo
 
-__all__ = ["Array", "apply", "bitcast", "by_element", "cast", "dtype_of", "filled"]
+__all__ = ["Array", "apply", "bitcast", "by_element", "cast", "dtype_of", "filled", "narrowed", "type_of", "widened"]
 
 Array = NDArray[Any]
 
 
 def dtype_of(type_: int) -> np.dtype[Any]:
     """The NumPy dtype of a scalar type."""
-    return _DTYPES[type_]
+    return _DTYPES[type_]  # type: ignore[no-any-return]
 
 
-_DTYPES = {info.type: np.dtype("uint64" if info.name == "pointer" else info.name) for info in TYPES if info is not None}
+#: NumPy has no bfloat16: its bits are the only field of a structure, which no other type is taken for.
+_BITS = "bits"
+_FORMATS: dict[str, Any] = {"pointer": "uint64", "bfloat16": [(_BITS, np.uint16)]}
+_DTYPES: dict[int, Any] = {
+    info.type: np.dtype(_FORMATS.get(info.name, info.name)) for info in TYPES if info is not None}
 
 
 def filled(type_: int, value: Any, size: int = 1) -> Array:
     """An array of equal elements."""
+    if type_ == BFLOAT16:
+        return np.broadcast_to(narrowed(np.full(1, value), type_), size).copy()
     return np.full(size, value, _DTYPES[type_])
+
+
+def widened(values: Array) -> Array:
+    """Numbers that NumPy can compute with: bfloat16 in single precision."""
+    if values.dtype != _DTYPES[BFLOAT16]:
+        return values
+    return (np.asarray(values[_BITS], np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def narrowed(values: Array, type_: int) -> Array:
+    """Numbers rounded to a floating-point type; the others as they are."""
+    if type_ != BFLOAT16:
+        with np.errstate(all="ignore"):
+            return values.astype(_DTYPES[type_])
+    if values.dtype != np.float32:
+        return np.array([(semantics.bits_of(semantics.normalise(type_, value), TYPES[type_]),)
+                         for value in values.reshape(-1).tolist()], _DTYPES[type_]).reshape(values.shape)
+    bits = np.ascontiguousarray(values).view(np.uint32).astype(np.uint64)
+    rounded = np.where(np.isnan(values), bits | (1 << 22), bits + 0x7FFF + (bits >> 16 & 1))
+    return (rounded >> 16).astype(np.uint16).view(_DTYPES[type_])
 
 
 # --- what NumPy does in the same way ---------------------------------------------------------------------------------
@@ -91,8 +117,10 @@ def apply(row: Op, type_: int, *operands: Array) -> Array:
     function = _VECTORISED.get(row.kind)
     if function is not None:
         with np.errstate(all="ignore"):
-            result = function(*operands)
+            result = function(*map(widened, operands))
         if result is not NotImplemented:
+            if type_ == BFLOAT16:
+                return narrowed(result, type_)
             assert result.dtype == _DTYPES[type_], (row.name, result.dtype)
             return result
     return by_element(row, type_, *operands)
@@ -100,7 +128,7 @@ def apply(row: Op, type_: int, *operands: Array) -> Array:
 
 def by_element(row: Op, type_: int, *operands: Array) -> Array:
     """The same, by the row's folding function."""
-    fold, info = row.fold, TYPES[_type_of(operands[-1])]
+    fold, info = row.fold, TYPES[type_of(operands[-1])]
     assert fold is not None, f"{row.name} has no meaning of its own"
 
     def one(*values: Any) -> Any:
@@ -110,15 +138,16 @@ def by_element(row: Op, type_: int, *operands: Array) -> Array:
             result = math.inf
         return semantics.normalise(type_, result)
 
-    columns = np.broadcast_arrays(*operands)
-    return np.array([one(*values) for values in zip(*(column.tolist() for column in columns), strict=True)],
-                    _DTYPES[type_])
+    columns = np.broadcast_arrays(*map(widened, operands))
+    results = [one(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
+    return narrowed(np.array(results, np.float64), type_) if type_ == BFLOAT16 else np.array(results, _DTYPES[type_])
 
 
 _TYPES_OF = {dtype: type_ for type_, dtype in _DTYPES.items() if TYPES[type_].name != "pointer"}
 
 
-def _type_of(values: Array) -> int:
+def type_of(values: Array) -> int:
+    """The scalar type of an array."""
     return _TYPES_OF[values.dtype]
 
 
@@ -127,12 +156,17 @@ def _type_of(values: Array) -> int:
 
 def cast(values: Array, type_: int) -> Array:
     """Conversion to another scalar type, see :func:`drjit_core.ops.semantics.cast`."""
-    source, target = TYPES[_type_of(values)], TYPES[type_]
-    dtype = _DTYPES[type_]
+    source, target = TYPES[type_of(values)], TYPES[type_]
+    if source.type == type_:
+        return values
+    values, dtype = widened(values), _DTYPES[type_]
     if target.kind == "b":
         return np.asarray(values != 0)
-    if target.type == FLOAT16 and source.kind in "iu":  # NumPy rounds to single precision first
-        return np.array([semantics.cast(value, source, target) for value in values.tolist()], dtype)
+    if target.computes_in != type_ and source.kind in "iu":  # NumPy rounds to single precision first
+        rounded = [semantics.cast(value, source, target) for value in values.tolist()]
+        return narrowed(np.array(rounded, np.float64), type_)
+    if type_ == BFLOAT16:
+        return narrowed(values if source.type == FLOAT64 else values.astype(np.float32), type_)
     if source.kind != "f" or target.kind == "f":
         with np.errstate(all="ignore"):
             return values.astype(dtype)
@@ -150,4 +184,4 @@ def _truncate(values: Array, target: TypeInfo) -> Array:
 
 def bitcast(values: Array, type_: int) -> Array:
     """Reinterpretation of the bits as another type of the same size."""
-    return values.view(_DTYPES[type_])
+    return np.ascontiguousarray(values).view(_DTYPES[type_])

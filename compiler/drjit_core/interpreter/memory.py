@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..ops.reductions import EXCHANGES, REDUCTIONS
-from ..types import ReduceOp
-from .elementwise import Array
+from ..types import COMPUTES_IN, FLOAT32, FLOAT64, ReduceOp
+from .elementwise import Array, dtype_of, narrowed, type_of, widened
 
 __all__ = ["exchange", "fetch", "gather", "gather_local", "reduce", "reduce_axis", "scatter", "scatter_local"]
 
@@ -30,7 +30,7 @@ def _inside(index: Array, mask: Array, size: int, checked: bool) -> tuple[Array,
 def gather(source: Array, index: Array, mask: Array, checked: bool) -> Array:
     """``source[index]`` where the mask is set, else zero."""
     index, mask = _inside(index, mask, source.size, checked)
-    return np.where(mask, source[index], source.dtype.type(0))
+    return np.where(mask, source[index], np.zeros((), source.dtype))
 
 
 def scatter(target: Array, value: Array, index: Array, mask: Array, op: int, checked: bool,
@@ -46,7 +46,11 @@ def scatter(target: Array, value: Array, index: Array, mask: Array, op: int, che
         result[index] = value  # of several values for one element, the last one stays
     else:
         with np.errstate(all="ignore"):
-            _UPDATES[op].at(result, index, value)
+            if result.dtype.names is None:
+                _UPDATES[op].at(result, index, value)
+            else:
+                for place, each in zip(index, value, strict=True):
+                    result[place] = _updated(op, result[place], each)
     return result
 
 
@@ -54,7 +58,7 @@ def gather_local(source: Array, index: Array, mask: Array) -> Array:
     """What elements have in entries, each in its own, where the mask is set, else zero."""
     index, mask = np.broadcast_arrays(index, mask)
     entry = np.where(mask, np.minimum(index, len(source) - 1), index.dtype.type(0)).astype(np.int64)
-    found: Array = np.where(mask, source[entry, np.arange(index.size) % source.shape[1]], source.dtype.type(0))
+    found: Array = np.where(mask, source[entry, np.arange(index.size) % source.shape[1]], np.zeros((), source.dtype))
     return found
 
 
@@ -94,8 +98,16 @@ def fetch(target: Array, value: Array, index: Array, mask: Array, op: int, check
     with np.errstate(all="ignore"):
         for k in np.flatnonzero(mask):
             found[k] = memory[index[k]]
-            memory[index[k]] = _UPDATES[op](memory[index[k]], value[k])
+            memory[index[k]] = _updated(op, memory[index[k]], value[k])
     return found
+
+
+def _updated(op: int, old: Any, value: Any) -> Any:
+    """One element, combined with a value."""
+    if old.dtype.names is None:
+        return _UPDATES[op](old, value)
+    type_ = type_of(old)
+    return narrowed(_UPDATES[op](*(widened(np.array([each], old.dtype)) for each in (old, value))), type_)[0]
 
 
 #: Of NaN and a number, updates and reductions take the number.
@@ -111,14 +123,10 @@ def reduce(values: Array, op: int, size: int, type_: int) -> Array:
 
 def reduce_axis(values: Array, op: int, axis: int, type_: int) -> Array:
     """The elements along an axis in one, floats in some order."""
-    dtype = values.dtype
-    wide: Any = dtype
-    if op == ReduceOp.Add.value and dtype in (np.float16, np.float32):
-        wide = np.float64
-    elif dtype == np.float16:
-        wide = np.float32
+    computed = COMPUTES_IN[type_of(values)]
+    wide = dtype_of(FLOAT64 if op == ReduceOp.Add.value and computed == FLOAT32 else computed)
     with np.errstate(all="ignore"):
-        result: Array = _UPDATES[op].reduce(values.astype(wide), axis=axis, dtype=wide).astype(dtype)
-    if op in (ReduceOp.Min.value, ReduceOp.Max.value) and dtype.kind == "f":  # nothing but NaN
-        result = np.where(np.isnan(result), dtype.type(REDUCTIONS[op].identity(type_)), result)
-    return result
+        result: Array = _UPDATES[op].reduce(widened(values).astype(wide), axis=axis, dtype=wide)
+    if op in (ReduceOp.Min.value, ReduceOp.Max.value) and wide.kind == "f":  # nothing but NaN
+        result = np.where(np.isnan(result), wide.type(REDUCTIONS[op].identity(type_)), result)
+    return narrowed(result, type_of(values))

@@ -10,32 +10,31 @@ import numpy as np
 
 from ..ops.reductions import REDUCTIONS
 from ..ops.steps import Step
-from ..types import TYPES, ReduceOp
-from .elementwise import Array
+from ..types import COMPUTES_IN, ReduceOp
+from .elementwise import Array, dtype_of, narrowed, type_of, widened
 
 __all__ = ["MEANINGS"]
 
 _OPERATORS: dict[int, Any] = {
     ReduceOp.Add.value: np.add, ReduceOp.Mul.value: np.multiply, ReduceOp.Min.value: np.fmin,
     ReduceOp.Max.value: np.fmax, ReduceOp.And.value: np.bitwise_and, ReduceOp.Or.value: np.bitwise_or}
-_TYPE_OF = {np.dtype(info.name): info.type for info in TYPES if info is not None and info.name != "pointer"}
 
 
 def _scan(step: Step, source: Array) -> tuple[Array, ...]:
     """Running reductions along the middle extent: blocks of neighbours may end with a shorter one."""
     op, exclusive, reverse = (int(option) for option in step.options)
     _, length, inner = step.with_sizes(source.size)
-    wide: Any = np.float32 if source.dtype == np.float16 else source.dtype
-    kind, reduction, function = _TYPE_OF[source.dtype], REDUCTIONS[op], _OPERATORS[op]
+    kind, reduction, function = type_of(source), REDUCTIONS[op], _OPERATORS[op]
+    wide = dtype_of(COMPUTES_IN[kind])
     neutral = reduction.empty(kind) if exclusive else reduction.identity(kind)
 
     def scanned(rows: Array) -> Array:
-        rows = rows.astype(wide)
+        rows = widened(rows).astype(wide)
         first = np.full((rows.shape[0], 1, inner), neutral, wide)
         rows = np.concatenate([first, rows[:, ::-1] if reverse else rows], axis=1)
         found = function.accumulate(rows, axis=1, dtype=wide)
         found = found[:, :-1] if exclusive else found[:, 1:]
-        return (found[:, ::-1] if reverse else found).astype(source.dtype).reshape(-1)  # type: ignore[no-any-return]
+        return narrowed(found[:, ::-1] if reverse else found, kind).reshape(-1)
 
     whole = source.size // (length * inner) * length * inner
     with np.errstate(all="ignore"):
@@ -48,7 +47,7 @@ def _scan(step: Step, source: Array) -> tuple[Array, ...]:
 def _extremum(step: Step, source: Array) -> tuple[Array, ...]:
     """Positions of the smallest or largest elements, the first ones, without NaN; 0 where there is nothing else."""
     outer, length, inner = step.with_sizes(source.size)
-    rows = source.reshape(outer, length, inner)
+    rows = widened(source).reshape(outer, length, inner)
     numbers = rows == rows
     extreme = (np.fmax if step.options[0] else np.fmin).reduce(rows, axis=1, keepdims=True)
     return (np.argmax((rows == extreme) & numbers, axis=1).astype(np.uint32).reshape(-1),)
@@ -79,8 +78,9 @@ def _matmul(step: Step, first: Array, second: Array) -> tuple[Array, ...]:
     a = _strided(first, a_base, (*extents, rows, depth), (*a_steps, a_row, a_column))
     b = _strided(second, b_base, (*extents, depth, columns), (*b_steps, b_row, b_column))
     with np.errstate(all="ignore"):
-        if a.dtype.kind == "f":
-            return (np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(first.dtype).reshape(-1),)
+        if a.dtype.kind not in "iu":
+            product = np.matmul(widened(a).astype(np.float64), widened(b).astype(np.float64))
+            return (narrowed(product, type_of(first)).reshape(-1),)
         return (np.matmul(a, b).reshape(-1),)
 
 
@@ -99,10 +99,11 @@ def _sort(step: Step, source: Array) -> tuple[Array, ...]:
     positions, descending = (int(option) for option in step.options)
     rows, length, _ = step.with_sizes(source.size)
     table = source.reshape(rows, length)
+    keys = widened(table)
     if descending:  # stable: reversed twice
-        order = length - 1 - np.argsort(table[:, ::-1], axis=1, kind="stable")[:, ::-1]
+        order = length - 1 - np.argsort(keys[:, ::-1], axis=1, kind="stable")[:, ::-1]
     else:
-        order = np.argsort(table, axis=1, kind="stable")
+        order = np.argsort(keys, axis=1, kind="stable")
     return ((order.astype(np.uint32) if positions else np.take_along_axis(table, order, axis=1)).reshape(-1),)
 
 

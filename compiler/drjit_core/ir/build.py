@@ -16,7 +16,7 @@ from ..errors import IncompatibleSizes
 from ..flags import DEBUG
 from ..ops import semantics
 from ..ops.table import COUNTER, EVALUATED, GATHER, INVALID, IS_NUMBERED, LITERAL, OPS, PACK, SCATTER, UNDEFINED
-from ..types import FLOAT16, TYPES, UINT32, UINT64, JitBackend
+from ..types import TYPES, UINT32, UINT64, JitBackend
 from .extents import Extent, common_size, sized
 from .labels import index_of, set_caller, set_label
 from .node import BAKED, PARAMETER, SHAPE, Node, blank_node, enter, enter_literal, find_literal, imported_node, new_id
@@ -122,7 +122,7 @@ def announce(node: Node) -> None:
         index, name = f"r{index_of(node)}", TYPES[node.type].name
         size = f"[{node.size}]" if node.size != 1 else ""
         if node.kind == LITERAL:
-            text = f"{node.payload:g}" if node.type >= FLOAT16 else str(node.payload)
+            text = f"{node.payload:g}" if TYPES[node.type].is_float else str(node.payload)
         else:
             text = f"{OPS[node.kind].word}({', '.join(operands)})"
         _log.debug("jit_var_new(): %s %s%s = %s", name, index, size, text)

@@ -6,7 +6,7 @@ from .node cimport Node, blank_node, new_id
 from .vertex cimport Vertex, last_vertex, new_vertex
 
 cdef int _DUAL, _X, _Y, _Z, _R, _NONE
-cdef bytes _IS_FLOAT, _KEPT
+cdef bytes IS_FLOAT, _KEPT
 cdef tuple _RULES
 
 cpdef Node primal(Node node)

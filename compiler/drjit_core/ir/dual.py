@@ -20,7 +20,7 @@ from ..context import current
 from ..errors import NoDerivative, SymbolicValue
 from ..ops.derivatives import Rule
 from ..ops.table import DUAL, OPS
-from ..types import TYPES
+from ..types import IS_FLOAT
 from .node import Node, blank_node, new_id
 from .vertex import Vertex, last_vertex, new_vertex
 
@@ -33,7 +33,6 @@ STRUCTURE: dict[str, Rule] = {name: Rule(name, ()) for name in (
     "transpose", "join", "output")}
 _DUAL = DUAL
 _RULES: tuple[Rule | None, ...] = tuple(row.derivative for row in OPS)
-_IS_FLOAT = bytes(info is not None and info.kind == "f" for info in TYPES)
 
 
 class Scope:
@@ -184,7 +183,7 @@ _KEPT = bytes(bits for row in OPS for bits in _kept(row.derivative))
 def recorded(kind: int, value: Node, x: Node, y: Node | None = None, z: Node | None = None) -> Node:
     """The result of a row whose operands are duals, some of them: a dual, if a derivative flows to it."""
     rule = _RULES[kind]
-    if rule is None or not _IS_FLOAT[value.type]:
+    if rule is None or not IS_FLOAT[value.type]:
         return value
     place = 3 * kind
     return _recorded(rule, value, x, y, z, _KEPT[place], _KEPT[place + 1], _KEPT[place + 2])
@@ -192,7 +191,7 @@ def recorded(kind: int, value: Node, x: Node, y: Node | None = None, z: Node | N
 
 def attached(rule: Rule, value: Node, x: Node, y: Node | None = None, z: Node | None = None) -> Node:
     """Likewise, of a function that has a rule of its own."""
-    if not _IS_FLOAT[value.type]:
+    if not IS_FLOAT[value.type]:
         return value
     first, second, third = _kept(rule)
     return _recorded(rule, value, x, y, z, first, second, third)
@@ -284,7 +283,7 @@ def _refuse_recording(name: str, vertices: Sequence[Vertex]) -> None:
 def derived(name: str, value: Node, operands: Sequence[Node], info: Any = None, keeps: str = "") -> Node:
     """The result of an operation with structure; ``operands`` are those that it may be differentiated by, at most
     three, in the order in which the rule expects them."""
-    if not _IS_FLOAT[value.type]:
+    if not IS_FLOAT[value.type]:
         return value
     count = len(operands)
     a = tracked(operands[0])

@@ -15,13 +15,13 @@ cdef extern from "Python.h":
     unsigned long long PyLong_AsUnsignedLongLongMask(object) except? 0
 
 from ..ops.table import EVALUATED as _EVALUATED, FIRST_ELEMENTWISE as _FIRST_ELEMENTWISE, LITERAL as _LITERAL, OPS
-from ..types import TYPES
+from ..types import TYPE_BITS as _TYPE_BITS, TYPES
 
 PARAMETER, BAKED, SHAPE = 0, 1, 2
 
 cdef int EVALUATED = _EVALUATED
 cdef int FIRST_ELEMENTWISE = _FIRST_ELEMENTWISE
-cdef int LITERAL = _LITERAL
+cdef int LITERAL = _LITERAL, TYPE_BITS = _TYPE_BITS
 cdef int64_t _last_id = 0
 cdef int64_t _count = 0
 cdef PyObject* _youngest = NULL
@@ -308,7 +308,7 @@ cdef inline uint64_t _hash(int kind, Node a, Node b, Node c, int mode) except 0:
 
 cdef uint64_t _hash_any(int kind, int type_, int64_t size, Node d0, Node d1, Node d2, Node d3, int64_t attr,
                         object payload, int mode, int where) except 0:
-    cdef uint64_t h = _mixed(<uint64_t> (kind * 64 + type_ * 4 - mode), <uint64_t> size)
+    cdef uint64_t h = _mixed(<uint64_t> ((kind << TYPE_BITS | type_) * 4 - mode), <uint64_t> size)
     h = _mixed(h, d0.id if d0 is not None else where)
     h = _mixed(h, d1.id if d1 is not None else 0)
     h = _mixed(h, d2.id if d2 is not None else 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..types import FLOAT16, TYPES
+from ..types import IS_FLOAT, TYPES
 from .build import known_literal, literal
 from .node import Node
 
@@ -24,7 +24,7 @@ def number(type_: int, value: Any) -> Node | None:
     ``None`` for what is neither ``int`` nor ``float``, and for numbers that the type cannot hold.
     """
     kind = value.__class__
-    if (kind is float and type_ >= FLOAT16) or (kind is int and _LOW[type_] <= value <= _HIGH[type_]):
+    if (kind is float and IS_FLOAT[type_]) or (kind is int and _LOW[type_] <= value <= _HIGH[type_]):
         return known_literal((type_, value)) or literal(type_, value)
     return None
 

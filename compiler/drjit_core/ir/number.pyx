@@ -9,7 +9,7 @@ from .build cimport literal
 from .node cimport Node, blank_node, enter_literal, literal_of_bits, new_id
 
 from ..ops.table import LITERAL as _LITERAL
-from ..types import FLOAT16 as _FLOAT16, FLOAT32 as _FLOAT32, TYPES
+from ..types import COMPUTES_IN as _COMPUTES_IN, FLOAT32 as _FLOAT32, IS_FLOAT as _IS_FLOAT, TYPES
 from .build import announce
 from .node import BAKED as _BAKED, PARAMETER as _PARAMETER
 
@@ -33,7 +33,8 @@ cdef enum:
     COUNT = 1024
 
 cdef Entry _recent[COUNT]
-cdef int FLOAT16 = _FLOAT16, FLOAT32 = _FLOAT32, LITERAL = _LITERAL, BAKED = _BAKED, PARAMETER = _PARAMETER
+cdef bytes COMPUTES_IN = _COMPUTES_IN, IS_FLOAT = _IS_FLOAT
+cdef int FLOAT32 = _FLOAT32, LITERAL = _LITERAL, BAKED = _BAKED, PARAMETER = _PARAMETER
 cdef double _LARGEST = 1.7976931348623157e308
 cdef list _LOW = [1 if info is None or info.kind == "b" else -_LARGEST if info.kind == "f" else info.minimum
                   for info in TYPES]
@@ -49,7 +50,7 @@ cpdef Node number(int type_, object value):
     cdef Entry* entry
     cdef Node node
     if PyFloat_CheckExact(value):
-        if type_ < FLOAT16:
+        if not IS_FLOAT[type_]:
             return None
         bits.real = PyFloat_AS_DOUBLE(value)
     elif PyLong_CheckExact(value):
@@ -78,12 +79,12 @@ cdef Node _literal(int type_, object value, Bits bits, bint integer):
     cdef Bits own = bits  # of the value that the type has
     cdef int attr
     cdef Node node
-    if type_ >= FLOAT16:
+    if IS_FLOAT[type_]:
         if integer:
             if not -(1LL << 53) <= bits.integer <= 1LL << 53:
                 return literal(type_, value)
             own.real = <double> bits.integer
-        if type_ == FLOAT16 or own.real != own.real:
+        if COMPUTES_IN[type_] != type_ or own.real != own.real:
             return literal(type_, value)
         if type_ == FLOAT32:
             own.real = <double> <float> own.real

@@ -4,7 +4,8 @@ from .build cimport literal
 from .node cimport Node
 
 cdef int _SHR
-cdef int LITERAL, BOOL, FLOAT16
+cdef int LITERAL, BOOL
+cdef bytes IS_FLOAT
 cdef int64_t BAKED
 
 cpdef object _constant(Node node)

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..flags import FAST_MATH, state
 from ..ops.table import KIND, LITERAL
-from ..types import BOOL, FLOAT16, TYPES
+from ..types import BOOL, IS_FLOAT, TYPES
 from .build import literal, resize
 from .node import BAKED, Node
 
@@ -82,16 +82,16 @@ def unary(ops: Any, kind: int, a: Node) -> Node | None:
 def _add(ops: Any, a: Node, b: Node, size: int) -> Node | None:
     for x, other in ((a, b), (b, a)):
         value = _constant(other)
-        if value == 0 and (x.type < FLOAT16 or _is_negative_zero(value)):
+        if value == 0 and (not IS_FLOAT[x.type] or _is_negative_zero(value)):
             return resize(x, size)
     return None
 
 
 def _sub(ops: Any, a: Node, b: Node, size: int) -> Node | None:
     value = _constant(b)
-    if value == 0 and not (a.type >= FLOAT16 and _is_negative_zero(value)):
+    if value == 0 and not (IS_FLOAT[a.type] and _is_negative_zero(value)):
         return resize(a, size)
-    if a.type < FLOAT16:
+    if not IS_FLOAT[a.type]:
         if a is b:
             return literal(a.type, 0, size)
         if _constant(a) == 0:
@@ -106,7 +106,7 @@ def _mul(ops: Any, a: Node, b: Node, size: int) -> Node | None:
             continue
         if value == 1:
             return resize(x, size)
-        if value == 0 and (x.type < FLOAT16 or state.flags & FAST_MATH):
+        if value == 0 and (not IS_FLOAT[x.type] or state.flags & FAST_MATH):
             return literal(x.type, 0, size)
         if value == -1:
             return _full_size(ops.neg(x), size)
@@ -181,7 +181,7 @@ def _rotate(ops: Any, a: Node, b: Node, size: int) -> Node | None:
 def _reflexive(value: bool) -> BinaryRule:
     """Comparison of a value with itself; NaN forbids it for floats."""
     def rule(ops: Any, a: Node, b: Node, size: int) -> Node | None:
-        return literal(BOOL, value, size) if a is b and a.type < FLOAT16 else None
+        return literal(BOOL, value, size) if a is b and not IS_FLOAT[a.type] else None
     return rule
 
 
@@ -191,7 +191,7 @@ def _equal(ops: Any, a: Node, b: Node, size: int) -> Node | None:
             value = _constant(other)
             if value is not None:
                 return _full_size(x if value else ops.inv(x), size)
-    return literal(BOOL, True, size) if a is b and a.type < FLOAT16 else None
+    return literal(BOOL, True, size) if a is b and not IS_FLOAT[a.type] else None
 
 
 def _full_size(node: Node, size: int) -> Node | None:
@@ -233,11 +233,11 @@ def _fma(ops: Any, a: Node, b: Node, c: Node, size: int) -> Node | None:
         value = _constant(other)
         if value == 1:
             return _full_size(ops.add(x, c), size)
-        if value == 0 and x.type < FLOAT16:
+        if value == 0 and not IS_FLOAT[x.type]:
             return resize(c, size)
         if value == 0 and state.flags & FAST_MATH:
             return _full_size(ops.add(literal(x.type, 0), c), size)
-    if _constant(c) == 0 and (a.type < FLOAT16 or _is_negative_zero(c.payload)):
+    if _constant(c) == 0 and (not IS_FLOAT[a.type] or _is_negative_zero(c.payload)):
         return _full_size(ops.mul(a, b), size)
     return None
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..codegen.linear import Instruction
 from ..codegen.program import ALIGNED
 from ..ops.table import CAST, EVALUATED, FIRST_ELEMENTWISE, FIRST_EXPANDED
-from ..types import TYPES, UINT32, UINT64
+from ..types import TYPE_BITS, TYPES, UINT32, UINT64
 from . import texts
 from .texts import TEXTS, TypeText
 
@@ -89,5 +89,5 @@ def _later(emitter: FunctionEmitter, instruction: Instruction) -> str:
     if instruction.kind == CAST:
         out.append(texts.cast(name, operands[0], types[last], type_))
     else:
-        out.append(TEXTS[instruction.kind << 4 | last](name, *operands, types[last]))
+        out.append(TEXTS[instruction.kind << TYPE_BITS | last](name, *operands, types[last]))
     return name

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..codegen.linear import Instruction, Reduction
-from ..types import BOOL, FLOAT16
+from ..types import BOOL
 from .reduction import FLUSHED_PACKETS, Accumulator, partial_stride
-from .texts import TypeText
+from .texts import TypeText, cast
 
 if TYPE_CHECKING:
     from .function import FunctionEmitter
@@ -99,8 +99,8 @@ class Bank:
     def add(self, position: int, value: str) -> None:
         """Emit what combines a packet with an accumulator."""
         out, one, name = self.emitter.lines, self.one, f"%{self.label}_{position}"
-        if one.result == FLOAT16:
-            out.append(f"{name}_single = fpext {self.emitter.packets[FLOAT16]} {value} to {one.packet}")
+        if one.result != one.type:
+            out.append(cast(f"{name}_single", value, self.emitter.packets[one.result], one.packet))
             value = f"{name}_single"
         out += [self.at(f"{name}_at", "sums", one.packet, str(position)),
                 f"{name}_sum = load {one.packet}, ptr {name}_at, align 64",

@@ -8,10 +8,10 @@ from ..codegen.linear import Access, Instruction, Store
 from ..codegen.program import ALIGNED, REVERSED, SCALAR, SHIFTED, UNALIGNED
 from ..codegen.target import ATOMIC, PRIVATE
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE, EXCHANGES, name_of_update
-from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
+from ..types import BOOL, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
 from . import ahead, checks, control, counting, local, pieces
 from .neighbours import are_neighbours
-from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
+from .texts import ATOMIC_INSTRUCTIONS, TypeText, constant, is_instruction, update, zero
 
 if TYPE_CHECKING:
     from .function import FunctionEmitter
@@ -179,7 +179,7 @@ def gather(emitter: FunctionEmitter, instruction: Instruction) -> None:
             emitter.define(result, columns[offset])
         return
     if uniform:
-        zero = "0.0" if instruction.type >= FLOAT16 else "0"
+        zero = constant(instruction.type, 0) if instruction.type != BOOL else "0"
         # without a branch: a lane that is masked out reads the parameters instead of the array
         out.append(f"{name}_e = getelementptr {type_.element}, ptr {base}, {index_type} {position}")
         out.append(f"{name}_at = select i1 {condition}, ptr {name}_e, ptr %parameters")
@@ -388,7 +388,7 @@ def _scatter_helper(emitter: FunctionEmitter, op: int, type_: TypeText, index_ty
         before = f"written{lane}"
         if fetched and lanes:
             text.append(f"%found_to{lane} = insertelement {type_} {f'%found_to{lane - 1}' if lane else 'poison'}, "
-                        f"{element} {_found(op, kind, lane)}, i32 {lane}")
+                        f"{element} {_found(op, kind, type_, lane)}, i32 {lane}")
     parameters = f"ptr %base, {type_} %values, {index_type} %indices"
     if op == COMPARE_EXCHANGE:
         parameters += f", {type_} %expected{'' if lanes else '0'}"
@@ -403,19 +403,20 @@ def _scatter_helper(emitter: FunctionEmitter, op: int, type_: TypeText, index_ty
         parameters += ", i1 %mask"
         start = ["br i1 %mask, label %full, label %done"]
     result, none = ("void", "void") if not fetched else (str(type_), f"{type_} {zero(type_)}")
-    found = "ret void" if not fetched else f"ret {type_} {f'%found_to{lanes - 1}' if lanes else _found(op, kind, 0)}"
+    last = f"%found_to{lanes - 1}" if lanes else _found(op, kind, type_, 0)
+    found = "ret void" if not fetched else f"ret {type_} {last}"
     text = [f"define internal {result} @{name}({parameters}) #0 {{", *start, "full:", *text, found]
     if masked:
         text += _lanes_of_mask(type_, index_type, wide, kind == "atomic", update(op, type_, "", "%value", "update"),
-                               _found(op, kind, "") if fetched else "",
+                               _found(op, kind, type_, "") if fetched else "",
                                op == COMPARE_EXCHANGE) if lanes else ["done:", f"ret {none}"]
     helpers[name] = "\n".join([*text, "}"])
     return name
 
 
-def _found(op: int, kind: str, lane: int | str) -> str:
+def _found(op: int, kind: str, type_: TypeText, lane: int | str) -> str:
     """Name of the element before an update."""
-    return f"%old{lane}" if kind == "plain" or op in ATOMIC_INSTRUCTIONS else f"%old_value{lane}"
+    return f"%old{lane}" if kind == "plain" or is_instruction(op, type_) else f"%old_value{lane}"
 
 
 def _lanes_of_mask(type_: TypeText, index_type: str, wide: str, ask: bool, update: list[str],
@@ -509,7 +510,7 @@ def _atomic_update(op: int, type_: TypeText, lane: str, value: str, block: str) 
                      f"acq_rel acquire, align {align}",
                      f"%old{lane} = extractvalue {{ {bits}, i1 }} %pair{lane}, 0"]
         return [*text, f"%old_value{lane} = bitcast {bits} %old{lane} to {element}"]
-    if op not in ATOMIC_INSTRUCTIONS:
+    if not is_instruction(op, type_):
         bits = f"i{info.bits}"
         entry = f"%{block}"
         return [f"%start{lane} = load atomic {bits}, ptr {at} monotonic, align {align}", f"br label %attempt{lane}",

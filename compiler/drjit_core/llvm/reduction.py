@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..codegen.linear import Reduction
 from ..ops.reductions import REDUCTIONS
-from ..types import BOOL, FLOAT16, FLOAT32, FLOAT64, UINT8, ReduceOp
+from ..types import BOOL, COMPUTES_IN, FLOAT32, FLOAT64, UINT8, ReduceOp
 from .texts import TypeText, accumulation, cast, constant
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Accumulator:
         self.op = op
         self.result = type_
         #: Of what packets are added up, and of what is known in the end.
-        self.type = FLOAT32 if type_ == FLOAT16 else type_
+        self.type = COMPUTES_IN[type_]
         self.flushed = op == ReduceOp.Add.value and self.type == FLOAT32
         self.last = FLOAT64 if self.flushed else self.type
         self.packet: TypeText = emitter.packets[self.type]
@@ -143,9 +143,9 @@ def accumulate(emitter: FunctionEmitter, label: str, accumulators: list[Accumula
     packets = []
     for accumulator, value in zip(accumulators, values, strict=True):
         packets.append(value)
-        if accumulator.result == FLOAT16:
+        if accumulator.result != accumulator.type:
             packets[-1] = f"{accumulator.name}_single"
-            out.append(f"{packets[-1]} = fpext {emitter.packets[FLOAT16]} {value} to {accumulator.packet}")
+            out.append(cast(packets[-1], value, emitter.packets[accumulator.result], accumulator.packet))
     whole, before = emitter.whole_packet(), emitter.label
     out.append(f"br i1 {whole}, label %added{label}, label %last{label}")
     emitter.open_block(f"last{label}")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..codegen.linear import Instruction
 from ..codegen.program import DENSE, PERIODIC, Short
-from ..types import BOOL, FLOAT16, UINT32, UINT64
+from ..types import BOOL, UINT32, UINT64
 from .texts import TypeText
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _dense(emitter: FunctionEmitter, instruction: Instruction, name: str, value:
     else:
         cases = " ".join(f"i64 {begin}, label %{label}" for begin, label in zip(orders, labels, strict=True))
         out.append(f"switch i64 {place}, label %{labels[0]} [ {cases} ]")
-    element = "i16" if instruction.type == FLOAT16 else type_.element
+    element = f"i{8 * type_.info.size}" if type_.info.computes_in != type_.info.type else type_.element
     results = []
     for (begin, order), label in zip(orders.items(), labels, strict=True):
         part = f"{name}_{begin}"

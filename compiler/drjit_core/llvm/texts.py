@@ -12,15 +12,16 @@ from typing import Any
 from ..ops.reductions import REDUCTIONS
 from ..ops.semantics import bits_of
 from ..ops.table import KIND, OPS
-from ..types import FLOAT16, FLOAT64, TYPES, ReduceOp, TypeInfo
+from ..types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, TYPE_BITS, TYPES, ReduceOp, TypeInfo
 
-__all__ = ["ATOMIC_INSTRUCTIONS", "LlvmText", "TEXTS", "TypeText", "accumulation", "constant", "update",
-           "zero"]
+__all__ = ["ATOMIC_INSTRUCTIONS", "LlvmText", "TEXTS", "TypeText", "accumulation", "bitcast", "cast", "constant",
+           "is_instruction", "update", "zero"]
 
 LlvmText = Callable[..., str]
 
 
-_FLOATS = {16: "half", 32: "float", 64: "double"}
+#: Floating-point types as elements of packets; those that LLVM does not compute with everywhere are their bits.
+_FLOATS = {BFLOAT16: "i16", FLOAT16: "half", FLOAT32: "float", FLOAT64: "double"}
 
 
 class TypeText(str):
@@ -31,17 +32,26 @@ class TypeText(str):
     lanes: int  # 0: a scalar
     suffix: str  # "f32" or "v16f32", as in the names of intrinsics
     mask: str  # type of a comparison's result: "i1" or "<16 x i1>"
+    integer: str  # integer type of the same width: "i32"
     bits: str  # integer type of the same shape and width: "i32" or "<16 x i32>"
+    is_bits: bool  # whether floating-point numbers are held as such integers, and widened to be computed with
 
     def __new__(cls, info: TypeInfo, lanes: int) -> TypeText:
-        element = _FLOATS[info.bits] if info.kind == "f" else f"i{info.bits}"
+        element = _FLOATS[info.type] if info.is_float else f"i{info.bits}"
         text = super().__new__(cls, f"<{lanes} x {element}>" if lanes else element)
         text.info, text.element, text.lanes = info, element, lanes
         name = element if element[0] == "i" else f"f{info.bits}"
         text.suffix = f"v{lanes}{name}" if lanes else name
+        text.is_bits = info.is_float and element[0] == "i"
         text.mask = text.of("i1")
-        text.bits = text.of(f"i{info.bits}")
+        text.integer = f"i{info.bits}"
+        text.bits = text.of(text.integer)
         return text
+
+    @property
+    def wide(self) -> TypeText:
+        """The type that numbers of this one are computed in."""
+        return TypeText(TYPES[self.info.computes_in], self.lanes)
 
     def of(self, element: str) -> str:
         """The text of a type with the same number of lanes and other elements."""
@@ -62,7 +72,9 @@ def constant(type_: int, value: Any) -> str:
     info = TYPES[type_]
     if type_ == FLOAT16:
         return f"0xH{bits_of(value, info):04X}"
-    if type_ > FLOAT16:
+    if type_ == BFLOAT16:
+        return str(bits_of(value, info))
+    if info.is_float:
         return f"0x{bits_of(float(value), TYPES[FLOAT64]):016X}"
     if info.kind == "b":
         return "true" if value else "false"
@@ -176,55 +188,103 @@ def fused_multiply_add(d: str, a: str, b: str, c: str, t: TypeText) -> str:
     """``a * b + c`` with one rounding.
 
     Half precision needs care: LLVM computes it in a wider type, whose result then is rounded again.  In single
-    precision the product is exact and the error of the sum can be computed (D. E. Knuth, *The Art of Computer
-    Programming*, volume 2, section 4.2.2, theorem B), so that the sum can be rounded to odd, after which rounding to
-    fewer bits gives what rounding once would have.
+    precision (for bfloat16, which has the same range: in double precision) the product is exact, and the error of the
+    sum can be computed (D. E. Knuth, *The Art of Computer Programming*, volume 2, section 4.2.2, theorem B), so that
+    the sum can be rounded to odd, after which rounding to fewer bits gives what rounding once would have.
     """
-    if t.info.bits != 16:
+    if t.info.computes_in == t.info.type:
         return f"{d} = call {t} @llvm.fma.{t.suffix}({t} {a}, {t} {b}, {t} {c})"
-    wide, word = t.of("float"), t.of("i32")
+    wide = TypeText(TYPES[FLOAT64 if t.is_bits else FLOAT32], t.lanes)
+    word, zero_ = wide.bits, wide.splat("0.0")
     return "\n".join((
-        f"{d}_a = fpext {t} {a} to {wide}", f"{d}_b = fpext {t} {b} to {wide}", f"{d}_c = fpext {t} {c} to {wide}",
+        cast(f"{d}_a", a, t, wide), cast(f"{d}_b", b, t, wide), cast(f"{d}_c", c, t, wide),
         f"{d}_p = fmul {wide} {d}_a, {d}_b",
         f"{d}_s = fadd {wide} {d}_p, {d}_c",
         f"{d}_e0 = fsub {wide} {d}_s, {d}_p", f"{d}_e1 = fsub {wide} {d}_s, {d}_e0",
         f"{d}_e2 = fsub {wide} {d}_p, {d}_e1", f"{d}_e3 = fsub {wide} {d}_c, {d}_e0",
         f"{d}_e = fadd {wide} {d}_e2, {d}_e3",
-        f"{d}_up = fcmp ogt {wide} {d}_e, {t.splat('0.0', 'float')}",
-        f"{d}_x = fcmp one {wide} {d}_e, {t.splat('0.0', 'float')}",
+        f"{d}_up = fcmp ogt {wide} {d}_e, {zero_}",
+        f"{d}_x = fcmp one {wide} {d}_e, {zero_}",
         f"{d}_i = bitcast {wide} {d}_s to {word}",
-        f"{d}_n = icmp slt {word} {d}_i, {t.splat(0, 'i32')}",
+        f"{d}_n = icmp slt {word} {d}_i, {wide.splat(0, wide.integer)}",
         f"{d}_in = xor {t.mask} {d}_up, {d}_n",  # the exact sum lies further from zero than the rounded one
-        _round_to_odd(d, f"{d}_i", f"{d}_x", f"{d}_in", t),
-        f"{d} = fptrunc {wide} {d}_odd to {t}"))
+        _round_to_odd(d, f"{d}_i", f"{d}_x", f"{d}_in", wide),
+        cast(d, f"{d}_odd", wide, t)))
 
 
 def _round_to_odd(d: str, bits: str, inexact: str, away: str, t: TypeText) -> str:
-    """A single-precision number ``{d}_odd`` from the bits of the nearest one, whether that is inexact, and on which
-    side of it the exact value lies: an even significand becomes the odd one that encloses the exact value."""
-    wide, word = t.of("float"), t.of("i32")
-    one = t.splat(1, "i32")
+    """A number ``{d}_odd`` from the bits of the nearest one, whether that is inexact, and on which side of it the exact
+    value lies: an even significand becomes the odd one that encloses the exact value."""
+    word, one = t.bits, t.splat(1, t.integer)
     return "\n".join((
-        f"{d}_lsb = and {word} {bits}, {one}", f"{d}_even = icmp eq {word} {d}_lsb, {t.splat(0, 'i32')}",
+        f"{d}_lsb = and {word} {bits}, {one}", f"{d}_even = icmp eq {word} {d}_lsb, {t.splat(0, t.integer)}",
         f"{d}_move = and {t.mask} {d}_even, {inexact}",
-        f"{d}_step = select {t.mask} {away}, {word} {one}, {word} {t.splat(-1, 'i32')}",
+        f"{d}_step = select {t.mask} {away}, {word} {one}, {word} {t.splat(-1, t.integer)}",
         f"{d}_moved = add {word} {bits}, {d}_step",
         f"{d}_bits = select {t.mask} {d}_move, {word} {d}_moved, {word} {bits}",
-        f"{d}_odd = bitcast {word} {d}_bits to {wide}"))
+        f"{d}_odd = bitcast {word} {d}_bits to {t}"))
 
 
-def _double_to_half(d: str, a: str, s: TypeText, t: TypeText) -> str:
+def _double_to_short(d: str, a: str, s: TypeText, t: TypeText) -> str:
     """Rounds once, where x86 has no instruction and LLVM would call a function of its support library."""
-    wide, word = t.of("float"), t.of("i32")
+    wide = t.wide
+    word, x = wide.bits, f"{d}_short"  # names are those of other steps as well
     magnitude = f"@llvm.fabs.{s.suffix}"
     return "\n".join((
-        f"{d}_f = fptrunc {s} {a} to {wide}", f"{d}_back = fpext {wide} {d}_f to {s}",
-        f"{d}_x = fcmp one {s} {d}_back, {a}",
-        f"{d}_m = call {s} {magnitude}({s} {a})", f"{d}_n = call {s} {magnitude}({s} {d}_back)",
-        f"{d}_away = fcmp ogt {s} {d}_m, {d}_n",
-        f"{d}_i = bitcast {wide} {d}_f to {word}",
-        _round_to_odd(d, f"{d}_i", f"{d}_x", f"{d}_away", t),
-        f"{d} = fptrunc {wide} {d}_odd to {t}"))
+        f"{x}_f = fptrunc {s} {a} to {wide}", f"{x}_back = fpext {wide} {x}_f to {s}",
+        f"{x}_x = fcmp one {s} {x}_back, {a}",
+        f"{x}_m = call {s} {magnitude}({s} {a})", f"{x}_n = call {s} {magnitude}({s} {x}_back)",
+        f"{x}_away = fcmp ogt {s} {x}_m, {x}_n",
+        f"{x}_i = bitcast {wide} {x}_f to {word}",
+        _round_to_odd(x, f"{x}_i", f"{x}_x", f"{x}_away", wide),
+        cast(d, f"{x}_odd", wide, t)))
+
+
+def _widened(d: str, a: str, s: TypeText, t: TypeText) -> str:
+    """Single precision from bfloat16, which are the upper halves."""
+    return "\n".join((f"{d}_z = zext {s} {a} to {t.bits}", f"{d}_b = shl {t.bits} {d}_z, {t.splat(16, t.integer)}",
+                      f"{d} = bitcast {t.bits} {d}_b to {t}"))
+
+
+def _upper_half(d: str, a: str, s: TypeText, t: TypeText) -> str:
+    """The nearest bfloat16 of single precision, the even one of two: a carry from the lower half.  NaN stay that."""
+    word = s.bits
+
+    def splat(value: int) -> str:
+        return s.splat(value, s.integer)
+
+    return "\n".join((
+        f"{d}_bi = bitcast {s} {a} to {word}",
+        f"{d}_bh = lshr {word} {d}_bi, {splat(16)}", f"{d}_bl = and {word} {d}_bh, {splat(1)}",
+        f"{d}_bt = add {word} {d}_bi, {splat(0x7FFF)}", f"{d}_br = add {word} {d}_bt, {d}_bl",
+        f"{d}_bn = fcmp uno {s} {a}, {a}", f"{d}_bq = or {word} {d}_bi, {splat(1 << 22)}",
+        f"{d}_bs = select {t.mask} {d}_bn, {word} {d}_bq, {word} {d}_br",
+        f"{d}_bu = lshr {word} {d}_bs, {splat(16)}", f"{d} = trunc {word} {d}_bu to {t}"))
+
+
+def _to_bits(d: str, a: str, s: TypeText, t: TypeText) -> str:
+    """A number of another type as bfloat16."""
+    source, wide = s.info, t.wide
+    if s == wide:
+        return _upper_half(d, a, s, t)
+    if source.bits < 24:  # exact in single precision
+        return f"{cast(f'{d}_f', a, s, wide)}\n{_upper_half(d, f'{d}_f', wide, t)}"
+    if source.is_float:
+        return _double_to_short(d, a, s, t)
+    double, lines = TypeText(TYPES[FLOAT64], t.lanes), []
+    if source.bits == 64:  # what is not exact in double precision is rounded to odd
+        last, bound = s.splat((1 << 11) - 1), 1 << 53
+        lines = [f"{d}_k = and {s} {a}, {last}", f"{d}_c = add {s} {d}_k, {last}", f"{d}_j = or {s} {a}, {d}_c",
+                 f"{d}_o = and {s} {d}_j, {s.splat(-(1 << 11))}"]
+        moved = a
+        if source.kind == "i":
+            moved = f"{d}_p"
+            lines.append(f"{d}_p = add {s} {a}, {s.splat(bound)}")
+            bound *= 2
+        lines += [f"{d}_y = icmp ugt {s} {moved}, {s.splat(bound)}",
+                  f"{d}_v = select {s.mask} {d}_y, {s} {d}_o, {s} {a}"]
+        a = f"{d}_v"
+    return "\n".join((*lines, cast(f"{d}_w", a, s, double), _double_to_short(d, f"{d}_w", double, t)))
 
 
 def _shift(instruction: str, d: str, a: str, b: str, t: TypeText) -> str:
@@ -249,6 +309,11 @@ def rotate_right(d: str, a: str, b: str, t: TypeText) -> str:
 def cast(d: str, a: str, s: TypeText, t: TypeText) -> str:
     """Conversion from type ``s`` to type ``t``, with the meaning of :func:`drjit_core.ops.semantics.cast`."""
     source, target = s.info, t.info
+    if s.is_bits:
+        return "\n".join((_widened(f"{d}_of", a, s, s.wide), cast(d, f"{d}_of", s.wide, t))) if s.wide != t else \
+            _widened(d, a, s, t)
+    if t.is_bits:
+        return _to_bits(d, a, s, t)
     if target.kind == "b":
         if source.kind == "f":
             return f"{d} = fcmp une {s} {a}, {s.splat('0.0')}"
@@ -258,7 +323,7 @@ def cast(d: str, a: str, s: TypeText, t: TypeText) -> str:
     if source.kind == "f":
         if target.kind == "f":
             if source.bits == 64 and target.bits == 16:
-                return _double_to_half(d, a, s, t)
+                return _double_to_short(d, a, s, t)
             return f"{d} = {'fpext' if target.bits > source.bits else 'fptrunc'} {s} {a} to {t}"
         return _float_to_integer(d, a, s, t)
     if target.kind == "f":
@@ -283,9 +348,9 @@ def _float_to_integer(d: str, a: str, s: TypeText, t: TypeText) -> str:
     """
     source, target = s, t
     lines: list[str] = []
-    if s.info.bits == 16:
-        source = TypeText(TYPES[14], s.lanes)
-        lines.append(f"{d}_f = fpext {s} {a} to {source}")
+    if s.info.computes_in != s.info.type:
+        source = TypeText(TYPES[s.info.computes_in], s.lanes)
+        lines.append(cast(f"{d}_f", a, s, source))
         a = f"{d}_f"
     signed, bits = target.info.kind == "i", target.info.bits
     high = 2.0 ** (bits - 1 if signed else bits)
@@ -328,6 +393,28 @@ def _invert(d: str, a: str, t: TypeText) -> str:
 
 def _select(d: str, m: str, a: str, b: str, t: TypeText) -> str:
     return f"{d} = select {t.mask} {m}, {t} {a}, {t} {b}"
+
+
+def _flip_sign(d: str, a: str, t: TypeText) -> str:
+    return f"{d} = xor {t} {a}, {t.splat(1 << t.info.bits - 1)}"
+
+
+def _clear_sign(d: str, a: str, t: TypeText) -> str:
+    return f"{d} = and {t} {a}, {t.splat((1 << t.info.bits - 1) - 1)}"
+
+
+def _compute_wide(function: LlvmText, compares: bool) -> LlvmText:
+    """Text for numbers that are held as bits: widens operands, and rounds the result, unless that is a mask."""
+    def text(d: str, *operands_and_type: Any) -> str:
+        *operands, t = operands_and_type
+        wide = t.wide
+        lines = [cast(f"{d}_{number}w", operand, t, wide) for number, operand in enumerate(operands)]
+        names = [f"{d}_{number}w" for number in range(len(operands))]
+        if compares:
+            return "\n".join((*lines, function(d, *names, wide)))
+        return "\n".join((*lines, function(f"{d}_x", *names, wide), cast(d, f"{d}_x", wide, t)))
+
+    return text
 
 
 def _compare(signed: str, unsigned: str, floating: str) -> dict[str, LlvmText]:
@@ -373,13 +460,21 @@ _ROWS: dict[str, dict[str, LlvmText]] = {
     "brev": {"iu": call1("bitreverse")},
 }
 
-#: Text by kind and type of the last operand, at ``kind << 4 | type``; ``None`` where there is none.
-TEXTS: list[Any] = [None] * (len(OPS) << 4)
+#: Text by kind and type of the last operand, at ``kind << TYPE_BITS | type``; ``None`` where there is none.
+TEXTS: list[Any] = [None] * (len(OPS) << TYPE_BITS)
 for _name, _by_classes in _ROWS.items():
     for _classes, _function in _by_classes.items():
         for _info in TYPES:
             if _info is not None and _info.kind in _classes:
-                TEXTS[KIND[_name] << 4 | _info.type] = _function
+                TEXTS[KIND[_name] << TYPE_BITS | _info.type] = _function
+#: Rows that bits of floating-point numbers go through without being widened.
+_OF_BITS: dict[str, LlvmText] = {"neg": _flip_sign, "abs": _clear_sign, "select": _select, "fma": fused_multiply_add}
+for _info in TYPES:
+    if _info is not None and TypeText(_info, 0).is_bits:
+        for _row in OPS:
+            _place = _row.kind << TYPE_BITS | _info.type
+            if TEXTS[_place] is not None:
+                TEXTS[_place] = _OF_BITS.get(_row.name) or _compute_wide(TEXTS[_place], _row.result == "mask")
 
 
 # --- reduction operators ---------------------------------------------------------------------------------------------
@@ -402,15 +497,24 @@ def accumulation(op: int, d: str, a: str, b: str, t: TypeText) -> str:
     row = REDUCTIONS[op].row(t.info.type)
     if row in _BETTER:
         return f"{d}_c = fcmp {_BETTER[row]} {t} {b}, {a}\n{d} = select {t.mask} {d}_c, {t} {b}, {t} {a}"
-    return str(TEXTS[KIND[row] << 4 | t.info.type](d, a, b, t))
+    return str(TEXTS[KIND[row] << TYPE_BITS | t.info.type](d, a, b, t))
+
+
+def is_instruction(op: int, t: TypeText) -> bool:
+    """Whether ``atomicrmw`` has an operator for a type."""
+    return op in ATOMIC_INSTRUCTIONS and not t.is_bits
 
 
 def update(op: int, d: str, a: str, b: str, t: TypeText) -> str:
     """Text that combines ``b`` into ``a``, which may be anything: an element of memory."""
     row = REDUCTIONS[op].row(t.info.type)
-    return (_NUMBER[row] if row in _NUMBER else TEXTS[KIND[row] << 4 | t.info.type])(d, a, b, t)
+    if row in _NUMBER and t.is_bits:
+        return _compute_wide(_NUMBER[row], False)(d, a, b, t)
+    return (_NUMBER[row] if row in _NUMBER else TEXTS[KIND[row] << TYPE_BITS | t.info.type])(d, a, b, t)
 
 
 def zero(t: TypeText) -> str:
     """Text of a zero of some type."""
-    return "zeroinitializer" if t.lanes else "false" if t.info.kind == "b" else "0.0" if t.info.kind == "f" else "0"
+    if t.lanes:
+        return "zeroinitializer"
+    return "false" if t.info.kind == "b" else "0" if t.element[0] == "i" else "0.0"

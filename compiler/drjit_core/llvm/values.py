@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..codegen.linear import Instruction
 from ..ir.node import BAKED
 from ..ops.table import CAST
-from ..types import BOOL, TYPES, UINT32, UINT64
+from ..types import BOOL, TYPE_BITS, TYPES, UINT32, UINT64
 from . import texts
 from .texts import TEXTS, constant, zero
 
@@ -27,7 +27,7 @@ def elementwise(emitter: FunctionEmitter, instruction: Instruction) -> None:
         value = known[operand.number]  # in most cases it is the operand
         names.append(value if value and (uniform or not operand.uniform) else emitter.value(operand, uniform))
     types = emitter.scalars if uniform else emitter.packets
-    emitter.lines.append(TEXTS[instruction.kind << 4 | last](name, *names, types[last]))
+    emitter.lines.append(TEXTS[instruction.kind << TYPE_BITS | last](name, *names, types[last]))
     emitter.split_block()
 
 

@@ -16,13 +16,13 @@ from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, gather, ops, square
 from ..ops.derivatives import RULES
 from ..ops.table import DUAL
-from ..types import BOOL, FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, VarType
+from ..types import BOOL, TYPES, UINT16, UINT32, UINT64
 from .inverse import acos, asin
 
 __all__ = ["abs", "clamp", "clip", "copysign", "fmax", "fmin", "isfinite", "isinf", "isnan", "lerp", "log2i", "mulsign",
            "safe_acos", "safe_asin", "safe_sqrt", "scaled", "sign", "square"]
 
-_WORDS = {FLOAT16: VarType.UInt16.value, FLOAT32: UINT32, FLOAT64: UINT64}
+_WORDS = {2: UINT16, 4: UINT32, 8: UINT64}  # by the bytes of a floating-point number
 
 
 def _kind_of_number(node: Node, name: str) -> str:
@@ -67,7 +67,7 @@ def copysign(a: Node, b: Node) -> Node:
     if kind == "i":
         magnitude = ops.abs(a)
         return ops.select(ops.ge(b, literal(b.type, 0)), magnitude, ops.neg(magnitude))  # type: ignore[no-any-return]
-    word = _WORDS[a.type]
+    word = _WORDS[TYPES[a.type].size]
     bit = literal(word, 1 << (TYPES[word].bits - 1), 1, BAKED)
     return bitcast(ops.or_(bitcast(ops.abs(a), word), ops.and_(bitcast(b, word), bit)), a.type)
 

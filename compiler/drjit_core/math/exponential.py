@@ -11,7 +11,7 @@ from ..errors import UnsupportedType
 from ..ir.build import literal, sized_by
 from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, cast, ops
-from ..types import FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, is_float, is_integral
+from ..types import COMPUTES_IN, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, is_float, is_integral
 from .polynomial import clamp, constant, elementary, elementary_binary, estrin
 
 __all__ = ["exp", "exp2", "log", "log2", "power"]
@@ -299,8 +299,8 @@ def _integer_power(a: Node, n: int) -> Node:
             raise UnsupportedType(f"power with the negative exponent {n}", TYPES[a.type].name)
     elif not is_float(a.type):
         raise UnsupportedType("power", TYPES[a.type].name)
-    elif a.type == FLOAT16:
-        return cast(_integer_power(cast(a, FLOAT32), n), FLOAT16)
+    elif COMPUTES_IN[a.type] != a.type:
+        return cast(_integer_power(cast(a, COMPUTES_IN[a.type]), n), a.type)
     elif abs(n) > _LARGEST_MULTIPLIED:
         return power(a, literal(a.type, n))
     if n == 0:

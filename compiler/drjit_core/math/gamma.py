@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ..control.rare import rarely
 from ..ir.node import Node
 from ..ir.trace import cast, ops
-from ..types import FLOAT16, FLOAT32, FLOAT64
+from ..types import COMPUTES_IN, FLOAT32, FLOAT64
 from .exponential import FORMATS as EXPONENTIAL
 from .exponential import log, log_of_mantissa, split
 from .polynomial import constant, elementary, estrin, horner
@@ -137,8 +137,8 @@ def digamma(a: Node) -> Node:
     The recurrence ``psi(x) = psi(x + 1) - 1/x`` leads to arguments above 8, where the asymptotic series holds; from
     below 1/2, reflection leads there (DLMF 5.5.2, 5.5.4, 5.11.2). Composed of operations that have derivatives.
     """
-    if a.type == FLOAT16:
-        return cast(digamma(cast(a, FLOAT32)), FLOAT16)
+    if COMPUTES_IN[a.type] != a.type:
+        return cast(digamma(cast(a, COMPUTES_IN[a.type])), a.type)
     type_ = a.type
     one = constant(type_, 1)
     reflected = ops.lt(a, constant(type_, 0.5))

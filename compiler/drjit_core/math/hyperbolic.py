@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ..errors import UnsupportedType
 from ..ir.node import Node
 from ..ir.trace import bitcast, cast, ops
-from ..types import FLOAT16, FLOAT32, FLOAT64, TYPES, is_float
+from ..types import COMPUTES_IN, FLOAT32, FLOAT64, TYPES, is_float
 from .exponential import FORMATS as EXPONENTIAL
 from .exponential import log_of_mantissa, round_quotient, split
 from .polynomial import constant, elementary, estrin, horner, with_sign_of
@@ -111,11 +111,11 @@ def cosh(a: Node) -> Node:
 
 def sincosh(a: Node) -> tuple[Node, Node]:
     """Hyperbolic sine and cosine, which share most of their operations."""
-    if a.type == FLOAT16:
-        sine, cosine = sincosh(cast(a, FLOAT32))
-        return cast(sine, FLOAT16), cast(cosine, FLOAT16)
     if not is_float(a.type):
         raise UnsupportedType("sincosh", TYPES[a.type].name)
+    if COMPUTES_IN[a.type] != a.type:
+        sine, cosine = sincosh(cast(a, COMPUTES_IN[a.type]))
+        return cast(sine, a.type), cast(cosine, a.type)
     return sinh(a), cosh(a)
 
 

@@ -18,7 +18,7 @@ from ..ir.expansion import EXPANSIONS, TRACED
 from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, cast, make_binary, make_unary, ops
 from ..ops.table import DUAL, KIND, LITERAL, OPS
-from ..types import FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, is_float
+from ..types import COMPUTES_IN, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, is_float
 
 __all__ = ["clamp", "constant", "elementary", "elementary_binary", "estrin", "flip_sign", "horner",
            "with_sign_of"]
@@ -74,8 +74,9 @@ def elementary(function: Callable[[Node], Node], by_flag: bool = False) -> Calla
     trace = make_unary(row)
 
     def expand(a: Node) -> Node:
-        if a.type == FLOAT16:
-            return cast(function(cast(a, FLOAT32)), FLOAT16)
+        wide = COMPUTES_IN[a.type]
+        if wide != a.type:
+            return cast(function(cast(a, wide)), a.type)
         if not is_float(a.type):
             raise UnsupportedType(name, TYPES[a.type].name)
         return function(a)
@@ -119,8 +120,9 @@ def elementary_binary(function: Callable[[Node, Node], Node]) -> Callable[[Node,
     trace = make_binary(row)
 
     def expand(a: Node, b: Node) -> Node:
-        if a.type == FLOAT16:
-            return cast(function(cast(a, FLOAT32), cast(b, FLOAT32)), FLOAT16)
+        wide = COMPUTES_IN[a.type]
+        if wide != a.type:
+            return cast(function(cast(a, wide), cast(b, wide)), a.type)
         return function(a, b)
 
     @functools.wraps(function)

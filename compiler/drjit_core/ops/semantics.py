@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from ..types import BOOL, FLOAT16, FLOAT32, FLOAT64, TYPES, TypeInfo
+from ..types import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, TYPES, TypeInfo
 
-__all__ = ["normalise", "cast", "bitcast"]
+__all__ = ["bitcast", "bits_of", "cast", "from_bits", "from_memory", "normalise", "to_memory"]
 
 _PACK_FLOAT32, _UNPACK_FLOAT32 = struct.Struct("<f").pack, struct.Struct("<f").unpack
 _PACK_FLOAT16, _UNPACK_FLOAT16 = struct.Struct("<e").pack, struct.Struct("<e").unpack
-_CODES = {1: "B", 8: "B", 16: "H", 32: "I", 64: "Q"}
+_TWO_TO_128 = 2.0**128
 
 
 def _round_to_float32(value: float) -> float:
@@ -37,6 +38,14 @@ def _round_to_float16(value: float) -> float:
         return math.copysign(math.inf, value)
 
 
+def _round_to_bfloat16(value: float) -> float:
+    if value == 0 or not math.isfinite(value):
+        return value
+    unit = math.ldexp(1.0, max(math.frexp(value)[1], -125) - 8)  # of the last of 8 bits; the smallest is 2^-133
+    rounded = math.copysign(round(value / unit) * unit, value)
+    return rounded if abs(rounded) < _TWO_TO_128 else math.copysign(math.inf, value)
+
+
 def _odd_double(value: int) -> float:
     """An integer as a double that can be rounded again: to nearest if that is exact, else to odd."""
     return float(value) if -1 << 53 <= value <= 1 << 53 else _round_fraction(Fraction(value))
@@ -50,6 +59,8 @@ def normalise(type_: int, value: Any) -> Any:
         return float(value)
     if type_ == FLOAT16:
         return _round_to_float16(_odd_double(value) if value.__class__ is int else value)
+    if type_ == BFLOAT16:
+        return _round_to_bfloat16(_odd_double(value) if value.__class__ is int else float(value))
     if type_ == BOOL:
         return bool(value)
     info = TYPES[type_]
@@ -78,12 +89,31 @@ def cast(value: Any, source: TypeInfo, target: TypeInfo) -> Any:
 
 def bits_of(value: Any, info: TypeInfo) -> int:
     """The bit pattern of a value as an unsigned integer."""
-    return int.from_bytes(struct.pack("<" + info.code, value), "little")
+    return int.from_bytes(to_memory(info, (value,)), "little")
 
 
 def from_bits(bits: int, info: TypeInfo) -> Any:
     """The value whose bit pattern is given; inverse of :func:`bits_of`."""
-    return struct.unpack("<" + info.code, bits.to_bytes(info.size, "little"))[0]
+    return from_memory(info, bits.to_bytes(info.size, "little"))[0]
+
+
+def to_memory(info: TypeInfo, values: Iterable[Any]) -> bytes:
+    """Numbers as they lie in memory, floating-point ones rounded to the type."""
+    values = tuple(values)
+    if info.code:
+        return struct.pack(f"<{len(values)}{info.code}", *values)
+    single = struct.pack(f"<{len(values)}f", *(normalise(info.type, value) for value in values))
+    return array("H", single)[1::2].tobytes()  # bfloat16: the upper halves
+
+
+def from_memory(info: TypeInfo, data: Any) -> tuple[Any, ...]:
+    """The inverse of :func:`to_memory`; ``data`` is anything with a buffer of bytes."""
+    count = len(data) // info.size
+    if info.code:
+        return struct.unpack(f"<{count}{info.code}", data)
+    halves = array("H", bytes(4 * count))
+    halves[1::2] = array("H", bytes(data))
+    return struct.unpack(f"<{count}f", halves.tobytes())
 
 
 def bitcast(value: Any, source: TypeInfo, target: TypeInfo) -> Any:

@@ -1,17 +1,19 @@
 """The compiled form of ``elements.py``."""
 
 import ctypes
-import struct
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_Fetch, PyErr_Restore
+from cpython.ref cimport PyObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 
 from .. import types
+from ..ops.semantics import bits_of, from_bits
 from ..types import TYPES
 
 _C_TYPES = {code: getattr(ctypes, name) for code, name in {
     "?": "c_uint8", "b": "c_int8", "B": "c_uint8", "h": "c_int16", "H": "c_uint16", "i": "c_int32", "I": "c_uint32",
-    "q": "c_int64", "Q": "c_uint64", "e": "c_uint16", "f": "c_float", "d": "c_double"}.items()}
+    "q": "c_int64", "Q": "c_uint64", "e": "c_uint16", "": "c_uint16", "f": "c_float", "d": "c_double"}.items()}
 
 cdef enum:
     BOOL = 1
@@ -58,7 +60,7 @@ cpdef object peek(int type_, uint64_t address, int64_t index):
         return (<int16_t*> memory)[index]
     if type_ == UINT16:
         return (<uint16_t*> memory)[index]
-    return struct.unpack("<e", struct.pack("<H", (<uint16_t*> memory)[index]))[0]
+    return from_bits((<uint16_t*> memory)[index], TYPES[type_])
 
 
 cpdef bytes copied(uint64_t address, int64_t count):
@@ -68,10 +70,33 @@ cpdef bytes copied(uint64_t address, int64_t count):
 
 def unpack(type_, data):
     """The element that bytes stand for, as a Python scalar."""
-    return struct.unpack(f"={TYPES[type_].code}", data)[0]
+    return from_bits(int.from_bytes(data, "little"), TYPES[type_])
 
 
 def pack(type_, value):
     """The bytes of an element."""
-    code = TYPES[type_].code
-    return struct.pack(f"={code}", value) if code in "?e" else bytes(_C_TYPES[code](value))
+    info = TYPES[type_]
+    if info.code == "?" or info.is_float and info.size == 2:
+        return bits_of(value, info).to_bytes(info.size, "little")
+    return bytes(_C_TYPES[info.code](value))
+
+
+cdef object _destructor = None
+
+
+cdef void _destroy(PyObject* capsule) noexcept:
+    cdef PyObject* type_
+    cdef PyObject* value
+    cdef PyObject* traceback
+    PyErr_Fetch(&type_, &value, &traceback)
+    try:
+        _destructor(<uintptr_t> capsule)
+    finally:
+        PyErr_Restore(type_, value, traceback)
+
+
+def destructor(function):
+    """The address of the C function that destroys capsules: it calls ``function`` with the address of the capsule."""
+    global _destructor
+    _destructor = function
+    return <uintptr_t> &_destroy

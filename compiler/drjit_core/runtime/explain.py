@@ -20,6 +20,7 @@ from ..ir.labels import label_of
 from ..ir.node import BAKED, Node
 from ..ir.print import location_of
 from ..ir.region import arguments_of, memory_of
+from ..ops.semantics import from_memory
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -35,7 +36,7 @@ from ..ops.table import (
     RESULT,
     VIEW,
 )
-from ..types import TYPES
+from ..types import TYPE_BITS, TYPES
 
 __all__ = ["forget", "note", "remember"]
 
@@ -162,7 +163,7 @@ def _described(number: int, key: bytes, hash_: str) -> tuple[tuple[int, ...], _K
     place = 2
     while place < len(words):
         word = words[place]
-        kind, type_ = word >> 4 or LITERAL, word & 15
+        kind, type_ = word >> TYPE_BITS or LITERAL, word & (1 << TYPE_BITS) - 1
         if word == STREAMED:
             taken = 1
         elif word == STORE:
@@ -173,8 +174,8 @@ def _described(number: int, key: bytes, hash_: str) -> tuple[tuple[int, ...], _K
             reductions.append(("reduce", words[place + 1], words[place + 2]))
         elif kind == LITERAL:
             structure.append(LITERAL)
-            taken = 2 if word >> 4 else 1
-            details.append((type_, _number(type_, words[place + 1]) if word >> 4 else None))
+            taken = 2 if word >> TYPE_BITS else 1
+            details.append((type_, _number(type_, words[place + 1]) if word >> TYPE_BITS else None))
         elif kind == EVALUATED or kind == ACCESS:
             structure.append(kind)
             if kind == ACCESS:
@@ -197,7 +198,7 @@ def _described(number: int, key: bytes, hash_: str) -> tuple[tuple[int, ...], _K
 def _number(type_: int, bits: int) -> str:
     """A literal, by its bits."""
     info = TYPES[type_]
-    value = struct.unpack_from("<" + info.code, struct.pack("<q", bits))[0]
+    value = from_memory(info, struct.pack("<q", bits)[:info.size])[0]
     return str(value)
 
 

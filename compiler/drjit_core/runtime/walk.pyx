@@ -23,9 +23,10 @@ from ..ir.node import PARAMETER as _PARAMETER
 from ..ir.node import SHAPE as _SHAPE
 from ..ops import table
 from ..passes.domain import WIDE_EXTENT as _WIDE_EXTENT
-from ..types import FLOAT16 as _FLOAT16
 from ..types import FLOAT32 as _FLOAT32
 from ..types import FLOAT64 as _FLOAT64
+from ..types import IS_FLOAT as _IS_FLOAT
+from ..types import TYPE_BITS as _TYPE_BITS
 from ..types import TYPES
 
 cdef extern from "Python.h":
@@ -38,7 +39,8 @@ cdef int STEP = table.STEP, VIEW = table.VIEW, SEGMENT = table.SEGMENT, SCATTER 
 cdef int GATHER = table.GATHER, REDUCE = table.REDUCE, CAST = table.CAST, BITCAST = table.BITCAST, ACCESS = table.ACCESS
 cdef int LOOP = table.LOOP, COND = table.COND, CALL = table.CALL, RESULT = table.RESULT
 cdef int FIRST_ELEMENTWISE = table.FIRST_ELEMENTWISE, FIRST_EXPANDED = table.FIRST_EXPANDED
-cdef int FLOAT16 = _FLOAT16, FLOAT32 = _FLOAT32, FLOAT64 = _FLOAT64
+cdef bytes IS_FLOAT = _IS_FLOAT
+cdef int TYPE_BITS = _TYPE_BITS, FLOAT32 = _FLOAT32, FLOAT64 = _FLOAT64
 cdef int64_t WIDE_EXTENT = _WIDE_EXTENT
 cdef int SCALAR = _program.SCALAR, ALIGNED = _program.ALIGNED, UNALIGNED = _program.UNALIGNED
 cdef int SHIFTED = _program.SHIFTED, SHIFTED_UNALIGNED = _program.SHIFTED_UNALIGNED, REVERSED = _program.REVERSED
@@ -104,7 +106,7 @@ cdef uint64_t bits_of(int type_, object value) except? 0xFFFFFFFFFFFFFFFF:
         double_ = value
         memcpy(&bits, &double_, 8)
         return bits
-    if type_ == FLOAT16:
+    if IS_FLOAT[type_]:
         return _program.literal_bits(type_, value)
     return PyLong_AsUnsignedLongLongMask(int(value))
 
@@ -320,7 +322,7 @@ cdef class Walk:
             if buffer.backend is not self.backend:
                 return -1
             access = SCALAR if node.size == 1 else ALIGNED if buffer.padded else UNALIGNED
-            _put(self, kind << 4 | node.type)
+            _put(self, kind << TYPE_BITS | node.type)
             _put(self, access)
             if access != SCALAR:
                 self.read_bytes += _size_of[node.type]
@@ -332,13 +334,13 @@ cdef class Walk:
         elif kind == LITERAL:
             bits = bits_of(node.type, node.payload)
             if node.attr == BAKED:
-                _put(self, kind << 4 | node.type)
+                _put(self, kind << TYPE_BITS | node.type)
                 _put(self, <int64_t> bits)
             else:
                 _put(self, node.type)
                 _pass(self, bits)
         elif kind == UNDEFINED:
-            _put(self, kind << 4 | node.type)
+            _put(self, kind << TYPE_BITS | node.type)
         else:
             return -1
         place = self.place
@@ -382,31 +384,31 @@ cdef class Walk:
             if first < 0:
                 return False
             if node.d1 is None:
-                _put(self, kind << 4 | node.type)
+                _put(self, kind << TYPE_BITS | node.type)
                 _put(self, first)
             else:
                 second = self._leaf(node.d1)
                 if second < 0:
                     return False
                 if node.d2 is None:
-                    _put(self, kind << 4 | node.type)
+                    _put(self, kind << TYPE_BITS | node.type)
                     _put(self, first)
                     _put(self, second)
                 else:
                     third = self._leaf(node.d2)
                     if third < 0:
                         return False
-                    _put(self, kind << 4 | node.type)
+                    _put(self, kind << TYPE_BITS | node.type)
                     _put(self, first)
                     _put(self, second)
                     _put(self, third)
         elif kind == COUNTER:
-            _put(self, kind << 4 | node.type)
+            _put(self, kind << TYPE_BITS | node.type)
         elif kind == CAST or kind == BITCAST:
             first = self._leaf(node.d0)
             if first < 0:
                 return False
-            _put(self, kind << 4 | node.type)
+            _put(self, kind << TYPE_BITS | node.type)
             _put(self, first)
         elif kind == GATHER:
             source = node.d0
@@ -419,7 +421,7 @@ cdef class Walk:
             pointer = self._pointer(source)
             if pointer < 0:
                 return False
-            _put(self, kind << 4 | node.type)
+            _put(self, kind << TYPE_BITS | node.type)
             _put(self, pointer)
             _put(self, (source.size >= WIDE_EXTENT) | (source.size * _size_of[source.type] > self.large_bytes) << 2)
             _put(self, first)
@@ -432,7 +434,7 @@ cdef class Walk:
             start, stride = node.payload
             layout = REVERSED if stride < 0 else SHIFTED if (<Buffer> source.payload).padded else SHIFTED_UNALIGNED
             self.read_bytes += _size_of[node.type]
-            _put(self, kind << 4 | node.type)
+            _put(self, kind << TYPE_BITS | node.type)
             _put(self, pointer)
             _put(self, layout)
             _pass(self, <uint64_t> start)
@@ -561,7 +563,7 @@ cdef class Walk:
         cdef int kind = node.kind
         cdef Buffer buffer
         self.give_place(node)
-        _put(self, kind << 4 | node.type)
+        _put(self, kind << TYPE_BITS | node.type)
         self._put_size(node.size)
         if kind == EVALUATED:
             if not isinstance(node.payload, Buffer):
@@ -641,7 +643,7 @@ cdef class Walk:
 
     cdef bint _enter_formal(self, Node formal) except -1:
         self.give_place(formal)
-        _put(self, formal.kind << 4 | formal.type)
+        _put(self, formal.kind << TYPE_BITS | formal.type)
         self._put_size(formal.size)
         _put(self, formal.attr << 1 | bool(formal.payload))
         return True

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from ...codegen.steps import Call, Pass, Text
 from ...ops.reductions import REDUCTIONS
-from ...types import BOOL, FLOAT16, TYPES, ReduceOp
+from ...types import BOOL, COMPUTES_IN, TYPES, ReduceOp
 from ..texts import constant
 from .blocks import in_blocks
 from .packets import Elements, lanes_of
@@ -36,7 +36,7 @@ def passes(call: Call) -> Iterable[Pass]:
         strip = min(_STRIP, inner)
         strips = -(-inner // strip)
         text = Text("search strips", (source.type, largest), _strips, 8 * length * strip)
-        values = call.scratch(source.size // length * (4 if source.type == FLOAT16 else TYPES[source.type].size))
+        values = call.scratch(source.size // length * TYPES[COMPUTES_IN[source.type]].size)
         yield in_blocks(text, (source.address, target.address, values, length, inner, strip, strips), outer * strips,
                         max(1, block // (length * strip)))
         return
@@ -87,8 +87,8 @@ class _Search:
                 return ["0"]
 
             def look(index: str, values: list[str]) -> list[str]:
-                value = w.load(stored, w.at(stored, base, w.add(first, w.mul(index, step))), self.single.size)
-                number = w(f"fcmp ord {stored} {value}, {value}")
+                value = self.single.load(w.at(stored, base, w.add(first, w.mul(index, step))))
+                number = w(f"fcmp ord {self.single.register} {value}, {value}")
                 unknown = w(f"icmp eq i64 {values[0]}, {_NOWHERE}")
                 here = w(f"and i1 {number}, {unknown}")
                 return [w(f"select i1 {here}, i64 {index}, i64 {values[0]}")]

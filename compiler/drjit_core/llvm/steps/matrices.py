@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ...types import FLOAT16, FLOAT32, INT32, TYPES, UINT32, TypeInfo
+from ...types import INT32, TYPES, UINT32, TypeInfo
 from .tasks import numbered, up
 
 __all__ = ["DEPTH", "DIRECT", "GENERAL", "ROWS_FIRST", "TRANSPOSED", "WORDS", "Matrices", "Plan", "accumulator",
@@ -25,10 +25,10 @@ WORDS = numbered(
 
 def accumulator(type_: int) -> int:
     """The scalar type that products of a type are computed in."""
-    if type_ == FLOAT16:
-        return FLOAT32
     info: TypeInfo = TYPES[type_]
-    return (INT32 if info.kind == "i" else UINT32) if info.bits < 32 else type_
+    if info.is_float or info.bits >= 32:
+        return info.computes_in
+    return INT32 if info.kind == "i" else UINT32
 
 
 def register_tile(type_: int, lanes: int) -> tuple[int, int, int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ops.reductions import REDUCTIONS
-from ...types import BOOL, FLOAT16, FLOAT32, TYPES, UINT8
+from ...types import BOOL, COMPUTES_IN, TYPES, UINT8
 from .. import jit
-from ..texts import TypeText, accumulation, constant
+from ..texts import TypeText, accumulation, cast, constant
 from .writer import Writer
 
 __all__ = ["Accumulation", "Elements", "lanes_of"]
@@ -15,14 +15,13 @@ __all__ = ["Accumulation", "Elements", "lanes_of"]
 
 def lanes_of(type_: int) -> int:
     """Elements of a packet: those of a register, of two registers if an element has fewer than 32 bits."""
-    size = max(2, TYPES[type_].size)
-    return jit.lanes() * 4 // (4 if type_ == FLOAT16 else size)
+    return jit.lanes() * 4 // max(2, TYPES[COMPUTES_IN[type_]].size)
 
 
 class Elements:
     """Elements of some type, ``lanes`` at a time (0: one).
 
-    In registers, masks are bytes, and half precision is single precision.
+    In registers, masks are bytes, and half precision is what it computes in.
     """
 
     def __init__(self, writer: Writer, type_: int, lanes: int) -> None:
@@ -30,7 +29,7 @@ class Elements:
         self.type = type_
         self.lanes = lanes
         self.size = TYPES[type_].size
-        self.held = FLOAT32 if type_ == FLOAT16 else UINT8 if type_ == BOOL else type_
+        self.held = UINT8 if type_ == BOOL else COMPUTES_IN[type_]
         #: In memory, and in registers.
         self.stored = TypeText(TYPES[UINT8 if type_ == BOOL else type_], lanes)
         self.register = TypeText(TYPES[self.held], lanes)
@@ -56,13 +55,14 @@ class Elements:
                       f"<{self.lanes} x i1> {mask}, {stored} {otherwise})")
         else:
             value = w.load(stored, pointer, self.size)
-        return w(f"fpext {stored} {value} to {self.register}") if self.type == FLOAT16 else value
+        return w.named(lambda d: cast(d, value, stored, self.register)) if stored != self.register else value
 
     def store(self, value: str, pointer: str, mask: str = "", streamed: bool = False) -> None:
         """Elements to memory, where a mask is set; past the cache, if they are ``streamed`` (and then are aligned)."""
         w, stored = self.writer, self.stored
-        if self.type == FLOAT16:
-            value = w(f"fptrunc {self.register} {value} to {stored}")
+        if stored != self.register:
+            narrow = value
+            value = w.named(lambda d: cast(d, narrow, self.register, stored))
         if mask:
             w.line(f"call void @llvm.masked.store.{stored.suffix}.p0({stored} {value}, ptr {pointer}, "
                    f"i32 {self.size}, <{self.lanes} x i1> {mask})")

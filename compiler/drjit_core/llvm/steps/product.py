@@ -18,7 +18,7 @@ import itertools
 from collections.abc import Iterable
 
 from ...types import TYPES
-from ..texts import TypeText
+from ..texts import TypeText, bitcast, cast
 from .matrices import DEPTH, WORDS, accumulator, register_tile
 from .shuffles import transpose_registers
 from .tasks import batches, divided, entry, first_lanes, lines, loaded, tile
@@ -71,15 +71,12 @@ class ProductTexts:
 
     def widen(self, name: str, value: str, *, scalar: bool = False) -> str:
         """A packet, or a number, of an operand's type in the type of the sums."""
-        s, t = (self.narrow.element, self.wide.element) if scalar else (self.narrow, self.wide)
-        if not self.converts:
-            return f"{name} = bitcast {s} {value} to {t}"
-        kind = self.narrow.info.kind
-        return f"{name} = {'fpext' if kind == 'f' else 'sext' if kind == 'i' else 'zext'} {s} {value} to {t}"
+        s, t = (TypeText(text.info, 0 if scalar else self.width) for text in (self.narrow, self.wide))
+        return cast(name, value, s, t) if self.converts else bitcast(name, value, s, t)
 
     def narrowed(self, name: str, value: str) -> str:
         """The reverse."""
-        return f"{name} = {'fptrunc' if self.wide.info.kind == 'f' else 'trunc'} {self.wide} {value} to {self.narrow}"
+        return cast(name, value, self.wide, self.narrow)
 
     def load(self, name: str, address: str, mask: str = "", t: TypeText | None = None) -> str:
         t = t or self.wide

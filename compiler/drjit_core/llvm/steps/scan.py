@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ...codegen.steps import Call, Pass, Text
-from ...types import FLOAT16, FLOAT32, TYPES
+from ...types import COMPUTES_IN, TYPES
 from .. import jit
 from .blocks import in_blocks
 from .packets import Accumulation, Elements, lanes_of
@@ -366,7 +366,7 @@ def _along_columns(call: Call, outer: int, length: int, inner: int) -> Iterable[
     chunks = max(1, min(16 // (outer * strips), length * strip // _SMALLEST))
     chunk = -(-length // chunks)
     chunks = -(-length // chunk)
-    held = 4 if type_ == FLOAT16 else TYPES[type_].size
+    held = TYPES[COMPUTES_IN[type_]].size
     running = call.scratch(outer * chunks * inner * held)
     words = (source.address, target.address, running, length, inner, chunk, chunks, strip, strips, outer)
     width, tasks = outer * chunks * strips, max(1, block // (chunk * strip))
@@ -383,7 +383,7 @@ def _strips(type_: int, op: int, exclusive: int, reverse: int, phase: int) -> st
     what these begin with."""
     scan = _Scan(type_, op, exclusive, reverse)
     w, elements, lanes = scan.writer, scan.elements, scan.lanes
-    combine, held = scan.combine, Elements(w, FLOAT32 if type_ == FLOAT16 else type_, lanes)
+    combine, held = scan.combine, Elements(w, COMPUTES_IN[type_], lanes)
     w.kernel()
     source, target, running = (w.parameter(number, "ptr") for number in range(3))
     length, inner, chunk, chunks, strip, strips = (w.parameter(number) for number in range(3, 9))
@@ -437,7 +437,7 @@ def _strips(type_: int, op: int, exclusive: int, reverse: int, phase: int) -> st
 
 def _scan_running(w: Writer, type_: int, op: int, first: str) -> None:
     """What combines the results of chunks: an exclusive scan, column by column."""
-    scalars = Elements(w, FLOAT32 if type_ == FLOAT16 else type_, 0)
+    scalars = Elements(w, COMPUTES_IN[type_], 0)
     combine = Accumulation(Elements(w, type_, 0), op)
     stored = scalars.stored
     w.combine()

@@ -15,10 +15,12 @@ pairs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ...codegen.steps import Call, Pass, Text
+from ...ops.semantics import bits_of
 from ...types import TYPES
 from .blocks import in_blocks
 from .writer import Writer
@@ -118,7 +120,7 @@ def _key(w: Writer, shape: _Shape, value: str) -> str:
     if kind == "i":
         value = w(f"xor {element} {value}, {top}")
     elif kind == "f":
-        infinity = {16: 0x7C00, 32: 0x7F800000, 64: 0x7FF0000000000000}[bits]
+        infinity = bits_of(math.inf, TYPES[shape.type])
         magnitude = w(f"and {element} {value}, {top - 1}")
         is_nan = w(f"icmp ugt {element} {magnitude}, {infinity}")
         is_zero = w(f"icmp eq {element} {magnitude}, 0")

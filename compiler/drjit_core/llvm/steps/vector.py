@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 
+from ..texts import TypeText, cast
 from .matrices import WORDS, Matrices, Plan, words_of
 from .product import ProductTexts, declarations, located
 from .tasks import entry, up
@@ -45,7 +46,7 @@ class _VectorTexts(ProductTexts):
             return [f"store {t} {value}, ptr {address}, align {self.size}"]
         return [f"br i1 %keeps, label {name}_wide, label {name}_narrow", f"{name[1:]}_wide:",
                 f"store {t} {value}, ptr {address}, align {self.size}", f"br label {name}_end", f"{name[1:]}_narrow:",
-                f"{name}_n = {'fptrunc' if self.wide.info.kind == 'f' else 'trunc'} {t} {value} to {s}",
+                cast(f"{name}_n", value, TypeText(self.wide.info, 0), TypeText(self.narrow.info, 0)),
                 f"store {s} {name}_n, ptr {address}, align {self.narrow_size}", f"br label {name}_end",
                 f"{name[1:]}_end:"]
 

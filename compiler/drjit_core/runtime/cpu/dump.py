@@ -157,7 +157,7 @@ def _memory(program: Program, compiled: CompiledKernel, slot: int, parameter: Sl
     fill, array = None, None
     if role is not Role.OUTPUT:
         assert node is not None
-        fill = recorded.get(node.id) or (f"random {info.code}" if info.kind == "f" else None)
+        fill = recorded.get(node.id) or (f"random {info.code}" if info.is_float and info.code else None)
         array = min(s for s, other in enumerate(program.parameters) if s > 1 and other == program.parameters[slot])
     return str(role), size * info.size, fill, array
 
