@@ -31,7 +31,7 @@ cdef class Results:
     cpdef complete(self, object returned, object labels)
     @cython.locals(leaves=list, node=Node, position=cython.Py_ssize_t)
     cpdef compare(self, Returned other, str which)
-    @cython.locals(fresh=list, origin=cython.Py_ssize_t, node=Node, position=cython.Py_ssize_t, place=cython.Py_ssize_t)
+    @cython.locals(fresh=list, before=cython.Py_ssize_t, first=dict, node=Node, position=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cpdef object rebuilt(self, object nodes, object returned=*, object calls=*)
 
 
@@ -96,7 +96,7 @@ cdef class _Target:
     cdef public Py_ssize_t number
 
 
-@cython.locals(each=Returned, call_=Call, number=cython.Py_ssize_t, found=cython.Py_ssize_t, origin=cython.Py_ssize_t)
-cpdef Py_ssize_t origin_of(Py_ssize_t place, object returned, object calls) except -2
+@cython.locals(each=Returned, called=Call, number=cython.Py_ssize_t, found=cython.Py_ssize_t, origin=cython.Py_ssize_t, same=cython.bint)
+cpdef object kept_of(Py_ssize_t place, object returned, object calls)
 cpdef object invoked(object function, bint named, object values)
 cpdef object run_directly(object target, bint named, Py_ssize_t width, Given given, tuple lanes)

@@ -141,12 +141,16 @@ class Results:
                 nodes = list(nodes)
                 nodes[position] = _where(self.called, node, nodes[position].size)
         fresh = self.spec.fresh(nodes, self.leaves, self.lanes)
+        first: dict[int, int] = {}
+        for place, _, _ in self.spec.positions() if returned else ():
+            before = first.setdefault(id(returned[0].leaves[place]), place)
+            array = kept_of(place, returned, calls) if calls else None
+            if array is not None:
+                fresh[place] = array
+            elif before != place and not [each for each in returned if each.leaves[place] is not each.leaves[before]]:
+                fresh[place] = fresh[before]
         if not calls:
             return self.spec.rebuild(fresh)
-        for place, _, _ in self.spec.positions():
-            origin = origin_of(place, returned, calls)
-            if origin >= 0:
-                fresh[place] = calls[0].given.leaves[origin]
         if self.spec.children is None:
             return fresh[0]
         values = [each.value for each in returned]
@@ -156,15 +160,18 @@ class Results:
         return refilled(values, self.spec, iter(fresh), functools.partial(_joined, calls))
 
 
-def origin_of(place: int, returned: Sequence[Returned], calls: Sequence[Call]) -> int:
-    """The place of an argument that all functions have returned in one place; -1 if that is something else."""
-    origin = -1
+def kept_of(place: int, returned: Sequence[Returned], calls: Sequence[Call]) -> Any:
+    """The caller's array that all functions have returned in one place, an argument or one from outside; ``None`` if
+    that is something else."""
+    array, origin = returned[0].leaves[place], -1
+    same = True
     for number, each in enumerate(returned):
         found = calls[number].original(each.leaves[place])
-        if found < 0 or number and found != origin:
-            return -1
+        same = same and found < 0 and each.leaves[place] is array
+        if not same and (found < 0 or number and found != origin):
+            return None
         origin = found
-    return origin
+    return array if same else calls[0].given.leaves[origin]
 
 
 def _where(called: core.Node, result: core.Node, width: int) -> core.Node:
@@ -331,9 +338,9 @@ class _Place:
         #: Leaves that are one of the caller's arrays after all of them, by place.
         self.kept: dict[int, Any] = {}
         for place, *_ in self.spec.traced():
-            origin = origin_of(place, self.after, [effects.call for effects, _ in found])
-            if origin >= 0:
-                self.kept[place] = found[0][0].call.given.leaves[origin]
+            array = kept_of(place, self.after, [effects.call for effects, _ in found])
+            if array is not None:
+                self.kept[place] = array
         #: What it held before, as far as that is known.
         before = None if change.before is MISSING else Returned(words.function, change.before)
         self.before = [core.literal(node.type, 0) for node in self.nodes(self.after[0])] \
@@ -519,7 +526,7 @@ class SymbolicChoice:
                 formals: Sequence[core.Node]) -> dict[Any, Any]:
         """The arrays from outside that a function has changed as a whole; writes by index make variables of them, as
         far as they are none."""
-        known = {id(array) for array in (*called.arrays, *called.stands, *leaves) if isinstance(array, ArrayBase)}
+        known = called.own_arrays(self.journal, leaves)
         variables = formals[self.count:]
         changed: dict[Any, Any] = {}
         numbers = {key: number for number, key in enumerate(self.written)} if self.written else _NOTHING

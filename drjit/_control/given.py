@@ -18,7 +18,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import traced_elsewhere
 
-from .._access.store import Journal, noted, settled, store, store_result, store_same
+from .._access.store import Journal, noted, owner_of, settled, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
@@ -331,9 +331,9 @@ class Call:
                     found[first + k] = node
         return found
 
-    def leave(self, returned: Any = None) -> list[Change]:
+    def leave(self, returned: Any = None, values: Sequence[Any] = ()) -> list[Change]:
         """Let everything be as it was; returns the places that hold other arrays than before, but for those of
-        containers that were ``returned``.
+        containers that were ``returned``, unless these are from outside, and of those in ``values`` of places.
 
         Numbers, texts and the like remain what the function has made of them.
         """
@@ -350,19 +350,24 @@ class Call:
             now = dict(_items(container))
             write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
         if changes and returned is not None:
-            inside = containers_of(returned) - self.moved
-            changes = [change for change in changes if id(change.container) not in inside]
+            inside, kept = containers_of(returned) - self.moved, containers_of(values)
+            changes = [change for change in changes if id(change.container) not in kept and (
+                id(change.container) not in inside or self.is_outside(change.container))]
         return changes
 
-    def note_moved(self, value: Any, before: Any) -> None:
-        """See which of the caller's containers are in other places of what was returned than of what was given."""
-        items = children(value)
+    def note_moved(self, value: Any, before: Any) -> bool:
+        """See which of the caller's containers are in other places of what was returned than of what was given, or
+        come from outside; returns whether any are new that do."""
+        items, found = children(value), False
         if items is not None:
-            if value is not before and self.holds(value):
-                self.moved.add(id(value))
+            if value is not before and id(value) not in self.moved:
+                found = self.is_outside(value)
+                if found or self.holds(value):
+                    self.moved.add(id(value))
             known = dict(_items(before)) if before.__class__ is value.__class__ else {}
             for key, entry in items:
-                self.note_moved(entry, known.get(key))
+                found = self.note_moved(entry, known.get(key)) or found
+        return found
 
     def require_in_place(self, returned: Any) -> None:
         """Refuse containers that the function changes, and returns in the place of others: later iterations would
@@ -434,6 +439,25 @@ class Call:
             return tuple(new.values())
         write_entries(value, changed)
         return value
+
+    def finds(self, value: Any) -> bool:
+        """Whether the function may find a container or an array, or part of it, besides what it is given."""
+        if self.snapshot is None:
+            return False
+        if isinstance(value, ArrayBase):
+            return bool(self.snapshot.parts_of(owner_of(value)[0]))
+        return id(value) in self.snapshot.seen
+
+    def is_outside(self, container: Any) -> bool:
+        """Whether the function finds a container of the caller's that is no part of the arguments."""
+        return self.finds(container) and not self.holds(self.own(container))
+
+    def own_arrays(self, journal: Journal, returned: Sequence[Any]) -> set[int]:
+        """The ids of arrays that are none from outside: those that the function was given, and has made and returned.
+        """
+        found = {id(array) for array in (*self.arrays, *self.stands) if isinstance(array, ArrayBase)}
+        found.update([id(leaf) for leaf in returned if id(leaf) in journal.entries and not self.finds(leaf)])
+        return found
 
     def places_of(self, array: Any) -> list[tuple[Any, int, Any]]:
         """The places in which an array was, of those that the function may find besides what it is given."""
@@ -507,7 +531,8 @@ def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call:
             return before if same else tuple(new.values())
         if spec.prototype is not None:
             return call.become(call.own(next(objects, value)), value.__drjit_rebuild__(new))
-        if (before is not value or id(value) in call.moved) and call.holds(value):  # it has changed places with others
+        if (before is not value or id(value) in call.moved) and (call.holds(value) or call.is_outside(value)):
+            # it has changed places with others
             return list(new.values()) if spec.cls is list else new if spec.cls is dict else construct(spec.cls, new)
         return with_entries(value, new)
 

@@ -326,7 +326,7 @@ class SymbolicLoop:
         if call.held:
             call.require_in_place(returned)
         values = self.variables.settle() if self.variables is not None else ()
-        changes = call.leave((returned, *values))
+        changes = call.leave(returned, values)
         if call.snapshot is not None and call.snapshot.data:
             require_data(_WORDS, call.snapshot, (self.body,))
         if self.variables is None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import drjit_core as core
 from drjit_core import Node, SymbolicValue, adopt, depend_on, late_formal, ops, primal
 
-from .._access.store import Journal, store, store_result, store_same
+from .._access.store import Journal, owner_of, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.handle import holders
@@ -428,10 +428,11 @@ class Variables:
             if key not in self.entries:
                 new[key] = _Array(array, position, initial)
         changed = call.changed()
+        all_results = [*state, *changed.values(), *[node for nodes in after.values() for node in nodes]]
         if changed or journal.entries:
-            self.require_one_array(call, aliases or Aliases(call.given), kept, changed, changes, journal, [
-                *state, *changed.values(), *[node for nodes in after.values() for node in nodes]], formals)
-        self.arguments(call, kept, changed, after, new, returned)
+            self.require_one_array(call, aliases or Aliases(call.given), kept, changed, changes, journal, all_results,
+                                   formals)
+        self.arguments(call, kept, changed, after, new, returned, journal, all_results)
         if self.late is not None and self.late.nodes:
             after["late",] = self.late.nodes
             if ("late",) not in self.entries:
@@ -593,13 +594,15 @@ class Variables:
         return found
 
     def arguments(self, call: Call, kept: Sequence[bool], changed: dict[int, Node],
-                  after: dict[Any, Sequence[Node]], new: dict[Any, Any], returned: Sequence[Any]) -> None:
+                  after: dict[Any, Sequence[Node]], new: dict[Any, Any], returned: Sequence[Any],
+                  journal: Journal, results: Sequence[Node]) -> None:
         """Note arguments that are changed in place, but not returned: the first iteration changes those of the caller.
         The second one must not change others of the caller's, which are returned in their places.
         """
         for (place, first, count), is_kept in zip(call.given.spec.positions(), kept, strict=True):
-            if not is_kept and call.original(returned[place]) >= 0 and [
-                    k for k in range(first, first + count) if k in changed and not core.is_version(primal(changed[k]))]:
+            own = [k for k in range(first, first + count) if k in changed and not core.is_version(primal(changed[k]))]
+            if not is_kept and self.comes_back_changed(call, returned[place], returned, bool(own), journal, results,
+                                                       call.nodes[first:first + count]):
                 raise SymbolicValue(
                     f"{self.words.function}(): {self.words.traced} changes arrays of the state in place, which change "
                     f"places: another one in each iteration. Give the body copies, or {self.words.otherwise}.")
@@ -614,6 +617,15 @@ class Variables:
             after[first_key] = [core.literal(BOOL, False)]
             if first_key not in self.entries:
                 new[first_key] = _First()
+
+    def comes_back_changed(self, call: Call, array: Any, returned: Sequence[Any], changed: bool, journal: Journal,
+                           results: Sequence[Node], before: Sequence[Node]) -> bool:
+        """Whether an array that is returned in the place of another one, which held something ``before``, is also known
+        otherwise, and changes by one name while it is read by another one."""
+        if call.original(array) >= 0 or len([leaf for leaf in returned if leaf is array]) > 1:
+            return changed
+        return call.finds(array) and (changed or id(owner_of(array)[0]) in journal.entries and depend_on(
+            results, before, max([primal(node).id for node in array._nodes()], default=0)))
 
     def added(self, new: dict[Any, Any], after: dict[Any, Sequence[Node]]) -> list[Node]:
         """Make new variables of what has been found."""

@@ -125,7 +125,7 @@ class Sides:
                         aliases.is_found(place, call.snapshot) or
                         place not in lent and place not in own and
                         aliases.is_changed(place, journal, self.given.nodes[first:first + count]))})
-            known = {id(array) for array in (*call.arrays, *returned.leaves) if isinstance(array, ArrayBase)}
+            known = call.own_arrays(journal, returned.leaves)
             known.difference_update([id(array) for array in own.values()])
             covered = aliases.covered(lent) if aliases is not None and lent else _NOTHING
             arrays = self.note_arrays(journal, known, covered, join)
