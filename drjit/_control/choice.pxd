@@ -7,6 +7,7 @@ from drjit_core.ir.region cimport is_version
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._access.store cimport Journal, innermost_journal
 from drjit._control.given cimport Call, Given
+from drjit._control.places cimport Snapshot
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 cdef int _LITERAL
@@ -52,6 +53,7 @@ cdef class SymbolicChoice:
     cdef public dict known
     cdef public dict written
     cdef public Journal journal
+    cdef public Snapshot snapshot
     cdef public list effects
     cdef public list returned
     cdef public list changed

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
 from typing import Any
 
 import drjit_core as core
@@ -33,7 +34,18 @@ from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, children, construct, flatten_nodes
 from .given import Call, Given, as_left, become, refilled, with_entries
 from .outside import Wider, Words, changed_arrays, name_in_program, require_data, widened
-from .places import MISSING, Change, are_others, difference_at, keep_new, place_key, restore, words_of, write_place
+from .places import (
+    MISSING,
+    Change,
+    Snapshot,
+    are_others,
+    difference_at,
+    keep_new,
+    place_key,
+    restore,
+    words_of,
+    write_place,
+)
 from .state import equal
 
 __all__ = ["Effects", "Results", "SymbolicChoice", "adds", "argument_of", "blended", "differing", "invoked",
@@ -413,6 +425,8 @@ class SymbolicChoice:
         #: Arrays from outside that the functions write to by index: arrays, components and what these were.
         self.written: dict[Any, tuple[Any, int, core.Node]] = _NOTHING
         self.journal: Journal
+        #: What the last function knows.
+        self.snapshot: Snapshot | None = None
         self.effects: list[Effects] = _EMPTY
         self.returned: list[Returned] = _EMPTY
         #: What the functions change: arguments, by the positions of nodes; arrays; places.
@@ -452,7 +466,7 @@ class SymbolicChoice:
                 raise SizeError(
                     f"{self.words.function}(): what decides, and what the functions compute and write by index, have "
                     f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the "
-                    f"{self.words.noun}; {self.words.otherwise} otherwise.") from None
+                    f"{self.words.noun}; {self.words.otherwise} if that is so of all but what they write.") from None
             break
         if around is not None:
             around.begun += 1
@@ -467,6 +481,7 @@ class SymbolicChoice:
             restore([place.change for place in self.places.values()])
             raise
         self.effects = self.returned = _EMPTY
+        self.snapshot = None
         return found
 
     def chosen(self, targets: list[_Target]) -> tuple[list[core.Node], Versions]:
@@ -488,7 +503,7 @@ class SymbolicChoice:
         """What one of the functions returns for what stands for the arguments."""
         function, journal = self.functions[number], self.journal
         if not number:
-            self.effects = []
+            self.effects, self.snapshot = [], None
             for key in list(self.written)[len(formals) - self.count:]:  # of a trace that was given up
                 del self.written[key]
         journal.number = number
@@ -501,7 +516,7 @@ class SymbolicChoice:
                     store(array, [formal], position)
             if self.known:
                 nodes = [self.known.get(position, formal) for position, formal in enumerate(nodes)]
-            called = Call(self.given, nodes, function, None, _NOTHING, journal)
+            called = Call(self.given, nodes, function, None, _NOTHING, journal, self.known_by(function))
             noted = len(journal.entries)
             try:
                 returned = Returned(self.results.function, invoked(function, self.named, called.tree))
@@ -509,6 +524,7 @@ class SymbolicChoice:
                 called.leave()
                 raise
             places = called.leave()
+            self.snapshot = called.snapshot if called.same else None
             if called.snapshot is not None and called.snapshot.data:
                 require_data(self.words, called.snapshot, (function,))
             changed = called.changed() if journal.entries or called.copies else _NOTHING
@@ -521,6 +537,12 @@ class SymbolicChoice:
         finally:
             if journal.entries:
                 journal.roll_back()
+
+    def known_by(self, function: Callable[..., Any]) -> Snapshot | None:
+        """What a function knows, if that is part of what the last one did, which has changed nothing of it."""
+        known = self.snapshot
+        parts = (function.__self__, function.__func__) if isinstance(function, MethodType) else (function,)
+        return known if known is not None and self.given.plain and known.seen.issuperset(map(id, parts)) else None
 
     def outside(self, number: int, called: Call, leaves: Sequence[Any],
                 formals: Sequence[core.Node]) -> dict[Any, Any]:

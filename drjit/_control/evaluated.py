@@ -234,7 +234,7 @@ class Evaluated:
                 try:
                     value = self.cond(*call.tree)
                     test = condition_of(value)
-                    self.objects.lanes = shape_of(value)
+                    self.objects.lanes = shape_of(value, self.spec)
                     del value
                 finally:
                     call.leave()

@@ -46,6 +46,7 @@ cdef class Call:
     cdef public dict numbers
     cdef public list numbered
     cdef public set inside
+    cdef public bint same
     cdef public Snapshot snapshot
     cpdef settle(self)
     @cython.locals(found=dict, k=cython.Py_ssize_t, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)

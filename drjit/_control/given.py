@@ -203,7 +203,7 @@ class Call:
     """
 
     __slots__ = ("arrays", "copies", "given", "held", "inside", "moved", "nodes", "numbered", "numbers", "objects",
-                 "owned", "shared", "snapshot", "stands", "touched", "tree")
+                 "owned", "same", "shared", "snapshot", "stands", "touched", "tree")
 
     def __init__(self, given: Given, nodes: Sequence[core.Node], function: Callable[..., Any] | None,
                  spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, journal: Journal | None = None,
@@ -213,6 +213,8 @@ class Call:
         #: The places of arrays, by their ids, and of which list that is.
         self.numbers: dict[int, int] | None = None
         self.numbered: list[Any] = _EMPTY
+        #: Whether what the function knows is as it was before.
+        self.same = True
         #: The ids of the caller's containers, once they have been asked for.
         self.inside: set[int] | None = None
         #: The places of leaves of the arguments that are others after the construct.
@@ -343,6 +345,7 @@ class Call:
         if self.snapshot is not None:
             changes = self.snapshot.changes()
             if changes:
+                self.same = False
                 changes = [change if change.before is MISSING else change._replace(now=unshared(change.now))
                            for change in changes if has_array(change.before) or has_array(change.now)]
                 restore(changes)

@@ -173,7 +173,7 @@ class SymbolicLoop:
             raise SizeError(
                 f"{FUNCTION}(): the state, and what the body of this symbolic loop computes and writes by index, have "
                 f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the loop; "
-                "run the loop with mode='evaluated' otherwise.") from None
+                "run the loop with mode='evaluated' if that is so of all but what it writes.") from None
 
     def all_variables(self) -> list[core.Node]:
         """The state, and what else is known to change."""
@@ -204,7 +204,7 @@ class SymbolicLoop:
                 if known is not None:
                     self.require_same_places(put_back(known))
                 self.tested = test = condition_of(value)
-                self.lanes = shape_of(value)
+                self.lanes = shape_of(value, self.given.spec)
                 if self.shapes is not None:
                     self.shapes.note_condition(self.lanes)
             except BaseException:

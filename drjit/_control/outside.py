@@ -523,7 +523,7 @@ class Variables:
             raise SymbolicValue(
                 f"{self.words.function}(): {self.words.traced} puts another object, with arrays, in "
                 f"{words_of(change.container, change.kind, change.key)}, where each element would have its own. Change "
-                f"what the object holds instead, make its class a PyTree, or {self.words.otherwise}.")
+                "what the object holds instead, or make its class a PyTree.")
         if now is None:
             words, does = self.words, f"removes {words_of(change.container, change.kind, change.key)}"
             if change.now is not MISSING:
@@ -531,7 +531,7 @@ class Variables:
                 does = "changes {} from {} to {}".format(*difference_at(change, entry.spec, spec))
             raise SymbolicValue(
                 f"{words.function}(): {words.traced} {does}, which elements without an iteration would not have. "
-                f"Begin with what it becomes, or {words.otherwise}.")
+                "Begin with what it becomes.")
         return entry, now
 
     def new_place(self, change: Change, key: Any) -> _Place:
