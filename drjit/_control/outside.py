@@ -785,7 +785,13 @@ def _own_memory(words: Words, array: ArrayBase) -> SymbolicValue:
 
 
 def require_data(words: Words, snapshot: Snapshot, functions: Sequence[Callable[..., Any]]) -> None:
-    """Refuse changes of NumPy arrays, sets and byte arrays, which hold again what they did."""
+    """Refuse changes of NumPy arrays, sets and byte arrays, which hold again what they did, and of what generators keep
+    to themselves."""
+    for generator, name in snapshot.advanced():
+        raise SymbolicValue(
+            f"{words.function}(): {words.traced} advances the generator '{generator.__name__}', which keeps an array "
+            f"in its variable '{name}' that nobody else can change. Keep it in an attribute or a list, or "
+            f"{words.otherwise}.")
     for value in snapshot.restored():
         raise SymbolicValue(
             f"{words.function}(): {words.traced} changes {name_in_program(value, functions)} of type "
