@@ -59,9 +59,10 @@ cdef class SymbolicChoice:
     cdef public list changed
     cdef public dict arrays
     cdef public dict places
-    @cython.locals(around=Journal, number=cython.Py_ssize_t, targets=list)
+    @cython.locals(around=Journal)
     cpdef object run(self)
-    cpdef tuple chosen(self, list targets)
+    @cython.locals(number=cython.Py_ssize_t, targets=list)
+    cpdef tuple attempt(self)
     @cython.locals(journal=Journal, nodes=list, called=Call, returned=Returned, places=list, arrays=dict, changed=dict, noted=cython.Py_ssize_t)
     cpdef list target(self, Py_ssize_t number, list formals)
     cpdef dict outside(self, Py_ssize_t number, Call called, object leaves, object formals)

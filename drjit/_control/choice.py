@@ -11,9 +11,6 @@ from typing import Any
 
 import drjit_core as core
 from drjit_core import (
-    IncompatibleSizes,
-    Restart,
-    SymbolicValue,
     Versions,
     adopt,
     any_vertex,
@@ -28,12 +25,12 @@ from drjit_core import (
 from .._access.lanes import for_lanes, masked_access, written_apart, written_from
 from .._access.store import Journal, innermost_journal, owner_of, store, store_result
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, SizeError, describe, user_part
+from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
 from .._base.types import BOOL
-from .._trees.pytree import TreeSpec, children, construct, flatten_nodes
-from .given import Call, Given, as_left, become, refilled, with_entries
-from .outside import Wider, Words, changed_arrays, name_in_program, require_data, widened
+from .._trees.pytree import TreeSpec, flatten_nodes
+from .given import Call, Given, as_left, become, refilled
+from .outside import Words, changed_arrays, name_in_program, require_data, retried
 from .places import (
     MISSING,
     Change,
@@ -169,7 +166,7 @@ class Results:
         owned = [id(call_.own(value)) for call_, value in zip(calls, values, strict=True)]
         if self.spec.is_flat and any(map(owned[0].__ne__, owned)):
             return tuple(fresh)
-        return refilled(values, self.spec, iter(fresh), functools.partial(_joined, calls))
+        return refilled(values, self.spec, iter(fresh), functools.partial(_owner, calls), calls[0].become)
 
 
 def kept_of(place: int, returned: Sequence[Returned], calls: Sequence[Call]) -> Any:
@@ -260,23 +257,10 @@ class Returned:
         return found
 
 
-def _joined(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec, new: dict[Any, Any]) -> Any:
-    """What stands for containers that several functions have returned: one that all of them returned."""
+def _owner(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec) -> Any:
+    """The container that all of several functions have returned; ``None`` if these are several."""
     containers = {id(value): value for value in [call_.own(value) for call_, value in zip(calls, values, strict=True)]}
-    (container, *others) = containers.values()
-    if spec.cls is tuple:
-        same = not others and len(container) == len(new) and all(map(operator.is_, container, new.values()))
-        return container if same else tuple(new.values())
-    if others:
-        if spec.cls is list:
-            return list(new.values())
-        if spec.cls is dict:
-            return new
-        return construct(spec.cls, new) if spec.prototype is None else values[0].__drjit_rebuild__(new)
-    if spec.prototype is not None:
-        made = values[0].__drjit_rebuild__(new)
-        return calls[0].become(container, made)
-    return with_entries(container, new)
+    return containers.popitem()[1] if len(containers) == 1 else None
 
 
 def _advice(what: str, first: str, second: str) -> str:
@@ -438,36 +422,8 @@ class SymbolicChoice:
         """The results, joined."""
         around = innermost_journal()
         self.journal = Journal(around)
-        targets = []
-        for number in range(len(self.functions)):
-            targets.append(_Target(self, number))
-        while True:
-            try:
-                values, versions = self.chosen(targets)
-            except Restart:
-                continue
-            except Wider as request:
-                if around is not None:
-                    raise
-                request.widen()
-                self.written = _NOTHING
-                continue
-            except SymbolicValue:
-                wide = widened(self.journal, around, self.nodes, self.given.leaves)
-                if wide is None:
-                    raise
-                self.nodes = wide
-                self.written = _NOTHING
-                continue
-            except IncompatibleSizes as error:
-                if user_part(error) is not None:
-                    raise
-                widths = list(dict.fromkeys([size for size in error.sizes if size != 1]))
-                raise SizeError(
-                    f"{self.words.function}(): what decides, and what the functions compute and write by index, have "
-                    f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the "
-                    f"{self.words.noun}; {self.words.otherwise} if that is so of all but what they write.") from None
-            break
+        values, versions = retried(self, self.words, around,
+                                   "what decides, and what the functions compute and write by index")
         if around is not None:
             around.begun += 1
         for place, (array, position, initial) in enumerate(self.written.values()):
@@ -484,8 +440,21 @@ class SymbolicChoice:
         self.snapshot = None
         return found
 
-    def chosen(self, targets: list[_Target]) -> tuple[list[core.Node], Versions]:
+    def clear(self) -> None:
+        """Forget what else changes: it is found again."""
+        self.written = _NOTHING
+
+    def restart(self, around: Journal | None) -> None:
+        """Begin again with what has been found."""
+
+    def check_sizes(self) -> None:
+        """Refuse arguments whose sizes do not go together: they may have any."""
+
+    def attempt(self) -> tuple[list[core.Node], Versions]:
         """The nodes of the results, and what arguments are after writes."""
+        targets = []
+        for number in range(len(self.functions)):
+            targets.append(_Target(self, number))
         label, name_of, count = self.label, self.name_of, self.count
         variables = self.nodes
         if self.written:
@@ -709,17 +678,11 @@ def run_directly(target: Callable[..., Any], named: bool, width: int, given: Giv
     kept = {id(leaf) for leaf in given.leaves}
     leaves = [leaf if id(leaf) in kept else new
               for leaf, new in zip(others, spec.fresh(wide, others, lanes), strict=True)]
-    return refilled([found], spec, iter(leaves), _exchanged)
+    return refilled([found], spec, iter(leaves), _first, become)
 
 
-def _exchanged(values: Sequence[Any], spec: TreeSpec, new: dict[Any, Any]) -> Any:
-    """The same container, with other entries."""
-    (value,) = values
-    if spec.cls is tuple or spec.prototype is not None:
-        if all(map(operator.is_, dict(children(value) or ()).values(), new.values())):
-            return value
-        return tuple(new.values()) if spec.cls is tuple else become(value, value.__drjit_rebuild__(new))
-    return with_entries(value, new)
+def _first(values: Sequence[Any], spec: TreeSpec) -> Any:
+    return values[0]
 
 
 def argument_of(value: core.Node, nodes: Sequence[core.Node]) -> int | None:

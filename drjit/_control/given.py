@@ -27,7 +27,7 @@ from .places import MISSING, Change, Snapshot, attributes_of, has_array, restore
 from .state import copies
 
 __all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "filled", "objects_of", "refilled",
-           "with_entries", "write_entries"]
+           "write_entries"]
 
 #: What most calls have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
@@ -169,8 +169,7 @@ class as_before:
         if self.tree is not None:
             self.noted.__exit__(kind, error, traceback)
             if kind is not None and self.snapshot is not None:
-                restore([change for change in self.snapshot.changes() if
-                         has_array(change.before) or has_array(change.now)])
+                restore(self.snapshot.array_changes())
 
 
 def _runs_code(spec: TreeSpec) -> bool:
@@ -508,45 +507,50 @@ def as_left(value: Any, places: Mapping[tuple[int, Any], Change]) -> Any:
         construct(value.__class__, new)
 
 
-#: What stands for a container that functions have returned, in one place each, given its structure and new entries.
-Settle = Callable[[Sequence[Any], TreeSpec, dict[Any, Any]], Any]
+#: The container that stands for those which functions have returned, in one place each, given its structure; ``None``:
+#: a new one.
+Owner = Callable[[Sequence[Any], TreeSpec], Any]
 
 
-def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], settle: Settle) -> Any:
+def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], owner: Owner,
+             become: Callable[[Any, Any], Any]) -> Any:
     """A tree that one or several functions returned, with other leaves; trees of other classes are looked at no more.
+
+    It has the containers of the ``owner``; objects that join by the protocol ``become`` like others.
     """
     if spec.children is None:
         return next(leaves)
     items = [dict(_items(value)) if value.__class__ is values[0].__class__ else _NOTHING for value in values]
-    new = {key: refilled([entries.get(key) for entries in items], inner, leaves, settle)
+    new = {key: refilled([entries.get(key) for entries in items], inner, leaves, owner, become)
            for key, inner in zip(spec.keys if spec.cls is dict else items[0], spec.children, strict=True)}
-    return settle(values, spec, {key: new[key] for key in items[0]})
+    container, new = owner(values, spec), {key: new[key] for key in items[0]}
+    if spec.cls is tuple:
+        same = container.__class__ is tuple and len(container) == len(new) and \
+            all(map(operator.is_, container, new.values()))
+        return container if same else tuple(new.values())
+    if spec.prototype is not None:
+        made = values[0].__drjit_rebuild__(new)
+        return made if container is None else become(container, made)
+    if container is None:
+        return list(new.values()) if spec.cls is list else new if spec.cls is dict else construct(spec.cls, new)
+    now = dict(_items(container))
+    write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
+    return container
 
 
 def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call: Call,
            objects: Iterator[Any]) -> Any:
     """A tree that a function returned, with other leaves: in the same containers, unless these stand for others."""
-    def settle(values: Sequence[Any], spec: TreeSpec, new: dict[Any, Any]) -> Any:
+    def owner(values: Sequence[Any], spec: TreeSpec) -> Any:
         value, before = values
-        if spec.cls is tuple:
-            same = before.__class__ is tuple and len(before) == len(new) and \
-                all(map(operator.is_, before, new.values()))
-            return before if same else tuple(new.values())
         if spec.prototype is not None:
-            return call.become(call.own(next(objects, value)), value.__drjit_rebuild__(new))
-        if (before is not value or id(value) in call.moved) and (call.holds(value) or call.is_outside(value)):
-            # it has changed places with others
-            return list(new.values()) if spec.cls is list else new if spec.cls is dict else construct(spec.cls, new)
-        return with_entries(value, new)
+            return call.own(next(objects, value))
+        if spec.cls is tuple:
+            return before
+        has_moved = before is not value or id(value) in call.moved  # it has changed places with others
+        return None if has_moved and (call.holds(value) or call.is_outside(value)) else value
 
-    return refilled([value, before], spec, leaves, settle)
-
-
-def with_entries(container: Any, new: dict[Any, Any]) -> Any:
-    """A container, in which those entries have been replaced that are others."""
-    now = dict(_items(container))
-    write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
-    return container
+    return refilled([value, before], spec, leaves, owner, call.become)
 
 
 def objects_of(value: Any, spec: TreeSpec) -> list[Any]:

@@ -20,7 +20,7 @@ from drjit_core import Node, SymbolicValue, adopt, depend_on, late_formal, ops, 
 
 from .._access.store import Journal, owner_of, store, store_result, store_same
 from .._base.array import ArrayBase
-from .._base.errors import describe
+from .._base.errors import SizeError, describe, user_part
 from .._base.handle import holders
 from .._base.nodes import broadcast
 from .._base.types import BOOL
@@ -43,7 +43,7 @@ from .places import (
 from .shapes import Reshaped
 
 __all__ = ["Late", "Variables", "Wider", "Words", "changed_arrays", "name_in_program", "presumed",
-           "require_data", "widened"]
+           "require_data", "retried"]
 
 core.holders[0] = holders
 
@@ -747,6 +747,36 @@ def widened(journal: Journal, around: Journal | None, nodes: Sequence[Node],
                     around.narrow = True
             start += count
     return found if found != list(nodes) else None
+
+
+def retried(construct: Any, words: Words, around: Journal | None, what: str) -> Any:
+    """What a construct's ``attempt`` returns, which begins again as long as something turns out: it is told to
+    ``restart``, or to ``clear`` what is found again. ``what`` of it must have one size."""
+    while True:
+        try:
+            return construct.attempt()
+        except core.Restart:
+            construct.restart(around)
+        except Wider as request:
+            if around is not None:
+                raise
+            request.widen()
+            construct.clear()
+        except SymbolicValue:
+            wide = widened(construct.journal, around, construct.nodes, construct.given.leaves)
+            if wide is None:
+                raise
+            construct.nodes = wide
+            construct.clear()
+        except core.IncompatibleSizes as error:
+            if user_part(error) is not None:
+                raise
+            construct.check_sizes()
+            widths = list(dict.fromkeys([size for size in error.sizes if size != 1]))
+            raise SizeError(
+                f"{words.function}(): {what}, have incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of "
+                f"it must be as wide as the {words.noun}; {words.otherwise} if that is so of all but what is written."
+                ) from None
 
 
 #: References to an array in :meth:`_Holders.keep` that the journal and its reader hold.

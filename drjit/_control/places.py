@@ -467,6 +467,10 @@ class Snapshot:
                     _compare(container, kind, old, dict(entries), found)
         return found
 
+    def array_changes(self) -> list[Change]:
+        """Those of them that have to do with arrays."""
+        return [change for change in self.changes() if has_array(change.before) or has_array(change.now)]
+
 
 def knows_nothing(function: Callable[..., Any]) -> bool:
     """Whether a function is seen to refer to nothing but its arguments."""
