@@ -22,7 +22,7 @@ from drjit_core import (
     primal,
 )
 
-from .._access.lanes import for_lanes, masked_access, written_apart, written_from
+from .._access.lanes import fitting, masked_access, written_apart, written_from
 from .._access.store import Journal, innermost_journal, owner_of, store, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
@@ -700,10 +700,8 @@ def blended(words: Words, mask: core.Node, position: int, yes: core.Node, no: co
         raise ArgumentError(f"{words.function}(): the functions write by index to different copies of one array, and "
                             f"return them as '{results.place(position)}'. Write to the array itself, or use "
                             "mode='symbolic'.")
-    if len({mask.size, yes.size, no.size} - {1}) > 1:
-        whole = for_lanes(mask, max(yes.size, no.size))  # as wide as all, of which what runs was given some
-        if whole is not None and len({whole.size, yes.size, no.size} - {1}) == 1:
-            return core.ops.select(whole, yes, no)  # type: ignore[no-any-return]
+    fits = fitting(mask, yes, no)
+    if fits is None:
         raise SizeError(f"{words.function}(): the sizes of the result '{results.place(position)}' do not go with that "
                         f"of the condition! (sizes: {yes.size}, {no.size}, {mask.size})")
-    return core.ops.select(mask, yes, no)  # type: ignore[no-any-return]
+    return core.ops.select(fits, yes, no)  # type: ignore[no-any-return]

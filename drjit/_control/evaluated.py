@@ -18,7 +18,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, cast, literal, ops
 
-from .._access.lanes import TRUE, for_lanes, made_from, masked_access, on_part, watched, with_lanes, written_from
+from .._access.lanes import TRUE, fitting, made_from, masked_access, on_part, watched, with_lanes, written_from
 from .._access.store import Journal, noted, store_result
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError
@@ -271,14 +271,8 @@ def _blend(mask: core.Node, new: core.Node, old: core.Node) -> core.Node:
     that are given to what runs or of all."""
     if new is old or written_from(new, old):
         return new
-    if len({mask.size, new.size, old.size} - {1}) > 1:
-        width = max(new.size, old.size)
-        whole = for_lanes(mask, width) if {new.size, old.size} <= {1, width} else None
-        if whole is None:
-            return new
-        mask = whole
-    (found,) = core.blend(mask, [new], [old])
-    return found
+    fits = fitting(mask, new, old)
+    return new if fits is None else core.blend(fits, [new], [old])[0]
 
 
 def _join_arrays(join: Join, journal: Journal, known: set[int], lanes: tuple[int, ...]) -> None:
