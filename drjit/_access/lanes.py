@@ -57,7 +57,7 @@ from drjit_core import (
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "for_lanes", "in_plain_code", "innermost_part",
+__all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "fitting", "for_lanes", "in_plain_code", "innermost_part",
            "innermost_width", "lane_mask", "made_from", "masked_access", "note_origin", "note_read", "note_version",
            "note_writes", "on_part", "part_depth", "part_of", "part_runs", "symbolic_width", "watched", "widest_mask",
            "with_lanes", "written_apart", "written_from"]
@@ -308,6 +308,15 @@ def for_lanes(mask: core.Node, width: int) -> core.Node | None:
         elif part.width in found and part.lanes.size not in found:
             found[part.lanes.size] = gather(found[part.width], part.lanes, TRUE)
     return found.get(width)
+
+
+def fitting(mask: core.Node, one: core.Node, other: core.Node) -> core.Node | None:
+    """A mask that chooses between two values: itself, or that of as many lanes as they have elements; ``None`` if there
+    is none."""
+    widths = {one.size, other.size} - {1}
+    if len(widths) > 1:
+        return None
+    return mask if not widths or mask.size == 1 or mask.size in widths else for_lanes(mask, widths.pop())
 
 
 def symbolic_width() -> int:

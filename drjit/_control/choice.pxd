@@ -7,6 +7,7 @@ from drjit_core.ir.region cimport is_version
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._access.store cimport Journal, innermost_journal
 from drjit._control.given cimport Call, Given
+from drjit._control.places cimport Snapshot
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 cdef int _LITERAL
@@ -31,7 +32,7 @@ cdef class Results:
     cpdef complete(self, object returned, object labels)
     @cython.locals(leaves=list, node=Node, position=cython.Py_ssize_t)
     cpdef compare(self, Returned other, str which)
-    @cython.locals(fresh=list, origin=cython.Py_ssize_t, node=Node, position=cython.Py_ssize_t, place=cython.Py_ssize_t)
+    @cython.locals(fresh=list, before=cython.Py_ssize_t, first=dict, node=Node, position=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cpdef object rebuilt(self, object nodes, object returned=*, object calls=*)
 
 
@@ -52,14 +53,16 @@ cdef class SymbolicChoice:
     cdef public dict known
     cdef public dict written
     cdef public Journal journal
+    cdef public Snapshot snapshot
     cdef public list effects
     cdef public list returned
     cdef public list changed
     cdef public dict arrays
     cdef public dict places
-    @cython.locals(around=Journal, number=cython.Py_ssize_t, targets=list)
+    @cython.locals(around=Journal)
     cpdef object run(self)
-    cpdef tuple chosen(self, list targets)
+    @cython.locals(number=cython.Py_ssize_t, targets=list)
+    cpdef tuple attempt(self)
     @cython.locals(journal=Journal, nodes=list, called=Call, returned=Returned, places=list, arrays=dict, changed=dict, noted=cython.Py_ssize_t)
     cpdef list target(self, Py_ssize_t number, list formals)
     cpdef dict outside(self, Py_ssize_t number, Call called, object leaves, object formals)
@@ -96,7 +99,7 @@ cdef class _Target:
     cdef public Py_ssize_t number
 
 
-@cython.locals(each=Returned, call_=Call, number=cython.Py_ssize_t, found=cython.Py_ssize_t, origin=cython.Py_ssize_t)
-cpdef Py_ssize_t origin_of(Py_ssize_t place, object returned, object calls) except -2
+@cython.locals(each=Returned, called=Call, number=cython.Py_ssize_t, found=cython.Py_ssize_t, origin=cython.Py_ssize_t, same=cython.bint)
+cpdef object kept_of(Py_ssize_t place, object returned, object calls)
 cpdef object invoked(object function, bint named, object values)
 cpdef object run_directly(object target, bint named, Py_ssize_t width, Given given, tuple lanes)

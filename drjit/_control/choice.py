@@ -6,13 +6,11 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
 from typing import Any
 
 import drjit_core as core
 from drjit_core import (
-    IncompatibleSizes,
-    Restart,
-    SymbolicValue,
     Versions,
     adopt,
     any_vertex,
@@ -24,16 +22,27 @@ from drjit_core import (
     primal,
 )
 
-from .._access.lanes import for_lanes, masked_access, written_apart, written_from
+from .._access.lanes import fitting, masked_access, written_apart, written_from
 from .._access.store import Journal, innermost_journal, owner_of, store, store_result
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, SizeError, describe, user_part
+from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
 from .._base.types import BOOL
-from .._trees.pytree import TreeSpec, children, construct, flatten_nodes
-from .given import Call, Given, as_left, become, refilled, with_entries
-from .outside import Wider, Words, changed_arrays, name_in_program, require_data, widened
-from .places import MISSING, Change, are_others, difference_at, keep_new, place_key, restore, words_of, write_place
+from .._trees.pytree import TreeSpec, flatten_nodes
+from .given import Call, Given, as_left, become, refilled
+from .outside import Words, changed_arrays, name_in_program, require_data, retried
+from .places import (
+    MISSING,
+    Change,
+    Snapshot,
+    are_others,
+    difference_at,
+    keep_new,
+    place_key,
+    restore,
+    words_of,
+    write_place,
+)
 from .state import equal
 
 __all__ = ["Effects", "Results", "SymbolicChoice", "adds", "argument_of", "blended", "differing", "invoked",
@@ -141,30 +150,37 @@ class Results:
                 nodes = list(nodes)
                 nodes[position] = _where(self.called, node, nodes[position].size)
         fresh = self.spec.fresh(nodes, self.leaves, self.lanes)
+        first: dict[int, int] = {}
+        for place, _, _ in self.spec.positions() if returned else ():
+            before = first.setdefault(id(returned[0].leaves[place]), place)
+            array = kept_of(place, returned, calls) if calls else None
+            if array is not None:
+                fresh[place] = array
+            elif before != place and not [each for each in returned if each.leaves[place] is not each.leaves[before]]:
+                fresh[place] = fresh[before]
         if not calls:
             return self.spec.rebuild(fresh)
-        for place, _, _ in self.spec.positions():
-            origin = origin_of(place, returned, calls)
-            if origin >= 0:
-                fresh[place] = calls[0].given.leaves[origin]
         if self.spec.children is None:
             return fresh[0]
         values = [each.value for each in returned]
         owned = [id(call_.own(value)) for call_, value in zip(calls, values, strict=True)]
         if self.spec.is_flat and any(map(owned[0].__ne__, owned)):
             return tuple(fresh)
-        return refilled(values, self.spec, iter(fresh), functools.partial(_joined, calls))
+        return refilled(values, self.spec, iter(fresh), functools.partial(_owner, calls), calls[0].become)
 
 
-def origin_of(place: int, returned: Sequence[Returned], calls: Sequence[Call]) -> int:
-    """The place of an argument that all functions have returned in one place; -1 if that is something else."""
-    origin = -1
+def kept_of(place: int, returned: Sequence[Returned], calls: Sequence[Call]) -> Any:
+    """The caller's array that all functions have returned in one place, an argument or one from outside; ``None`` if
+    that is something else."""
+    array, origin = returned[0].leaves[place], -1
+    same = True
     for number, each in enumerate(returned):
         found = calls[number].original(each.leaves[place])
-        if found < 0 or number and found != origin:
-            return -1
+        same = same and found < 0 and each.leaves[place] is array
+        if not same and (found < 0 or number and found != origin):
+            return None
         origin = found
-    return origin
+    return array if same else calls[0].given.leaves[origin]
 
 
 def _where(called: core.Node, result: core.Node, width: int) -> core.Node:
@@ -241,23 +257,10 @@ class Returned:
         return found
 
 
-def _joined(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec, new: dict[Any, Any]) -> Any:
-    """What stands for containers that several functions have returned: one that all of them returned."""
+def _owner(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec) -> Any:
+    """The container that all of several functions have returned; ``None`` if these are several."""
     containers = {id(value): value for value in [call_.own(value) for call_, value in zip(calls, values, strict=True)]}
-    (container, *others) = containers.values()
-    if spec.cls is tuple:
-        same = not others and len(container) == len(new) and all(map(operator.is_, container, new.values()))
-        return container if same else tuple(new.values())
-    if others:
-        if spec.cls is list:
-            return list(new.values())
-        if spec.cls is dict:
-            return new
-        return construct(spec.cls, new) if spec.prototype is None else values[0].__drjit_rebuild__(new)
-    if spec.prototype is not None:
-        made = values[0].__drjit_rebuild__(new)
-        return calls[0].become(container, made)
-    return with_entries(container, new)
+    return containers.popitem()[1] if len(containers) == 1 else None
 
 
 def _advice(what: str, first: str, second: str) -> str:
@@ -331,9 +334,9 @@ class _Place:
         #: Leaves that are one of the caller's arrays after all of them, by place.
         self.kept: dict[int, Any] = {}
         for place, *_ in self.spec.traced():
-            origin = origin_of(place, self.after, [effects.call for effects, _ in found])
-            if origin >= 0:
-                self.kept[place] = found[0][0].call.given.leaves[origin]
+            array = kept_of(place, self.after, [effects.call for effects, _ in found])
+            if array is not None:
+                self.kept[place] = array
         #: What it held before, as far as that is known.
         before = None if change.before is MISSING else Returned(words.function, change.before)
         self.before = [core.literal(node.type, 0) for node in self.nodes(self.after[0])] \
@@ -406,6 +409,8 @@ class SymbolicChoice:
         #: Arrays from outside that the functions write to by index: arrays, components and what these were.
         self.written: dict[Any, tuple[Any, int, core.Node]] = _NOTHING
         self.journal: Journal
+        #: What the last function knows.
+        self.snapshot: Snapshot | None = None
         self.effects: list[Effects] = _EMPTY
         self.returned: list[Returned] = _EMPTY
         #: What the functions change: arguments, by the positions of nodes; arrays; places.
@@ -417,36 +422,8 @@ class SymbolicChoice:
         """The results, joined."""
         around = innermost_journal()
         self.journal = Journal(around)
-        targets = []
-        for number in range(len(self.functions)):
-            targets.append(_Target(self, number))
-        while True:
-            try:
-                values, versions = self.chosen(targets)
-            except Restart:
-                continue
-            except Wider as request:
-                if around is not None:
-                    raise
-                request.widen()
-                self.written = _NOTHING
-                continue
-            except SymbolicValue:
-                wide = widened(self.journal, around, self.nodes, self.given.leaves)
-                if wide is None:
-                    raise
-                self.nodes = wide
-                self.written = _NOTHING
-                continue
-            except IncompatibleSizes as error:
-                if user_part(error) is not None:
-                    raise
-                widths = list(dict.fromkeys([size for size in error.sizes if size != 1]))
-                raise SizeError(
-                    f"{self.words.function}(): what decides, and what the functions compute and write by index, have "
-                    f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the "
-                    f"{self.words.noun}; {self.words.otherwise} otherwise.") from None
-            break
+        values, versions = retried(self, self.words, around,
+                                   "what decides, and what the functions compute and write by index")
         if around is not None:
             around.begun += 1
         for place, (array, position, initial) in enumerate(self.written.values()):
@@ -460,10 +437,24 @@ class SymbolicChoice:
             restore([place.change for place in self.places.values()])
             raise
         self.effects = self.returned = _EMPTY
+        self.snapshot = None
         return found
 
-    def chosen(self, targets: list[_Target]) -> tuple[list[core.Node], Versions]:
+    def clear(self) -> None:
+        """Forget what else changes: it is found again."""
+        self.written = _NOTHING
+
+    def restart(self, around: Journal | None) -> None:
+        """Begin again with what has been found."""
+
+    def check_sizes(self) -> None:
+        """Refuse arguments whose sizes do not go together: they may have any."""
+
+    def attempt(self) -> tuple[list[core.Node], Versions]:
         """The nodes of the results, and what arguments are after writes."""
+        targets = []
+        for number in range(len(self.functions)):
+            targets.append(_Target(self, number))
         label, name_of, count = self.label, self.name_of, self.count
         variables = self.nodes
         if self.written:
@@ -481,7 +472,7 @@ class SymbolicChoice:
         """What one of the functions returns for what stands for the arguments."""
         function, journal = self.functions[number], self.journal
         if not number:
-            self.effects = []
+            self.effects, self.snapshot = [], None
             for key in list(self.written)[len(formals) - self.count:]:  # of a trace that was given up
                 del self.written[key]
         journal.number = number
@@ -494,7 +485,7 @@ class SymbolicChoice:
                     store(array, [formal], position)
             if self.known:
                 nodes = [self.known.get(position, formal) for position, formal in enumerate(nodes)]
-            called = Call(self.given, nodes, function, None, _NOTHING, journal)
+            called = Call(self.given, nodes, function, None, _NOTHING, journal, self.known_by(function))
             noted = len(journal.entries)
             try:
                 returned = Returned(self.results.function, invoked(function, self.named, called.tree))
@@ -502,7 +493,8 @@ class SymbolicChoice:
                 called.leave()
                 raise
             places = called.leave()
-            if called.snapshot is not None and called.snapshot.data:
+            self.snapshot = called.snapshot if called.same else None
+            if called.snapshot is not None and (called.snapshot.data or called.snapshot.generators):
                 require_data(self.words, called.snapshot, (function,))
             changed = called.changed() if journal.entries or called.copies else _NOTHING
             if changed or self.written or len(journal.entries) > noted:
@@ -515,11 +507,17 @@ class SymbolicChoice:
             if journal.entries:
                 journal.roll_back()
 
+    def known_by(self, function: Callable[..., Any]) -> Snapshot | None:
+        """What a function knows, if that is part of what the last one did, which has changed nothing of it."""
+        known = self.snapshot
+        parts = (function.__self__, function.__func__) if isinstance(function, MethodType) else (function,)
+        return known if known is not None and self.given.plain and known.seen.issuperset(map(id, parts)) else None
+
     def outside(self, number: int, called: Call, leaves: Sequence[Any],
                 formals: Sequence[core.Node]) -> dict[Any, Any]:
         """The arrays from outside that a function has changed as a whole; writes by index make variables of them, as
         far as they are none."""
-        known = {id(array) for array in (*called.arrays, *called.stands, *leaves) if isinstance(array, ArrayBase)}
+        known = called.own_arrays(self.journal, leaves)
         variables = formals[self.count:]
         changed: dict[Any, Any] = {}
         numbers = {key: number for number, key in enumerate(self.written)} if self.written else _NOTHING
@@ -680,17 +678,11 @@ def run_directly(target: Callable[..., Any], named: bool, width: int, given: Giv
     kept = {id(leaf) for leaf in given.leaves}
     leaves = [leaf if id(leaf) in kept else new
               for leaf, new in zip(others, spec.fresh(wide, others, lanes), strict=True)]
-    return refilled([found], spec, iter(leaves), _exchanged)
+    return refilled([found], spec, iter(leaves), _first, become)
 
 
-def _exchanged(values: Sequence[Any], spec: TreeSpec, new: dict[Any, Any]) -> Any:
-    """The same container, with other entries."""
-    (value,) = values
-    if spec.cls is tuple or spec.prototype is not None:
-        if all(map(operator.is_, dict(children(value) or ()).values(), new.values())):
-            return value
-        return tuple(new.values()) if spec.cls is tuple else become(value, value.__drjit_rebuild__(new))
-    return with_entries(value, new)
+def _first(values: Sequence[Any], spec: TreeSpec) -> Any:
+    return values[0]
 
 
 def argument_of(value: core.Node, nodes: Sequence[core.Node]) -> int | None:
@@ -708,10 +700,8 @@ def blended(words: Words, mask: core.Node, position: int, yes: core.Node, no: co
         raise ArgumentError(f"{words.function}(): the functions write by index to different copies of one array, and "
                             f"return them as '{results.place(position)}'. Write to the array itself, or use "
                             "mode='symbolic'.")
-    if len({mask.size, yes.size, no.size} - {1}) > 1:
-        whole = for_lanes(mask, max(yes.size, no.size))  # as wide as all, of which what runs was given some
-        if whole is not None and len({whole.size, yes.size, no.size} - {1}) == 1:
-            return core.ops.select(whole, yes, no)  # type: ignore[no-any-return]
+    fits = fitting(mask, yes, no)
+    if fits is None:
         raise SizeError(f"{words.function}(): the sizes of the result '{results.place(position)}' do not go with that "
                         f"of the condition! (sizes: {yes.size}, {no.size}, {mask.size})")
-    return core.ops.select(mask, yes, no)  # type: ignore[no-any-return]
+    return core.ops.select(fits, yes, no)  # type: ignore[no-any-return]

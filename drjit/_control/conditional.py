@@ -70,7 +70,7 @@ def run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..
     mask = _mask(cond)
     given = Given(FUNCTION, args)
     given.nodes = told_apart(given.nodes)
-    results = Results(FUNCTION, tuple(rv_labels), strict, ", or pass strict=False", fill, shape_of(cond))
+    results = Results(FUNCTION, tuple(rv_labels), strict, ", or pass strict=False", fill, shape_of(cond, given.spec))
     names = tuple(arg_labels) or "args"
     if mode is None:
         mode = "symbolic" if current().flags & _SYMBOLIC_CONDITIONALS else "evaluated"

@@ -17,6 +17,7 @@ cdef class _Objects:
     cdef public object last
     cdef public dict own
     cdef public set apart
+    cdef public bint shared
     cdef public dict numbers
     cdef public list kept
     cdef public set moved

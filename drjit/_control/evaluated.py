@@ -18,7 +18,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, cast, literal, ops
 
-from .._access.lanes import TRUE, for_lanes, made_from, masked_access, on_part, watched, with_lanes, written_from
+from .._access.lanes import TRUE, fitting, made_from, masked_access, on_part, watched, with_lanes, written_from
 from .._access.store import Journal, noted, store_result
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError
@@ -61,8 +61,11 @@ class _Objects:
         self.last: tuple[Any, list[Any], Call] | None = None
         #: The caller's arrays that are given themselves, by their places.
         self.own = given.arrays()
-        #: Places to which iterations have moved another of them: what elements that have left have there is apart.
+        #: Places to which iterations have moved another of them, or one from outside, or the same as to another place:
+        #: what elements that have left have there is apart.
         self.apart: set[int] = set()
+        #: Whether functions rely on what is the same array elsewhere, so that no elements can be removed.
+        self.shared = False
         #: The ids of their nodes before the body, by positions.
         self.numbers: dict[int, int] = {}
         #: Which variables are the caller's arrays still: iterations have returned what they were given.
@@ -99,6 +102,10 @@ class _Objects:
             if first[position].kind != _LITERAL and first[position].size:  # which errors ask for
                 first[position] = literal(BOOL, True, first[position].size)
 
+    def nodes_apart(self) -> list[core.Node]:
+        """What arrays hold that are not the state, and are given to functions all the same."""
+        return [node for place in self.apart if place in self.own for node in self.own[place]._nodes()]
+
     def own_positions(self) -> list[int]:
         """The positions of the nodes of arrays that are given themselves, and are the state."""
         return [position for place, first, count in self.first.spec.positions() if place in self.own and
@@ -114,6 +121,11 @@ class _Objects:
         call.settle()
         changed, before = call.changed(), list(call.nodes)
         given = {id(array): array for array in self.own.values()}
+        for place, *_ in self.given.spec.positions():
+            leaf = leaves[place]
+            if leaf is not call.arrays[place] and id(leaf) not in given and (call.finds(leaf) or [
+                    other for other in leaves if other is leaf][1:]):
+                given[id(leaf)], self.shared = leaf, True
         for place, first, count in self.given.spec.positions():
             array = self.own.get(place)
             if array is not None and place not in self.apart:
@@ -137,7 +149,12 @@ class _Objects:
             self.kept[place] = False
         if not self.given.plain:
             call.moved = self.moved
-            call.note_moved(value, call.tree)
+            if call.note_moved(value, call.tree):
+                self.shared = True
+                if not _is_set(active, max(self.width, active.size)):
+                    raise ArgumentError(
+                        f"{FUNCTION}(): the body of this loop returns a container that it knows otherwise as state, "
+                        "which is another one for elements that take no part. Return a copy.")
         changes = call.leave(value)
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
                                      if isinstance(array, ArrayBase)}.difference(given), self.lanes)
@@ -217,7 +234,7 @@ class Evaluated:
                 try:
                     value = self.cond(*call.tree)
                     test = condition_of(value)
-                    self.objects.lanes = shape_of(value)
+                    self.objects.lanes = shape_of(value, self.spec)
                     del value
                 finally:
                     call.leave()
@@ -225,7 +242,7 @@ class Evaluated:
             state.check()
             active = with_lanes(test, test.size) if active is None else ops.and_(active, test)
             found = core.reduce(active, core.ReduceOp.Or.value) if active.size else literal(BOOL, False)
-            core.evaluate((*nodes, active, found))
+            core.evaluate((*nodes, *self.objects.nodes_apart(), active, found))
             if not core.read_element(found, 0):
                 return nodes
             with masked_access(active), noted() as journal:
@@ -254,14 +271,8 @@ def _blend(mask: core.Node, new: core.Node, old: core.Node) -> core.Node:
     that are given to what runs or of all."""
     if new is old or written_from(new, old):
         return new
-    if len({mask.size, new.size, old.size} - {1}) > 1:
-        width = max(new.size, old.size)
-        whole = for_lanes(mask, width) if {new.size, old.size} <= {1, width} else None
-        if whole is None:
-            return new
-        mask = whole
-    (found,) = core.blend(mask, [new], [old])
-    return found
+    fits = fitting(mask, new, old)
+    return new if fits is None else core.blend(fits, [new], [old])[0]
 
 
 def _join_arrays(join: Join, journal: Journal, known: set[int], lanes: tuple[int, ...]) -> None:
@@ -378,11 +389,11 @@ class Compressed:
         self.lanes = core.counter(self.width, UINT32)
         while True:
             number = core.reduce(cast(active, UINT32), core.ReduceOp.Add.value)
-            core.evaluate((*self.nodes, active, number))
+            core.evaluate((*self.nodes, *self.objects.nodes_apart(), active, number))
             left = int(core.read_element(number, 0))
             if not left:
                 break
-            if self.memory is not None and max(left, 2) <= _SHARE * self.left:
+            if self.memory is not None and max(left, 2) <= _SHARE * self.left and not self.objects.shared:
                 active = self.remove(active, left)
             self.step(active)
             active = ops.and_(active, self.test(functools.partial(self.join, active)))

@@ -46,12 +46,13 @@ cdef class Call:
     cdef public dict numbers
     cdef public list numbered
     cdef public set inside
+    cdef public bint same
     cdef public Snapshot snapshot
     cpdef settle(self)
     @cython.locals(found=dict, k=cython.Py_ssize_t, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cpdef dict changed(self)
     @cython.locals(changes=list)
-    cpdef list leave(self, object returned=*)
+    cpdef list leave(self, object returned=*, object values=*)
     cpdef object own(self, object container)
     cpdef list places_of(self, object array)
     @cython.locals(place=cython.Py_ssize_t)

@@ -18,7 +18,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import traced_elsewhere
 
-from .._access.store import Journal, noted, settled, store, store_result, store_same
+from .._access.store import Journal, noted, owner_of, settled, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
@@ -27,7 +27,7 @@ from .places import MISSING, Change, Snapshot, attributes_of, has_array, restore
 from .state import copies
 
 __all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "filled", "objects_of", "refilled",
-           "with_entries", "write_entries"]
+           "write_entries"]
 
 #: What most calls have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
@@ -169,8 +169,7 @@ class as_before:
         if self.tree is not None:
             self.noted.__exit__(kind, error, traceback)
             if kind is not None and self.snapshot is not None:
-                restore([change for change in self.snapshot.changes() if
-                         has_array(change.before) or has_array(change.now)])
+                restore(self.snapshot.array_changes())
 
 
 def _runs_code(spec: TreeSpec) -> bool:
@@ -203,7 +202,7 @@ class Call:
     """
 
     __slots__ = ("arrays", "copies", "given", "held", "inside", "moved", "nodes", "numbered", "numbers", "objects",
-                 "owned", "shared", "snapshot", "stands", "touched", "tree")
+                 "owned", "same", "shared", "snapshot", "stands", "touched", "tree")
 
     def __init__(self, given: Given, nodes: Sequence[core.Node], function: Callable[..., Any] | None,
                  spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, journal: Journal | None = None,
@@ -213,6 +212,8 @@ class Call:
         #: The places of arrays, by their ids, and of which list that is.
         self.numbers: dict[int, int] | None = None
         self.numbered: list[Any] = _EMPTY
+        #: Whether what the function knows is as it was before.
+        self.same = True
         #: The ids of the caller's containers, once they have been asked for.
         self.inside: set[int] | None = None
         #: The places of leaves of the arguments that are others after the construct.
@@ -331,9 +332,9 @@ class Call:
                     found[first + k] = node
         return found
 
-    def leave(self, returned: Any = None) -> list[Change]:
+    def leave(self, returned: Any = None, values: Sequence[Any] = ()) -> list[Change]:
         """Let everything be as it was; returns the places that hold other arrays than before, but for those of
-        containers that were ``returned``.
+        containers that were ``returned``, unless these are from outside, and of those in ``values`` of places.
 
         Numbers, texts and the like remain what the function has made of them.
         """
@@ -343,6 +344,7 @@ class Call:
         if self.snapshot is not None:
             changes = self.snapshot.changes()
             if changes:
+                self.same = False
                 changes = [change if change.before is MISSING else change._replace(now=unshared(change.now))
                            for change in changes if has_array(change.before) or has_array(change.now)]
                 restore(changes)
@@ -350,19 +352,24 @@ class Call:
             now = dict(_items(container))
             write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
         if changes and returned is not None:
-            inside = containers_of(returned) - self.moved
-            changes = [change for change in changes if id(change.container) not in inside]
+            inside, kept = containers_of(returned) - self.moved, containers_of(values)
+            changes = [change for change in changes if id(change.container) not in kept and (
+                id(change.container) not in inside or self.is_outside(change.container))]
         return changes
 
-    def note_moved(self, value: Any, before: Any) -> None:
-        """See which of the caller's containers are in other places of what was returned than of what was given."""
-        items = children(value)
+    def note_moved(self, value: Any, before: Any) -> bool:
+        """See which of the caller's containers are in other places of what was returned than of what was given, or
+        come from outside; returns whether any are new that do."""
+        items, found = children(value), False
         if items is not None:
-            if value is not before and self.holds(value):
-                self.moved.add(id(value))
+            if value is not before and id(value) not in self.moved:
+                found = self.is_outside(value)
+                if found or self.holds(value):
+                    self.moved.add(id(value))
             known = dict(_items(before)) if before.__class__ is value.__class__ else {}
             for key, entry in items:
-                self.note_moved(entry, known.get(key))
+                found = self.note_moved(entry, known.get(key)) or found
+        return found
 
     def require_in_place(self, returned: Any) -> None:
         """Refuse containers that the function changes, and returns in the place of others: later iterations would
@@ -435,6 +442,25 @@ class Call:
         write_entries(value, changed)
         return value
 
+    def finds(self, value: Any) -> bool:
+        """Whether the function may find a container or an array, or part of it, besides what it is given."""
+        if self.snapshot is None:
+            return False
+        if isinstance(value, ArrayBase):
+            return bool(self.snapshot.parts_of(owner_of(value)[0]))
+        return id(value) in self.snapshot.seen
+
+    def is_outside(self, container: Any) -> bool:
+        """Whether the function finds a container of the caller's that is no part of the arguments."""
+        return self.finds(container) and not self.holds(self.own(container))
+
+    def own_arrays(self, journal: Journal, returned: Sequence[Any]) -> set[int]:
+        """The ids of arrays that are none from outside: those that the function was given, and has made and returned.
+        """
+        found = {id(array) for array in (*self.arrays, *self.stands) if isinstance(array, ArrayBase)}
+        found.update([id(leaf) for leaf in returned if id(leaf) in journal.entries and not self.finds(leaf)])
+        return found
+
     def places_of(self, array: Any) -> list[tuple[Any, int, Any]]:
         """The places in which an array was, of those that the function may find besides what it is given."""
         return _EMPTY if self.snapshot is None else self.snapshot.places(array)
@@ -481,44 +507,50 @@ def as_left(value: Any, places: Mapping[tuple[int, Any], Change]) -> Any:
         construct(value.__class__, new)
 
 
-#: What stands for a container that functions have returned, in one place each, given its structure and new entries.
-Settle = Callable[[Sequence[Any], TreeSpec, dict[Any, Any]], Any]
+#: The container that stands for those which functions have returned, in one place each, given its structure; ``None``:
+#: a new one.
+Owner = Callable[[Sequence[Any], TreeSpec], Any]
 
 
-def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], settle: Settle) -> Any:
+def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], owner: Owner,
+             become: Callable[[Any, Any], Any]) -> Any:
     """A tree that one or several functions returned, with other leaves; trees of other classes are looked at no more.
+
+    It has the containers of the ``owner``; objects that join by the protocol ``become`` like others.
     """
     if spec.children is None:
         return next(leaves)
     items = [dict(_items(value)) if value.__class__ is values[0].__class__ else _NOTHING for value in values]
-    new = {key: refilled([entries.get(key) for entries in items], inner, leaves, settle)
+    new = {key: refilled([entries.get(key) for entries in items], inner, leaves, owner, become)
            for key, inner in zip(spec.keys if spec.cls is dict else items[0], spec.children, strict=True)}
-    return settle(values, spec, {key: new[key] for key in items[0]})
+    container, new = owner(values, spec), {key: new[key] for key in items[0]}
+    if spec.cls is tuple:
+        same = container.__class__ is tuple and len(container) == len(new) and \
+            all(map(operator.is_, container, new.values()))
+        return container if same else tuple(new.values())
+    if spec.prototype is not None:
+        made = values[0].__drjit_rebuild__(new)
+        return made if container is None else become(container, made)
+    if container is None:
+        return list(new.values()) if spec.cls is list else new if spec.cls is dict else construct(spec.cls, new)
+    now = dict(_items(container))
+    write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
+    return container
 
 
 def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call: Call,
            objects: Iterator[Any]) -> Any:
     """A tree that a function returned, with other leaves: in the same containers, unless these stand for others."""
-    def settle(values: Sequence[Any], spec: TreeSpec, new: dict[Any, Any]) -> Any:
+    def owner(values: Sequence[Any], spec: TreeSpec) -> Any:
         value, before = values
-        if spec.cls is tuple:
-            same = before.__class__ is tuple and len(before) == len(new) and \
-                all(map(operator.is_, before, new.values()))
-            return before if same else tuple(new.values())
         if spec.prototype is not None:
-            return call.become(call.own(next(objects, value)), value.__drjit_rebuild__(new))
-        if (before is not value or id(value) in call.moved) and call.holds(value):  # it has changed places with others
-            return list(new.values()) if spec.cls is list else new if spec.cls is dict else construct(spec.cls, new)
-        return with_entries(value, new)
+            return call.own(next(objects, value))
+        if spec.cls is tuple:
+            return before
+        has_moved = before is not value or id(value) in call.moved  # it has changed places with others
+        return None if has_moved and (call.holds(value) or call.is_outside(value)) else value
 
-    return refilled([value, before], spec, leaves, settle)
-
-
-def with_entries(container: Any, new: dict[Any, Any]) -> Any:
-    """A container, in which those entries have been replaced that are others."""
-    now = dict(_items(container))
-    write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
-    return container
+    return refilled([value, before], spec, leaves, owner, call.become)
 
 
 def objects_of(value: Any, spec: TreeSpec) -> list[Any]:

@@ -2,7 +2,7 @@ from drjit_core.context cimport current
 from drjit_core.ir.node cimport Node
 from drjit._control.choice cimport Results, SymbolicChoice, run_directly
 from drjit._control.given cimport Given
-from drjit._control.state cimport told_apart
+from drjit._control.state cimport lane_shape, told_apart
 
 
 cdef long long _DEBUG, _OPTIMIZE_CALLS, _SYMBOLIC_CALLS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,7 +24,7 @@ from .given import Given, as_before
 from .modes import is_symbolic
 from .outside import Words
 from .sides import Sides, evaluated
-from .state import told_apart
+from .state import lane_shape, told_apart
 
 __all__ = ["call"]
 
@@ -90,7 +89,7 @@ class _Call:
                 raise SizeError(f"{function}(): the index and the mask have incompatible sizes! (sizes: "
                                 f"{self.index.size}, {self.mask.size})")
             self.width = self.mask.size
-        self.results.lanes = (self.width,)
+        self.results.lanes = lane_shape(self.width, self.given.spec)
 
     def result(self) -> Any:
         """What the functions return, joined."""
@@ -171,7 +170,6 @@ class _Call:
         sides = Sides(self.words, self.given, self.targets, self.names, self.named, self.results)
         joined: list[core.Node] | None = None
         whole = dict[int, core.Node]()
-        shape = self.shape()
         with noted(), masked_access(TRUE):  # which is the scope of what is known of versions
             for number in range(len(self.targets)):
                 chosen_ = ops.and_(mask, ops.eq(self.index, core.literal(self.index.type, number)))
@@ -187,7 +185,7 @@ class _Call:
                 with on_part(lanes, self.width), watched([new for new, old in zip(part, nodes, strict=True)
                                                           if new is not old]) as watch:
                     try:
-                        changed = sides.call(number, part, join, ((lanes.size,), shape))
+                        changed = sides.call(number, part, join, ((lanes.size,), self.results.lanes))
                     except SizeError as error:
                         raise self.explained(error, number, lanes.size) from error
                 values = sides.complete(number)
@@ -227,12 +225,6 @@ class _Call:
             f"{error} An evaluated call gives '{self.names[number]}' only those elements of the arguments that take "
             f"it, {given} of {self.width}: pass arrays of all {self.width} elements as arguments, instead of referring "
             "to them, or use mode='symbolic'.")
-
-    def shape(self) -> tuple[int, ...]:
-        """The shape of tensors with one element for each of the call: that of those among the arguments."""
-        found = {shape for _, _, shape, _, depth in self.given.spec.traced()
-                 if depth < 0 and math.prod(shape) == self.width}
-        return found.pop() if len(found) == 1 else (self.width,)
 
     def spread(self, before: core.Node, now: core.Node, lanes: core.Node) -> core.Node:
         """What something is that a function has changed for some of the lanes."""

@@ -37,9 +37,8 @@ cdef class SymbolicLoop:
     cdef public Snapshot known
     @cython.locals(around=Journal, results=list, node=Node, result=Node, position=cython.Py_ssize_t)
     cpdef object run(self)
-    cpdef list trace(self)
     cpdef list all_variables(self)
-    cpdef list repeated(self)
+    cpdef list attempt(self)
     @cython.locals(test=Node, call=Call)
     cpdef Node test(self, list variables)
     @cython.locals(results=list, call=Call)

@@ -8,8 +8,6 @@ from typing import Any
 
 import drjit_core as core
 from drjit_core import (
-    IncompatibleSizes,
-    Restart,
     SymbolicValue,
     any_vertex,
     is_version,
@@ -21,13 +19,13 @@ from drjit_core import (
 from .._access.lanes import note_version, with_lanes
 from .._access.store import Journal, innermost_journal, store_result
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, SizeError, describe, user_part
+from .._base.errors import ArgumentError, SizeError, describe
 from .._base.handle import views
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases, defaults
 from .given import Call, Given, objects_of
-from .outside import Late, Variables, Wider, Words, name_in_program, presumed, require_data, widened
-from .places import Change, Snapshot, has_array, knows_nothing, place_key, restore, snapshot, words_of
+from .outside import Late, Variables, Words, name_in_program, presumed, require_data, retried
+from .places import Change, Snapshot, knows_nothing, place_key, restore, snapshot, words_of
 from .shapes import Reshaped, Shapes
 from .state import equal, mask_of, shape_of
 
@@ -90,31 +88,13 @@ class SymbolicLoop:
             self.expect_changes(outermost)
         while True:
             try:
-                results = self.trace()
-            except Restart:
-                if around is not None and self.variables is not None:
-                    outermost.changing = outermost.changing | {
-                        (self.code(), *place_key(*change[:3])): change for change in self.variables.places()}
-                continue
+                results = retried(self, _WORDS, around,
+                                  "the state, and what the body of this symbolic loop computes and writes by index")
+                break
             except Reshaped:
                 if self.given.lent:
                     outermost.lent = outermost.lent | {self.where(): self.given.lent}
                 self.clear()
-                continue
-            except Wider as request:
-                if around is not None:
-                    raise
-                request.widen()
-                self.clear()
-                continue
-            except SymbolicValue:
-                wide = widened(self.journal, around, self.nodes, self.given.leaves)
-                if wide is None:
-                    raise
-                self.nodes = wide
-                self.clear()
-                continue
-            break
         if around is not None:
             around.begun += 1
         for position, node in enumerate(self.nodes):
@@ -161,25 +141,22 @@ class SymbolicLoop:
                 self.variables.leave_out(Aliases(self.given).covered(self.given.lent))
             self.variables.clear()
 
-    def trace(self) -> list[core.Node]:
-        """The nodes of the state after the loop, and of what else it changes."""
-        try:
-            return self.repeated()
-        except IncompatibleSizes as error:
-            if user_part(error) is not None:
-                raise
-            _require_common_size(self.nodes, self.nodes, self.given.spec, self.names)
-            widths = list(dict.fromkeys([size for size in error.sizes if size != 1]))
-            raise SizeError(
-                f"{FUNCTION}(): the state, and what the body of this symbolic loop computes and writes by index, have "
-                f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the loop; "
-                "run the loop with mode='evaluated' otherwise.") from None
+    def restart(self, around: Journal | None) -> None:
+        """Begin again with what has been found."""
+        if around is not None and self.variables is not None:
+            outermost = around.outermost()
+            outermost.changing = outermost.changing | {
+                (self.code(), *place_key(*change[:3])): change for change in self.variables.places()}
+
+    def check_sizes(self) -> None:
+        """Refuse state variables whose sizes do not go together."""
+        _require_common_size(self.nodes, self.nodes, self.given.spec, self.names)
 
     def all_variables(self) -> list[core.Node]:
         """The state, and what else is known to change."""
         return self.nodes if self.variables is None else [*self.nodes, *self.variables.initial]
 
-    def repeated(self) -> list[core.Node]:
+    def attempt(self) -> list[core.Node]:
         """What the compiler makes of it; most loops have nothing to do with derivatives."""
         presumed_ = 0 if self.variables is None else self.variables.presumed
         if any_vertex():
@@ -204,7 +181,7 @@ class SymbolicLoop:
                 if known is not None:
                     self.require_same_places(put_back(known))
                 self.tested = test = condition_of(value)
-                self.lanes = shape_of(value)
+                self.lanes = shape_of(value, self.given.spec)
                 if self.shapes is not None:
                     self.shapes.note_condition(self.lanes)
             except BaseException:
@@ -326,8 +303,8 @@ class SymbolicLoop:
         if call.held:
             call.require_in_place(returned)
         values = self.variables.settle() if self.variables is not None else ()
-        changes = call.leave((returned, *values))
-        if call.snapshot is not None and call.snapshot.data:
+        changes = call.leave(returned, values)
+        if call.snapshot is not None and (call.snapshot.data or call.snapshot.generators):
             require_data(_WORDS, call.snapshot, (self.body,))
         if self.variables is None:
             if not changes and not call.copies and self.returns_all(call, final):
@@ -360,7 +337,7 @@ class SymbolicLoop:
 
 def put_back(known: Snapshot) -> list[Change]:
     """Let places hold the arrays that they held before; returns those that held others."""
-    changes = [change for change in known.changes() if has_array(change.before) or has_array(change.now)]
+    changes = known.array_changes()
     restore(changes)
     return changes
 

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import drjit_core as core
 from drjit_core import Node, SymbolicValue, adopt, depend_on, late_formal, ops, primal
 
-from .._access.store import Journal, store, store_result, store_same
+from .._access.store import Journal, owner_of, store, store_result, store_same
 from .._base.array import ArrayBase
-from .._base.errors import describe
+from .._base.errors import SizeError, describe, user_part
 from .._base.handle import holders
 from .._base.nodes import broadcast
 from .._base.types import BOOL
@@ -43,7 +43,7 @@ from .places import (
 from .shapes import Reshaped
 
 __all__ = ["Late", "Variables", "Wider", "Words", "changed_arrays", "name_in_program", "presumed",
-           "require_data", "widened"]
+           "require_data", "retried"]
 
 core.holders[0] = holders
 
@@ -428,10 +428,11 @@ class Variables:
             if key not in self.entries:
                 new[key] = _Array(array, position, initial)
         changed = call.changed()
+        all_results = [*state, *changed.values(), *[node for nodes in after.values() for node in nodes]]
         if changed or journal.entries:
-            self.require_one_array(call, aliases or Aliases(call.given), kept, changed, changes, journal, [
-                *state, *changed.values(), *[node for nodes in after.values() for node in nodes]], formals)
-        self.arguments(call, kept, changed, after, new, returned)
+            self.require_one_array(call, aliases or Aliases(call.given), kept, changed, changes, journal, all_results,
+                                   formals)
+        self.arguments(call, kept, changed, after, new, returned, journal, all_results)
         if self.late is not None and self.late.nodes:
             after["late",] = self.late.nodes
             if ("late",) not in self.entries:
@@ -522,7 +523,7 @@ class Variables:
             raise SymbolicValue(
                 f"{self.words.function}(): {self.words.traced} puts another object, with arrays, in "
                 f"{words_of(change.container, change.kind, change.key)}, where each element would have its own. Change "
-                f"what the object holds instead, make its class a PyTree, or {self.words.otherwise}.")
+                "what the object holds instead, or make its class a PyTree.")
         if now is None:
             words, does = self.words, f"removes {words_of(change.container, change.kind, change.key)}"
             if change.now is not MISSING:
@@ -530,7 +531,7 @@ class Variables:
                 does = "changes {} from {} to {}".format(*difference_at(change, entry.spec, spec))
             raise SymbolicValue(
                 f"{words.function}(): {words.traced} {does}, which elements without an iteration would not have. "
-                f"Begin with what it becomes, or {words.otherwise}.")
+                "Begin with what it becomes.")
         return entry, now
 
     def new_place(self, change: Change, key: Any) -> _Place:
@@ -593,13 +594,15 @@ class Variables:
         return found
 
     def arguments(self, call: Call, kept: Sequence[bool], changed: dict[int, Node],
-                  after: dict[Any, Sequence[Node]], new: dict[Any, Any], returned: Sequence[Any]) -> None:
+                  after: dict[Any, Sequence[Node]], new: dict[Any, Any], returned: Sequence[Any],
+                  journal: Journal, results: Sequence[Node]) -> None:
         """Note arguments that are changed in place, but not returned: the first iteration changes those of the caller.
         The second one must not change others of the caller's, which are returned in their places.
         """
         for (place, first, count), is_kept in zip(call.given.spec.positions(), kept, strict=True):
-            if not is_kept and call.original(returned[place]) >= 0 and [
-                    k for k in range(first, first + count) if k in changed and not core.is_version(primal(changed[k]))]:
+            own = [k for k in range(first, first + count) if k in changed and not core.is_version(primal(changed[k]))]
+            if not is_kept and self.comes_back_changed(call, returned[place], returned, bool(own), journal, results,
+                                                       call.nodes[first:first + count]):
                 raise SymbolicValue(
                     f"{self.words.function}(): {self.words.traced} changes arrays of the state in place, which change "
                     f"places: another one in each iteration. Give the body copies, or {self.words.otherwise}.")
@@ -614,6 +617,15 @@ class Variables:
             after[first_key] = [core.literal(BOOL, False)]
             if first_key not in self.entries:
                 new[first_key] = _First()
+
+    def comes_back_changed(self, call: Call, array: Any, returned: Sequence[Any], changed: bool, journal: Journal,
+                           results: Sequence[Node], before: Sequence[Node]) -> bool:
+        """Whether an array that is returned in the place of another one, which held something ``before``, is also known
+        otherwise, and changes by one name while it is read by another one."""
+        if call.original(array) >= 0 or len([leaf for leaf in returned if leaf is array]) > 1:
+            return changed
+        return call.finds(array) and (changed or id(owner_of(array)[0]) in journal.entries and depend_on(
+            results, before, max([primal(node).id for node in array._nodes()], default=0)))
 
     def added(self, new: dict[Any, Any], after: dict[Any, Sequence[Node]]) -> list[Node]:
         """Make new variables of what has been found."""
@@ -737,6 +749,36 @@ def widened(journal: Journal, around: Journal | None, nodes: Sequence[Node],
     return found if found != list(nodes) else None
 
 
+def retried(construct: Any, words: Words, around: Journal | None, what: str) -> Any:
+    """What a construct's ``attempt`` returns, which begins again as long as something turns out: it is told to
+    ``restart``, or to ``clear`` what is found again. ``what`` of it must have one size."""
+    while True:
+        try:
+            return construct.attempt()
+        except core.Restart:
+            construct.restart(around)
+        except Wider as request:
+            if around is not None:
+                raise
+            request.widen()
+            construct.clear()
+        except SymbolicValue:
+            wide = widened(construct.journal, around, construct.nodes, construct.given.leaves)
+            if wide is None:
+                raise
+            construct.nodes = wide
+            construct.clear()
+        except core.IncompatibleSizes as error:
+            if user_part(error) is not None:
+                raise
+            construct.check_sizes()
+            widths = list(dict.fromkeys([size for size in error.sizes if size != 1]))
+            raise SizeError(
+                f"{words.function}(): {what}, have incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of "
+                f"it must be as wide as the {words.noun}; {words.otherwise} if that is so of all but what is written."
+                ) from None
+
+
 #: References to an array in :meth:`_Holders.keep` that the journal and its reader hold.
 _JOURNALED = 4
 
@@ -773,7 +815,13 @@ def _own_memory(words: Words, array: ArrayBase) -> SymbolicValue:
 
 
 def require_data(words: Words, snapshot: Snapshot, functions: Sequence[Callable[..., Any]]) -> None:
-    """Refuse changes of NumPy arrays, sets and byte arrays, which hold again what they did."""
+    """Refuse changes of NumPy arrays, sets and byte arrays, which hold again what they did, and of what generators keep
+    to themselves."""
+    for generator, name in snapshot.advanced():
+        raise SymbolicValue(
+            f"{words.function}(): {words.traced} advances the generator '{generator.__name__}', which keeps an array "
+            f"in its variable '{name}' that nobody else can change. Keep it in an attribute or a list, or "
+            f"{words.otherwise}.")
     for value in snapshot.restored():
         raise SymbolicValue(
             f"{words.function}(): {words.traced} changes {name_in_program(value, functions)} of type "

@@ -7,7 +7,7 @@ from drjit_core.ir.symbolic cimport innermost
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._base.handle cimport Handle
 
-cdef int _MOST_CONTAINERS, _MOST_ENTRIES, _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES, _BUILTIN, _LITERAL, _PHI, _MOST_BYTES
+cdef int _MOST_CONTAINERS, _MOST_ENTRIES, _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES, _BUILTIN, _GENERATOR, _LITERAL, _PHI, _MOST_BYTES
 cdef object _MISSING
 cdef dict _kinds, _classes, _slots, _names, _own
 cdef set _libraries
@@ -25,6 +25,7 @@ cdef class Snapshot:
     cdef public bint traced
     cdef public set seen
     cdef public list data
+    cdef public list generators
     cdef public list codes
     cdef public list owners
     @cython.locals(todo=list, seen=set, kind=cython.int, count=cython.Py_ssize_t, entries=dict, content=object)

@@ -14,6 +14,7 @@ of Python objects are lists of these.
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 import threading
 from collections import deque
@@ -23,6 +24,7 @@ from types import (
     CellType,
     CodeType,
     FunctionType,
+    GeneratorType,
     MemberDescriptorType,
     MethodType,
     MethodWrapperType,
@@ -33,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import drjit_core as core
-from drjit_core import any_vertex, closure_of, code_of, defaults_of, globals_of, innermost, primal, tracked
+from drjit_core import any_vertex, closure_of, code_of, defaults_of, depend_on, globals_of, innermost, primal, tracked
 
 from .._base.array import ArrayBase
 from .._base.handle import Handle
@@ -50,9 +52,9 @@ _MOST_CONTAINERS, _MOST_ENTRIES = 65536, 16384
 
 #: What a class is: of no interest; a container whose entries are looked at; something that refers to others. (The last
 #: ones: classes themselves; what holds data; modules; those variables of a module that a function uses; methods of
-#: built-in types.)
+#: built-in types; generators.)
 _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES, \
-    _BUILTIN = range(14)
+    _BUILTIN, _GENERATOR = range(15)
 #: So many bytes of a NumPy array or a byte array are remembered, and sets of so many entries.
 _MOST_MEMBERS = 1024
 _MOST_BYTES = 1 << 16
@@ -62,7 +64,8 @@ _kinds: dict[type, int] = {
     list: _LIST, tuple: _TUPLE, dict: _DICT, CellType: _CELL, FunctionType: _FUNCTION, MethodType: _METHOD,
     functools.partial: _PARTIAL, int: _SKIPPED, float: _SKIPPED, bool: _SKIPPED, str: _SKIPPED, type(None): _SKIPPED,
     BuiltinMethodType: _BUILTIN, MethodWrapperType: _BUILTIN,
-    ModuleType: _MODULE, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS, type(MISSING): _SKIPPED}
+    GeneratorType: _GENERATOR, ModuleType: _MODULE, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS,
+    type(MISSING): _SKIPPED}
 #: The modules whose classes, and their objects, are none of the user's.
 _OURS = "drjit", "drjit_core"
 _own: dict[str, bool] = {}
@@ -168,13 +171,15 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("codes", "data", "held", "owners", "seen", "traced")
+    __slots__ = ("codes", "data", "generators", "held", "owners", "seen", "traced")
 
     def __init__(self) -> None:
         #: Whether data is looked at.
         self.traced = False
         #: NumPy arrays, sets and byte arrays, with copies.
         self.data: list[tuple[Any, Any]] = _EMPTY
+        #: Generators, with their variables.
+        self.generators: list[tuple[Any, dict[str, Any]]] = _EMPTY
         #: Of each container: the container, what it is, the number of keys and values, and these in turn; of lists a
         #: copy, of cells the content.
         self.held: list[Any] = []
@@ -229,6 +234,11 @@ class Snapshot:
                 todo += (value.__self__, value.__func__)
             elif kind == _BUILTIN:
                 todo.append(value.__self__)
+            elif kind == _GENERATOR:
+                todo += [entry for entry in gc.get_referents(value) if _refers(entry)]
+                if self.traced:
+                    self.generators = self.generators or []
+                    self.generators.append((value, _variables_of(value)))
             elif kind == _DATA:
                 if self.traced and _is_small(value):
                     self.data = self.data or []
@@ -359,6 +369,18 @@ class Snapshot:
                 found.append(value)
         return found
 
+    def advanced(self) -> list[tuple[Any, str]]:
+        """Variables of generators that hold what is computed of the arrays which they held; nobody can put it back."""
+        found = []
+        for generator, before in self.generators:
+            for name, value in _variables_of(generator).items():
+                old = before.get(name)
+                if value is not old and isinstance(value, ArrayBase) and isinstance(old, ArrayBase):
+                    nodes = [node for node in value._nodes() if primal(node).kind != _LITERAL]
+                    if nodes and depend_on(nodes, old._nodes()):
+                        found.append((generator, name))
+        return found
+
     def places(self, sought: Any) -> list[tuple[Any, int, Any]]:
         """The places in which an object was, but for those in tuples, which remain as they are."""
         found: list[tuple[Any, int, Any]] = []
@@ -445,6 +467,10 @@ class Snapshot:
                     _compare(container, kind, old, dict(entries), found)
         return found
 
+    def array_changes(self) -> list[Change]:
+        """Those of them that have to do with arrays."""
+        return [change for change in self.changes() if has_array(change.before) or has_array(change.now)]
+
 
 def knows_nothing(function: Callable[..., Any]) -> bool:
     """Whether a function is seen to refer to nothing but its arguments."""
@@ -468,7 +494,7 @@ def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any
         found.add(function)
     if found.owners:
         found.add_named()
-    return found if found.held or found.data else None
+    return found if found.held or found.data or found.generators else None
 
 
 def _must_be_variable(node: core.Node, shared: bool) -> bool:
@@ -565,7 +591,7 @@ def _slots_of(cls: type) -> tuple[str, ...]:
     found = _slots.get(cls)
     if found is None:
         found = _slots[cls] = tuple([name for base in cls.__mro__ for name, entry in vars(base).items()
-                                     if entry.__class__ is MemberDescriptorType])
+                                     if entry.__class__ is MemberDescriptorType and name != "__dict__"])
     return found
 
 
@@ -604,6 +630,13 @@ def _listed(value: Any) -> list[Any]:
     if isinstance(value, list):
         return list.__getitem__(value, slice(None))
     return value.ravel().tolist() if isinstance(value, np.ndarray) else list(deque.__iter__(value))
+
+
+def _variables_of(generator: Any) -> dict[str, Any]:
+    """The variables of a generator that are its own."""
+    frame = generator.gi_frame
+    return {} if frame is None else {name: value for name, value in frame.f_locals.items()
+                                     if name not in frame.f_code.co_freevars + frame.f_code.co_cellvars}
 
 
 def _contents(cell: CellType) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import ops
 
-from .._access.lanes import TRUE, for_lanes, masked_access, written_from
+from .._access.lanes import TRUE, fitting, masked_access, written_from
 from .._access.store import Journal, noted, store
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError
@@ -125,7 +125,7 @@ class Sides:
                         aliases.is_found(place, call.snapshot) or
                         place not in lent and place not in own and
                         aliases.is_changed(place, journal, self.given.nodes[first:first + count]))})
-            known = {id(array) for array in (*call.arrays, *returned.leaves) if isinstance(array, ArrayBase)}
+            known = call.own_arrays(journal, returned.leaves)
             known.difference_update([id(array) for array in own.values()])
             covered = aliases.covered(lent) if aliases is not None and lent else _NOTHING
             arrays = self.note_arrays(journal, known, covered, join)
@@ -307,11 +307,9 @@ def _selected(mask: core.Node, now: core.Node, before: core.Node) -> core.Node:
     if any lane takes part."""
     if now is before:
         return now
-    if len({mask.size, now.size, before.size} - {1}) > 1:
-        whole = for_lanes(mask, max(now.size, before.size))
-        if whole is not None:
-            return ops.select(whole, now, before)  # type: ignore[no-any-return]
-        mask = core.reduce(mask, core.ReduceOp.Or.value)
+    fits = fitting(mask, now, before)
+    if fits is None:
+        fits = core.reduce(mask, core.ReduceOp.Or.value)
         if before.size == 1 != now.size:
             before = broadcast(before, now.size)
-    return ops.select(mask, now, before)  # type: ignore[no-any-return]
+    return ops.select(fits, now, before)  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from .._base.handle import held
 from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten
 
-__all__ = ["copies", "equal", "mask_of", "shape_of", "told_apart", "uninitialized"]
+__all__ = ["copies", "equal", "lane_shape", "mask_of", "shape_of", "told_apart", "uninitialized"]
 
 #: Classes of traced masks of one dimension.
 _masks: set[type] = set()
@@ -37,14 +38,23 @@ def mask_of(value: Any) -> core.Node | None:
     return array._nodes()[0]  # type: ignore[no-any-return]
 
 
-def shape_of(mask: Any) -> tuple[int, ...]:
-    """The shape of a mask with one element for each lane, which may be of another package."""
+def shape_of(mask: Any, spec: TreeSpec | None) -> tuple[int, ...]:
+    """The shape of a mask with one element for each lane, which may be of another package; a flat one goes with that
+    of tensors, if all that have so many elements are of one shape."""
     if type(mask) in _masks:
-        return (held(mask).size,)
+        return lane_shape(held(mask).size, spec)
     array = sole_array(mask)
     if not isinstance(array, ArrayBase):
         return ()
-    return array._s if array._depth < 0 else (array._nodes()[0].size,)
+    return array._s if array._depth < 0 else lane_shape(array._nodes()[0].size, spec)
+
+
+def lane_shape(width: int, spec: TreeSpec | None) -> tuple[int, ...]:
+    """The shape of tensors with one element for each of some lanes: that of those in a tree."""
+    if spec is None or not spec.has_tensors():
+        return (width,)
+    shapes = {shape for _, _, shape, _, depth in spec.traced() if depth < 0 and math.prod(shape) == width}
+    return shapes.pop() if len(shapes) == 1 else (width,)
 
 
 def told_apart(nodes: list[core.Node]) -> list[core.Node]:

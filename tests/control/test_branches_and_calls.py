@@ -791,3 +791,21 @@ def test_arguments_that_all_functions_return_are_zero_where_none_is_called(write
     if differentiated:
         dr.backward(y)
         assert list(x.grad) == [2, 2, 0]
+
+
+def test_functions_that_know_each_other_are_looked_at_once() -> None:
+    """What they know is compared after each, but not gathered for each."""
+    class Shape:
+        def __init__(self, size: float) -> None:
+            self.size, self.others = Float(size), [self]
+
+        def area(self, x: Any) -> Any:
+            self.size = self.size + x
+            return self.size
+
+    shapes = [Shape(k) for k in range(4)]
+    for shape in shapes:
+        shape.others = shapes
+    found = dr.switch(UInt32(0, 1, 3), [shape.area for shape in shapes], Float(1, 2, 3))
+    assert list(found) == [1, 3, 6]
+    assert [list(shape.size) for shape in shapes] == [[1, 0, 0], [1, 3, 1], [2, 2, 2], [3, 3, 6]]

@@ -32,6 +32,7 @@ import drjit as dr
 from drjit import llvm
 from drjit.llvm import ad
 from drjit.llvm.ad import Bool, Float, TensorXf, UInt
+from drjit_core import SymbolicValue
 
 MODES = ["symbolic", "evaluated"]
 
@@ -1122,3 +1123,68 @@ def _nested(level: int, held: Any, calls: list[int]) -> None:
         return (i + 1,)
 
     dr.while_loop((UInt(0),), lambda i: i < 2, body)
+
+
+def total(array: Any) -> Iterator[Any]:
+    while True:
+        array = array + 1
+        yield array
+
+
+def total_of_list(entries: list[Any]) -> Iterator[Any]:
+    while True:
+        entries[0] = entries[0] + 1
+        yield entries[0]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("place", ["list", "variable"])
+def test_generators_that_change_what_others_know(place: str, mode: Any) -> None:
+    entries = [ad.Float(1, 2)]
+    known = ad.Float(1, 2)
+
+    def generator() -> Iterator[Any]:
+        nonlocal known
+        while True:
+            known = known + 1
+            yield known
+
+    advanced = total_of_list(entries) if place == "list" else generator()
+    _, x = dr.while_loop((ad.UInt(0, 1), ad.Float(0)), lambda i, x: i < 2, lambda i, x: (i + 1, x + next(advanced)),
+                         mode=mode)
+    assert list(x) == [5, 3]
+    assert list(entries[0] if place == "list" else known) == [3, 3]
+
+
+def test_generators_that_keep_arrays_to_themselves() -> None:
+    advanced, arrays = total(ad.Float(1, 2)), (array for array in [ad.Float(1), ad.Float(2), ad.Float(3)])
+    next(arrays)
+    with pytest.raises(SymbolicValue, match="advances the generator 'total', which keeps an array in its variable"):
+        dr.while_loop((ad.UInt(0, 1), ad.Float(0)), lambda i, x: i < 2, lambda i, x: (i + 1, x + next(advanced)),
+                      mode="symbolic")
+    _, x = dr.while_loop((ad.UInt(0, 1), ad.Float(0)), lambda i, x: i < 2, lambda i, x: (i + 1, x + next(arrays)),
+                         mode="symbolic")
+    assert list(x) == [4, 2]
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("cls", [types.SimpleNamespace, type("Plain", (), {})])
+def test_bodies_that_change_attributes_are_called_once_however_deep(cls: Any, depth: int) -> None:
+    holder, calls = cls(), []
+    holder.v = ad.Float(1, 2)
+
+    def nested(depth: int) -> None:
+        if not depth:
+            calls.append(1)
+            holder.v = holder.v + 1
+            return
+
+        def body(i: Any) -> Any:
+            nested(depth - 1)
+            return i + 1
+
+        dr.while_loop((ad.UInt(0, 0),), lambda i: i < 2, body, mode="symbolic")
+
+    nested(depth)
+    assert list(holder.v) == [1 + 2 ** depth, 2 + 2 ** depth]
+    assert len(calls) == 1

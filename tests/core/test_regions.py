@@ -118,6 +118,12 @@ def test_loops_that_begin_wider_than_they_are() -> None:
     assert failure_of(regions.generate(1725)) is None
 
 
+@pytest.mark.parametrize("seed", [3652, 6488])
+def test_memory_that_is_left_alone_where_a_mask_is_known_may_be_written_to_all_the_same(seed: int) -> None:
+    """The mask is known as long as other variables are constant, or the loop is wider than it is."""
+    assert failure_of(regions.generate(seed)) is None
+
+
 def check(seeds: range) -> None:
     for seed in seeds:
         program = regions.generate(seed)

@@ -437,9 +437,9 @@ def late_formal(before: Node) -> Node:
                   where=before.where)
 
 
-def depend_on(results: Sequence[Node], values: Sequence[Node]) -> bool:
-    """Whether any of some results, but for those that are one of some values, may be computed of these: literals leave
-    no trace."""
+def depend_on(results: Sequence[Node], values: Sequence[Node], since: int = -1) -> bool:
+    """Whether any of some results, but for those that are one of some values, may be computed of these, by nodes that
+    have been made ``since`` one of some id: literals leave no trace."""
     values = [primal(value) for value in values]
     if [value for value in values if value.kind == LITERAL]:
         return True
@@ -447,8 +447,9 @@ def depend_on(results: Sequence[Node], values: Sequence[Node]) -> bool:
     lowest = min(sought, default=0)
     todo = [result for result in map(primal, results) if result.id not in sought]
     while todo:
-        for operand in operands(todo.pop()):
-            if operand.id in sought:
+        node = todo.pop()
+        for operand in operands(node):
+            if operand.id in sought and node.id > since:
                 return True
             if operand.id > lowest and operand.id not in seen:
                 seen.add(operand.id)

@@ -186,11 +186,14 @@ class _Loop(Construct):
             if self.failure is not None:
                 if self.relied():
                     continue
-                if self.constant & self.reassigned and isinstance(self.failure, RuntimeError):
-                    # it may be due to a variable that is a literal now, and which functions write to by index
+                written = self.constant & (
+                    self.reassigned | self.memory if self.traced[0].region.outside else self.reassigned)
+                if written and isinstance(self.failure, RuntimeError):
+                    # it may be due to a variable that is a literal now, and which functions write to by index; or to
+                    # memory that they did not write to where a mask was known
                     self.failure = None
-                    self.changed |= self.reassigned
-                    self.constant -= self.reassigned
+                    self.changed |= written
+                    self.constant -= written
                     continue
                 if probed or size <= 1 or not (_about_sizes(self.failure) or self.may_be_narrower(self.failure)):
                     # of two refusals, the first is the one that the user knows; other exceptions, such as the caller's
