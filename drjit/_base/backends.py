@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from drjit_core import JitBackend, has_backend
 
+from .array import ArrayBase
 from .types import Record, lookup
 from .values import scalar_type_of
-
-if TYPE_CHECKING:
-    from .array import ArrayBase
 
 __all__ = ["array_type_of", "backend", "choose"]
 
