@@ -47,7 +47,8 @@ class CPU(HostMemory):
     thread_report = staticmethod(pool.thread_report)
 
     def __init__(self) -> None:
-        self.recipes = recipes.Recipes(native.CPUNative(self))
+        self.native = native.CPUNative(self)
+        self.recipes = recipes.Recipes(self.native)
 
     def flush(self) -> None:
         """Forget all kernels."""
