@@ -9,10 +9,10 @@ from ..ops.table import (
     COND,
     EVALUATED,
     FIRST_ELEMENTWISE,
-    FIRST_EXPANDED,
     FIRST_REGISTERED,
     IS_INDEXED,
     LITERAL,
+    OPS,
     SCATTER,
     SEGMENT,
     VIEW,
@@ -164,18 +164,19 @@ class RowsBuilder(Builder):
         return wanted
 
     def _keep(self, last: int) -> None:
-        """Choose what is kept from one pass to the next, instead of computing it again: dear values, such as an
-        exponential.  They are written where an output of the kernel will stand, whose row is in the cache.
+        """Choose what is kept from one pass to the next, instead of computing it again, where the target
+        says so.  They are written where an output of the kernel will stand.
         """
         program = self.kernel
         uses: dict[int, list[int]] = {}  # passes that need a node
         for number in range(last + 1):
             for id_ in self._wanted(number):
                 uses.setdefault(id_, []).append(number)
-        free = [node for node in program.stores if node.id in self.outputs]
+        free, keep = [node for node in program.stores if node.id in self.outputs], program.target.rows.keep
         for node in program.order:
             found = uses.get(self._of(node).id, [0])
-            if node.kind < FIRST_EXPANDED or program.has_rows(node) or len(found) < 2 or node.size == 1:
+            if node.kind < FIRST_ELEMENTWISE or OPS[node.kind].cost < keep or program.has_rows(node) or \
+                    len(found) < 2 or node.size == 1:
                 continue
             for output in free:
                 if output.type == node.type and (

@@ -8,25 +8,17 @@ kernels (:class:`KernelBackend`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from ..codegen.program import Binding, Program
 from ..codegen.steps import Call, Pass, Text
-from ..codegen.target import Local, Target
+from ..codegen.target import Limits, Target
 from ..ir.labels import label_of
 from ..ir.node import Node
 from ..types import TYPES, JitBackend
 from .buffer import Buffer, Memory
 
-__all__ = ["Backend", "KernelBackend", "Launch", "Limits", "LoadedKernel", "Tables", "bring"]
-
-
-class Limits(NamedTuple):
-    """What arrays and kernels keep to."""
-
-    padding: int  # bytes beyond the end of an array that kernels may touch
-    packet: int  # elements that a kernel accesses together, at most
-    local: Local
+__all__ = ["Backend", "KernelBackend", "Launch", "LoadedKernel", "Tables", "bring"]
 
 
 class Backend(Memory, Protocol):
@@ -34,7 +26,7 @@ class Backend(Memory, Protocol):
 
     @property
     def limits(self) -> Limits:
-        """What arrays and kernels keep to."""
+        """What arrays, kernels and who traces keep to."""
 
     def evaluate(self, roots: list[Node], /) -> None:
         """Give values to nodes.  The caller holds the lock of :mod:`.exclusion`."""
