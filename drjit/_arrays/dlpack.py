@@ -106,7 +106,7 @@ def _release(address: int) -> None:
 
 @_Deleter  # type: ignore[untyped-decorator]
 def _release_versioned(address: int) -> None:
-    """The same for the structure of version 1."""
+    """Called by the consumer of a structure of version 1, from any thread, when it no longer needs the memory."""
     _exported.pop(_DLManagedTensorVersioned.from_address(address).context, None)
 
 

@@ -87,7 +87,7 @@ def _reduce_run(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: 
 
 
 def _segments(op: ReduceOp, node: Node, outer: int, extent: int, inner: int) -> Node | None:
-    """The same in kernels that go over rows, or ``None`` where there are none: in regions and recordings.
+    """The reduction of the middle axis of three in kernels that go over rows, or ``None`` in regions and recordings.
 
     Where there are few results of many elements each, parts of them come first, for the sake of threads.
     """

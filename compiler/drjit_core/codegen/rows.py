@@ -19,7 +19,7 @@ from ..ops.table import (
 )
 from .builder import Builder
 from .expand import Expanded
-from .linear import Access, Block, Function, Instruction, Linear, Pass, Reduction, Store
+from .linear import Access, Block, Function, Instruction, Linear, Reduction, RowPass, Store
 from .program import ALIGNED, ROW, Program
 
 __all__ = ["RowsBuilder"]
@@ -142,7 +142,7 @@ class RowsBuilder(Builder):
                   if self.outputs.get(node.id) == number and program.slots[node.id] not in given]
         reductions = [k for k, node in enumerate(program.reductions) if self._pass_of(node) == number]
         scatters = [self.scatter(node, -1) for node in program.scatters if self._pass_of(node) == number]
-        function.passes.append(Pass(self.rows, self.each, done, [*kept, *stores], reductions, scatters))
+        function.passes.append(RowPass(self.rows, self.each, done, [*kept, *stores], reductions, scatters))
         if not function.reductions:
             function.reductions = [None] * len(program.reductions)  # type: ignore[list-item]
         for k in reductions:

@@ -233,7 +233,7 @@ def packets_per_iteration(linear: Linear, lanes: int) -> int:
 
 
 def _packets_of_chain(kernel: Function, registers: int) -> int:
-    """The same where most operations wait for each other, so that waiting costs more than spilling.
+    """Registers of a packet where most operations wait for each other, so that waiting costs more than spilling.
 
     The processor looks ahead by as many operations as a packet or two of a long program have.
     """
@@ -254,7 +254,7 @@ def _packets_of_chain(kernel: Function, registers: int) -> int:
 
 
 def _packets_of_loops(kernel: Function) -> int:
-    """The same where there are loops: 2 if most of the time is spent waiting for results, else 1.
+    """Registers that a packet spans where there are loops: 2 if most of the time is spent waiting for results, else 1.
 
     The processor overlaps neighbouring packets, but for those whose loops it has to leave first. Two registers do not
     cost twice the time as long as the operations of an iteration form long chains; otherwise it is lost that a wider

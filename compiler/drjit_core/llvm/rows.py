@@ -17,7 +17,7 @@ Columns are added up eight rows at a time, packet by packet, in the row of sums 
 
 from __future__ import annotations
 
-from ..codegen.linear import Block, Function, Instruction, Pass, Store
+from ..codegen.linear import Block, Function, Instruction, RowPass, Store
 from ..codegen.program import REVERSED, ROW, SHIFTED, SHIFTED_UNALIGNED, STRIDED
 from ..ops.reductions import REDUCTIONS
 from ..ops.table import SEGMENT
@@ -249,7 +249,7 @@ class RowsEmitter(FunctionEmitter):
         for store in function.row_stores:
             self.store_of_row(store)
 
-    def accumulators_of(self, passage: Pass) -> tuple[list[reduction.Accumulator], list[reduction.Accumulator]]:
+    def accumulators_of(self, passage: RowPass) -> tuple[list[reduction.Accumulator], list[reduction.Accumulator]]:
         """Emit the steps of a pass: the accumulators of reductions of rows, and those of reductions of everything."""
         accumulators, totals, values = [], [], []
         for segment in passage.segments:
@@ -357,7 +357,7 @@ class RowsEmitter(FunctionEmitter):
 
     # --- columns -----------------------------------------------------------------------------------------------------
 
-    def print_columns(self, passage: Pass) -> None:
+    def print_columns(self, passage: RowPass) -> None:
         """Print the kernel that adds up columns: groups of rows, and in each the packets."""
         function, copies = self.function, len(passage.each)
         extent, inner = self.extents[-2], self.extents[-1]

@@ -116,7 +116,7 @@ class LoadedKernel(Protocol):
         """A :class:`Launch` with the parameters that are bound now, ready to be submitted."""
 
     def launch_pass(self, one: Pass, keep: list[Any], timed: bool, /) -> Any:
-        """Likewise of a pass of a step."""
+        """A :class:`Launch` of a pass of a step, ready to be submitted."""
 
     def dump(self, program: Program, /) -> None:
         """Write files for people before the first launch, if the environment asks for them."""
