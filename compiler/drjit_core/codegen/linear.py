@@ -44,7 +44,7 @@ from ..types import TYPES
 from .program import SCALAR, Check, Short
 from .target import PLAIN
 
-__all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "RowPass", "Reduction", "Store"]
+__all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "Reduction", "RowPass", "Store"]
 
 
 class Access(NamedTuple):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from .derivatives import Rule
 
-__all__ = ["INDEX", "MASK", "MEMORY", "Op", "REGION", "OpRows", "VALUE"]
+__all__ = ["INDEX", "MASK", "MEMORY", "Op", "OpRows", "REGION", "VALUE"]
 
 #: Roles of operands: values of the type that the row works on; an array that is read or written by address, and takes
 #: no part in the width of what is computed; integers that say where; a mask; a region, of which this is a result.
