@@ -55,10 +55,10 @@ def take_over() -> Second:
     """
     second = Second()
     register(second)
-    from drjit._base import types
+    from drjit._base import records
 
     for diff in (False, True):  # messages name types as they do elsewhere
-        types._MODULES[JitBackend.CUDA, diff] = types._MODULES[JitBackend.LLVM, diff]
+        records.MODULES[JitBackend.CUDA, diff] = records.MODULES[JitBackend.LLVM, diff]
     import drjit.cuda.ad
     import drjit.llvm.ad
 

@@ -19,6 +19,7 @@ from types import ModuleType as _Module
 
 from .rooms import report as rooms_report  # which chooses the form of the rooms, and so comes before the first one
 
+from .codegen.target import limits
 from .control.alike import KEPT_APART, NEIGHBOURS, OF_ELEMENTS
 from .control.blend import blend
 from .control.capture import Capture, capture

@@ -24,7 +24,7 @@ import drjit
 from conformance.stubs.base import PARAMETERS
 from drjit._base import typing as _typing
 from drjit._base.array import ArrayBase
-from drjit._base.types import _FAMILIES, _FLAT_NAME, _NOT_LISTED, _SUFFIX, SCALAR
+from drjit._base.records import _FLAT_NAME, FAMILIES, NOT_LISTED, SCALAR, SUFFIX
 from drjit._functions import constants as _constants
 from drjit._functions import traits as _traits
 from drjit_core import TYPES, JitBackend, VarType
@@ -330,18 +330,18 @@ def _data(entry: Entry) -> str:
 
 def _types(backend: JitBackend) -> str:
     """A table of the array types of a package: a row for each shape, a column for each scalar type."""
-    scalars = [scalar for scalar in _FLAT_NAME if backend is SCALAR or _FLAT_NAME[scalar] not in _NOT_LISTED]
+    scalars = [scalar for scalar in _FLAT_NAME if backend is SCALAR or _FLAT_NAME[scalar] not in NOT_LISTED]
     head = ["shape", *(TYPES[scalar].name for scalar in scalars)]
     aliases = {VarType.Int32.value: "Int32", VarType.UInt32.value: "UInt32", VarType.Float32.value: "Float32"}
     flat = [f"``{_FLAT_NAME[scalar]}``" + (f", ``{aliases[scalar]}``" if scalar in aliases else "")
             for scalar in scalars]
     rows = [["flat" if backend is not SCALAR else "Python numbers", *flat]]
-    for prefix, kind, shapes, suffixes in _FAMILIES:
+    for prefix, kind, shapes, suffixes in FAMILIES:
         for digits, shape in shapes.items():
             sizes = " × ".join("any" if size < 0 else str(size) for size in shape)
             label = {"array": sizes, "tensor": "tensor"}.get(kind, f"{kind}, {sizes}")
             stem, listed = prefix + digits, suffixes.split()
-            rows.append([label, *(f"``{stem}{_SUFFIX[scalar]}``" if _SUFFIX[scalar] in listed else ""
+            rows.append([label, *(f"``{stem}{SUFFIX[scalar]}``" if SUFFIX[scalar] in listed else ""
                                   for scalar in scalars)])
     return _table(head, rows)
 

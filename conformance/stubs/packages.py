@@ -7,8 +7,8 @@ import inspect
 import re
 from collections.abc import Iterator, Sequence
 
-from drjit._base import types as types
-from drjit._base.types import Record
+from drjit._base import types
+from drjit._base.records import Record, parse
 from drjit_core import TYPES
 
 from . import base
@@ -249,12 +249,12 @@ def package_stub(package: str) -> str:
     for record in records:
         lines += _class(record, package)
     module = importlib.import_module(f"drjit.{package}")
-    others = [name for name in types._listed(backend) if types.parse(name, backend, diff) is None]
+    others = [name for name in types._listed(backend) if parse(name, backend, diff) is None]
     for name in others:
         lines += _other_class(name, getattr(module, name), package)
     lines += ["", "# Aliases."]
     for name in types._listed(backend):
-        found = types.parse(name, backend, diff)
+        found = parse(name, backend, diff)
         if found is not None and (found.name != name or _is_python(found)):
             lines.append(f"{name}: TypeAlias = {_name(found)}")
     lines += ["", "# What is compatible with a type, and what it can be compared with."]

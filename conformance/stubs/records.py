@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from drjit._base import types as types
-from drjit._base.types import Record
+from drjit._base import types
+from drjit._base.records import _SCALARS, _STEMS, NOT_LISTED, Record, parse
 from drjit_core import TYPES, JitBackend
 
 __all__ = ["FITS", "LISTED", "PACKAGES", "PYTHON", "SCALARS", "SLOTS", "exists", "fits", "kind", "leaf", "letter",
@@ -20,14 +20,14 @@ PYTHON = {"b": "bool", "i": "int", "u": "int", "f": "float"}
 #: Scalar types in the order of promotion: number and name of the class that stands for it.
 SCALARS: dict[int, str] = {scalar.value: "_B" if info.kind == "b" else
                            f"_{info.kind.upper()}{'' if info.code else 'B'}{8 * info.size}"
-                           for scalar, _, _ in types._SCALARS for info in [TYPES[scalar.value]]}
+                           for scalar, _, _ in _SCALARS for info in [TYPES[scalar.value]]}
 #: Those of which vectorised packages list flat arrays.
-SLOTS = [scalar.value for scalar, names, _ in types._SCALARS if names[0] not in types._NOT_LISTED]
+SLOTS = [scalar.value for scalar, names, _ in _SCALARS if names[0] not in NOT_LISTED]
 
 
 def _listed(package: str) -> dict[Record, str]:
     backend, diff = PACKAGES[package]
-    records = [types.parse(name, backend, diff) for name in types._listed(backend)]
+    records = [parse(name, backend, diff) for name in types._listed(backend)]
     return {record: record.name for record in records
             if record is not None and not (backend is types.SCALAR and not record.shape and record.kind == "array")}
 
@@ -97,12 +97,12 @@ def plain(record: Record) -> Record:
 
 def shape_class(kind: str, shape: tuple[int, ...]) -> str:
     """Name of the class of what can be broadcast to a shape."""
-    stem = types._STEMS.get((kind, shape), "Flat")
+    stem = _STEMS.get((kind, shape), "Flat")
     return f"_Fits{stem}"
 
 
 #: Kinds and shapes of all types, flat ones first.
-SHAPES: list[tuple[str, tuple[int, ...]]] = [("array", ()), *types._STEMS]
+SHAPES: list[tuple[str, tuple[int, ...]]] = [("array", ()), *_STEMS]
 
 
 def _broadcasts(source: tuple[str, tuple[int, ...]], target: tuple[str, tuple[int, ...]]) -> bool:
@@ -134,6 +134,6 @@ for _shape in sorted(SHAPES, key=lambda shape: sum(_broadcasts(shape, other) for
 def fits(record: Record) -> list[str]:
     """The classes that say what a type can be broadcast to."""
     found = [shape_class(record.kind, record.shape)]
-    if record.kind == "array" and ("matrix", record.shape) in types._STEMS:
+    if record.kind == "array" and ("matrix", record.shape) in _STEMS:
         found.append(shape_class("matrix", record.shape))
     return found

@@ -257,7 +257,7 @@ def written_from(new: core.Node, old: core.Node) -> bool:
 
 
 def made_from(new: core.Node, number: int) -> bool:
-    """Likewise of a node that has, or had, some id, which is another one."""
+    """Whether a node is a later version of another one, which has, or had, some id; see :func:`written_from`."""
     return number in _versions(new)
 
 

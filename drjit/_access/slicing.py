@@ -21,7 +21,6 @@ import drjit_core as core
 from drjit_core import (
     KIND,
     SHAPE,
-    JitBackend,
     Node,
     SymbolicValue,
     cast,
@@ -33,6 +32,7 @@ from drjit_core import (
 )
 
 from .._base.array import ArrayBase
+from .._base.backends import computing
 from .._base.errors import ArgumentError, Site, SizeError, called, describe
 from .._base.nodes import broadcast, elements_of, index_type, short_positions
 from .._base.types import SCALAR, UINT32, UINT64, Record, relative
@@ -397,7 +397,7 @@ def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[
     flat = dtype
     if isinstance(dtype, type) and issubclass(dtype, ArrayBase) and getattr(dtype, "_record", None) == \
             Record(SCALAR, UINT32, "array", (-1,)):
-        flat = relative(dtype._leaf, JitBackend.LLVM, False)  # computed there
+        flat = relative(dtype._leaf, computing(indices if isinstance(indices, (tuple, list)) else ()), False)
     if not isinstance(flat, type) or not issubclass(flat, ArrayBase) or not hasattr(flat, "_record") or \
             flat._depth or flat._type != UINT32 or not flat._dynamic:
         raise TypeError(f"{function}(): 'dtype' must be a flat array type of unsigned 32-bit integers, found "

@@ -274,7 +274,7 @@ class _Within(contextlib.ContextDecorator):
 
 
 class _Isolated(_Within):
-    """Likewise one that traversals do not leave: they go on when it ends, unless that is by an exception."""
+    """Within a scope that traversals do not leave: they go on when it ends, unless that is by an exception."""
 
     def _leave(self, scope: Scope, failed: bool) -> None:
         scope.end()

@@ -116,7 +116,7 @@ def align(nodes: Sequence[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node],
 
 
 def _align_two(left: Node, right: Node, shapes: tuple[Shape, Shape]) -> tuple[Node, Node, Shape]:
-    """Likewise of two nodes."""
+    """Two nodes of some shapes, broadcast to a common one, which is returned as well."""
     shape, count = _alignment(shapes)
     if not count:
         return core.nothing_of(left), core.nothing_of(right), shape

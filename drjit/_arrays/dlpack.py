@@ -18,7 +18,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from drjit_core import TYPES, Node, TypeInfo, cast, destructor, evaluate, import_shared, invalid, unshared
+from drjit_core import TYPES, JitBackend, Node, TypeInfo, cast, destructor, evaluate, import_shared, invalid, unshared
 
 from .._access.slicing import contiguous_strides, strided
 from .._base.array import ArrayBase
@@ -106,7 +106,7 @@ def _release(address: int) -> None:
 
 @_Deleter  # type: ignore[untyped-decorator]
 def _release_versioned(address: int) -> None:
-    """The same for the structure of version 1."""
+    """Called by the consumer of a structure of version 1, from any thread, when it no longer needs the memory."""
     _exported.pop(_DLManagedTensorVersioned.from_address(address).context, None)
 
 
@@ -255,6 +255,11 @@ class Foreign(NamedTuple):
     def type(self) -> int:
         """The type of the elements, or of the parts of complex ones."""
         return _TYPES[("f", self.bits // 2) if self.kind == "c" else (self.kind, self.bits)]
+
+    @property
+    def backend(self) -> JitBackend:
+        """The backend whose memory it is, or that nodes belong to: memory of the host is that of LLVM."""
+        return JitBackend.LLVM if self.where is None else JitBackend(self.where)
 
     @property
     def contiguous(self) -> bool:

@@ -16,9 +16,10 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from drjit_core import JitBackend, Node, VarState
+from drjit_core import Node, VarState
 
 from .._base.array import ArrayBase
+from .._base.backends import computing
 from .._base.errors import SizeError
 from .._base.nodes import as_literal, number_of
 from .._base.types import SCALAR, base_class, relative
@@ -72,12 +73,12 @@ def rounding(function: _Function) -> _Function:
     """A function of array components that rounds alike on all backends.
 
     A component of a scalar array is a Python number, with which it would compute in double precision. It is hence given
-    arrays of the LLVM package with the same literals, which fold as it traces them.
+    arrays of a package that compiles with the same literals, which fold as it traces them.
     """
     def lift(value: Any) -> Any:
         if isinstance(value, type):
-            return relative(value, JitBackend.LLVM, False)
-        return wrap(relative(type(value), JitBackend.LLVM, False), list(value._nodes()))
+            return relative(value, computing(), False)
+        return wrap(relative(type(value), computing(), False), list(value._nodes()))
 
     def lower(value: Any) -> Any:
         if isinstance(value, ArrayBase):

@@ -20,7 +20,7 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Callable, Iterator
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex
+from typing import Any, ClassVar, NoReturn, SupportsIndex
 
 from drjit_core import (
     TYPES,
@@ -40,10 +40,7 @@ from drjit_core import (
 from .errors import CORE_ERRORS, ArgumentError, Site, SizeError, describe, no_deletion
 from .links import links
 from .operators import FlatSlots, NestedSlots, TensorSlots
-from .types import Record, members
-
-if TYPE_CHECKING:
-    from .._promotion.plans import Operation
+from .records import Record, members
 
 __all__ = ["LIMIT", "ArrayBase"]
 
@@ -157,7 +154,7 @@ class ArrayBase:
         raise NotImplementedError
 
     @classmethod
-    def _plan(cls, operation: Operation, site: Site, keys: tuple[Any, ...]) -> Callable[..., Any] | None:
+    def _plan(cls, operation: Any, site: Site, keys: tuple[Any, ...]) -> Callable[..., Any] | None:
         """The plan of an elementwise operation with operands of this kind, or ``None``: by the common rules."""
         return None
 

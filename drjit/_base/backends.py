@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from drjit_core import JitBackend, has_backend
 
-from .types import Record, lookup
+from .array import ArrayBase
+from .types import SCALAR, Record, lookup
 from .values import scalar_type_of
 
-if TYPE_CHECKING:
-    from .array import ArrayBase
-
-__all__ = ["array_type_of", "backend", "choose"]
+__all__ = ["array_type_of", "backend", "choose", "computing"]
 
 _chosen: JitBackend | None = None
 
@@ -28,6 +27,15 @@ def backend() -> JitBackend:
     if _chosen is not None:
         return _chosen
     return next((b for b in (JitBackend.CUDA, JitBackend.LLVM) if has_backend(b)), JitBackend.Invalid)
+
+
+def computing(values: Iterable[Any] = ()) -> JitBackend:
+    """The backend that computes for arrays of Python numbers: that of arrays among some values, else the best one."""
+    for value in values:
+        if isinstance(value, ArrayBase) and value._record.backend is not SCALAR:
+            return value._record.backend
+    chosen = backend()
+    return chosen if chosen is not SCALAR else JitBackend.LLVM
 
 
 def array_type_of(value: Any, like: type[ArrayBase] | None = None) -> type[ArrayBase] | None:

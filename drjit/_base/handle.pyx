@@ -245,7 +245,7 @@ cpdef Node held(object array):
 
 
 cpdef Handle fresh_array(object cls):
-    """Likewise, of an array type."""
+    """A new array of an array type, without a node."""
     global _youngest
     cdef Handle result
     cdef Template* template = _template_of(<PyTypeObject*> cls)

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .array import ArrayBase
-    from .types import Record
+from .records import Record
 
 __all__ = ["Links", "links"]
 
@@ -21,29 +19,29 @@ class Links:
     """Functions of higher floors, by what they do."""
 
     #: ``drjit._arrays.host``: a NumPy array, and a view of the values as memory.
-    to_numpy: Callable[[ArrayBase], Any]
-    to_memoryview: Callable[[ArrayBase], memoryview]
+    to_numpy: Callable[[Any], Any]
+    to_memoryview: Callable[[Any], memoryview]
     #: ``drjit._arrays.host``: nested lists of Python numbers.
-    to_list: Callable[[ArrayBase], Any]
+    to_list: Callable[[Any], Any]
     #: ``drjit._arrays.pickling``: what pickles hold of an array, given the protocol, and an array made from that.
-    array_state: Callable[[ArrayBase, int], Any]
-    restore_array: Callable[[ArrayBase, Any], None]
+    array_state: Callable[[Any, int], Any]
+    restore_array: Callable[[Any, Any], None]
     #: ``drjit._arrays.pickling``: an array with the same values, which shares memory with nobody outside, given what
     #: has been copied so far.
-    independent: Callable[[ArrayBase, dict[int, Any]], Any]
+    independent: Callable[[Any, dict[int, Any]], Any]
     #: ``drjit._arrays.dlpack``: a capsule, given stream, version, device and whether to copy.
-    to_capsule: Callable[[ArrayBase, Any, tuple[int, int] | None, tuple[int, int] | None, bool | None], Any]
+    to_capsule: Callable[[Any, Any, tuple[int, int] | None, tuple[int, int] | None, bool | None], Any]
     #: ``drjit.interop.frameworks``: arrays of other frameworks that show the same memory.
-    to_torch: Callable[[ArrayBase], Any]
-    to_jax: Callable[[ArrayBase], Any]
-    to_tf: Callable[[ArrayBase], Any]
+    to_torch: Callable[[Any], Any]
+    to_jax: Callable[[Any], Any]
+    to_tf: Callable[[Any], Any]
     #: ``drjit._arrays.format``: the text of ``repr``, dimensions of more entries than a limit abbreviated.
-    format_array: Callable[[ArrayBase, int], str]
+    format_array: Callable[[Any, int], str]
     #: ``drjit._tools.listing``: gives arrays a label.
-    set_label: Callable[[ArrayBase, str], None]
+    set_label: Callable[[Any, str], None]
     #: ``drjit._ad.arrays``: the gradients of an array, and what sets them.
-    gradient: Callable[[ArrayBase], Any]
-    set_gradient: Callable[[ArrayBase, Any], None]
+    gradient: Callable[[Any], Any]
+    set_gradient: Callable[[Any, Any], None]
     #: ``drjit._random.generators``: the class of a random number generator: its name, its module, the package's record.
     #: That module is loaded when a program first asks for one.
     generator: Callable[[str, str, Record], type]

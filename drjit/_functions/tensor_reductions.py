@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import drjit_core as core
 from drjit_core import COMPUTES_IN, SHAPE, Node, ReduceOp, cast, literal, ops
@@ -25,24 +26,6 @@ from .._base.nodes import depending_on
 from .._base.types import UINT32, UINT64
 
 __all__ = ["reduce_axes", "result_shape"]
-
-#: Up to this number of elements, a reduction is a chain of reads; beyond, it is a loop.
-_UNROLLED = 16
-
-#: Number of elements that a kernel of a loop should compute, if there are parts enough.
-_PARALLEL = 16384
-
-#: Results, below which their number is multiplied by parts, and the least number of elements of a part of a row.
-_PARTS, _LEAST_PART = 64, 1 << 12
-
-#: Of a part of columns: the least number of rows, and of elements.
-_ROWS, _ELEMENTS = 256, 1 << 16
-
-#: Rows of so few elements are read column by column, if there are many.
-_SHORT = 4
-
-#: Rows of fewer elements leave much of a packet empty.
-_NARROW = 32
 
 _AUTO = core.ReduceMode.Auto.value
 Combine = Callable[[Node, Node], Node]
@@ -92,45 +75,48 @@ def _reduce_run(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: 
     segment = _segments(op, node, outer, extent, inner)
     if segment is not None:
         return segment
-    if extent <= _UNROLLED:
+    numbers = core.limits().tracing.reductions
+    if extent <= numbers.unrolled:
         parts = [strided(node, (outer, inner), (extent * inner, 1), k * inner) for k in range(extent)]
         while len(parts) > 1:  # pairwise, for the sake of accuracy
             parts = [combine(*parts[k:k + 2]) if k + 1 < len(parts) else parts[k] for k in range(0, len(parts), 2)]
         return parts[0]
-    parts_wanted = max(1, min(extent // _UNROLLED, _PARALLEL // (outer * inner)))
+    parts_wanted = max(1, min(extent // numbers.unrolled, numbers.parallel // (outer * inner)))
     node = _looped(op, combine, node, outer, extent, inner, parts_wanted)
     return _reduce_run(op, combine, node, outer, parts_wanted, inner)
 
 
 def _segments(op: ReduceOp, node: Node, outer: int, extent: int, inner: int) -> Node | None:
-    """The same in kernels that go over rows, or ``None`` where there are none: in regions and recordings.
+    """The reduction of the middle axis of three in kernels that go over rows, or ``None`` in regions and recordings.
 
     Where there are few results of many elements each, parts of them come first, for the sake of threads.
     """
-    type_ = node.type
+    type_, numbers = node.type, core.limits().tracing.reductions
     node = cast(node, COMPUTES_IN[type_])
-    if inner == 1 and extent <= _SHORT and outer >= _PARALLEL:  # rows would leave most of a packet empty
+    if inner == 1 and extent <= numbers.short and outer >= numbers.parallel:  # rows would leave most of a packet empty
         return None
     if inner == 1:
-        part = -(-max(_LEAST_PART, extent * outer // _PARTS) // 64) * 64 if outer < _PARTS else extent
+        part = extent
+        if outer < numbers.results:
+            part = -(-max(numbers.part, extent * outer // numbers.results) // 64) * 64
     else:
-        group = _grouped(extent, inner)
+        group = _grouped(extent, inner, numbers)
         if group > 1:  # several rows beside each other, so that packets are full
             parts = _segments(op, node, outer, extent // group, group * inner)
             result = None if parts is None else _segments(op, parts, outer, group, inner)
             return None if result is None else cast(result, type_)
-        part = max(_ROWS, _ELEMENTS // inner)
+        part = max(numbers.rows, numbers.elements // inner)
     result = core.segment(node, op.value, outer, extent, inner, part if 2 * part <= extent else extent)
     if result is not None and 2 * part <= extent:
         result = _segments(op, result, outer, -(-extent // part), inner)
     return None if result is None else cast(result, type_)
 
 
-def _grouped(extent: int, inner: int) -> int:
+def _grouped(extent: int, inner: int, numbers: Any) -> int:
     """How many rows of a few elements are taken for one."""
-    if inner >= _NARROW or extent < _ROWS:
+    if inner >= numbers.narrow or extent < numbers.rows:
         return 1
-    return next((group for group in range(_NARROW // inner * 4, 1, -1) if not extent % group), 1)
+    return next((group for group in range(numbers.narrow // inner * 4, 1, -1) if not extent % group), 1)
 
 
 def _looped(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: int, inner: int, parts: int) -> Node:

@@ -215,7 +215,7 @@ def of_two(operation: Operation, a: Any, b: Any) -> Any:
 
 
 def of_three(operation: Operation, a: Any, b: Any, c: Any) -> Any:
-    """Likewise of three operands."""
+    """The result of an operation of three operands, if there is a plan for them, else ``None``."""
     first, second, third, plan = operation._last
     if type(a) is not first or type(b) is not second or type(c) is not third:
         keys = (type(a), type(b), type(c))

@@ -446,7 +446,7 @@ def _select_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
 
 
 def _chosen_plan(found: Promotion) -> Plan:
-    """Likewise with a Python ``bool``, which chooses one of the other operands."""
+    """The plan of ``dr.select`` with a Python ``bool``, which chooses one of the other operands."""
     if not found.cls._depth or found.cls._count >= 0:
         return Chosen(found.loaders, found.cls)
     load_all = found.load

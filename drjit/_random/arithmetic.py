@@ -249,7 +249,7 @@ class OnNodes:
 
 
 class OnNumbers:
-    """The same for generators that hold Python integers."""
+    """The arithmetic of generators that hold Python integers."""
 
     accepts_arrays = False
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from drjit_core import JitBackend, evaluate
+from drjit_core import evaluate
 
 from .._access.slicing import contiguous_strides
 from .._arrays.broadcasting import make
@@ -37,7 +37,7 @@ def import_parts(function: str, value: Any, *, copy: bool | None = None) -> tupl
     found = read(function, value, copy)
     if copy is False:
         found.require_sharing()
-    cls: Any = lookup(Record(JitBackend.LLVM, found.type, "tensor", (), True))
+    cls: Any = lookup(Record(found.backend, found.type, "tensor", (), True))
     nodes = [found.node(part) for part in range(1 + (found.kind == "c"))]
     if copy:
         nodes = [found.independent(node) for node in nodes]

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import drjit_core as core
-from drjit_core import JitBackend, tracked
+from drjit_core import tracked
 
 from .._ad.arrays import detach, differentiable, grad_enabled
 from .._ad.custom import CustomOp, custom
@@ -237,9 +237,9 @@ def _tensor(framework: Framework, value: Any) -> Any:
         if len(found.shape) != 1:
             raise ArgumentError(f"{_FUNCTION}(): Dr.Jit has complex arrays of one dimension only, found an array of "
                                 f"{found.source} with the shape {found.shape}.")
-        kind = lookup(Record(JitBackend.LLVM, found.type, "complex", (2,), True))
+        kind = lookup(Record(found.backend, found.type, "complex", (2,), True))
         return wrap_nodes(kind, [found.node(0), found.node(1)])
-    kind = lookup(Record(JitBackend.LLVM, found.type, "tensor", (), True))
+    kind = lookup(Record(found.backend, found.type, "tensor", (), True))
     return make(kind, found.node(), found.shape)
 
 

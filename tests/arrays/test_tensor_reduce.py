@@ -7,6 +7,10 @@ import pytest
 
 import drjit as dr
 from drjit.llvm import Array2f, Array3f, ArrayXf, Float, TensorXb, TensorXf, TensorXf16, TensorXi, TensorXu
+from drjit_core.runtime.backends import on_backend
+from drjit_core.runtime.cpu.target import CPU_TARGET
+from drjit_core.runtime.cpu.texts import TEXTS
+from drjit_core.runtime.null import Null
 
 AXES = [..., None, (), 0, 1, 2, -1, -2, (0, 1), (0, 2), (-1, 1), (0, 1, 2)]
 SHAPES = [(2, 3, 4), (40, 3, 2), (3, 1, 50), (1, 1, 1), (2, 0, 3), (0, 2, 2), (33, 34, 5)]
@@ -39,6 +43,19 @@ def test_reductions(shape, axis):
     counts = dr.count(positive, axis)
     assert type(counts) is TensorXu
     np.testing.assert_array_equal(counts.numpy(), (values > 0).sum(axis=axes))
+
+
+def test_how_rows_are_cut_is_said_by_the_backend():
+    launches = []
+    for change in ({}, {"results": 1}):
+        numbers = CPU_TARGET.tracing.reductions._replace(**change)
+        target = CPU_TARGET._replace(tracing=CPU_TARGET.tracing._replace(reductions=numbers))
+        with on_backend(Null(TEXTS, target)) as backend:
+            x = dr.opaque(TensorXf, 1, (4, 1 << 16))
+            backend.launches.clear()
+            dr.eval(dr.sum(x * 2, axis=1))
+            launches.append(len(backend.launches))
+    assert launches == [2, 1]
 
 
 def test_minimum_and_maximum_ignore_nan():

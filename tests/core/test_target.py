@@ -36,9 +36,10 @@ from drjit_core.codegen.linearize import linearize
 from drjit_core.codegen.program import Program, assemble
 from drjit_core.codegen.target import ATOMIC, PLAIN, PRIVATE, Target
 from drjit_core.control import extend
+from drjit_core.control.blend import blend
 from drjit_core.ir.node import BAKED
 from drjit_core.llvm import emit
-from drjit_core.ops.table import GATHER, LITERAL
+from drjit_core.ops.table import GATHER, LITERAL, RESULT
 from drjit_core.passes.domain import Domain
 from drjit_core.passes.schedule import plan
 from drjit_core.runtime.backends import on_backend
@@ -49,6 +50,7 @@ from drjit_core.runtime.null import Null
 from tests.core import regions
 from tests.core.harness import FLOAT32, TRUE, UINT32, array
 from tests.core.test_key import random_program
+from tests.core.test_rows import reduced, seen
 from tests.core.test_sinking import cost_outside
 
 SIZE = 1000
@@ -186,6 +188,38 @@ def test_local_memory_is_that_of_the_backend() -> None:
             assert extend.fits(loop.payload, 10) == found
 
 
+def tracing(**numbers: int) -> Target:
+    return changed(tracing=CPU_TARGET.tracing._replace(**numbers))
+
+
+def read_in_a_loop() -> Any:
+    """The region of a loop that repeats a read, with a condition that has to be computed before it moves."""
+    table, index = floats(), gather(integers(), integers(), TRUE)
+    loop = extend.construct_of(while_loop(
+        [literal(UINT32, 0), floats()], lambda s: ops.lt(ops.mul(s[0], s[0]), literal(UINT32, 90)),
+        lambda s: [ops.add(s[0], literal(UINT32, 1)), ops.add(s[1], gather(table, index, TRUE))]), ())
+    assert loop is not None
+    return loop.payload.region
+
+
+def blended(size: int) -> int:
+    """The kind of a value that is dear, of some elements."""
+    x = large(FLOAT32, size)
+    return blend(ops.lt(x, literal(FLOAT32, 3)), [sin(sin(x))], [x])[0].kind
+
+
+def test_what_is_decided_while_tracing_is_decided_by_the_backend() -> None:
+    for target, reads in ((CPU_TARGET, 0), (tracing(hoist=0), 1)):
+        with on_backend(Null(TEXTS, target)):
+            region = read_in_a_loop()
+            assert sum(node.kind == GATHER and node.scope == region.id for node in region.nodes) == reads
+    width = CPU_TARGET.tracing.blend_width
+    for target, size, branch in ((CPU_TARGET, width, True), (CPU_TARGET, width - 1, False),
+                                 (tracing(blend=1000), width, False), (tracing(blend_width=4), 4, True)):
+        with on_backend(Null(TEXTS, target)):
+            assert (blended(size) == RESULT) == branch
+
+
 # --- what texts depend on besides ------------------------------------------------------------------------------------
 
 
@@ -289,6 +323,17 @@ def updates_and_reads(reads: bool = True) -> list[Node]:
     return while_loop([literal(UINT32, 0), memory], lambda s: ops.lt(s[0], literal(UINT32, 5)), body)[1:]
 
 
+def test_passes_keep_what_costs_as_much_as_the_target_says() -> None:
+    found = []
+    for keep in (20, 1000):
+        target = changed(rows=CPU_TARGET.rows._replace(keep=keep))
+        value = sin(floats(64 * 100))
+        sums = seen(reduced(value, ReduceOp.Add.value, 64, 100, 1), 0, (64, 100), (1, 0))
+        linear = linear_of([ops.mul(value, sums)], target)
+        found.append([len(each.stores) for each in linear.kernel.passes])
+    assert found == [[1, 1], [0, 1]]
+
+
 def test_the_linear_program_tells_which_memory_is_written() -> None:
     linear = linear_of(updates_and_reads(), changed(threads=4, static_calls=True))
     for function in (linear.kernel, *linear.targets):
@@ -311,7 +356,8 @@ OTHERS = [changed(threads=4), changed(threads=4, single=8), changed(threads=4, s
           changed(rows=CPU_TARGET.rows._replace(flat=2, indexed=1, views=1, short=4, few=1000, part=8))]
 #: Numbers that programs do not show: features have to tell them.
 UNTOLD = [changed(inlined=0, features=1), changed(piece_bytes=4, features=2), changed(aligned_pieces=True, features=3),
-          changed(rows=CPU_TARGET.rows._replace(together=4), features=4)]
+          changed(rows=CPU_TARGET.rows._replace(together=4), features=4),
+          changed(rows=CPU_TARGET.rows._replace(keep=1000), features=5)]
 
 
 def traced(seed: int) -> Iterator[list[Node]]:

@@ -22,6 +22,7 @@ import drjit as dr
 import drjit_core as core
 from drjit_core.runtime.cpu.backend import CPU
 from drjit_core.runtime.interpreted import Interpreted
+from drjit_core.runtime.cpu.target import LIMITS
 from drjit_core.runtime.native import Native
 from drjit_core.runtime.recipes import Recipes
 from tests.second import Second as Hidden
@@ -39,7 +40,7 @@ class Second({base}):
         self.evaluations += 1
         super().evaluate(roots)
 
-second = Second()
+second = Second(LIMITS) if issubclass(Second, Interpreted) else Second()
 core.register(second)
 from drjit import cuda, llvm
 import drjit.cuda.ad, drjit.llvm.ad

@@ -44,7 +44,7 @@ from ..types import TYPES
 from .program import SCALAR, Check, Short
 from .target import PLAIN
 
-__all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "Pass", "Reduction", "Store"]
+__all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "Reduction", "RowPass", "Store"]
 
 
 class Access(NamedTuple):
@@ -149,7 +149,7 @@ class Reduction(NamedTuple):
     slot: int
 
 
-class Pass(NamedTuple):
+class RowPass(NamedTuple):
     """One pass over the packets of a row, or over those of several rows together, and what comes before it.
 
     What a later pass needs of an earlier one is computed again, but for what there is one of for each row.
@@ -192,7 +192,7 @@ class Function:
         self.domain: Domain | None = None
         self.short_rows = False  # see :meth:`.target.Target.has_short_rows`
         self.axes = 0  # see :class:`.program.Program`
-        self.passes: list[Pass] = []
+        self.passes: list[RowPass] = []
         self.last_row: Block | None = None  # for each row, after all passes
         self.row_stores: list[Store] = []  # outputs of one element for each row
         self.wide = False  # positions of elements need 64 bits

@@ -285,7 +285,7 @@ class Program:
         return 0 if is_local(memory) else (memory.size >= WIDE_EXTENT) | self.asks_ahead(memory) << 2
 
     def access_class(self, access: Node, memory: Node) -> int:
-        """Likewise, and whether it is checked."""
+        """What the text of an access depends on besides its memory: :meth:`class_of`, and whether it is checked."""
         if is_local(memory):
             return 0
         wide = self.class_of(memory)

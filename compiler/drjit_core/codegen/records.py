@@ -7,7 +7,7 @@ node by node, is a fraction of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..ir.node import BAKED, Node
 from ..ir.region import Region, in_record
@@ -15,15 +15,31 @@ from ..ops.semantics import bits_of
 from ..ops.table import BITCAST, CAST, EVALUATED, FIRST_ELEMENTWISE, GATHER, LITERAL
 from ..passes.domain import WIDE_EXTENT
 from ..types import TYPES
+from .target import Target
 
-if TYPE_CHECKING:
-    from .program import Binding, Program, Site
-
-__all__ = ["ENTRY_WORDS", "Alike", "Layout", "Model", "layout_of", "literal_bits", "shape_of"]
+__all__ = ["ENTRY_WORDS", "Alike", "Assembled", "Bound", "Layout", "Model", "layout_of", "literal_bits", "shape_of"]
 
 #: Words that the table of a call has for each target: its function, its record, and the function that takes elements of
 #: several targets, 0 if there is none.
 ENTRY_WORDS = 3
+
+
+class Bound(Protocol):
+    """A program, or a binding of it: parameters with values, and the calls by the numbers of their nodes."""
+
+    parameters: list[int]
+    calls: Any  # of what has a `slot` and `targets`, such as :class:`.program.Site`
+    functions: Any
+    shared: Any
+
+
+class Assembled(Bound, Protocol):
+    """A program."""
+
+    key: Any
+    target: Target
+    slots: dict[int, int]
+    pointers: dict[int, int]
 
 
 class Alike:
@@ -35,7 +51,7 @@ class Alike:
         self.key = key
         self.parameters = parameters
         self.links: tuple[tuple[int, int], ...] = ()
-        self.calls: dict[int, Site] = {}
+        self.calls: dict[int, Any] = {}
 
 
 class Model:
@@ -43,7 +59,7 @@ class Model:
 
     __slots__ = ("captures", "count", "key", "large", "parameters", "region", "sources", "static")
 
-    def __init__(self, program: Program, region: Region, count: int) -> None:
+    def __init__(self, program: Assembled, region: Region, count: int) -> None:
         self.region = region
         self.count = count
         self.key = program.key
@@ -53,7 +69,7 @@ class Model:
         self.captures = [program.slots.get(capture.id, -1) for capture in region.captures]
         self.sources = [program.pointers.get(source.id, -1) for source in region.sources]
 
-    def target(self, region: Region, inputs: list[Node], site: Site) -> Alike | None:
+    def target(self, region: Region, inputs: list[Node], site: Any) -> Alike | None:
         """The target of another region of the same call, if it has the same function."""
         model, partner, memory = self.region, dict[int, int](), dict[int, int]()
         if len(region.captures) != len(model.captures) or len(region.sources) != len(model.sources):
@@ -170,7 +186,7 @@ class Layout:
 
     __slots__ = ("firsts", "functions", "links", "moves", "parts", "words")
 
-    def __init__(self, bound: Program | Binding) -> None:
+    def __init__(self, bound: Bound) -> None:
         self.words: list[int] = bound.parameters.copy()
         #: Whose parameters, or records, there are, and at which words they begin.
         self.parts: list[Any] = [bound]
@@ -182,7 +198,7 @@ class Layout:
         self.functions: list[tuple[int, int, bool]] = []
 
 
-def layout_of(bound: Program | Binding) -> Layout:
+def layout_of(bound: Bound) -> Layout:
     """The layout of a program, or of a binding, with the parameters that it has now."""
     layout = Layout(bound)
     words, parts, firsts, moves, functions = layout.words, layout.parts, layout.firsts, layout.moves, layout.functions

@@ -9,17 +9,17 @@ from ..ops.table import (
     COND,
     EVALUATED,
     FIRST_ELEMENTWISE,
-    FIRST_EXPANDED,
     FIRST_REGISTERED,
     IS_INDEXED,
     LITERAL,
+    OPS,
     SCATTER,
     SEGMENT,
     VIEW,
 )
 from .builder import Builder
 from .expand import Expanded
-from .linear import Access, Block, Function, Instruction, Linear, Pass, Reduction, Store
+from .linear import Access, Block, Function, Instruction, Linear, Reduction, RowPass, Store
 from .program import ALIGNED, ROW, Program
 
 __all__ = ["RowsBuilder"]
@@ -142,7 +142,7 @@ class RowsBuilder(Builder):
                   if self.outputs.get(node.id) == number and program.slots[node.id] not in given]
         reductions = [k for k, node in enumerate(program.reductions) if self._pass_of(node) == number]
         scatters = [self.scatter(node, -1) for node in program.scatters if self._pass_of(node) == number]
-        function.passes.append(Pass(self.rows, self.each, done, [*kept, *stores], reductions, scatters))
+        function.passes.append(RowPass(self.rows, self.each, done, [*kept, *stores], reductions, scatters))
         if not function.reductions:
             function.reductions = [None] * len(program.reductions)  # type: ignore[list-item]
         for k in reductions:
@@ -164,18 +164,19 @@ class RowsBuilder(Builder):
         return wanted
 
     def _keep(self, last: int) -> None:
-        """Choose what is kept from one pass to the next, instead of computing it again: dear values, such as an
-        exponential.  They are written where an output of the kernel will stand, whose row is in the cache.
+        """Choose what is kept from one pass to the next, instead of computing it again, where the target
+        says so.  They are written where an output of the kernel will stand.
         """
         program = self.kernel
         uses: dict[int, list[int]] = {}  # passes that need a node
         for number in range(last + 1):
             for id_ in self._wanted(number):
                 uses.setdefault(id_, []).append(number)
-        free = [node for node in program.stores if node.id in self.outputs]
+        free, keep = [node for node in program.stores if node.id in self.outputs], program.target.rows.keep
         for node in program.order:
             found = uses.get(self._of(node).id, [0])
-            if node.kind < FIRST_EXPANDED or program.has_rows(node) or len(found) < 2 or node.size == 1:
+            if node.kind < FIRST_ELEMENTWISE or OPS[node.kind].cost < keep or program.has_rows(node) or \
+                    len(found) < 2 or node.size == 1:
                 continue
             for output in free:
                 if output.type == node.type and (

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from ..passes.domain import Domain
 from ..types import ReduceMode
 
-__all__ = ["ATOMIC", "PLAIN", "PRIVATE", "Interval", "Local", "Rows", "Target", "local_memory", "tell_local_memory"]
+__all__ = ["ATOMIC", "PLAIN", "PRIVATE", "Interval", "Limits", "Local", "Reductions", "Rows", "Target", "Tracing",
+           "limits", "tell_limits"]
 
 #: How a scatter-reduction copes with conflicts: atomic updates of the memory; plain updates, because there are none;
 #: plain updates of tables that the backend provides, and merges afterwards.
@@ -44,6 +45,7 @@ class Rows(NamedTuple):
     few: int  # where there are fewer rows than this, long ones are cut
     part: int  # into parts of so many elements
     together: int  # what goes over columns adds up so many rows at once
+    keep: int  # what costs at least so many additions is kept from pass to pass, in the place of an output
 
 
 class Local(NamedTuple):
@@ -54,11 +56,41 @@ class Local(NamedTuple):
     together: int  # for all that loops keep, which one kernel may need
 
 
+class Reductions(NamedTuple):
+    """How reductions along axes are cut while programs are traced: in numbers of elements, and of rows."""
+
+    unrolled: int  # of at most so many elements they are a chain of reads; beyond, a loop
+    parallel: int  # the kernel of a loop should compute so many elements, if there are parts enough
+    results: int  # where there are fewer results, rows are cut in parts, so that there are about so many
+    part: int  # but into parts of no fewer elements
+    rows: int  # parts of columns have at least so many rows
+    elements: int  # and at least so many elements
+    short: int  # rows of so few elements are read column by column, if there are many
+    narrow: int  # rows of fewer elements leave much of a packet empty
+
+
+class Tracing(NamedTuple):
+    """What is decided while programs are traced, in numbers."""
+
+    blend: int  # what evaluated loops compute for some elements only is a branch if it costs more additions than that
+    blend_width: int  # and if there are at least so many elements
+    hoist: int  # a condition that costs no more is computed once more for the sake of reads that move before the loop
+    reductions: Reductions
+
+
+class Limits(NamedTuple):
+    """What arrays, kernels and who traces keep to."""
+
+    padding: int  # bytes beyond the end of an array that kernels may touch
+    local: Local
+    tracing: Tracing
+
+
 class Target(NamedTuple):
     """Where a program runs, in numbers.
 
-    What these decide shows in the program, and so in its key; but for ``rows.together``, for pieces, and for what is
-    inlined, which texts depend on besides: ``features`` has to tell.
+    What these decide shows in the program, and so in its key; but for ``rows.together`` and ``rows.keep``, for pieces,
+    and for what is inlined, which texts depend on besides: ``features`` has to tell.
     """
 
     language: int  # of kernels, see :class:`drjit_core.types.JitBackend`
@@ -74,6 +106,7 @@ class Target(NamedTuple):
     sink: int  # what only one side of a branch needs is computed there if it costs more than so many additions
     rows: Rows
     local: Local
+    tracing: Tracing
     piece_bytes: int  # neighbours are accessed together up to so many bytes
     aligned_pieces: bool  # whether their address has to be a multiple of their size
     inlined: int  # a row that has an expansion, and that a kernel has more of, becomes a function
@@ -171,15 +204,15 @@ class Target(NamedTuple):
         return found
 
 
-_ask: Callable[[], Local]
+_ask: Callable[[], Limits]
 
 
-def tell_local_memory(ask: Callable[[], Local]) -> None:
-    """Who knows where a thread evaluates tells how to ask for its local memory."""
+def tell_limits(ask: Callable[[], Limits]) -> None:
+    """Who knows where a thread evaluates tells how to ask for its limits."""
     global _ask
     _ask = ask
 
 
-def local_memory() -> Local:
-    """How much there may be where this thread evaluates: for those who trace, before there is a target."""
+def limits() -> Limits:
+    """What holds where this thread evaluates: for those who trace, before there is a target."""
     return _ask()

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..codegen.target import limits
 from ..ir import trace
 from ..ir.node import Node
 from ..ops.table import BITCAST, CAST, DUAL, FIRST_ELEMENTWISE, GATHER, OPS
 from .choice import cond
 
 __all__ = ["blend", "is_movable"]
-
-#: What costs more than so many additions is worth a branch; what costs less waits for memory, which none saves.
-#: (A loop of 1M elements and 300 iterations, in which half of those that are left finish every 28, of 1, 2, 4 and 8
-#: sines of 23 each: 171, 252, 471 and 1010 ms with a branch, 155, 287, 738 and 1846 without.)
-_DEAR = 40
-#: Fewer elements take less time than tracing a branch does.
-_FEW = 1 << 16
 
 
 def is_movable(node: Node) -> bool:
@@ -29,9 +23,9 @@ def blend(mask: Node, new: Sequence[Node], old: Sequence[Node]) -> list[Node]:
 
     Where this is dear, it is a branch, so that packets in which no element has the mask set do not compute it.
     """
-    found = list(new)
-    dear = [] if mask.size < _FEW or any(node.kind == DUAL for node in (*new, *old)) else [
-        i for i, value in enumerate(new) if value.size == old[i].size == mask.size and _is_dear(value)]
+    found, numbers = list(new), limits().tracing
+    dear = [] if mask.size < numbers.blend_width or any(node.kind == DUAL for node in (*new, *old)) else [
+        i for i, value in enumerate(new) if value.size == old[i].size == mask.size and _is_dear(value, numbers.blend)]
     if dear:
         results, _ = cond(mask, [old[i] for i in dear], lambda _: [new[i] for i in dear], list)
         for i, value in zip(dear, results, strict=True):
@@ -42,15 +36,15 @@ def blend(mask: Node, new: Sequence[Node], old: Sequence[Node]) -> list[Node]:
     return found
 
 
-def _is_dear(value: Node) -> bool:
-    """Whether it costs much to compute a value, as far as this could be left out."""
+def _is_dear(value: Node, limit: int) -> bool:
+    """Whether it costs more than a limit to compute a value, as far as this could be left out."""
     cost, stack, seen = 0, [value], {value.id}
     while stack:
         node = stack.pop()
         if not is_movable(node):
             continue
         cost += OPS[node.kind].cost
-        if cost > _DEAR:
+        if cost > limit:
             return True
         for operand in (node.d0, node.d1, node.d2, node.d3):
             if operand is not None and operand.id not in seen:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Collection, Iterable, Sequence
 from weakref import ref
 
-from ..codegen.target import local_memory
+from ..codegen.target import limits
 from ..ir.build import append, bound, counter, literal, undefined
 from ..ir.dual import primal
 from ..ir.extension import Extension
@@ -54,7 +54,7 @@ def _entries(most: int) -> int:
 
 def fits(loop: Loop, most: int) -> bool:
     """Whether the variables of so many iterations are kept in local memory."""
-    count, local = _bytes(loop.region.formals, most), local_memory()
+    count, local = _bytes(loop.region.formals, most), limits().local
     return count <= local.array and _together.bytes() + count <= local.together
 
 

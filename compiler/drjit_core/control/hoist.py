@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..codegen.target import limits
 from ..ir.build import append, literal, sized_by
 from ..ir.node import Node
 from ..ir.region import Region
@@ -18,9 +19,6 @@ from .inline import ROWS
 from .rewrite import Rewriter, labelled
 
 __all__ = ["hoisted"]
-
-#: What a condition may cost that is computed once more for the sake of reads in the body: as much as one of them.
-_MOST = OPS[GATHER].cost
 
 
 def hoisted(region: Region, initial: Sequence[Node], mask: Node | None) -> Region:
@@ -85,7 +83,7 @@ class _Hoisting(Rewriter):
         return self._holds
 
     def _compute(self) -> Node | None:
-        entering, cost = self.old.masks[0], 0
+        entering, cost, most = self.old.masks[0], 0, limits().tracing.hoist
         values = {formal.id: value for formal, value in zip(self.old.formals, self.initial, strict=True)}
         values[entering.id] = self.mask if self.mask is not None else literal(BOOL, True)
         computed = []
@@ -93,7 +91,7 @@ class _Hoisting(Rewriter):
             new = self[node]
             if new.scope == self[entering].scope:
                 cost += OPS[node.kind].cost
-                if cost > _MOST or not OPS[node.kind].speculable or FIRST_REGISTERED <= node.kind < FIRST_ELEMENTWISE:
+                if cost > most or not OPS[node.kind].speculable or FIRST_REGISTERED <= node.kind < FIRST_ELEMENTWISE:
                     return None
                 computed.append(node)
             else:

@@ -127,7 +127,7 @@ def apply(row: Op, type_: int, *operands: Array) -> Array:
 
 
 def by_element(row: Op, type_: int, *operands: Array) -> Array:
-    """The same, by the row's folding function."""
+    """The result of a row on arrays, element by element, by its folding function."""
     fold, info = row.fold, TYPES[type_of(operands[-1])]
     assert fold is not None, f"{row.name} has no meaning of its own"
 

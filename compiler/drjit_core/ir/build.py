@@ -270,7 +270,7 @@ def broadcast_size(name: str, *nodes: Node) -> int:
 
 
 def broadcast_size_of(name: str, nodes: Sequence[Node]) -> int:
-    """Likewise."""
+    """The common size of operands in a sequence, see :func:`broadcast_size`."""
     size = 1
     for node in nodes:
         if node.size != size:

@@ -190,7 +190,7 @@ def recorded(kind: int, value: Node, x: Node, y: Node | None = None, z: Node | N
 
 
 def attached(rule: Rule, value: Node, x: Node, y: Node | None = None, z: Node | None = None) -> Node:
-    """Likewise, of a function that has a rule of its own."""
+    """The result of a function that has a rule of its own: a dual, if a derivative flows to it."""
     if not IS_FLOAT[value.type]:
         return value
     first, second, third = _kept(rule)
@@ -241,7 +241,7 @@ def refuse(kind: type[Exception], message: str, *operands: Node) -> None:
 
 
 def refuse_for(kind: type[Exception], message: str, vertices: Sequence[Vertex]) -> None:
-    """Likewise of what depends on some vertices."""
+    """Raise what is wrong with an operation on what depends on some vertices, as :func:`refuse` does."""
     regions, todo, seen, found = current().open, list(vertices), set[int](), []
     while todo:
         vertex = todo.pop()

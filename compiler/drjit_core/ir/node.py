@@ -199,13 +199,13 @@ def find1(kind: int, a: Node, mode: int) -> Node | None:
 
 
 def find2(kind: int, a: Node, b: Node, mode: int) -> Node | None:
-    """Likewise of two operands."""
+    """The node of an elementwise operation of two operands that was traced in a mode, if there is one."""
     reference = _find((kind, a.id, b.id, mode))
     return None if reference is None else reference()
 
 
 def find3(kind: int, a: Node, b: Node, c: Node, mode: int) -> Node | None:
-    """Likewise of three operands."""
+    """The node of an elementwise operation of three operands that was traced in a mode, if there is one."""
     reference = _find((kind, a.id, b.id, c.id, mode))
     return None if reference is None else reference()
 

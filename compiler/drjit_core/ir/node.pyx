@@ -326,12 +326,12 @@ cpdef Node find1(int kind, Node a, int mode):
 
 
 cpdef Node find2(int kind, Node a, Node b, int mode):
-    """Likewise of two operands."""
+    """The node of an elementwise operation of two operands that was traced in a mode, if there is one."""
     return _find(_hash(kind, a, b, None, mode), kind, a, b, None, mode)
 
 
 cpdef Node find3(int kind, Node a, Node b, Node c, int mode):
-    """Likewise of three operands."""
+    """The node of an elementwise operation of three operands that was traced in a mode, if there is one."""
     return _find(_hash(kind, a, b, c, mode), kind, a, b, c, mode)
 
 

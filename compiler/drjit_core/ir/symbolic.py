@@ -189,7 +189,7 @@ def scope_of(*nodes: Node | None) -> int:
 
 
 def scope_of_all(nodes: Iterable[Node | None]) -> int:
-    """Likewise."""
+    """The innermost region that operands in a sequence depend on, see :func:`scope_of`."""
     scope, context = 0, current()
     for node in nodes:
         if node is not None and node.scope:

@@ -6,17 +6,13 @@ What it is beyond the last element does not matter, since asking never fails.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..codegen.linear import Instruction
 from ..codegen.program import ALIGNED
 from ..ops.table import CAST, EVALUATED, FIRST_ELEMENTWISE, FIRST_EXPANDED
 from ..types import TYPE_BITS, TYPES, UINT32, UINT64
 from . import texts
+from .function import FunctionEmitter
 from .texts import TEXTS, TypeText
-
-if TYPE_CHECKING:
-    from .function import FunctionEmitter
 
 __all__ = ["ask"]
 

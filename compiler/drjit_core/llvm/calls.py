@@ -8,16 +8,12 @@ gathers what it needs of them.  The caller's text says nothing of the number of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..codegen.linear import Function, Instruction
 from ..codegen.records import ENTRY_WORDS
 from ..types import BOOL, UINT32
 from .function import FunctionEmitter
+from .module import ModuleContext
 from .texts import zero
-
-if TYPE_CHECKING:
-    from .emit import ModuleEmitter
 
 __all__ = ["call", "name_of_function", "target"]
 
@@ -160,7 +156,7 @@ def _several_targets(emitter: FunctionEmitter, name: str, table: str, index: str
         f"{name}_left = and {mask} {name}_rest, {name}_apart"]
 
 
-def target(module: ModuleEmitter, function: Function) -> str:
+def target(module: ModuleContext, function: Function) -> str:
     """The text of a target's function; what it needs in turn is entered among the helpers of the module."""
     emitter = FunctionEmitter(module, function)
     uniform, size = not emitter.vectorized, _slot_bytes(emitter)

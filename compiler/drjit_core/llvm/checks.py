@@ -7,14 +7,11 @@ position, so that threads need no lock; the host reads both when the launch has 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..codegen.linear import Access, Instruction
 from ..codegen.program import REPORT_WORDS
 from ..types import BOOL, TYPES, UINT64
-
-if TYPE_CHECKING:
-    from .function import FunctionEmitter
+from .function import FunctionEmitter
+from .lines import function_text
 
 __all__ = ["within_bounds"]
 
@@ -82,22 +79,21 @@ def _helpers(emitter: FunctionEmitter) -> None:
     """Add the functions that write a report to the module."""
     if _REPORT_ONE in emitter.module.helpers:
         return
-    emitter.module.helpers[_REPORT_ONE] = "\n".join((
-        f"define internal void @{_REPORT_ONE}(ptr %report, i64 %position, i64 %count) #0 {{",
-        "%any = icmp ne i64 %count, 0", "br i1 %any, label %found, label %done", "found:",
-        "%before = atomicrmw add ptr %report, i64 %count monotonic, align 8",
-        "%first = icmp eq i64 %before, 0", "br i1 %first, label %write, label %done", "write:",
-        "%at = getelementptr i64, ptr %report, i64 1", "store i64 %position, ptr %at, align 8",
-        "br label %done", "done:", "ret void", "}"))
+    emitter.module.helpers[_REPORT_ONE] = function_text(
+        f"internal void @{_REPORT_ONE}(ptr %report, i64 %position, i64 %count) #0", (
+            "%any = icmp ne i64 %count, 0", "br i1 %any, label %found, label %done", "found:",
+            "%before = atomicrmw add ptr %report, i64 %count monotonic, align 8",
+            "%first = icmp eq i64 %before, 0", "br i1 %first, label %write, label %done", "write:",
+            "%at = getelementptr i64, ptr %report, i64 1", "store i64 %position, ptr %at, align 8",
+            "br label %done", "done:", "ret void"))
     if not emitter.vectorized:
         return
     lanes, wide, mask = emitter.lanes, emitter.packets[UINT64], emitter.packets[BOOL]
-    emitter.module.helpers[_REPORT_PACKET] = "\n".join((
-        f"define internal void @{_REPORT_PACKET}(ptr %report, {wide} %positions, {mask} %bad) #0 {{",
-        f"%bits = bitcast {mask} %bad to i{lanes}", f"%any = icmp ne i{lanes} %bits, 0",
-        "br i1 %any, label %found, label %done", "found:",
-        f"%number = call i{lanes} @llvm.cttz.i{lanes}(i{lanes} %bits, i1 true)",
-        f"%position = extractelement {wide} %positions, i{lanes} %number",
-        f"%ones = call i{lanes} @llvm.ctpop.i{lanes}(i{lanes} %bits)", f"%count = {_as_word('%ones', lanes)}",
-        f"call void @{_REPORT_ONE}(ptr %report, i64 %position, i64 %count)", "br label %done", "done:", "ret void",
-        "}"))
+    emitter.module.helpers[_REPORT_PACKET] = function_text(
+        f"internal void @{_REPORT_PACKET}(ptr %report, {wide} %positions, {mask} %bad) #0", (
+            f"%bits = bitcast {mask} %bad to i{lanes}", f"%any = icmp ne i{lanes} %bits, 0",
+            "br i1 %any, label %found, label %done", "found:",
+            f"%number = call i{lanes} @llvm.cttz.i{lanes}(i{lanes} %bits, i1 true)",
+            f"%position = extractelement {wide} %positions, i{lanes} %number",
+            f"%ones = call i{lanes} @llvm.ctpop.i{lanes}(i{lanes} %bits)", f"%count = {_as_word('%ones', lanes)}",
+            f"call void @{_REPORT_ONE}(ptr %report, i64 %position, i64 %count)", "br label %done", "done:", "ret void"))

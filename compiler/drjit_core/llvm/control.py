@@ -9,26 +9,14 @@ arithmetic is defined for all operands.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..codegen.linear import Instruction
 from ..ops.table import LOOP, PHI
 from ..types import BOOL
 from . import rare
-from .texts import TypeText, zero
+from .function import FunctionEmitter
+from .texts import zero
 
-if TYPE_CHECKING:
-    from .function import FunctionEmitter
-
-__all__ = ["any_element", "cond", "loop", "result"]
-
-
-def any_element(name: str, mask: str, type_: TypeText, out: list[str]) -> str:
-    """Whether a mask is set in some element: a scalar is so itself, for a packet of them there is text."""
-    if not type_.lanes:
-        return mask
-    out.append(f"{name} = call i1 @llvm.vector.reduce.or.{type_.suffix}({type_} {mask})")
-    return name
+__all__ = ["cond", "loop", "result"]
 
 
 def loop(emitter: FunctionEmitter, instruction: Instruction) -> None:
@@ -60,7 +48,7 @@ def loop(emitter: FunctionEmitter, instruction: Instruction) -> None:
     emitter.region(condition_block)
     (condition,) = emitter.values(condition_block.results, uniform)
     out.append(f"{live} = and {mask} {entering}, {condition}")
-    out.append(f"br i1 {any_element(f'%loop{number}_any', live, mask, out)}, label %{body}, label %{done}")
+    out.append(f"br i1 {emitter.any_element(f'%loop{number}_any', live, uniform)}, label %{body}, label %{done}")
     emitter.open_block(body)
     emitter.set_active(live, uniform)
     emitter.define(body_block.mask, live)
@@ -99,7 +87,7 @@ def cond(emitter: FunctionEmitter, instruction: Instruction) -> None:
         assert block.mask is not None
         live = f"{name}_live{side}"
         out.append(f"{live} = and {mask} {wanted}, {active}")
-        any_ = any_element(f"{name}_any{side}", live, mask, out)
+        any_ = emitter.any_element(f"{name}_any{side}", live, uniform)
         before, taken, done = emitter.label, f"cond{number}_taken{side}", f"cond{number}_done{side}"
         out.append(f"br i1 {any_}, label %{taken}, label %{done}")
         emitter.open_block(taken)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..codegen.linear import Instruction
 from ..codegen.target import ATOMIC
 from ..types import TYPES, ReduceOp
-
-if TYPE_CHECKING:
-    from .function import FunctionEmitter
+from .function import FunctionEmitter
 
 __all__ = ["add", "is_count"]
 

@@ -43,8 +43,10 @@ from ..ops.table import (
     VIEW,
 )
 from ..types import ReduceOp
-from . import calls, control, expansions, jit, local, many, memory, reduction, rows, short, texts, values
+from . import calls, control, expansions, jit, local, many, memory, reduction, rows, short, values
 from .function import FunctionEmitter
+from .lines import ATTRIBUTES
+from .module import ModuleContext
 
 __all__ = ["COMBINE", "KERNEL", "ModuleEmitter", "emit", "exports", "packets_per_iteration", "register"]
 
@@ -100,10 +102,7 @@ class ModuleEmitter:
     def __init__(self, linear: Linear, lanes: int) -> None:
         self.linear = linear
         self.lanes = lanes
-        self.scalars = texts.make_type_texts(0)
-        self.packets = texts.make_type_texts(lanes)
-        #: Texts of the functions that others call, by name.
-        self.helpers: dict[str, str] = {}
+        self.context = ModuleContext(lanes, self.printers, self.printers_of_rows)
         #: What the kernel's blocks store, and the second function combines.
         self.accumulators: dict[int, reduction.Accumulator] = {}
         self.banks: Sequence[many.Bank] = ()
@@ -113,32 +112,31 @@ class ModuleEmitter:
         kernel = self.linear.kernel
         lines = [self.kernel(kernel)]
         if kernel.reductions:
-            lines.append(reduction.combine(self.accumulators, self.banks, kernel.reductions))
+            lines.append(many.combine(self.accumulators, self.banks, kernel.reductions))
         targets = [*self.linear.targets, *self.linear.shared]
-        lines += [calls.target(self, target) for target in targets]
-        lines += self.helpers.values()
+        lines += [calls.target(self.context, target) for target in targets]
+        lines += self.context.helpers.values()
         if kernel.streaming:
             lines.append("!0 = !{i32 1}")
         if kernel.rare or any(target.rare for target in targets):
             # keeps LLVM from holding constants of these branches in registers
             lines += ['!1 = !{!"branch_weights", i32 1, i32 1000000}', '!2 = !{!"function_entry_count", i64 1000}',
                       '!3 = !{!"branch_weights", i32 1000, i32 1}']
-        lines.append('attributes #0 = { nounwind "frame-pointer"="none" "prefer-vector-width"="512" '
-                     '"min-legal-vector-width"="512" }')
+        lines.append(ATTRIBUTES)
         return "\n".join(lines) + "\n"
 
     def kernel(self, function: Function) -> str:
         """The kernel: a loop over packets, after which accumulators are stored."""
         if function.domain is not None:
             return self.kernel_of_rows(function)
-        emitter = FunctionEmitter(self, function)
+        emitter = FunctionEmitter(self.context, function)
         if emitter.vectorized and function.needs_mask:
             emitter.mask_elements()
         if function.reductions:
             emitter.parameter(1, "ptr")
-        banks = emitter.banks = many.banks_of(emitter, function.reductions)
+        banks = many.banks_of(emitter, function.reductions)
         if banks is not None:
-            self.banks = banks.banks
+            self.banks, emitter.then = banks.banks, banks.add
             banks.begin()
         emitter.run()
         for store in function.stores:
@@ -153,7 +151,7 @@ class ModuleEmitter:
         end: list[str] = []
         done = "done"
         if emitter.vectorized:
-            entry, latch = emitter.entry_block, emitter.body_block
+            entry, latch = emitter.entry.label, emitter.body.label
             end.append(f"%index_next = add i64 %index, {self.lanes}")
             if any(accumulator.flushed for accumulator in accumulators):
                 end.append(f"%count = lshr i64 %index_next, {self.lanes.bit_length() - 1}")
@@ -174,7 +172,7 @@ class ModuleEmitter:
 
     def kernel_of_rows(self, function: Function) -> str:
         """A kernel that goes over rows."""
-        emitter = rows.RowsEmitter(self, function)
+        emitter = rows.RowsEmitter(self.context, function)
         text = emitter.run_rows()
         self.accumulators = dict(sorted(emitter.accumulators.items()))
         end = []
@@ -235,7 +233,7 @@ def packets_per_iteration(linear: Linear, lanes: int) -> int:
 
 
 def _packets_of_chain(kernel: Function, registers: int) -> int:
-    """The same where most operations wait for each other, so that waiting costs more than spilling.
+    """Registers of a packet where most operations wait for each other, so that waiting costs more than spilling.
 
     The processor looks ahead by as many operations as a packet or two of a long program have.
     """
@@ -256,7 +254,7 @@ def _packets_of_chain(kernel: Function, registers: int) -> int:
 
 
 def _packets_of_loops(kernel: Function) -> int:
-    """The same where there are loops: 2 if most of the time is spent waiting for results, else 1.
+    """Registers that a packet spans where there are loops: 2 if most of the time is spent waiting for results, else 1.
 
     The processor overlaps neighbouring packets, but for those whose loops it has to leave first. Two registers do not
     cost twice the time as long as the operations of an iteration form long chains; otherwise it is lost that a wider

@@ -6,13 +6,9 @@ are uniform.  LLVM inlines nothing of its own accord when it makes code, so that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..codegen.linear import Function, Instruction
 from .function import FunctionEmitter
-
-if TYPE_CHECKING:
-    from .emit import ModuleEmitter
+from .module import ModuleContext
 
 __all__ = ["call"]
 
@@ -44,7 +40,7 @@ def _returned(types: list[str]) -> str:
     return types[0] if len(types) == 1 else f"{{ {', '.join(types)} }}"
 
 
-def _text(module: ModuleEmitter, function: Function) -> str:
+def _text(module: ModuleContext, function: Function) -> str:
     """The text of a function."""
     uniform = not function.vectorized
     emitter = FunctionEmitter(module, function, split=False)

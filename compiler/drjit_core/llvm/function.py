@@ -7,19 +7,15 @@ are scalars, computed once in the entry block; everything else is a packet (``<1
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from ..codegen.linear import Block, Function, Instruction
 from ..types import BOOL, TYPES, UINT8, UINT32, UINT64
-from . import local
+from .lines import Lines, function_text
+from .module import ModuleContext
 from .texts import TypeText
 
-if TYPE_CHECKING:
-    from .emit import ModuleEmitter
-    from .many import Banks
-
-__all__ = ["FunctionEmitter"]
+__all__ = ["FunctionEmitter", "name_of_local"]
 
 #: Beyond this many packets of uniform values, they are broadcast where they are used: registers would not hold them.
 _MAX_HELD_BROADCASTS = 12
@@ -30,10 +26,15 @@ _LONGEST_BLOCK = 300
 _SUFFIXES = {"ptr": "p0", "half": "f16", "float": "f32", "double": "f64"}
 
 
+def name_of_local(slot: int) -> str:
+    """Where local memory is, whose negative slot is known."""
+    return f"%local{-slot}"
+
+
 class FunctionEmitter:
     """Builds the text of one function; the modules of this package print their instructions with it."""
 
-    def __init__(self, module: ModuleEmitter, function: Function, split: bool = True) -> None:
+    def __init__(self, module: ModuleContext, function: Function, split: bool = True) -> None:
         self.module = module
         self.function = function
         self.lanes = module.lanes
@@ -42,10 +43,9 @@ class FunctionEmitter:
         self.packets = module.packets
         self.split = split  # whether long blocks are split
         self.prologue: list[str] = []  # loads of parameters: before everything else
-        self.entry: list[str] = []
+        self.entry = Lines("entry")
         self.phis: list[str] = []  # the head of the block for packets
-        self.body: list[str] = []
-        self.entry_block, self.body_block = "entry", "packet"
+        self.body = Lines("packet")
         self.names: dict[int, str] = {}  # number of an instruction -> scalar or packet
         self.courses: dict[int, int] = {}  # see :mod:`.neighbours`
         self.broadcasts: dict[str, str] = {}  # scalar -> packet
@@ -55,11 +55,10 @@ class FunctionEmitter:
         self.scalar_active = "true"  # the same for scalars: false only in a scalar loop that is over
         self.locals: dict[int, int] = {}  # entries of local memory, by its numbers
         self.loaded: set[str] = set()  # parameters and positions that have been emitted
-        self.banks: Banks | None = None  # accumulators in memory
+        self.then: Callable[[Instruction], None] | None = None  # what follows each instruction that is in no region
         self.labels = 0
         #: Whether literals are loaded once: if there are too many, each is loaded where it is used.
         self.hold_literals = function.literals <= _MAX_HELD_BROADCASTS
-        self.block_start = {id(self.entry): 0, id(self.body): 0}  # line at which the current block starts
         self.enter(function.each)
 
     # --- where text goes ---------------------------------------------------------------------------------------------
@@ -78,26 +77,20 @@ class FunctionEmitter:
     @property
     def label(self) -> str:
         """The basic block that instructions are being added to (for phi instructions)."""
-        return self.entry_block if self.lines is self.entry else self.body_block
+        return self.lines.label
 
     def open_block(self, label: str) -> None:
         """Start a basic block."""
-        out = self.lines
-        out.append(f"{label}:")
-        self.block_start[id(out)] = len(out)
-        if out is self.entry:
-            self.entry_block = label
-        else:
-            self.body_block = label
+        self.lines.open(label)
 
     def split_block(self) -> None:
         """Start a new basic block if the current one has become long."""
         out = self.lines
-        if self.split and len(out) - self.block_start[id(out)] > _LONGEST_BLOCK:
+        if self.split and out.length > _LONGEST_BLOCK:
             self.labels += 1
             self.loaded.add("%always")
             out.append(f"br i1 %always, label %part{self.labels}, label %never")
-            self.open_block(f"part{self.labels}")
+            out.open(f"part{self.labels}")
 
     # --- names and operands ------------------------------------------------------------------------------------------
 
@@ -171,7 +164,7 @@ class FunctionEmitter:
         Negative ones are the addresses of what is on the stack.
         """
         if slot < 0:
-            return local.address(slot)
+            return f"{name_of_local(slot)}_array"
         name = f"%p{slot}"
         if name not in self.loaded:
             self.loaded.add(name)
@@ -224,6 +217,14 @@ class FunctionEmitter:
         assert self.active
         return self.active
 
+    def any_element(self, name: str, mask: str, uniform: bool) -> str:
+        """Whether a mask is set in some element: a scalar is so itself, for a packet of them there is text."""
+        if uniform:
+            return mask
+        type_ = self.packets[BOOL]
+        self.lines.append(f"{name} = call i1 @llvm.vector.reduce.or.{type_.suffix}({type_} {mask})")
+        return name
+
     def whole_packet(self) -> str:
         """Whether all elements of the packet exist, as a condition."""
         if "%whole" not in self.loaded:
@@ -249,8 +250,8 @@ class FunctionEmitter:
             if instruction.once != self.block.once:
                 self.enter(once if instruction.once else each)
             printers[instruction.kind](self, instruction)
-            if self.banks is not None:
-                self.banks.add(instruction)
+            if self.then is not None:
+                self.then(instruction)
         self.enter(self.function.each)
 
     def region(self, block: Block) -> None:
@@ -265,7 +266,7 @@ class FunctionEmitter:
 
         ``always`` is a parameter that is never zero, for branches that are always taken.  The lines ``end`` follow.
         """
-        lines = [f"define {signature} {{", "entry:", *self.prologue]
+        lines = ["entry:", *self.prologue]
         splits = "%always" in self.loaded
         if splits:
             lines.append(f"%always = icmp ne {always}, 0")
@@ -275,5 +276,4 @@ class FunctionEmitter:
         lines += end
         if splits:
             lines += ["never:", "ret void"]
-        lines.append("}")
-        return "\n".join(lines)
+        return function_text(signature, lines)

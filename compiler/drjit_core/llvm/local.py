@@ -7,21 +7,13 @@ of element 0, so that positions are those in an array.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..codegen.linear import Instruction
 from ..control.alike import NEIGHBOURS
 from ..types import BOOL, UINT32
+from .function import FunctionEmitter, name_of_local
 from .texts import zero
 
-if TYPE_CHECKING:
-    from .function import FunctionEmitter
-
-__all__ = ["address", "allocate", "read", "write"]
-
-
-def _name(slot: int) -> str:
-    return f"%local{-slot}"
+__all__ = ["allocate", "read", "write"]
 
 
 def allocate(emitter: FunctionEmitter, instruction: Instruction) -> None:
@@ -31,7 +23,7 @@ def allocate(emitter: FunctionEmitter, instruction: Instruction) -> None:
         _allocate_array(emitter, instruction)
         return
     type_, size = emitter.stored_type(instruction.type, not emitter.vectorized), instruction.node.size
-    emitter.prologue.append(f"{_name(instruction.access.slot)} = alloca [{size} x {type_}], align 64")
+    emitter.prologue.append(f"{name_of_local(instruction.access.slot)} = alloca [{size} x {type_}], align 64")
     emitter.locals[instruction.access.slot] = size
     emitter.define(instruction, "")
 
@@ -39,7 +31,7 @@ def allocate(emitter: FunctionEmitter, instruction: Instruction) -> None:
 def _allocate_array(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """Room for the parts of a packet's elements, and what they begin with."""
     assert instruction.access is not None and emitter.vectorized
-    name, type_ = _name(instruction.access.slot), emitter.stored_type(instruction.type, False)
+    name, type_ = name_of_local(instruction.access.slot), emitter.stored_type(instruction.type, False)
     packets, entries, out = max(1, NEIGHBOURS // emitter.lanes), instruction.node.size, emitter.lines
     count = entries * packets
     emitter.prologue.append(f"{name} = alloca [{count} x {type_}], align 64")
@@ -68,11 +60,6 @@ def _allocate_array(emitter: FunctionEmitter, instruction: Instruction) -> None:
     emitter.define(instruction, "")
 
 
-def address(slot: int) -> str:
-    """Where an array would begin that is on the stack."""
-    return f"{_name(slot)}_array"
-
-
 def write(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """A write to the entry that has the number of the iteration; what is beyond the last goes there."""
     access, out, name = instruction.access, emitter.lines, f"%v{instruction.number}"
@@ -86,7 +73,7 @@ def write(emitter: FunctionEmitter, instruction: Instruction) -> None:
     last = emitter.locals[access.slot] - 1
     out += [f"{name}_inside = icmp ult i64 {count}, {last}",
             f"{name}_entry = select i1 {name}_inside, i64 {count}, i64 {last}",
-            f"{name}_at = getelementptr inbounds {type_}, ptr {_name(access.slot)}, i64 {name}_entry",
+            f"{name}_at = getelementptr inbounds {type_}, ptr {name_of_local(access.slot)}, i64 {name}_entry",
             f"store {type_} {value}, ptr {name}_at, align {min(64, type_.info.size * max(1, type_.lanes))}"]
 
 
@@ -94,7 +81,7 @@ def read(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """What elements have in entries, each in its own; zero where the mask is not set."""
     access, (index, mask), uniform = instruction.access, instruction.operands, instruction.uniform
     assert access is not None and index.type == UINT32
-    out, name, base = emitter.lines, f"%v{instruction.number}", _name(access.slot)
+    out, name, base = emitter.lines, f"%v{instruction.number}", name_of_local(access.slot)
     type_, position = emitter.stored_type(instruction.type, uniform), emitter.value(index, uniform)
     condition, active = emitter.value(mask, uniform), emitter.active_mask(uniform)
     indices, value = emitter.types(uniform)[UINT32], f"{name}_m" if instruction.type == BOOL else name

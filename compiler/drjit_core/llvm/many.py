@@ -10,18 +10,16 @@ third of the time and half of the compilation.  Results have the same bits as th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..codegen.linear import Instruction, Reduction
 from ..types import BOOL
-from .reduction import FLUSHED_PACKETS, Accumulator, partial_stride
+from .function import FunctionEmitter
+from .lines import function_text
+from .reduction import FLUSHED_PACKETS, Accumulator, combine_accumulators, partial_stride
 from .texts import TypeText, cast
 
-if TYPE_CHECKING:
-    from .function import FunctionEmitter
-
-__all__ = ["Bank", "Banks", "banks_of"]
+__all__ = ["Bank", "Banks", "banks_of", "combine"]
 
 #: From so many reductions of one kind on, side by side, their accumulators are in memory.
 MANY = 8
@@ -73,11 +71,10 @@ class Bank:
             arrays.append(self.array("wides", one.wide))
             lines += [self.at(f"%{label}_wide_at", "wides", one.wide, f"%{label}_i"),
                       f"store {one.wide} {one.wide.splat('-0.0')}, ptr %{label}_wide_at, align 64"]
-        text, end = _loop(label, emitter.entry_block, self.count, lines)
+        text, end = _loop(label, emitter.entry.label, self.count, lines)
         emitter.prologue += arrays
         emitter.entry += text
-        emitter.entry_block = end
-        emitter.block_start[id(emitter.entry)] = len(emitter.entry)
+        emitter.entry.go_on(end)
 
     def copies(self, suffix: str, source: str, target: str, mask: str | None) -> list[str]:
         """Text in a packet that is not whole: accumulators are saved, or those of missing elements restored."""
@@ -93,7 +90,7 @@ class Bank:
             value += "_some"
         lines.append(f"store {one.packet} {value}, ptr %{label}_to, align 64")
         text, end = _loop(label, self.emitter.label, self.count, lines)
-        self.emitter.body_block = end
+        self.emitter.body.label = end
         return text
 
     def add(self, position: int, value: str) -> None:
@@ -115,8 +112,8 @@ class Bank:
         folded, wide, name = self._flushed(label)
         lines = [*folded, f"store {one.wide} {name}, ptr {wide}, align 64",
                  f"store {one.packet} {one.packet.splat(one.start)}, ptr %{label}_at, align 64"]
-        text, end = _loop(label, self.emitter.body_block, self.count, lines)
-        self.emitter.body_block = end
+        text, end = _loop(label, self.emitter.body.label, self.count, lines)
+        self.emitter.body.label = end
         return text
 
     def _flushed(self, label: str) -> tuple[list[str], str, str]:
@@ -265,3 +262,16 @@ def _runs(outputs: Sequence[Reduction]) -> Iterator[tuple[int, list[Reduction]]]
         run = list(group)
         yield first, run
         first += len(run)
+
+
+def combine(accumulators: Mapping[int, Accumulator], banks: Sequence[Bank], outputs: Sequence[Reduction]) -> str:
+    """The function that reduces the partial results of all blocks and writes the outputs."""
+    lines = ["entry:", "%partials_at = getelementptr inbounds i64, ptr %parameters, i64 1",
+             "%partials = load ptr, ptr %partials_at, align 8"]
+    label = "entry"
+    for bank in banks:
+        text, label = bank.combine(label, len(outputs))
+        lines += text
+    if accumulators:
+        lines += combine_accumulators(accumulators, outputs, label)
+    return function_text("void @combine(ptr noalias %parameters, i64 %blocks) #0", [*lines, "ret void"])

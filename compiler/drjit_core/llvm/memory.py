@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..codegen.linear import Access, Instruction, Store
 from ..codegen.program import ALIGNED, REVERSED, SCALAR, SHIFTED, UNALIGNED
 from ..codegen.target import ATOMIC, PRIVATE
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE, EXCHANGES, name_of_update
 from ..types import BOOL, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
-from . import ahead, checks, control, counting, local, pieces
+from . import ahead, checks, counting, local, pieces
+from .function import FunctionEmitter
+from .lines import function_text
 from .neighbours import are_neighbours
 from .texts import ATOMIC_INSTRUCTIONS, TypeText, constant, is_instruction, update, zero
-
-if TYPE_CHECKING:
-    from .function import FunctionEmitter
 
 __all__ = ["AHEAD", "ask_ahead", "fetch", "gather", "load", "reversed_packet", "scatter",
            "scatter_in_region", "store"]
@@ -186,7 +183,7 @@ def gather(emitter: FunctionEmitter, instruction: Instruction) -> None:
         out.append(f"{name}_r = load {type_}, ptr {name}_at, align 1")
         out.append(f"{value} = select i1 {condition}, {type_} {name}_r, {type_} {zero}")
     elif same:
-        any_ = control.any_element(f"{name}_any", condition, emitter.packets[BOOL], out)
+        any_ = emitter.any_element(f"{name}_any", condition, False)
         out.append(f"{name}_e = getelementptr {type_.element}, ptr {base}, {index_type} {position}")
         out.append(f"{name}_at = select i1 {any_}, ptr {name}_e, ptr %parameters")
         out.append(f"{name}_r = load {emitter.stored_type(instruction.type, True)}, ptr {name}_at, align 1")
@@ -405,12 +402,12 @@ def _scatter_helper(emitter: FunctionEmitter, op: int, type_: TypeText, index_ty
     result, none = ("void", "void") if not fetched else (str(type_), f"{type_} {zero(type_)}")
     last = f"%found_to{lanes - 1}" if lanes else _found(op, kind, type_, 0)
     found = "ret void" if not fetched else f"ret {type_} {last}"
-    text = [f"define internal {result} @{name}({parameters}) #0 {{", *start, "full:", *text, found]
+    text = [*start, "full:", *text, found]
     if masked:
         text += _lanes_of_mask(type_, index_type, wide, kind == "atomic", update(op, type_, "", "%value", "update"),
                                _found(op, kind, type_, "") if fetched else "",
                                op == COMPARE_EXCHANGE) if lanes else ["done:", f"ret {none}"]
-    helpers[name] = "\n".join([*text, "}"])
+    helpers[name] = function_text(f"internal {result} @{name}({parameters}) #0", text)
     return name
 
 

@@ -7,13 +7,9 @@ together.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..codegen.linear import Instruction
 from ..ops.table import COUNTER, FIRST_ELEMENTWISE, KIND, LITERAL
-
-if TYPE_CHECKING:
-    from .function import FunctionEmitter
+from .function import FunctionEmitter
 
 __all__ = ["are_neighbours"]
 

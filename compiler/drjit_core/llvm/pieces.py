@@ -7,13 +7,10 @@ transposed in registers; two elements of 32 bits are read by a gather of 64-bit 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ..types import UINT64
+from .function import FunctionEmitter
 from .texts import TypeText
-
-if TYPE_CHECKING:
-    from .function import FunctionEmitter
 
 __all__ = ["gather", "scatter"]
 

@@ -6,15 +6,10 @@ exist may take part, since the branch has no effects.  Values go through memory,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..codegen.linear import Function, Instruction
 from ..types import BOOL
-from . import control
 from .function import FunctionEmitter
-
-if TYPE_CHECKING:
-    from .emit import ModuleEmitter
+from .module import ModuleContext
 
 __all__ = ["branch"]
 
@@ -34,7 +29,7 @@ def branch(emitter: FunctionEmitter, instruction: Instruction) -> None:
     given, initial = emitter.values(arguments, uniform), emitter.values(before_values, uniform)
     before, name = emitter.label, f"%rare{number}"
     taken, done = f"rare{number}_taken", f"rare{number}_done"
-    any_ = control.any_element(f"{name}_any", condition, types[BOOL], out)
+    any_ = emitter.any_element(f"{name}_any", condition, uniform)
     out.append(f"br i1 {any_}, label %{taken}, label %{done}, !prof !1")
     emitter.open_block(taken)
     out.append(f"{name}_bits = {'zext' if uniform else 'bitcast'} {types[BOOL]} {condition} to {word}")
@@ -65,7 +60,7 @@ def _scratch(emitter: FunctionEmitter, slot: int) -> str:
     return name
 
 
-def _text(module: ModuleEmitter, function: Function) -> str:
+def _text(module: ModuleContext, function: Function) -> str:
     """The text of a function of the mask's bits, and of addresses of arguments and values."""
     text = _texts.get((function, module.lanes))
     if text is None:
@@ -73,7 +68,7 @@ def _text(module: ModuleEmitter, function: Function) -> str:
     return text
 
 
-def _make(module: ModuleEmitter, function: Function) -> str:
+def _make(module: ModuleContext, function: Function) -> str:
     lanes, scalars, word = module.lanes, module.scalars, f"i{module.lanes}"
     assert BOOL not in {value.type for value in (*function.arguments, *function.results)}  # masks in memory are bits
     emitter = FunctionEmitter(module, function, split=False)

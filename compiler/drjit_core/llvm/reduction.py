@@ -12,18 +12,14 @@ the loop waits for memory. Half precision is accumulated in single precision, an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ..codegen.linear import Reduction
 from ..ops.reductions import REDUCTIONS
 from ..types import BOOL, COMPUTES_IN, FLOAT32, FLOAT64, UINT8, ReduceOp
+from .function import FunctionEmitter
 from .texts import TypeText, accumulation, cast, constant
 
-if TYPE_CHECKING:
-    from .function import FunctionEmitter
-    from .many import Bank
-
-__all__ = ["Accumulator", "FLUSHED_PACKETS", "accumulate", "combine", "latch", "partial_stride"]
+__all__ = ["Accumulator", "FLUSHED_PACKETS", "accumulate", "combine_accumulators", "latch", "partial_stride"]
 
 #: Packets between two flushes, a power of two.
 FLUSHED_PACKETS = 8
@@ -193,21 +189,8 @@ def accumulators_of(emitter: FunctionEmitter, outputs: Sequence[Reduction],
     return result
 
 
-def combine(accumulators: Mapping[int, Accumulator], banks: Sequence[Bank], outputs: Sequence[Reduction]) -> str:
-    """The function that reduces the partial results of all blocks and writes the outputs."""
-    lines = ["define void @combine(ptr noalias %parameters, i64 %blocks) #0 {", "entry:",
-             "%partials_at = getelementptr inbounds i64, ptr %parameters, i64 1",
-             "%partials = load ptr, ptr %partials_at, align 8"]
-    label = "entry"
-    for bank in banks:
-        text, label = bank.combine(label, len(outputs))
-        lines += text
-    if accumulators:
-        lines += _combine(accumulators, outputs, label)
-    return "\n".join([*lines, "ret void", "}"])
-
-
-def _combine(accumulators: Mapping[int, Accumulator], outputs: Sequence[Reduction], before: str) -> list[str]:
+def combine_accumulators(accumulators: Mapping[int, Accumulator], outputs: Sequence[Reduction],
+                         before: str) -> list[str]:
     """Text that reduces the partial results of accumulators, all of them at once."""
     lines = ["br label %next", "next:", f"%block = phi i64 [ 0, %{before} ], [ %block_next, %next ]"]
     for a in accumulators.values():

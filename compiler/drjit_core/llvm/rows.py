@@ -17,19 +17,16 @@ Columns are added up eight rows at a time, packet by packet, in the row of sums 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ..codegen.linear import Block, Function, Instruction, Pass, Store
+from ..codegen.linear import Block, Function, Instruction, RowPass, Store
 from ..codegen.program import REVERSED, ROW, SHIFTED, SHIFTED_UNALIGNED, STRIDED
 from ..ops.reductions import REDUCTIONS
 from ..ops.table import SEGMENT
 from ..types import BOOL, TYPES, UINT32, UINT64
 from . import memory, reduction
 from .function import FunctionEmitter
+from .lines import Lines
+from .module import ModuleContext
 from .texts import TypeText, constant, update
-
-if TYPE_CHECKING:
-    from .emit import ModuleEmitter
 
 __all__ = ["RowsEmitter", "load", "counter", "segment", "view"]
 
@@ -37,17 +34,16 @@ __all__ = ["RowsEmitter", "load", "counter", "segment", "view"]
 class RowsEmitter(FunctionEmitter):
     """Builds the text of a kernel that goes over rows."""
 
-    def __init__(self, module: ModuleEmitter, function: Function) -> None:
+    def __init__(self, module: ModuleContext, function: Function) -> None:
         assert function.domain is not None
         self.domain = function.domain
         #: Text of a unit, as far as it is finished; what stands before the loop of a pass; the loop.
-        self.unit: list[str] = []
-        self.before: list[str] = []
+        self.unit = Lines("unit")
+        self.before = Lines()
         self.number = 0  # of the pass
         self.held: dict[str, str] = {}  # scalars of a row -> packets, in this pass
         self.offsets: dict[tuple[int, int], str] = {}  # of views, in this unit
         self.accumulators: dict[int, reduction.Accumulator] = {}  # of reductions of everything
-        self.unit_label = "unit"
         self.copy = 0
         super().__init__(module, function)
         self.alignment = 0
@@ -64,30 +60,11 @@ class RowsEmitter(FunctionEmitter):
         else:
             self.lines = self.unit if block.is_row else self.body
 
-    @property
-    def label(self) -> str:
-        """The basic block that instructions are being added to."""
-        return self.entry_block if self.lines is self.entry else \
-            self.unit_label if self.lines is self.unit else self.body_block
-
-    def open_block(self, label: str) -> None:
-        """Start a basic block."""
-        out = self.lines
-        out.append(f"{label}:")
-        self.block_start[id(out)] = len(out)
-        if out is self.entry:
-            self.entry_block = label
-        elif out is self.unit:
-            self.unit_label = label
-        else:
-            self.body_block = label
-
     # --- units -------------------------------------------------------------------------------------------------------
 
     def prologue_of_unit(self) -> None:
         """Parameters of the domain, and the coordinates that a unit begins with."""
         domain, axes = self.domain, len(self.domain.extents)
-        self.block_start[id(self.unit)] = 0
         slot = self.function.axes
         #: Texts of the extents, outermost first; that of the outermost axis is not known.
         self.extents = ["", *(self.parameter(slot + axes - 1 - axis, "i64") for axis in range(1, axes))]
@@ -113,7 +90,7 @@ class RowsEmitter(FunctionEmitter):
 
     def head_of_unit(self, last: str) -> list[str]:
         """The first lines of a unit, given the label that the one before ends with."""
-        domain, entry = self.domain, self.entry_block
+        domain, entry = self.domain, self.entry.label
         lines = [f"%this_unit = phi i64 [ %begin, %{entry} ], [ %next_unit, %{last} ]"]
         if domain.parts > 1:
             lines.append(f"%part = phi i64 [ %first_part, %{entry} ], [ %part_next, %{last} ]")
@@ -213,9 +190,7 @@ class RowsEmitter(FunctionEmitter):
     def start_pass(self, number: int) -> None:
         """Begin with a pass over the packets of a row."""
         self.number = number
-        self.held, self.before, self.body = {}, [], []
-        self.block_start[id(self.body)] = 0
-        self.body_block = f"pass{number}"
+        self.held, self.before, self.body = {}, Lines(), Lines(f"pass{number}")
         column, mask = f"%column{number}", self.packets[BOOL]
         self.active = f"%active{number}"
         steps = ", ".join(f"i32 {k}" for k in range(self.lanes))
@@ -238,7 +213,7 @@ class RowsEmitter(FunctionEmitter):
         else:
             self.print_passes()
         end = self.end_of_unit()
-        lines = ["br label %unit", "unit:", *self.head_of_unit(self.unit_label), *self.unit, *end,
+        lines = ["br label %unit", "unit:", *self.head_of_unit(self.unit.label), *self.unit, *end,
                  "%more = icmp ult i64 %next_unit, %end", "br i1 %more, label %unit, label %done", "done:"]
         return "\n".join(lines)
 
@@ -274,7 +249,7 @@ class RowsEmitter(FunctionEmitter):
         for store in function.row_stores:
             self.store_of_row(store)
 
-    def accumulators_of(self, passage: Pass) -> tuple[list[reduction.Accumulator], list[reduction.Accumulator]]:
+    def accumulators_of(self, passage: RowPass) -> tuple[list[reduction.Accumulator], list[reduction.Accumulator]]:
         """Emit the steps of a pass: the accumulators of reductions of rows, and those of reductions of everything."""
         accumulators, totals, values = [], [], []
         for segment in passage.segments:
@@ -317,17 +292,16 @@ class RowsEmitter(FunctionEmitter):
         count, end = f"%count{number}", []
         if any(accumulator.flushed for accumulator in (*accumulators, *totals)):
             end.append(f"{count} = lshr i64 {column}_next, {self.lanes.bit_length() - 1}")
-        flush, latch = reduction.latch([*accumulators, *totals], count, f"_{number}", self.body_block)
-        phis = [f"{column} = phi i64 [ {start}, %{self.unit_label} ], [ {column}_next, %{latch} ]"]
+        flush, latch = reduction.latch([*accumulators, *totals], count, f"_{number}", self.body.label)
+        phis = [f"{column} = phi i64 [ {start}, %{self.unit.label} ], [ {column}_next, %{latch} ]"]
         for accumulator in accumulators:
-            phis += accumulator.phis(self.unit_label, latch, bool(flush))
+            phis += accumulator.phis(self.unit.label, latch, bool(flush))
         for total in totals:
-            phis += total.phis(self.unit_label, latch, bool(flush), True)
+            phis += total.phis(self.unit.label, latch, bool(flush), True)
         unit += [*self.before, f"br label %pass{number}", f"pass{number}:", *phis, *self.body, *end, *flush,
                  f"%more{number} = icmp ult i64 {column}_next, %limit",
                  f"br i1 %more{number}, label %pass{number}, label %{after}", f"{after}:"]
-        self.unit_label = after
-        self.block_start[id(unit)] = len(unit)
+        unit.go_on(after)
         for accumulator in accumulators:
             lines, value = accumulator.total()
             rounding, value = accumulator.rounded(value)
@@ -383,15 +357,12 @@ class RowsEmitter(FunctionEmitter):
 
     # --- columns -----------------------------------------------------------------------------------------------------
 
-    def print_columns(self, passage: Pass) -> None:
+    def print_columns(self, passage: RowPass) -> None:
         """Print the kernel that adds up columns: groups of rows, and in each the packets."""
         function, copies = self.function, len(passage.each)
         extent, inner = self.extents[-2], self.extents[-1]
         outer = self.unit
-        unit: list[str] = []
-        self.unit = unit
-        self.block_start[id(unit)] = 0
-        self.unit_label = "group"
+        unit = self.unit = Lines("group")
         unit += [f"%limit = add i64 {inner}, 0"]
         for copy in range(copies):
             unit += [f"%g{copy} = add i64 %this_group, {copy}", f"%valid{copy} = icmp ult i64 %g{copy}, %end_of_part",
@@ -410,7 +381,7 @@ class RowsEmitter(FunctionEmitter):
         for number, (value,) in enumerate(sums):
             self.add_to_sums(value, passage.segments[number], outputs)
         unit += [*self.before, "br label %pass0", "pass0:",
-                 f"%column0 = phi i64 [ 0, %{self.unit_label} ], [ %column0_next, %{self.body_block} ]", *self.body,
+                 f"%column0 = phi i64 [ 0, %{self.unit.label} ], [ %column0_next, %{self.body.label} ]", *self.body,
                  "%more0 = icmp ult i64 %column0_next, %limit", "br i1 %more0, label %pass0, label %after0", "after0:",
                  f"%group_next = add i64 %this_group, {copies}",
                  "%groups_more = icmp ult i64 %group_next, %end_of_part",
@@ -423,7 +394,7 @@ class RowsEmitter(FunctionEmitter):
                     "br label %group", "group:",
                     "%this_group = phi i64 [ %start_of_part, %unit ], [ %group_next, %after0 ]",
                     "%is_first = icmp eq i64 %this_group, %start_of_part", *unit]
-        self.unit, self.unit_label = outer, "over"
+        outer.label, self.unit = "over", outer
 
     def add_row(self, sums: list[str], copy: int, segment: Instruction) -> None:
         """Combine the packet of a row with those before it, in pairs, pairs of pairs and so on: few are there at once,

@@ -14,15 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import gcd
-from typing import TYPE_CHECKING
 
 from ..codegen.linear import Instruction
 from ..codegen.program import DENSE, PERIODIC, Short
 from ..types import BOOL, UINT32, UINT64
+from .function import FunctionEmitter
 from .texts import TypeText
-
-if TYPE_CHECKING:
-    from .function import FunctionEmitter
 
 __all__ = ["view"]
 

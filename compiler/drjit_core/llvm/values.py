@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..codegen.linear import Instruction
 from ..ir.node import BAKED
 from ..ops.table import CAST
 from ..types import BOOL, TYPE_BITS, TYPES, UINT32, UINT64
 from . import texts
+from .function import FunctionEmitter
 from .texts import TEXTS, constant, zero
-
-if TYPE_CHECKING:
-    from .function import FunctionEmitter
 
 __all__ = ["conversion", "counter", "elementwise", "literal", "undefined"]
 

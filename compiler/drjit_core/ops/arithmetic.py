@@ -7,11 +7,11 @@ import operator
 
 from ..types import FLOAT64, TYPES, UINT32
 from . import semantics as meaning
-from .op import Op, Rows
+from .op import Op, OpRows
 
 __all__ = ["rows"]
 
-rows = Rows([
+rows = OpRows([
     Op("neg", 1, "iuf", operator.neg, "Negation."),
     Op("add", 2, "iuf", operator.add, "Sum.", commutative=True),
     Op("sub", 2, "iuf", operator.sub, "Difference."),

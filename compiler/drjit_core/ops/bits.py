@@ -6,11 +6,11 @@ import operator
 
 from ..types import TYPES, UINT32
 from . import semantics as meaning
-from .op import Op, Rows
+from .op import Op, OpRows
 
 __all__ = ["rows"]
 
-rows = Rows([
+rows = OpRows([
     Op("inv", 1, "biu", lambda a: not a if isinstance(a, bool) else ~a, "Bitwise complement."),
     Op("and_", 2, "biu", operator.and_, "Bitwise and.", commutative=True),
     Op("or_", 2, "biu", operator.or_, "Bitwise or.", commutative=True),

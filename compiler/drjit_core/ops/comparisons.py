@@ -6,12 +6,12 @@ import operator
 from typing import Any
 
 from . import semantics as meaning
-from .op import MASK, VALUE, Op, Rows
+from .op import MASK, VALUE, Op, OpRows
 
 __all__ = ["rows"]
 
 
-rows = Rows([
+rows = OpRows([
     Op("eq", 2, "biuf", operator.eq, "Equality.", result="mask", commutative=True),
     Op("neq", 2, "biuf", operator.ne, "Inequality.", result="mask", commutative=True),
     Op("lt", 2, "biuf", operator.lt, "Less than; a mask that is not set is less than one that is.", result="mask"),

@@ -6,11 +6,11 @@ import math
 
 from ..types import FLOAT64, TYPES, UINT32
 from . import semantics as meaning
-from .op import Rows
+from .op import OpRows
 
 __all__ = ["rows"]
 
-rows = Rows()
+rows = OpRows()
 
 
 # --- two results -----------------------------------------------------------------------------------------------------

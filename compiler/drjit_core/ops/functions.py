@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 
-from .op import Rows
+from .op import OpRows
 
 __all__ = ["rows"]
 
-rows = Rows()
+rows = OpRows()
 
 
 # --- trigonometric ---------------------------------------------------------------------------------------------------

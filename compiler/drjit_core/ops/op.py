@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from .derivatives import Rule
 
-__all__ = ["INDEX", "MASK", "MEMORY", "Op", "REGION", "Rows", "VALUE"]
+__all__ = ["INDEX", "MASK", "MEMORY", "Op", "OpRows", "REGION", "VALUE"]
 
 #: Roles of operands: values of the type that the row works on; an array that is read or written by address, and takes
 #: no part in the width of what is computed; integers that say where; a mask; a region, of which this is a result.
@@ -73,7 +73,7 @@ class Op(NamedTuple):
         return self.name.rstrip("_")
 
 
-class Rows(list[Op]):
+class OpRows(list[Op]):
     """Some rows of the table, and decorators that add to them."""
 
     def elementwise(self, accepts: str, fold: Callable[..., Any], *, typed: bool = False, commutative: bool = False,

@@ -5,7 +5,7 @@ The emitter has a function for each, and they are described in :mod:`drjit_core.
 
 from __future__ import annotations
 
-from .op import INDEX, MASK, MEMORY, REGION, VALUE, Op, Rows
+from .op import INDEX, MASK, MEMORY, REGION, VALUE, Op, OpRows
 
 __all__ = ["VACANT", "rows", "structural"]
 
@@ -24,7 +24,7 @@ def structural(name: str, roles: tuple[int, ...], doc: str, **columns: object) -
     return Op(name, len(roles), "biuf", None, doc, roles=roles, **columns)  # type: ignore[arg-type]
 
 
-rows = Rows([
+rows = OpRows([
     # --- leaves ------------------------------------------------------------------------------------------------------
     _leaf("invalid", "The array of size zero."),
     structural("dual", (VALUE,), "A value with a derivative, as tracing knows it; see :mod:`drjit_core.ir.dual`.",

@@ -380,7 +380,7 @@ def _stages(order: list[Node]) -> tuple[dict[int, int], _Rows]:
 
 
 def _stages_from(order: list[Node], late: dict[int, int]) -> tuple[dict[int, int], _Rows]:
-    """Likewise, where some nodes have a stage, or a later one."""
+    """The stages and rows of nodes, some of which have a stage that is given, or a later one."""
     stages: dict[int, int] = {}
     rows = _Rows(order)
     filled = _filled(order)

@@ -8,86 +8,28 @@ kernels (:class:`KernelBackend`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from ..codegen.program import Binding, Program
 from ..codegen.steps import Call, Pass, Text
-from ..codegen.target import Local, Target
+from ..codegen.target import Limits, Target
 from ..ir.labels import label_of
 from ..ir.node import Node
 from ..types import TYPES, JitBackend
-from .buffer import Buffer
+from .buffer import Buffer, Memory
 
-if TYPE_CHECKING:
-    from .recipes import Recipes
-
-__all__ = ["Backend", "KernelBackend", "Launch", "Limits", "LoadedKernel", "Tables", "bring"]
+__all__ = ["Backend", "KernelBackend", "Launch", "LoadedKernel", "Tables", "bring"]
 
 
-class Limits(NamedTuple):
-    """What arrays and kernels keep to."""
-
-    padding: int  # bytes beyond the end of an array that kernels may touch
-    packet: int  # elements that a kernel accesses together, at most
-    local: Local
-
-
-class Backend(Protocol):
+class Backend(Memory, Protocol):
     """Memory, and the evaluation of nodes."""
 
     @property
-    def name(self) -> str:
-        """Name, for messages and for :func:`.backends.on_backend`."""
-
-    @property
-    def where(self) -> int:
-        """The nodes that it evaluates: those that belong to a :class:`JitBackend`, as a bit."""
-
-    @property
     def limits(self) -> Limits:
-        """What arrays and kernels keep to."""
-
-    @property
-    def is_host(self) -> bool:
-        """Whether its memory is that of this process, which the host may access in place."""
+        """What arrays, kernels and who traces keep to."""
 
     def evaluate(self, roots: list[Node], /) -> None:
         """Give values to nodes.  The caller holds the lock of :mod:`.exclusion`."""
-
-    def allocate(self, nbytes: int, /) -> Buffer:
-        """A buffer with undefined contents; raises a ``MemoryError`` that says what occupies the memory."""
-
-    def release(self, block: Any, /) -> None:
-        """Take the memory of a buffer back.  Finalisers call this: it may interrupt anything."""
-
-    def copy(self, source: Buffer, /) -> Buffer:
-        """A buffer of its own with the contents of another one."""
-
-    def read(self, buffer: Buffer, offset: int, count: int, /) -> bytes:
-        """Some bytes of a buffer, once the launches that use it have ended.  Raises a ``RuntimeError`` if there are no
-        contents."""
-
-    def write(self, buffer: Buffer, offset: int, data: bytes | memoryview, /) -> None:
-        """Replace some bytes of a buffer, after the launches that use it."""
-
-    def fill(self, buffer: Buffer, byte: int, /) -> None:
-        """Set all bytes of a buffer, after the launches that use it."""
-
-    def host_address(self, buffer: Buffer, /) -> int:
-        """Where the host may read and write the contents of a buffer, from now on until the next launch that uses it;
-        waits for the last one.  Raises a ``RuntimeError`` if there is no such place: unless it ``is_host``."""
-
-    def memory_statistics(self) -> dict[str, int]:
-        """Bytes ``in_use`` by arrays, their ``peak``, bytes ``cached``, and ``allocations``, which asked the system."""
-
-    def flush_memory(self) -> None:
-        """Return memory that no array uses to the system."""
-
-    def wait(self, ticket: int | None = None, /) -> None:
-        """Wait for a launch, or for all of them."""
-
-    def is_done(self, ticket: int, /) -> bool:
-        """Whether a launch has finished."""
 
     def finish(self) -> bool:
         """At exit: wait for what is queued, but not forever; whether all is done."""
@@ -174,10 +116,19 @@ class LoadedKernel(Protocol):
         """A :class:`Launch` with the parameters that are bound now, ready to be submitted."""
 
     def launch_pass(self, one: Pass, keep: list[Any], timed: bool, /) -> Any:
-        """Likewise of a pass of a step."""
+        """A :class:`Launch` of a pass of a step, ready to be submitted."""
 
     def dump(self, program: Program, /) -> None:
         """Write files for people before the first launch, if the environment asks for them."""
+
+
+class ShortWay(Protocol):
+    """What is known of the launches of a backend."""
+
+    launches: int  # how many went the short way
+
+    def forget(self) -> None:
+        """Forget all kernels."""
 
 
 @runtime_checkable
@@ -188,7 +139,7 @@ class KernelBackend(Backend, Protocol):
     def language(self) -> JitBackend:
         """Whose code kernels are."""
 
-    recipes: Recipes  # for the short way: who has :func:`.recipes.evaluate` evaluates by them
+    recipes: ShortWay  # :class:`.recipes.Recipes`: who has :func:`.recipes.evaluate` evaluates by them
 
     def target(self) -> Target:
         """What programs are assembled for, at the beginning of an evaluation."""

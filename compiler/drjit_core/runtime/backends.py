@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from ..codegen.target import tell_local_memory
+from ..codegen.target import tell_limits
 from ..context import current as current_context
 from ..types import JitBackend
 from .backend import Backend
@@ -20,7 +20,7 @@ __all__ = ["LLVM", "all_backends", "backend_of", "backend_report", "expand_thres
 
 #: The backend that is used unless a thread chooses another one.
 LLVM = CPU()
-_INTERPRETER = Interpreted()
+_INTERPRETER = Interpreted(LLVM.limits)
 _BY_PLACE: dict[int, Backend] = {0: LLVM, LLVM.where: LLVM}
 _BY_NAME: dict[str, Callable[[], Backend]] = {"llvm": lambda: LLVM, "null": lambda: Null(TEXTS),
                                               "interpreter": lambda: _INTERPRETER}
@@ -49,7 +49,7 @@ def all_backends() -> list[Backend]:
     return [*({LLVM, *_BY_PLACE.values()} - {own}), *([] if own is None else [own])]
 
 
-tell_local_memory(lambda: backend_of(0).limits.local)
+tell_limits(lambda: backend_of(0).limits)
 
 
 @contextmanager

@@ -5,13 +5,14 @@ from ..context cimport Context, current as context_of
 from ..ir.dual cimport without
 from ..ir.node cimport Node
 from .buffer cimport Buffer
-from .cpu.native cimport host_address
 from .elements cimport copied, peek
+from .native cimport Native
 
 cdef int _LITERAL
 cdef int _EVALUATED
 cdef int _DUAL
 cdef object _LLVM
+cdef Native _native
 cdef object _launched
 cdef dict _found
 

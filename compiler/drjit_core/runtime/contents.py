@@ -15,14 +15,15 @@ from ..types import TYPES
 from . import bounds, exclusion
 from .backends import LLVM, all_backends, backend_of
 from .buffer import Buffer
-from .cpu.native import host_address
 from .elements import copied, peek, unpack
 from .evaluation import evaluate
+from .native import Native
 
 __all__ = ["address_of", "bytes_of", "in_memory", "looked_at", "read_bytes", "read_element", "settle",
            "sync"]
 
 _DUAL, _LITERAL, _EVALUATED, _LLVM = DUAL, LITERAL, EVALUATED, LLVM
+_native: Native = LLVM.native
 #: What :func:`.bounds.warn` looks at first.
 _launched, _found = bounds.launched, bounds.found
 
@@ -80,7 +81,7 @@ def address_of(buffer: Buffer) -> int:
         context.recording.refuse_host()
     if context.flags & FORBID_SYNCHRONIZATION:
         _check_synchronization()
-    address: int = host_address(_LLVM, buffer) if buffer.backend is _LLVM else buffer.backend.host_address(buffer)
+    address: int = _native.host_address(buffer) if buffer.backend is _LLVM else buffer.backend.host_address(buffer)
     if _launched or _found:
         bounds.warn()
     if context.assumed:

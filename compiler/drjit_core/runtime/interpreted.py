@@ -6,16 +6,16 @@ nothing is written in place: a write makes a new array.
 
 from __future__ import annotations
 
-from ..codegen.target import Local
+from ..codegen.target import Limits
 from ..ir import node as nodes
 from ..ir.node import Node
 from ..ir.region import CONTROL, operands
 from ..ops.table import EVALUATED
 from ..passes.schedule import add_results, post_order
 from ..types import JitBackend
-from .backend import Limits, bring
+from .backend import bring
 from .heap import Heap
-from .memory import PACKET, PADDING, HostMemory, System
+from .memory import HostMemory, System
 
 __all__ = ["Interpreted"]
 
@@ -25,8 +25,10 @@ class Interpreted(HostMemory):
 
     name = "interpreter"
     where = JitBackend.LLVM.value  #: It stands in for the CPU.
-    limits = Limits(PADDING, PACKET, Local(array=8 << 10, kernel=8 << 10, together=64 << 10))  # those of the CPU
     heap = Heap(System(lambda: None))
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
 
     def evaluate(self, roots: list[Node], /) -> None:
         """Interpret nodes; of what writes, all results that somebody holds, as kernels have them, too."""

@@ -9,12 +9,17 @@ backend that has none of its own gets this one, which asks the methods of its
 from __future__ import annotations
 
 from .backend import Backend
+from .buffer import Buffer
 
 __all__ = ["Native"]
 
 
 class Native:
-    """In this form nobody asks."""
+    """In this form nobody asks for anything but memory."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
+
+    def host_address(self, buffer: Buffer) -> int:
+        """Where the host may access the contents of a buffer, once the launches that use it have ended."""
+        return self.backend.host_address(buffer)

@@ -105,3 +105,7 @@ cdef class Native:
         if partials is not None:
             partials.ticket = ticket
         return ticket
+
+    cdef uint64_t host_address(self, Buffer buffer) except? 0:
+        """Where the host may access the contents of a buffer, once the launches that use it have ended."""
+        return self.backend.host_address(buffer)

@@ -15,11 +15,10 @@ from weakref import WeakKeyDictionary
 from ..codegen.program import Binding, Program
 from ..codegen.signature import Signature, signature_of
 from ..codegen.steps import Call, Pass, Shape, Text
-from ..codegen.target import Target
+from ..codegen.target import Limits, Target
 from ..ir.node import Node
 from ..types import JitBackend
 from . import recipes
-from .backend import Limits
 from .buffer import Buffer
 from .native import Native
 
@@ -166,7 +165,8 @@ class Null:
         self._target = target
         self.language = texts.language
         self.where = texts.language.value
-        self.limits = texts.limits if target is None else texts.limits._replace(local=target.local)
+        self.limits = texts.limits if target is None else texts.limits._replace(
+            local=target.local, tracing=target.tracing)
         self._next_address = _FIRST_ADDRESS
         self.kernels: dict[bytes, Any] = {}  # by key
         self.launches: list[NullLaunch] = []

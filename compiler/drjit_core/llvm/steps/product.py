@@ -18,6 +18,7 @@ import itertools
 from collections.abc import Iterable
 
 from ...types import TYPES
+from ..lines import function_text
 from ..texts import TypeText, bitcast, cast
 from .matrices import DEPTH, WORDS, accumulator, register_tile
 from .shuffles import transpose_registers
@@ -113,9 +114,9 @@ def _tile(x: ProductTexts, rows: int, registers: int) -> str:
     Where there are fewer rows than that, the last one is computed several times, and stored once.
     """
     t, size = x.wide, x.size
-    lines = [f"define internal void @tile_{rows}_{registers}(ptr %a, i64 %a_row, i64 %a_apart, ptr %b, i64 %b_row, "
-             "i64 %depth, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i1 %first) noinline {",
-             "entry:", "%last = sub i64 %rows, 1"]
+    signature = (f"internal void @tile_{rows}_{registers}(ptr %a, i64 %a_row, i64 %a_apart, ptr %b, i64 %b_row, "
+                 "i64 %depth, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i1 %first) noinline")
+    lines = ["entry:", "%last = sub i64 %rows, 1"]
     for i in range(rows):
         lines += [f"%i{i} = call i64 @llvm.umin.i64(i64 {i}, i64 %last)", f"%o{i} = mul i64 %i{i}, %a_row",
                   f"%a{i} = getelementptr i8, ptr %a, i64 %o{i}"]
@@ -163,7 +164,7 @@ def _tile(x: ProductTexts, rows: int, registers: int) -> str:
                           f"br i1 {p}_more, label %{kind}_{i + 1}, label %done"]
             else:
                 lines.append("br label %done")
-    return "\n".join([*lines, "done:", "ret void", "}"])
+    return function_text(signature, [*lines, "done:", "ret void"])
 
 
 #: ``to`` gets rows of so many columns (packets are filled up with zeros) out of ``from``, where columns are ``across``

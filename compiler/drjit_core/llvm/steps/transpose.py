@@ -18,6 +18,7 @@ from typing import NamedTuple
 from ...codegen.steps import Call, Pass, Text
 from ...types import TYPES, UINT8, UINT16, UINT32, UINT64
 from .. import jit
+from ..lines import function_text
 from ..texts import TypeText
 from .blocks import in_blocks
 from .shuffles import transpose_registers
@@ -44,8 +45,8 @@ def square_of(size: int, lanes: int) -> int:
 
 def _strip(t: TypeText, size: int, square: int, streamed: int) -> str:
     """Copies rows, as many as a square has, by whole squares."""
-    lines = ["define internal void @strip(ptr %from, i64 %from_column, ptr %to, i64 %to_row, i64 %columns) noinline {",
-             "entry:", f"%step = mul i64 %from_column, {square}"]
+    signature = "internal void @strip(ptr %from, i64 %from_column, ptr %to, i64 %to_row, i64 %columns) noinline"
+    lines = ["entry:", f"%step = mul i64 %from_column, {square}"]
     for i in range(square):
         lines += [f"%g{i} = mul i64 %from_column, {i}", f"%r{i}_o = mul i64 %to_row, {i}",
                   f"%r{i} = getelementptr i8, ptr %to, i64 %r{i}_o"]
@@ -59,15 +60,16 @@ def _strip(t: TypeText, size: int, square: int, streamed: int) -> str:
     for i, value in enumerate(found):
         lines += [f"%d{i} = getelementptr {t.element}, ptr %r{i}, i64 %c",
                   f"store {t} {value}, ptr %d{i}, align {align}"]
-    return "\n".join([*lines, f"%c_next = add i64 %c, {square}", "%f_next = getelementptr i8, ptr %f, i64 %step",
-                      "%more = icmp ult i64 %c_next, %columns", "br i1 %more, label %loop, label %done", "done:",
-                      "ret void", "}"])
+    lines += [f"%c_next = add i64 %c, {square}", "%f_next = getelementptr i8, ptr %f, i64 %step",
+              "%more = icmp ult i64 %c_next, %columns", "br i1 %more, label %loop, label %done", "done:", "ret void"]
+    return function_text(signature, lines)
 
 
 def _edge(t: TypeText, size: int, square: int) -> str:
     """Copies no more rows than a square has, whose last square may have fewer columns."""
-    lines = ["define internal void @edge(ptr %from, i64 %from_column, ptr %to, i64 %to_row, i64 %rows, i64 %columns) "
-             "noinline {", "entry:", f"%step = mul i64 %from_column, {square}",
+    signature = ("internal void @edge(ptr %from, i64 %from_column, ptr %to, i64 %to_row, i64 %rows, i64 %columns) "
+                 "noinline")
+    lines = ["entry:", f"%step = mul i64 %from_column, {square}",
              first_lanes(square, "%row_mask", "%rows"), "br label %loop", "loop:",
              "%c = phi i64 [ 0, %entry ], [ %c_next, %done ]",
              "%f = phi ptr [ %from, %entry ], [ %f_next, %done ]", "%left = sub i64 %columns, %c"]
@@ -88,9 +90,9 @@ def _edge(t: TypeText, size: int, square: int) -> str:
             lines += [f"%more{i} = icmp ugt i64 %rows, {i + 1}", f"br i1 %more{i}, label %store_{i + 1}, label %done"]
         else:
             lines.append("br label %done")
-    return "\n".join([*lines, "done:", f"%c_next = add i64 %c, {square}",
-                      "%f_next = getelementptr i8, ptr %f, i64 %step", "%more = icmp slt i64 %c_next, %columns",
-                      "br i1 %more, label %loop, label %end", "end:", "ret void", "}"])
+    lines += ["done:", f"%c_next = add i64 %c, {square}", "%f_next = getelementptr i8, ptr %f, i64 %step",
+              "%more = icmp slt i64 %c_next, %columns", "br i1 %more, label %loop, label %end", "end:", "ret void"]
+    return function_text(signature, lines)
 
 
 def _deliver(size: int) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 
+from ..lines import function_text
 from ..texts import TypeText, cast
 from .matrices import WORDS, Matrices, Plan, words_of
 from .product import ProductTexts, declarations, located
@@ -61,8 +62,9 @@ def rows_text(type_: int, lanes: int, name: str = "kernel") -> str:
 def _rows(x: _VectorTexts, rows: int, registers: int) -> str:
     """Sums of products of ``rows`` rows with the vector; where there are fewer, the last one is computed repeatedly."""
     t, size, step = x.wide, x.narrow_size, x.width * registers
-    lines = [f"define internal void @rows_{rows}(ptr %a, i64 %a_row, ptr %x, i64 %depth, ptr %c, i64 %c_size, "
-             "i64 %rows, i1 %keeps) noinline {", "entry:", "%last = sub i64 %rows, 1"]
+    signature = (f"internal void @rows_{rows}(ptr %a, i64 %a_row, ptr %x, i64 %depth, ptr %c, i64 %c_size, "
+                 "i64 %rows, i1 %keeps) noinline")
+    lines = ["entry:", "%last = sub i64 %rows, 1"]
     for i in range(rows):
         lines += [f"%i{i} = call i64 @llvm.umin.i64(i64 {i}, i64 %last)", f"%o{i} = mul i64 %i{i}, %a_row",
                   f"%a{i} = getelementptr i8, ptr %a, i64 %o{i}"]
@@ -111,7 +113,7 @@ def _rows(x: _VectorTexts, rows: int, registers: int) -> str:
             lines += [f"%more{i} = icmp ugt i64 %rows, {i + 1}", f"br i1 %more{i}, label %store_{i + 1}, label %done"]
         else:
             lines.append("br label %done")
-    return "\n".join([*lines, "done:", "ret void", "}"])
+    return function_text(signature, [*lines, "done:", "ret void"])
 
 
 def _gathered(x: ProductTexts) -> str:
@@ -208,8 +210,9 @@ def columns_text(type_: int, lanes: int, name: str = "kernel") -> str:
 def _columns(x: ProductTexts, columns: int) -> str:
     """Adds ``columns`` columns times their elements of the vector to a row of sums."""
     s, t, size = x.narrow.element, x.wide, x.narrow_size
-    lines = [f"define internal void @columns_{columns}(ptr %a, i64 %a_column, ptr %x, i64 %x_step, ptr %sums, "
-             "i64 %count) noinline {", "entry:"]
+    signature = (f"internal void @columns_{columns}(ptr %a, i64 %a_column, ptr %x, i64 %x_step, ptr %sums, "
+                 "i64 %count) noinline")
+    lines = ["entry:"]
     for k in range(columns):
         lines += [f"%o{k} = mul i64 %a_column, {k}", f"%a{k} = getelementptr i8, ptr %a, i64 %o{k}",
                   f"%x{k}_o = mul i64 %x_step, {k}", f"%x{k}_at = getelementptr i8, ptr %x, i64 %x{k}_o",
@@ -242,7 +245,7 @@ def _columns(x: ProductTexts, columns: int) -> str:
             lines += [f"%i_next = add i64 %i, {x.width}", "%more = icmp ult i64 %i_next, %whole",
                       "br i1 %more, label %loop, label %middle", "middle:", "%rest = icmp ult i64 %whole, %count",
                       "br i1 %rest, label %tail, label %done"]
-    return "\n".join([*lines, "done:", "ret void", "}"])
+    return function_text(signature, [*lines, "done:", "ret void"])
 
 
 def _copied_sums(x: ProductTexts) -> str:

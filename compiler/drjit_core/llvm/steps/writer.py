@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from ..lines import ATTRIBUTES, Lines
+
 __all__ = ["Writer"]
 
-_ATTRIBUTES = ('attributes #0 = { nounwind "frame-pointer"="none" "prefer-vector-width"="512" '
-               '"min-legal-vector-width"="512" }\n')
 #: Values that go round a loop: types and initial values.
 Carried = Sequence[tuple[str, str]]
 
@@ -20,10 +20,9 @@ class Writer:
     """Writes the functions of one module."""
 
     def __init__(self) -> None:
-        self._lines: list[str] = []
+        self._lines = Lines()
         self._declarations: dict[str, None] = {}
         self._count = 0
-        self._block = ""
         self._parameters: dict[int, str] = {}
 
     # --- functions ---------------------------------------------------------------------------------------------------
@@ -40,7 +39,8 @@ class Writer:
     def function(self, signature: str) -> None:
         """Begin a function: its type, name and parameters; :meth:`parameter` needs one named ``%parameters``."""
         self._lines += [f"define {signature} #0 {{", "entry:"]
-        self._block, self._parameters = "entry", {}
+        self._lines.go_on("entry")
+        self._parameters = {}
 
     def end(self, result: str = "void") -> None:
         """End the function, with a result and its type."""
@@ -48,7 +48,7 @@ class Writer:
 
     def text(self) -> str:
         """The module."""
-        return "\n".join([*self._lines, *self._declarations]) + "\n" + _ATTRIBUTES
+        return "\n".join([*self._lines, *self._declarations]) + "\n" + ATTRIBUTES + "\n"
 
     def parameter(self, number: int, type_: str = "i64") -> str:
         """One of the words that a pass gives: an integer, or a pointer (``ptr``).  To be read in the entry block."""
@@ -132,10 +132,6 @@ class Writer:
 
     # --- control flow ------------------------------------------------------------------------------------------------
 
-    def _label(self, label: str) -> None:
-        self._lines.append(f"{label}:")
-        self._block = label
-
     def loop(self, start: str, stop: str, step: int | str, carried: Carried,
              body: Callable[[str, list[str]], Iterable[str]]) -> list[str]:
         """``for index in range(start, stop, step)`` over i64, not at all if ``start >= stop``; what it carries on.
@@ -143,15 +139,15 @@ class Writer:
         The body gets the index and what it carries, and returns the next values of that.
         """
         loop = self.name("loop")
-        before = self._block
+        before = self._lines.label
         enters = self(f"icmp ult i64 {start}, {stop}")
         self.line(f"br i1 {enters}, label %{loop}, label %{loop}.done")
-        self._label(loop)
+        self._lines.open(loop)
         place = len(self._lines)
         index = "%" + self.name("i")
         values = ["%" + self.name() for _ in carried]
         results = list(body(index, values))
-        after = self._block
+        after = self._lines.label
         following = self(f"add i64 {index}, {step}")
         more = self(f"icmp ult i64 {following}, {stop}")
         self.line(f"br i1 {more}, label %{loop}, label %{loop}.done")
@@ -159,24 +155,24 @@ class Writer:
         for (type_, initial), value, result in zip(carried, values, results, strict=True):
             phis.append(f"{value} = phi {type_} [ {initial}, %{before} ], [ {result}, %{after} ]")
         self._lines[place:place] = phis
-        self._label(f"{loop}.done")
+        self._lines.open(f"{loop}.done")
         return [self(f"phi {type_} [ {initial}, %{before} ], [ {result}, %{after} ]")
                 for (type_, initial), result in zip(carried, results, strict=True)]
 
     def until(self, carried: Carried, body: Callable[[list[str]], tuple[str, Iterable[str]]]) -> list[str]:
         """Run a body again and again, until it says so (an i1, beside the next values of what it carries)."""
-        loop, before = self.name("until"), self._block
+        loop, before = self.name("until"), self._lines.label
         self.line(f"br label %{loop}")
-        self._label(loop)
+        self._lines.open(loop)
         place = len(self._lines)
         values = ["%" + self.name() for _ in carried]
         stops, following = body(values)
         results = list(following)
         self.line(f"br i1 {stops}, label %{loop}.done, label %{loop}")
         self._lines[place:place] = [
-            f"{value} = phi {type_} [ {initial}, %{before} ], [ {result}, %{self._block} ]"
+            f"{value} = phi {type_} [ {initial}, %{before} ], [ {result}, %{self._lines.label} ]"
             for (type_, initial), value, result in zip(carried, values, results, strict=True)]
-        self._label(f"{loop}.done")
+        self._lines.open(f"{loop}.done")
         return results
 
     def branch(self, condition: str, then: Callable[[], Iterable[str]],
@@ -184,14 +180,14 @@ class Writer:
         """``then() if condition else otherwise()``: values of some types."""
         name = self.name("if")
         self.line(f"br i1 {condition}, label %{name}, label %{name}.else")
-        self._label(name)
+        self._lines.open(name)
         first = list(then())
-        first_end = self._block
+        first_end = self._lines.label
         self.line(f"br label %{name}.end")
-        self._label(f"{name}.else")
+        self._lines.open(f"{name}.else")
         second = list(otherwise())
-        second_end = self._block
+        second_end = self._lines.label
         self.line(f"br label %{name}.end")
-        self._label(f"{name}.end")
+        self._lines.open(f"{name}.end")
         return [self(f"phi {type_} [ {a}, %{first_end} ], [ {b}, %{second_end} ]")
                 for type_, a, b in zip(types, first, second, strict=True)]

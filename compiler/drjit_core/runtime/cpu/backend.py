@@ -7,12 +7,11 @@ from functools import cache
 from ...llvm import jit
 from ...types import JitBackend
 from .. import exclusion, recipes
-from ..backend import Limits
-from ..memory import PACKET, PADDING, HostMemory
+from ..memory import HostMemory
 from . import cache as kernels
 from . import native, pool
 from .memory import HEAP
-from .target import CPU_TARGET, target
+from .target import LIMITS, target
 from .thread_tables import filled_tables, merged_tables
 
 __all__ = ["CPU", "availability"]
@@ -24,7 +23,7 @@ class CPU(HostMemory):
     name = "llvm"
     language = JitBackend.LLVM
     where = JitBackend.LLVM.value
-    limits = Limits(PADDING, PACKET, CPU_TARGET.local)
+    limits = LIMITS
     heap = HEAP
     wait = staticmethod(pool.wait)
     is_done = staticmethod(pool.is_done)
@@ -47,7 +46,8 @@ class CPU(HostMemory):
     thread_report = staticmethod(pool.thread_report)
 
     def __init__(self) -> None:
-        self.recipes = recipes.Recipes(native.CPUNative(self))
+        self.native = native.CPUNative(self)
+        self.recipes = recipes.Recipes(self.native)
 
     def flush(self) -> None:
         """Forget all kernels."""

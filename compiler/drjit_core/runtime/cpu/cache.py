@@ -187,7 +187,7 @@ class CompiledKernel:
 
     def dump(self, program: Program) -> None:
         """Write files for people, if the environment asks for them."""
-        dump.write(program, self)
+        dump.write(program, self, self.functions)
 
     @property
     def size(self) -> int:

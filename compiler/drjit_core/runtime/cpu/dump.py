@@ -20,7 +20,6 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...codegen.listing import format_program
 from ...codegen.program import REPORT_WORDS, Program
@@ -30,11 +29,9 @@ from ...ir.region import arguments_of, operands
 from ...llvm import emit, jit
 from ...ops.table import EVALUATED, IS_INDEXED, LOOP, PHI, SCATTER
 from ...types import TYPES
+from ..backend import LoadedKernel
 from ..memory import PADDING
 from . import launches, pool
-
-if TYPE_CHECKING:
-    from .cache import CompiledKernel
 
 __all__ = ["write", "write_text"]
 
@@ -44,7 +41,7 @@ _warned: set[str] = set()
 _RECORD_LIMIT = 1 << 26
 
 
-def write(program: Program, compiled: CompiledKernel) -> None:
+def write(program: Program, compiled: LoadedKernel, functions: launches.Functions) -> None:
     """Write the files of a kernel that is about to be launched, if that is asked for."""
     folder = os.environ.get("DRJIT_DUMP_DIR")
     if not folder:
@@ -56,12 +53,12 @@ def write(program: Program, compiled: CompiledKernel) -> None:
         if program.calls:
             return
         recorded = _record(program, path, name)
-        (path / f"{name}.py").write_text(_script(program, compiled, recorded))
+        (path / f"{name}.py").write_text(_script(program, compiled, functions, recorded))
 
     _write(folder, write_all)
 
 
-def _write_code(path: Path, compiled: CompiledKernel) -> None:
+def _write_code(path: Path, compiled: LoadedKernel) -> None:
     (path / f"{compiled.hash}.ll").write_text(compiled.text)
     (path / f"{compiled.hash}.s").write_text(jit.assembly(compiled.text))
 
@@ -77,7 +74,7 @@ def _write(folder: str, write_files: Callable[[Path], None]) -> None:
             _log.warning("kernels cannot be dumped to DRJIT_DUMP_DIR=%s: %s", folder, error)
 
 
-def write_text(compiled: CompiledKernel) -> None:
+def write_text(compiled: LoadedKernel) -> None:
     """Write the text and assembly of a kernel of a step, if that is asked for."""
     folder = os.environ.get("DRJIT_DUMP_DIR")
     if folder:
@@ -128,8 +125,8 @@ def _record(program: Program, path: Path, name: str) -> dict[int, str]:
 # --- the script ------------------------------------------------------------------------------------------------------
 
 
-def _script(program: Program, compiled: CompiledKernel, recorded: dict[int, str]) -> str:
-    functions, width, unit = compiled.functions, program.units, program.unit
+def _script(program: Program, compiled: LoadedKernel, functions: launches.Functions, recorded: dict[int, str]) -> str:
+    width, unit = program.units, program.unit
     blocks, size = (1, width) if launches.course_of(program).single else (
         launches.blocks_of(functions, width, unit), functions.size(width, unit))
     exports = emit.exports(program)
@@ -141,7 +138,7 @@ def _script(program: Program, compiled: CompiledKernel, recorded: dict[int, str]
                             exports=exports, padding=PADDING)
 
 
-def _memory(program: Program, compiled: CompiledKernel, slot: int, parameter: Slot, recorded: dict[int, str],
+def _memory(program: Program, compiled: LoadedKernel, slot: int, parameter: Slot, recorded: dict[int, str],
             ) -> tuple[str, int, str | None, int | None] | None:
     """For a parameter that is an address: role, bytes, what fills them, and the array that they belong to."""
     role, type_, size, node = parameter

@@ -143,6 +143,9 @@ cdef class CPUNative(Native):
         Native.__init__(self, backend)
         self.heap = backend.heap
 
+    cdef uint64_t host_address(self, Buffer buffer) except? 0:
+        return host_address(self, buffer)
+
     cdef bint begin(self) except -1:
         if self.target is None:
             self.look()

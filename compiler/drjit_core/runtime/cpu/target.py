@@ -6,11 +6,13 @@ import contextlib
 import functools
 import glob
 
-from ...codegen.target import Local, Rows, Target
+from ...codegen.target import Limits, Local, Reductions, Rows, Target, Tracing
+from ...ops.table import GATHER, OPS
 from ...types import JitBackend
+from ..memory import PADDING
 from . import pool
 
-__all__ = ["CPU_TARGET", "last_level_cache", "target"]
+__all__ = ["CPU_TARGET", "LIMITS", "last_level_cache", "target"]
 
 #: Inputs and outputs of 8 MiB.  Two cores with 2 MiB each and a share of 105 MiB, multiply-adds, non-temporal stores
 #: and prefetches against plain stores: of 2M floats 565 and 860 us, and if the next kernel reads what was written, 752
@@ -41,10 +43,21 @@ CPU_TARGET = Target(
         few=64,
         part=1 << 14,
         together=8,
+        keep=20,  # an exponential, say; the row of the output is in the cache
     ),
     # With sixteen elements in a packet, a part of the second-level cache; with 32, 256 KiB of it; and with sixteen,
     # 1 MiB of the stack, see :mod:`.pool`.
     local=Local(array=8 << 10, kernel=8 << 10, together=64 << 10),
+    tracing=Tracing(
+        # What costs less waits for memory, which no branch saves.  (A loop of 1M elements and 300 iterations, in which
+        # half of those that are left finish every 28, of 1, 2, 4 and 8 sines of 23 each: 171, 252, 471 and 1010 ms with
+        # a branch, 155, 287, 738 and 1846 without.)
+        blend=40,
+        blend_width=1 << 16,  # fewer elements take less time than tracing a branch does
+        hoist=OPS[GATHER].cost,  # as much as one of these reads
+        reductions=Reductions(unrolled=16, parallel=1 << 14, results=64, part=1 << 12, rows=256, elements=1 << 16,
+                              short=4, narrow=32),
+    ),
     piece_bytes=16,
     aligned_pieces=False,
     # Compiling an expansion takes LLVM about 1.5 ms, each time that it occurs.  Of sixteen sines, a kernel of calls
@@ -52,6 +65,8 @@ CPU_TARGET = Target(
     inlined=16,
     static_calls=False,
 )
+
+LIMITS = Limits(PADDING, CPU_TARGET.local, CPU_TARGET.tracing)
 
 _last = CPU_TARGET
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from ...llvm.calls import name_of_function
 from ...types import JitBackend
-from ..backend import Limits
-from ..memory import PACKET, PADDING
 from . import cache, call_tables, launches
-from .target import CPU_TARGET, target
+from .target import LIMITS, target
 from .thread_tables import filled_tables, merged_tables
 
 __all__ = ["TEXTS", "LLVMTexts"]
@@ -17,7 +15,7 @@ class LLVMTexts:
     """Texts of LLVM, and what the CPU's launches follow from, see :class:`..null.Texts`."""
 
     language = JitBackend.LLVM
-    limits = Limits(PADDING, PACKET, CPU_TARGET.local)
+    limits = LIMITS
     target = staticmethod(target)
     text_of = staticmethod(cache.text_of)
     operations_of, work_of = staticmethod(cache.operations_of), staticmethod(cache.work_of)

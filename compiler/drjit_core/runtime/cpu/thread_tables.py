@@ -18,6 +18,7 @@ from ...types import TYPES
 from ..backend import KernelBackend
 from ..buffer import Buffer, view
 from ..launch import launch
+from ..memory import PACKET
 
 __all__ = ["ThreadTables", "filled_tables", "merged_tables"]
 
@@ -65,7 +66,7 @@ class ThreadTables:
 
 def filled_tables(backend: KernelBackend, target: Target, memory: Node, op: int) -> ThreadTables:
     """The tables of a scatter-reduction to some memory, filled with the neutral element."""
-    tables = ThreadTables(memory, op, target.threads, backend.limits.packet)
+    tables = ThreadTables(memory, op, target.threads, PACKET)
     launch(backend, target, tables.fill())
     return tables
 
