@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import math
+import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -60,6 +61,7 @@ from drjit_core.codegen.expand import stand_in
 from drjit_core.codegen.signature import Role
 from drjit_core.errors import SymbolicValue
 from drjit_core.ir.extents import Extent
+from drjit_core.ir.node import node_count
 from drjit_core.ops.table import LITERAL, PHI
 from drjit_core.passes.domain import WIDE_EXTENT
 from drjit_core.runtime.buffer import Buffer
@@ -374,6 +376,54 @@ def test_replays_launch_what_recording_launches(case: tuple[Function, Arguments,
         assert len(recorded.recordings) == 1
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].__name__)
+def test_replays_of_which_is_told_launch_the_same(case: tuple[Function, Arguments, Arguments]) -> None:
+    """Stages are launched in two ways."""
+    function, alike, _ = case
+    with on_backend(Null(TEXTS)) as backend:
+        assert isinstance(backend, Null)
+        recorded = Recorded(function)
+        for arguments in alike:
+            nodes = [node if node.kind == LITERAL else sized(node.type, node.size) for node in arguments]
+            recorded(*nodes)
+            replayed = launched(backend, partial(recorded, *nodes))
+            with launches() as entries:
+                assert replayed == launched(backend, partial(recorded, *nodes))
+            assert len(entries) >= len([stage for stage in recorded.recordings[0].stages if stage.kernel is not None])
+        assert len(recorded.recordings) == 1
+
+
+def repeat(count: int) -> int:
+    """Replay programs of all kinds so often; how many bytes the process has got larger."""
+    cases = [Recorded(function) for function, _, _ in CASES]
+    arguments = [alike[:2] for _, alike, _ in CASES]
+
+    def rounds(number: int) -> None:
+        for _ in range(number):
+            for recorded, alike in zip(cases, arguments, strict=True):
+                for each in alike:
+                    recorded(*each)
+
+    rounds(20)
+    gc.collect()
+    before, nodes = resident(), node_count()
+    rounds(count // sum(map(len, arguments)))
+    gc.collect()
+    assert node_count() == nodes
+    return resident() - before
+
+
+def resident() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="nobody says how large the process is")
+@pytest.mark.parametrize("count", [2000, pytest.param(1_000_000, marks=pytest.mark.exhaustive)])
+def test_replays_leave_nothing(count: int) -> None:
+    assert repeat(count) < 4 << 20
+
+
 def test_replays_trace_and_look_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     recording, _ = record(saxpy, [number(2.0), floats(100), floats(100)])
     arguments = [number(-3.5), floats(70, 1), floats(70, 2)]
@@ -597,8 +647,10 @@ def test_replays_that_block_warn_at_once() -> None:
     assert len(recorded.recordings) == 1
 
 
-def test_interrupted_replays_have_launched() -> None:
-    """An interrupt right after a launch must not leave memory for others that the launch still uses."""
+@pytest.mark.parametrize("told", [False, True])
+def test_interrupted_replays_have_launched(told: bool) -> None:
+    """An interrupt right after a launch must not leave memory for others that the launch still uses: one that comes
+    out of the launch or, where launches are told of by Python code, between the notes of it."""
     class Interrupted(Null):
         armed = False
 
@@ -606,6 +658,9 @@ def test_interrupted_replays_have_launched() -> None:
             super().submit(launch)
             if self.armed:
                 object.__setattr__(launch, "begun", True)
+                if not told:
+                    raised.append(True)
+                    raise KeyboardInterrupt
                 return Interrupting(len(self.launches))
             return len(self.launches)
 
@@ -638,7 +693,7 @@ def test_interrupted_replays_have_launched() -> None:
 
         backend.allocate = allocate_memory  # type: ignore[method-assign]
         backend.armed = True
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt), scoped_set_flag(JitFlag.KernelHistory, told):
             recording.replay([number(3.0), x, y])
         assert raised and {buffer.ticket for buffer in (*made, x.payload, y.payload)} == {len(backend.launches)}
 
@@ -684,7 +739,7 @@ def test_an_interrupt_at_any_call_leaves_everything_as_if_it_had_come_before_or_
             interrupted = not interrupt.number
             for found, value in zip(contents(run(x, index)), expected, strict=True):
                 assert_same_bits(found, value, number)
-        assert number > 20 and len(recorded.recordings) == 1
+        assert number > 10 and len(recorded.recordings) == 1
     finally:
         set_thread_count(before)
 
@@ -726,7 +781,7 @@ def test_memory_is_released_as_soon_as_no_launch_needs_it() -> None:
     recorded = Recorded(several_stages)
     recorded(floats(100))
     (recording,) = recorded.recordings
-    released = [variable for launch in recording.launches for variable in launch.releases]
+    released = [place for stage in recording.stages for place in stage.releases]
     assert len(released) == len(set(released)) >= 7  # what three rounds make, but for the result
 
 
@@ -935,7 +990,7 @@ def test_sizes_may_be_computed_in_many_steps(count: int, factor: int) -> None:
         expected = values(x) + np.float32(size * factor)
         assert_same_bits(values(recorded(x)[0]), expected)
     assert len(recorded.recordings) == 1
-    assert all(len(guard.reason) < 1000 for guard in recorded.recordings[0]._guards)
+    assert all(len(guard.reason) < 1000 for guard in recorded.recordings[0].guards)
 
 
 def test_extents_of_another_recording_are_numbers() -> None:
