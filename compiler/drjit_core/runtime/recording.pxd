@@ -31,6 +31,7 @@ cdef class Recording:
     cdef readonly list stages
     cdef readonly list guards
     cdef object _backend
+    cdef list _alike
     cdef list _bounds
     cdef list _captured
     cdef list _guarded
@@ -42,7 +43,8 @@ cdef class Recording:
     cdef Py_ssize_t _count
 
     cdef object _checked(self, list arguments)
-    @cython.locals(kind=cython.int, found=list, operands=tuple)
+    @cython.locals(kind=cython.int, found=list, operands=tuple, number=cython.Py_ssize_t, first=cython.Py_ssize_t,
+                   second=cython.Py_ssize_t, one=Node, other=Node)
     cpdef object terms(self, list arguments)
     @cython.locals(context=Context, node=Node, nodes=list, found=list, where=cython.int)
     cpdef list run(self, list arguments, list values)

@@ -9,13 +9,14 @@ and makes another one where none is good.
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..context import current
 from ..flags import DEBUG, FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR
 from ..ir import build, deferred
-from ..ir.extents import CONSTANT, OPERATION, SIZE, Guard
+from ..ir.extents import CONSTANT, OPERATION, SIZE, Guard, Operation, Size
 from ..ir.node import SHAPE, Node, blank_node, new_id
 from ..ir.symbolic import innermost
 from ..ops import semantics
@@ -144,7 +145,7 @@ def _aliases(arguments: Sequence[Node]) -> tuple[tuple[int, int], ...]:
 class Recording:
     """What a function of nodes has launched, ready to be launched again."""
 
-    __slots__ = ("_backend", "_bounds", "_captured", "_count", "_guarded", "_made",
+    __slots__ = ("_alike", "_backend", "_bounds", "_captured", "_count", "_guarded", "_made",
                  "_numbers", "_order", "_results", "_rows", "guards", "pattern", "stages")
 
     def __init__(self, backend: KernelBackend, pattern: Any, recorder: Recorder, results: Sequence[Node]) -> None:
@@ -156,7 +157,10 @@ class Recording:
         recorder.finish()
         #: What the sizes of arguments must satisfy.
         self.guards: list[Guard] = list(dict.fromkeys(recorder.guards))
-        self._guarded = [recorder.terms.number(guard.expression) for guard in self.guards]
+        #: Which arguments must be equally large: the most frequent guards.
+        self._alike = [pair for guard in self.guards if (pair := _pair_of(guard)) is not None]
+        self._guarded = [recorder.terms.number(guard.expression) if _pair_of(guard) is None else -1
+                         for guard in self.guards]
         self._bounds = _bounds_of(self.guards, self._guarded)
         self._rows = recorder.terms.rows
         self._captured = list(recorder.captured.items())
@@ -193,13 +197,24 @@ class Recording:
             return f"{error}, as the function would find"
         for number, low, high in self._bounds:
             if not low <= found[number] <= high:
-                return self._reason(found)
+                return self._reason(arguments, found)
+        for first, second in self._alike:
+            one, other = arguments[first], arguments[second]
+            if one.size != other.size:
+                return self._reason(arguments, found)
         return found
 
-    def _reason(self, found: list[Any]) -> str:
+    def _reason(self, arguments: list[Node], found: list[Any]) -> str:
         """The first guard that does not hold."""
-        return next(guard.reason for guard, number in zip(self.guards, self._guarded, strict=True)
-                    if not guard.low <= found[number] <= guard.high)
+        for guard, number in zip(self.guards, self._guarded, strict=True):
+            if number >= 0:
+                value = found[number]
+            else:
+                first, second = _pair_of(guard) or (0, 0)
+                value = arguments[first].size - arguments[second].size
+            if not guard.low <= value <= guard.high:
+                return guard.reason
+        raise AssertionError("all guards hold")
 
     def replay(self, arguments: Sequence[Node]) -> list[Node]:
         """Launch what was recorded for other arguments, for which there is no :meth:`obstacle`."""
@@ -258,10 +273,22 @@ class Recording:
         return [found[number] for number in self._order]
 
 
+def _pair_of(guard: Guard) -> tuple[int, int] | None:
+    """The arguments that a guard says to be equally large."""
+    expression = guard.expression
+    if isinstance(expression, Operation) and expression.function is operator.sub and guard.low == guard.high == 0:
+        first, second = expression.operands
+        if isinstance(first, Size) and isinstance(second, Size):
+            return first.argument, second.argument
+    return None
+
+
 def _bounds_of(guards: Sequence[Guard], numbers: Sequence[int]) -> list[tuple[int, float, float]]:
     """The interval that each guarded expression must lie in, by the number of that."""
     found: dict[int, tuple[float, float]] = {}
     for guard, number in zip(guards, numbers, strict=True):
+        if number < 0:
+            continue
         low, high = found.get(number, (guard.low, guard.high))
         found[number] = max(low, guard.low), min(high, guard.high)
     return [(number, low, high) for number, (low, high) in found.items()]
