@@ -486,6 +486,73 @@ def test_captured_arrays_are_read_by_each_replay_and_never_written_to() -> None:
     assert_same_bits(values(outside), expected)
 
 
+def test_what_is_donated_is_written_to_in_place() -> None:
+    """As often as it is written to; and if it is not, it comes back as it is."""
+    def function(given: list[Node], index: Node, read: list[Node]) -> list[Node]:
+        memory = scatter(given.pop(), one(), index, TRUE, ADD, 0)
+        memory = scatter(memory, number(3.0), literal(UINT32, 0), TRUE, ADD, 0)
+        evaluate([memory])
+        total = reduce(cast(index, FLOAT32), ADD)
+        return [scatter(memory, total, literal(UINT32, 1), TRUE, ADD, 0), total, read.pop()]
+
+    def written(memory: Any, index: Any) -> Any:
+        memory = memory.copy()
+        np.add.at(memory, index, np.float32(1))
+        memory[0] += 3
+        memory[1] += (total := index.sum(dtype=np.float32))
+        return memory, total
+
+    recording = None
+    for size, seed in ((10, 0), (10, 1), (30, 2), (30, 3)):
+        x, index, y = floats(size, seed), indices(4, 10, seed), floats(size, 9)
+        expected, total = written(values(x), values(index))
+        address = x.payload.address
+        if recording is None:
+            recording, results = record(function, [x, index, y], donated=[0, 2])
+            assert len(recording.stages) == 4  # no copies
+        else:
+            assert recording.obstacle([x, index, y]) is None
+            results = recording.replay([x, index, y])
+            assert results[2] is y
+        assert results[0].payload.address == address and results[0] is not x
+        np.testing.assert_allclose(values(results[0]), expected, rtol=1e-6)
+        np.testing.assert_allclose(values(results[1]), [total], rtol=1e-6)
+
+
+def test_what_others_see_is_copied_though_it_is_donated() -> None:
+    def function(given: list[Node], *_: Node) -> list[Node]:
+        return [scatter(given.pop(), one(), literal(UINT32, 2), TRUE, 0, 0)]
+
+    recording, _ = record(function, [floats(10)], donated=[0])
+    data = np.arange(10, dtype=np.float32)
+    x = floats(10)
+    before = values(x)
+    x.payload.exported = True
+    (result,) = recording.replay([x])
+    assert_same_bits(values(x), before)
+    assert read_element(result, 2) == 1 and read_element(result, 3) == before[3]
+    x = shared(data)
+    both, (result,) = record(function, [x, x], donated=[0])
+    assert read_element(result, 2) == 1 and data[2] == 2
+    (result,) = both.replay([x, x])
+    assert read_element(result, 2) == 1 and data[2] == 2
+
+
+def test_what_a_function_keeps_of_a_donated_argument_is_its_own() -> None:
+    kept: list[Node] = []
+
+    def function(given: list[Node]) -> list[Node]:
+        kept.append(given[0])
+        return [scatter(given.pop(), one(), literal(UINT32, 2), TRUE, 0, 0), kept[0]]
+
+    x = floats(10)
+    expected = values(x)
+    _, results = record(function, [x], donated=[0])
+    assert_same_bits(values(kept[0]), expected)
+    assert_same_bits(values(results[1]), expected)
+    assert read_element(results[0], 2) == 1
+
+
 def test_results_of_a_replay_are_its_own() -> None:
     """What is written to results, by arrays or by the host, changes neither arguments nor what other replays return."""
     recorded = Recorded(lambda x: [ops.add(x, one()), x])

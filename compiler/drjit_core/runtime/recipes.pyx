@@ -195,7 +195,7 @@ class _OfGraph(Listener):
                 self.most[number] = min(self.most[number], decision.high)
         return self.number(program.width)
 
-    def written(self, program):
+    def writes_of(self, program):
         """(Place of an array after a write, place of the one before)."""
         written = [(node, node.d0) for node in program.scatters if node.id not in program.tables]
         written += [(node, node.d0.payload.origin(node.attr)) for node in program.versions]

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 import operator
 import weakref
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..codegen.program import Program
@@ -66,7 +67,7 @@ class Recorder(Listener):
     the launches make.
     """
 
-    def __init__(self, arguments: Sequence[Node], target: Target) -> None:
+    def __init__(self, arguments: Sequence[Node], target: Target, donated: Container[int] = ()) -> None:
         super().__init__()
         self._target = target
         #: Derivatives of what was there before are no part of the recording.
@@ -87,14 +88,19 @@ class Recorder(Listener):
         self._width: Expression = 1
         self._held: list[Node] = []  # makes them be copied before they are written to
         self._arguments: dict[int, int] = {}  # node id -> place
-        self.actuals = self._given(arguments)
-        #: The arguments, by the ids of what the function gets for them.
-        self.given = {actual.id: node for actual, node in zip(self.actuals, arguments, strict=True)}
+        #: Arguments that are written to in place, and what became of those that may be.
+        self.written: set[int] = set()
+        self._donated: list[weakref.ref[Node]] = []
+        self._arguments_at_hand = [(node.type, node.size) for node in arguments]
+        #: What the function gets for its arguments, and what was given, by the ids of that.
+        self.given: dict[int, Node] = {}
+        self.actuals = self._given(arguments, donated)
 
-    def _given(self, arguments: Sequence[Node]) -> list[Node]:
+    def _given(self, arguments: Sequence[Node], donated: Container[int]) -> list[Any]:
         """What the function gets for its arguments: nodes of their own, as others mean the arrays at hand."""
-        actuals: list[Node] = []
+        actuals: list[Any] = []
         arrays: dict[int, Node] = {}
+        memory = Counter(node.payload for node in arguments if node.kind == EVALUATED)
         for number, node in enumerate(arguments):
             actual = node
             if node.kind == LITERAL:
@@ -109,12 +115,25 @@ class Recorder(Listener):
                     self.extents[number] = Size(number)
             if node.size > 1:
                 self.sizes.setdefault(actual.id, Size(number))
-            actuals.append(actual)
+            self.given[actual.id] = node
+            if number not in donated:
+                actuals.append(actual)
+                continue
+            actuals.append([actual])
+            if node.kind == EVALUATED and memory[node.payload] == 1 and not (
+                    node.payload.read_only or node.payload.exported):
+                self._donated.append(weakref.ref(actual))
+                self._places[node.payload] = number
+                self._own.add(number)
         return actuals
 
     def take_back(self) -> None:
         """Copy what the function has kept of its arguments: two nodes of one buffer would not know of each other."""
-        self.actuals = list(dict.fromkeys(self.actuals))
+        for reference in self._donated:
+            kept = reference()
+            if kept is not None and kept.kind == EVALUATED:
+                kept.payload = kept.payload.backend.copy(kept.payload)
+        self.actuals = list(dict.fromkeys(each for each in self.actuals if isinstance(each, Node)))
         while self.actuals:
             if self.actuals[-1].id in self._arguments and held_elsewhere(self.actuals[-1]):
                 buffer = self.actuals[-1].payload
@@ -188,10 +207,9 @@ class Recorder(Listener):
 
     def _fixed(self, size: int) -> Expression:
         """A size of which is not known what it follows from: nothing but arguments of these sizes will do."""
-        for number, node in enumerate(self.actuals):
-            if node.size > 1:
-                reason = f"{words(Size(number))} == {node.size}"
-                self.guards.append(Guard(Size(number), node.size, node.size, reason))
+        for number, (_, found) in enumerate(self._arguments_at_hand):
+            if found > 1:
+                self.guards.append(Guard(Size(number), found, found, f"{words(Size(number))} == {found}"))
         return size
 
     def _unified(self, expressions: Iterable[Expression]) -> Expression:
@@ -246,7 +264,7 @@ class Recorder(Listener):
             value = self._values.get(node.id)
             if value is None:
                 return -1
-            if isinstance(value, Value) and self.actuals[value.argument].type == node.type:
+            if isinstance(value, Value) and self._arguments_at_hand[value.argument][0] == node.type:
                 return value.argument
             return self._parameter(node.type, value)
         if role is Role.INPUT or role is Role.MEMORY:
@@ -341,7 +359,10 @@ class Recorder(Listener):
                 written += [initial for initial, formal in zip(node.payload.initial, node.payload.regions[0].formals,
                                                                strict=True) if formal.payload]
         for target in written:
-            if target.kind == EVALUATED and self._places.get(target.payload) not in self._own:
+            place = self._places.get(target.payload) if target.kind == EVALUATED else None
+            if place is not None and place < len(self._arguments_at_hand) and place in self._own:
+                self.written.add(place)
+            elif target.kind == EVALUATED and place not in self._own:
                 raise RuntimeError(
                     f"{call_site('eval')}(): this program is being recorded, and writes to an array that is neither "
                     f"one of its arguments nor made by it, {TYPES[target.type].name}[{target.size}]: each replay would "

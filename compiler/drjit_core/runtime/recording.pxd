@@ -21,8 +21,7 @@ cdef object _lock
 cdef list _evaluated(object arguments)
 @cython.locals(node=Node, where=cython.int)
 cdef object _backend_of(object arguments)
-@cython.locals(node=Node, kinds=bytearray, memory=set, position=cython.Py_ssize_t, evaluated=cython.Py_ssize_t,
-               word=cython.int)
+@cython.locals(node=Node, kinds=bytearray, memory=set, position=cython.Py_ssize_t, evaluated=cython.Py_ssize_t)
 cpdef object pattern_of(object arguments)
 
 
@@ -40,6 +39,7 @@ cdef class Recording:
     cdef list _order
     cdef list _results
     cdef list _rows
+    cdef list _written
     cdef Py_ssize_t _count
 
     cdef object _checked(self, list arguments)

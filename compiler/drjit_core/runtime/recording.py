@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from ..context import current
@@ -40,8 +40,13 @@ _ANOTHER_PATTERN = "types, aliases or kinds of arguments, flags, or the backend 
 _LLVM, _LLVM_BIT, _lock = backends.LLVM, backends.LLVM.where, exclusion.lock
 
 
-def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node]) -> tuple[Recording, list[Node]]:
+def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node],
+           donated: Container[int] = ()) -> tuple[Recording, list[Node]]:
     """Call a function of nodes, evaluate what it returns, and record that; its results are evaluated (or literals).
+
+    Some arguments may be *donated*, by their numbers: nobody but the caller holds these nodes, now and in replays, and
+    the caller uses them no more, so that what the function writes to them is written in place.  It gets each in a list
+    of one, to take it from there.
 
     Raises a ``RuntimeError`` if the function looks at contents of arrays, or writes to others than its arguments, and
     whatever it raises.
@@ -56,7 +61,7 @@ def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node]) -
     with exclusion.lock:
         target = backend.target()
     pattern = pattern_of(arguments)
-    recorder = context.recording = Recorder(arguments, target)
+    recorder = context.recording = Recorder(arguments, target, donated)
     try:
         results = list(function(*recorder.actuals))
         if deferred.chain.statements:
@@ -117,19 +122,18 @@ def pattern_of(arguments: Sequence[Node]) -> Any:
     recipes = getattr(backend, "recipes", None)
     if recipes is None:
         return None
-    kinds = bytearray(2 * len(arguments))
+    kinds = bytearray(3 * len(arguments))
     memory = set()
     position = evaluated = 0
     for node in arguments:
-        word = node.type | (2 if node.size > 1 else node.size) << 4
+        kinds[position], kinds[position + 1] = node.kind, node.type
+        kinds[position + 2] = 2 if node.size > 1 else node.size
         if node.kind == _EVALUATED:
             evaluated += 1
             memory.add(node.payload)
             if node.payload.padded:
-                word |= 0x40
-        kinds[position] = node.kind
-        kinds[position + 1] = word
-        position += 2
+                kinds[position + 2] |= 4
+        position += 3
     return (backend, recipes.target_number(), current().flags & _MATTERS, bytes(kinds),
             () if len(memory) == evaluated else _aliases(arguments))
 
@@ -146,7 +150,8 @@ class Recording:
     """What a function of nodes has launched, ready to be launched again."""
 
     __slots__ = ("_alike", "_backend", "_bounds", "_captured", "_count", "_guarded", "_made",
-                 "_numbers", "_order", "_results", "_rows", "guards", "pattern", "stages")
+                 "_numbers", "_order", "_results", "_rows", "_written", "guards", "pattern",
+                 "stages")
 
     def __init__(self, backend: KernelBackend, pattern: Any, recorder: Recorder, results: Sequence[Node]) -> None:
         self._backend, self.pattern = backend, pattern
@@ -166,6 +171,7 @@ class Recording:
         self._captured = list(recorder.captured.items())
         self._numbers, self._made = recorder.numbers, recorder.made
         self._count = len(recorder.extents)
+        self._written = sorted(recorder.written)
         self.stages = recorder.stages
         stages.note_releases(self.stages, [*range(len(recorder.actuals)), *recorder.captured,
                                            *(result for result in self._results if isinstance(result, int))])
@@ -233,6 +239,10 @@ class Recording:
         for node in arguments:
             if node.kind == _EVALUATED and node.payload.backend is not backend:
                 bring(backend, node)
+        for place in self._written:  # in place, unless others see that memory
+            node = nodes[place]
+            if node.payload.read_only or node.payload.exported:
+                nodes[place] = build.evaluated(node.type, node.size, backend.copy(node.payload), where)
         for place, captured in self._captured:
             nodes[place] = captured
         for place, type_, term in self._numbers:
@@ -259,12 +269,14 @@ class Recording:
             bounds.warn()
         found = []
         for result in self._results:
-            if result.__class__ is int:
+            if isinstance(result, int):
                 node = nodes[result]
-                if context.mode & 1 and result >= len(arguments):
+                if result in self._written:  # nobody must take it for what it was
+                    node = build.evaluated(node.type, node.size, node.payload, where)
+                elif context.mode & 1 and result >= len(arguments):
                     build.announce(node)
                 found.append(node)
-            elif result.__class__ is Constant:
+            elif isinstance(result, Constant):
                 found.append(build.literal(result.type, values[result.value], values[result.size], result.attr))
             else:
                 found.append(result)

@@ -133,7 +133,7 @@ class Listener:
         noted."""
         raise NotImplementedError
 
-    def written(self, program: Program) -> list[tuple[int, int]]:
+    def writes_of(self, program: Program) -> list[tuple[int, int]]:
         """(Place of an array after a write, place of the one before), of what is written in place."""
         return []
 
@@ -156,7 +156,7 @@ class Listener:
         stage.undefined, self._undefined = self._undefined, []
         stage.outputs = [self.place_of_output(node, program) for node in outputs]
         stage.slots = [program.slots[node.id] for node in outputs]
-        stage.written = self.written(program)
+        stage.written = self.writes_of(program)
         stage.tables = [Tables(program.tables[node.id], self.place_of(node.d0), node.attr,  # type: ignore[arg-type]
                                self.place_of_output(node, program))
                         for node in program.scatters if node.id in program.tables]
