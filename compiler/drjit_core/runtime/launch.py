@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..codegen.program import Program, assemble
 from ..codegen.target import Target
@@ -21,10 +21,8 @@ from ..types import TYPES, UINT8
 from . import bounds, explain, history
 from .backend import KernelBackend, LoadedKernel, Tables, bring
 from .buffer import Buffer
+from .stages import Listener
 from .steps import launch_step
-
-if TYPE_CHECKING:
-    from .stages import Listener
 
 __all__ = ["evaluate_by_kernels", "launch"]
 

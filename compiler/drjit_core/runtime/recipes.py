@@ -18,7 +18,7 @@ from typing import Any
 
 from ..codegen.target import Target
 from ..ir.node import Node
-from . import stages
+from . import relaunch
 from .launch import evaluate_by_kernels as evaluate
 from .native import Native
 from .stages import Stage
@@ -42,7 +42,7 @@ class Recipes:
 
     def replay(self, steps: list[Stage], nodes: list[Any], sizes: Sequence[int], /) -> None:
         """Launch stages for nodes, by their places, and sizes, by their numbers.  The caller holds the lock."""
-        stages.run(self.native.backend, steps, nodes, sizes)  # type: ignore[arg-type]
+        relaunch.run(self.native.backend, steps, nodes, sizes)  # type: ignore[arg-type]
 
     def key_of(self, roots: list[Node], /) -> tuple[bytes, list[int]] | None:
         """For tests: key and parameters (those of outputs are 0) of the one kernel of some nodes, or ``None``."""

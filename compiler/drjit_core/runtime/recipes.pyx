@@ -37,7 +37,7 @@ from ..passes.domain import flat
 from ..passes.schedule import Kernel
 from . import explain
 from .launch import evaluate_by_kernels, launch as _launch_any
-from . import stages as _stages
+from . import relaunch as _relaunch
 from .stages import Listener, note_releases
 from .steps import placed_passes as _placed_passes
 
@@ -569,7 +569,7 @@ cdef class Recipes:
         cdef Walk walk = self.walk
         cdef Py_ssize_t number, count = len(nodes)
         if not self.begin():
-            return _stages.run(self.native.backend, steps, nodes, sizes)
+            return _relaunch.run(self.native.backend, steps, nodes, sizes)
         if count > walk.node_capacity:
             walk.nodes = <PyObject**> larger(walk.nodes, &walk.node_capacity, count, sizeof(PyObject*))
         for number in range(count):

@@ -21,11 +21,12 @@ from ..ir.node import SHAPE, Node, blank_node, new_id
 from ..ir.symbolic import innermost
 from ..ops import semantics
 from ..ops.table import BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
-from . import backends, bounds, exclusion, stages
+from . import backends, bounds, exclusion, relaunch
 from .backend import KernelBackend, bring
 from .evaluation import evaluate
 from .host import in_memory
 from .recorder import Constant, Recorder
+from .stages import note_releases
 
 __all__ = ["Recorded", "Recording", "pattern_of", "record"]
 
@@ -173,7 +174,7 @@ class Recording:
         self._count = len(recorder.extents)
         self._written = sorted(recorder.written)
         self.stages = recorder.stages
-        stages.note_releases(self.stages, [*range(len(recorder.actuals)), *recorder.captured,
+        note_releases(self.stages, [*range(len(recorder.actuals)), *recorder.captured,
                                            *(result for result in self._results if isinstance(result, int))])
 
     def obstacle(self, arguments: Sequence[Node]) -> str | None:
@@ -260,7 +261,7 @@ class Recording:
             try:
                 exclusion.evaluating = True
                 if context.flags & _EXCEPTIONAL or _log.isEnabledFor(logging.INFO):
-                    stages.run(backend, self.stages, nodes, values)
+                    relaunch.run(backend, self.stages, nodes, values)
                 else:
                     backend.recipes.replay(self.stages, nodes, values)
             finally:

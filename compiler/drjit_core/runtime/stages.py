@@ -3,31 +3,25 @@
 A :class:`Stage` says what is launched in terms of *places*: of arrays that are there, of those that launches make, and
 of numbers; and of numbers of sizes.  A :class:`Listener` notes stages while an evaluation takes the general way; who
 listens says what is where: recipes by the structure of a graph (:mod:`.recipes`), recordings by their arguments
-(:mod:`.recorder`).  :func:`run` launches them again, with all that is told, checked and booked meanwhile; where none of
-that is wanted, the compiled form of :mod:`.recipes` has a faster way.
+(:mod:`.recorder`).  :mod:`.relaunch` launches them again, with all that is told, checked and booked meanwhile; where
+none of that is wanted, the compiled form of :mod:`.recipes` has a faster way.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..codegen.program import Program
-from ..codegen.records import layout_of, literal_bits
+from ..codegen.records import layout_of
 from ..codegen.signature import Slot, slots_of
-from ..codegen.target import Target
-from ..flags import KERNEL_HISTORY, LAUNCH_BLOCKING, state
 from ..ir.node import Node
 from ..ops.steps import Step
-from ..ops.table import LITERAL, UNDEFINED
-from ..types import TYPES
-from . import bounds, history, steps
-from .backend import Binding, KernelBackend, LoadedKernel
-from .buffer import Buffer
+from . import bounds
+from .backend import LoadedKernel
 
-__all__ = ["Listener", "Made", "Stage", "Tables", "note_releases", "run"]
+__all__ = ["Listener", "Made", "Stage", "Tables", "note_releases"]
 
 
 class Made(NamedTuple):
@@ -180,114 +174,3 @@ class Listener:
     def end_step(self, results: Sequence[Node]) -> None:
         """A step has been launched, and its results are evaluated."""
         self.stages.append(self._begun)
-
-
-# --- launching again -------------------------------------------------------------------------------------------------
-
-
-def run(backend: KernelBackend, stages: Sequence[Stage], nodes: list[Any], sizes: Sequence[int]) -> None:
-    """Launch stages for nodes, by their places, and sizes, by their numbers.  The caller holds the lock."""
-    target = backend.target()
-    for stage in stages:
-        for place in stage.undefined:
-            node: Node = nodes[place]
-            if node.kind == UNDEFINED:
-                node.become_evaluated(_memory(backend, node))
-        if stage.step is not None:
-            _run_step(backend, stage, nodes)
-        elif stage.kernel is not None:
-            _run_kernel(backend, target, stage, stage.kernel, nodes, sizes)
-        for place in stage.releases:
-            nodes[place] = None
-
-
-def _memory(backend: KernelBackend, node: Node) -> Buffer:
-    return backend.allocate(node.size * TYPES[node.type].size)
-
-
-def _run_step(backend: KernelBackend, stage: Stage, nodes: list[Any]) -> None:
-    """Run a step."""
-    assert stage.step is not None
-    results = {position: steps.Stored(nodes[place].type, nodes[place].size, _memory(backend, nodes[place]))
-               for position, place in zip(stage.positions, stage.outputs, strict=True)}
-    operands = [nodes[place] for place in stage.operands]
-    steps.run(backend, stage.step, [steps.Stored(node.type, node.size, node.payload) for node in operands], results)
-    for position, place in zip(stage.positions, stage.outputs, strict=True):
-        nodes[place].become_evaluated(results[position].buffer)
-
-
-def _run_kernel(backend: KernelBackend, target: Target, stage: Stage, kernel: LoadedKernel, nodes: list[Any],
-                sizes: Sequence[int]) -> None:
-    """Launch a kernel."""
-    flags, keep = state.flags, list[Any]()
-    units = stage.units if stage.width < 0 else sizes[stage.width]
-    width = units * stage.unit
-    tables = [backend.fill_tables(target, nodes[each.target], each.op) for each in stage.tables]
-    kernel.reuse(width)
-    words, used = array("Q", stage.words), list[Buffer]()
-    if stage.width >= 0:
-        for first in stage.firsts:
-            words[first] = units
-    for number, place in enumerate(stage.places):
-        if place < 0:
-            continue
-        node = nodes[place]
-        if node.kind == LITERAL:
-            words[number] = literal_bits(node.type, node.payload)
-        else:
-            used.append(node.payload)
-            words[number] = node.payload.address
-    keep += [buffer for buffer in used if buffer.read_only]  # not from the allocator
-    outputs = [(nodes[place], _memory(backend, nodes[place])) for place in stage.outputs]
-    for slot, (_, buffer) in zip(stage.slots, outputs, strict=True):
-        words[slot] = buffer.address
-        used.append(buffer)
-    if kernel.reductions:
-        partials = backend.allocate(kernel.partial_bytes(units, stage.unit))
-        words[1] = partials.address
-        used.append(partials)
-    for each, filled in zip(stage.tables, tables, strict=True):
-        words[each.slot], words[each.slot + 1] = filled.words
-        used.append(filled.whole.payload)
-    report: bounds.Report | None = None
-    if stage.accesses:
-        report = bounds.Report(backend, [access._replace(size=sizes[number]) if number >= 0 else access
-                                         for access, number in zip(stage.accesses, stage.limits, strict=True)])
-        for number, address in zip([slot for slot, _ in stage.reports], report.parts(stage.reports), strict=True):
-            words[number] = address
-        keep.append(report)
-    for number, other in stage.links:
-        words[number] = words[other]
-    for number, function, records in stage.functions:
-        words[number] = kernel.function_address(function, records)
-    base = words.buffer_info()[0]
-    for number, other in stage.moves:
-        words[number] = base + words.itemsize * other
-    keep.append(words)
-    launched = kernel.launch(Binding(words.tolist()[:stage.count], units, stage.unit), stage.course, keep,
-                             flags & KERNEL_HISTORY != 0)
-    history.tell(kernel, True, width, *stage.arrays, 0.0)
-    try:
-        _commit(outputs, used, report, backend.submit(launched))
-    except BaseException:
-        if launched.begun:  # it was interrupted (Ctrl-C) when the kernel had been submitted, which uses this memory
-            _commit(outputs, used, report, backend.submitted())
-        raise
-    for each, filled in zip(stage.tables, tables, strict=True):
-        nodes[each.result].become_evaluated(backend.merge_tables(target, filled))
-    if flags & LAUNCH_BLOCKING:
-        backend.wait()
-    if flags & KERNEL_HISTORY:
-        history.record(backend, kernel, True, launched, width, *stage.arrays, 0.0)
-
-
-def _commit(outputs: Sequence[tuple[Node, Buffer]], used: Sequence[Buffer], report: bounds.Report | None,
-            ticket: int) -> None:
-    """Note that a launch uses some buffers, and may report something, and that its outputs have values; may be
-    repeated."""
-    if report is not None:
-        bounds.expect(report, ticket)
-    for buffer in used:
-        buffer.ticket = ticket
-    for node, buffer in outputs:
-        node.become_evaluated(buffer)

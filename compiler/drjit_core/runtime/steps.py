@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..codegen.steps import Array, Call, Pass
 from ..codegen.target import Target
@@ -20,9 +20,7 @@ from ..types import TYPES
 from . import history
 from .backend import KernelBackend, LoadedKernel, bring
 from .buffer import Buffer
-
-if TYPE_CHECKING:
-    from .stages import Listener
+from .stages import Listener
 
 __all__ = ["Stored", "launch_step", "placed_passes", "run"]
 
