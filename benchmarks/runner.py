@@ -36,7 +36,7 @@ OUTPUT = ROOT / "benchmarks" / "out"
 EQUAL = 0.95  #: A speed ratio from which on we count as at least as fast.
 TIMEOUT = 300  #: Seconds after which a program counts as hung.
 #: Files of ``programs/`` that are not run here: what programs share, and those of ``tracing.py`` and ``stages.py``.
-NOT_RUN = ("measure", "operations", "live_objects", "from_disk", "stages")
+NOT_RUN = ("measure", "operations", "live_objects", "from_disk", "recordings", "stages")
 #: Turns that the cases of programs are divided into: sides that alternate often meet the same machine.
 PARTS = {"operations": 24, "small_kernels": 7, "live_objects": 3}
 

@@ -41,8 +41,8 @@ from runner import (
 )
 
 #: What is measured: programs of ``programs/``, and the import.
-MEASURED = ("operations", "small_kernels", "live_objects", "from_disk", "import_time")
-OURS_ALONE = ("from_disk",)  #: Programs that look into this project.
+MEASURED = ("operations", "small_kernels", "live_objects", "from_disk", "recordings", "import_time")
+OURS_ALONE = ("from_disk", "recordings")  #: Programs that look into this project.
 
 
 class Target(NamedTuple):
@@ -94,6 +94,12 @@ GROUPS = (
                      "readback of one number that a kernel computes"), targets={"compiled": Target(0.8, "peer")}),
     Group("", names=("1k operations from a warm disk, beyond linking",), targets={"compiled": Target(0.6e-3)}),
     Group("", names=("1k operations once more",)),
+    Group("replays of recordings", names=("replay: 1 operations, 1 kernel", "replay: 100 operations, 1 kernel"),
+          targets={"compiled": Target(4)}),
+    Group("", names=("replay: 300 operations, 1 kernel", "replay: 100 operations, 4 kernels",
+                     "replay: 300 operations, 4 kernels"), targets={"compiled": Target(6)}),
+    Group("", names=("replay: 10 arguments",), targets={"compiled": Target(9)}),
+    Group("", names=("replay: 100 arguments",), targets={"compiled": Target(56)}),
     Group("memory", names=("memory of a node", "memory of an array object"), targets={"compiled": Target(2, "before")}),
     Group("", names=("tracing with the garbage collector, 100k live nodes",), targets={"compiled": Target(1.1)}),
     Group("import", names=(import_time.IMPORT, import_time.TYPES)),

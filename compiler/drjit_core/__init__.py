@@ -121,7 +121,7 @@ from .runtime.history import mark as profile_mark
 from .runtime.host import (exported_view, host_view, import_copy, import_shared, opaque, opaque_all, read_bytes,
                            read_element, state_of, sync, unshared, write_element)
 from .runtime.interpret import interpret
-from .runtime.recording import Recorded, record
+from .runtime.recording import Recorded, pattern_of, record
 
 #: Every public name that is imported above.
 __all__ = [name for name, value in globals().items()

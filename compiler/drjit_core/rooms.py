@@ -63,6 +63,7 @@ ROOMS = (
     "drjit_core.runtime.cpu.native",
     "drjit_core.runtime.evaluation",
     "drjit_core.runtime.contents",
+    "drjit_core.runtime.recording",
     "drjit._base.handle",
     "drjit._base.operators",
     "drjit._promotion.componentwise",

@@ -21,7 +21,7 @@ from __future__ import annotations
 import weakref
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ..ir.node import BAKED, PARAMETER, Node, new_node
@@ -60,7 +60,7 @@ from ..types import TYPE_BITS, TYPES, ReduceOp
 from .records import Alike, Model, literal_bits, shape_of
 from .target import PLAIN, PRIVATE, Target
 
-__all__ = ["ALIGNED", "Binding", "BoundCall", "Check", "DENSE", "ENTRIES", "PERIODIC", "Program", "REPORT_WORDS",
+__all__ = ["ALIGNED", "Check", "DENSE", "ENTRIES", "PERIODIC", "Program", "REPORT_WORDS",
            "REVERSED", "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SPREAD", "STRIDED", "Short", "UNALIGNED",
            "assemble", "streamed_bytes"]
 
@@ -125,32 +125,6 @@ class Site:
         if extra not in self.extras:
             self.extras.append(extra)
         return len(self.arguments) + len(self.results) + self.extras.index(extra)
-
-
-class Binding:
-    """The values of a kernel's parameters for one launch, and what else the launch depends on.
-
-    A :class:`Program` is one for itself; those of a recording know nothing of the graph.
-    """
-
-    __slots__ = ("calls", "functions", "key", "links", "parameters", "shared", "unit", "units", "width")
-
-    def __init__(self, key: Any, parameters: list[int], width: int, functions: Any,
-                 links: Sequence[tuple[int, int]] = (), unit: int = 1, shared: Any = ()) -> None:
-        self.key = key
-        self.parameters = parameters
-        self.width = width
-        self.unit, self.units = unit, width // unit
-        self.calls: Any = {}  # values with a `slot` and `targets`, such as :class:`BoundCall`
-        self.functions, self.shared = functions, shared  # see :class:`Program`
-        self.links = links
-
-
-class BoundCall(NamedTuple):
-    """A call of a binding."""
-
-    slot: int
-    targets: list[Binding]
 
 
 class Program:

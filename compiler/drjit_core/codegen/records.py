@@ -186,10 +186,10 @@ class Layout:
 
     __slots__ = ("firsts", "functions", "links", "moves", "parts", "words")
 
-    def __init__(self, bound: Bound) -> None:
-        self.words: list[int] = bound.parameters.copy()
+    def __init__(self, program: Bound) -> None:
+        self.words: list[int] = program.parameters.copy()
         #: Whose parameters, or records, there are, and at which words they begin.
-        self.parts: list[Any] = [bound]
+        self.parts: list[Any] = [program]
         self.firsts: list[int] = [0]
         #: Words that are copies of earlier ones, and which ones; that are addresses of others; that are functions, by
         #: their number, and whether it is the one for several targets.
@@ -198,9 +198,9 @@ class Layout:
         self.functions: list[tuple[int, int, bool]] = []
 
 
-def layout_of(bound: Bound) -> Layout:
-    """The layout of a program, or of a binding, with the parameters that it has now."""
-    layout = Layout(bound)
+def layout_of(program: Bound) -> Layout:
+    """The layout of a program, with the parameters that it has now."""
+    layout = Layout(program)
     words, parts, firsts, moves, functions = layout.words, layout.parts, layout.firsts, layout.moves, layout.functions
     for part in parts:  # which grows meanwhile
         for site in part.calls.values():
@@ -208,7 +208,7 @@ def layout_of(bound: Bound) -> Layout:
                 firsts.append(len(words))
                 parts.append(target)
                 words += target.parameters
-    numbers = {key: number for number, key in enumerate(bound.functions)}
+    numbers = {key: number for number, key in enumerate(program.functions)}
     following = 1
     for place in range(len(parts)):
         outer = firsts[place]
@@ -221,7 +221,7 @@ def layout_of(bound: Bound) -> Layout:
                     layout.links.append((first + link[0], outer + link[1]))
                 functions.append((word, numbers[key], False))
                 moves.append((word + 1, first))
-                if key in bound.shared:
+                if key in program.shared:
                     functions.append((word + 2, numbers[key], True))
                 words += (0,) * ENTRY_WORDS
     return layout

@@ -11,15 +11,15 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn, SupportsIndex
 
 from ..flags import state
 from .node import Node
 
-__all__ = ["Expression", "Extent", "Guard", "Operation", "Size", "Value", "common_size", "evaluate", "number_of",
-           "size_of", "sized", "sized_as", "words"]
+__all__ = ["CONSTANT", "OPERATION", "SIZE", "VALUE", "Expression", "Extent", "Guard", "Operation", "Size", "Terms",
+           "Value", "common_size", "number_of", "size_of", "sized", "sized_as", "words"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,34 +70,62 @@ class Guard(NamedTuple):
     high: float
     reason: str  # what was decided by it
 
-    def holds(self, sizes: Sequence[int], values: Sequence[Any]) -> bool:
-        """Whether it does for arguments of these sizes and values."""
-        return bool(self.low <= evaluate(self.expression, sizes, values) <= self.high)
+
+#: What a term is: the size or the value of an argument, a constant, or an operation on earlier terms.
+SIZE, VALUE, CONSTANT, OPERATION = 0, 1, 2, 3
 
 
-def evaluate(expression: Expression, sizes: Sequence[int], values: Sequence[Any]) -> Any:
-    """The value of an expression, for arguments of these sizes and values; what occurs often is computed once."""
-    if not isinstance(expression, Operation):
-        return _leaf(expression, sizes, values)
-    known: dict[int, Any] = {}
-    stack = [expression]
-    while stack:
-        operation = stack[-1]
-        unknown = [each for each in operation.operands if isinstance(each, Operation) and id(each) not in known]
-        if unknown:
-            stack += unknown
-            continue
-        stack.pop()
-        known[id(operation)] = operation.function(*[
-            known[id(each)] if isinstance(each, Operation) else _leaf(each, sizes, values)
-            for each in operation.operands])
-    return known[id(expression)]
+class Terms:
+    """Expressions that are evaluated together, common parts once: each is a row, by its number.
 
+    A row has what it is (see above); its argument, constant, or function; and the numbers of its operands.
+    """
 
-def _leaf(expression: Size | Value | float, sizes: Sequence[int], values: Sequence[Any]) -> Any:
-    if isinstance(expression, Size):
-        return sizes[expression.argument]
-    return values[expression.argument] if isinstance(expression, Value) else expression
+    __slots__ = ("_kept", "_known", "rows")
+
+    def __init__(self) -> None:
+        self._kept: list[Operation] = []  # whose ids are known
+        self.rows: list[tuple[int, Any, tuple[int, ...]]] = []
+        self._known: dict[Any, int] = {}
+
+    def number(self, expression: Expression) -> int:
+        """The number of an expression.  (Constants of different types are different: Python takes 1 and 1.0 for equal.)
+        """
+        stack = [expression]
+        while stack:
+            part = stack[-1]
+            if isinstance(part, Operation):
+                missing = [each for each in part.operands if self._found(each) is None]
+                if missing:
+                    stack += missing
+                    continue
+            self._enter(part)
+            stack.pop()
+        found = self._found(expression)
+        assert found is not None
+        return found
+
+    def _found(self, expression: Expression) -> int | None:
+        if isinstance(expression, Operation):  # by what it is, not by what it is equal to
+            return self._known.get(id(expression))
+        return self._known.get((expression.__class__, expression))
+
+    def _enter(self, expression: Expression) -> None:
+        if isinstance(expression, Operation):
+            operands = tuple([self._found(each) for each in expression.operands])
+            key: Any = expression.function, operands
+            row: Any = OPERATION, expression.function, operands
+        else:
+            key = expression.__class__, expression
+            row = (SIZE, expression.argument, ()) if isinstance(expression, Size) else \
+                (VALUE, expression.argument, ()) if isinstance(expression, Value) else (CONSTANT, expression, ())
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = len(self.rows)
+            self.rows.append(row)
+        if isinstance(expression, Operation):
+            self._known[id(expression)] = number
+            self._kept.append(expression)
 
 
 _WORDS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",

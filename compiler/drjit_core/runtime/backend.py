@@ -8,9 +8,9 @@ kernels (:class:`KernelBackend`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from ..codegen.program import Binding, Program
+from ..codegen.program import Program
 from ..codegen.steps import Call, Pass, Text
 from ..codegen.target import Limits, Target
 from ..ir.labels import label_of
@@ -18,7 +18,7 @@ from ..ir.node import Node
 from ..types import TYPES, JitBackend
 from .buffer import Buffer, Memory
 
-__all__ = ["Backend", "KernelBackend", "Launch", "LoadedKernel", "Tables", "bring"]
+__all__ = ["Backend", "Binding", "KernelBackend", "Launch", "LoadedKernel", "Tables", "bring"]
 
 
 class Backend(Memory, Protocol):
@@ -43,6 +43,19 @@ class Backend(Memory, Protocol):
 
     def flush(self) -> None:
         """Forget all kernels."""
+
+
+class Binding(NamedTuple):
+    """What a launch gets to know of a program that is not there."""
+
+    parameters: list[int]
+    units: int
+    unit: int
+
+    @property
+    def width(self) -> int:
+        """Elements of all units."""
+        return self.units * self.unit
 
 
 class Launch(Protocol):
@@ -102,7 +115,7 @@ class LoadedKernel(Protocol):
     def partial_bytes(self, width: int, unit: int = 1, /) -> int:
         """Bytes of partial results that the blocks of a launch of so many units, of so many elements, write."""
 
-    def fill_calls(self, bound: Program | Binding, keep: list[Any], /) -> None:
+    def fill_calls(self, program: Program, keep: list[Any], /) -> None:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
 
     def function_address(self, number: int, records: bool, /) -> int:
@@ -129,6 +142,12 @@ class ShortWay(Protocol):
 
     def forget(self) -> None:
         """Forget all kernels."""
+
+    def target_number(self) -> int:
+        """A number for what the backend's programs are assembled for just now."""
+
+    def replay(self, stages: list[Any], nodes: list[Any], sizes: list[Any], /) -> None:
+        """Launch stages for nodes, by their places, and sizes, by their numbers.  The caller holds the lock."""
 
 
 @runtime_checkable

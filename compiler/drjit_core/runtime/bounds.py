@@ -57,12 +57,18 @@ class Report:
         backend.fill(self.memory, 0)
         self.ticket: int | None = None  # of its launch, once it is expected
 
-    def bind(self, bound: Any, parts: Sequence[tuple[int, int]]) -> None:
-        """Enter the addresses of its parts among the parameters of a program, or a binding, and its targets."""
+    def bind(self, program: Program) -> None:
+        """Enter the addresses of its parts among the parameters of a program and its targets."""
+        programs = [each for each in with_targets(program) if each.checks]
+        for each, address in zip(programs, self.parts(parts_of(program)), strict=True):
+            each.parameters[each.report] = address
+
+    def parts(self, parts: Sequence[tuple[int, int]]) -> Iterator[int]:
+        """The addresses of its parts, which have so many accesses, but of those that have none."""
         address = self.memory.address
-        for each, (slot, count) in zip(with_targets(bound), parts, strict=True):
+        for _, count in parts:
             if count:
-                each.parameters[slot] = address
+                yield address
                 address += count * _BYTES
 
     def counts(self) -> Iterator[tuple[Access, int, int]]:
@@ -82,9 +88,9 @@ def parts_of(program: Program) -> list[tuple[int, int]]:
     return [(each.report, len(each.checks)) for each in with_targets(program)]
 
 
-def with_targets(bound: Any) -> list[Any]:
-    """A program or a binding, and those of the targets of its calls, in a fixed order."""
-    found = [bound]
+def with_targets(program: Program) -> list[Any]:
+    """A program and those of the targets of its calls, in a fixed order."""
+    found: list[Any] = [program]
     for each in found:  # which grows meanwhile
         found += (target for site in each.calls.values() for target in site.targets)
     return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..codegen.program import Program, assemble
 from ..codegen.target import Target
@@ -21,21 +21,19 @@ from ..types import TYPES, UINT8
 from . import bounds, explain, history
 from .backend import KernelBackend, LoadedKernel, Tables, bring
 from .buffer import Buffer
+from .stages import Listener
 from .steps import launch_step
-
-if TYPE_CHECKING:
-    from .recorder import Recorder
 
 __all__ = ["evaluate_by_kernels", "launch"]
 
 _log = logging.getLogger("drjit")
 
 
-def evaluate_by_kernels(backend: KernelBackend, roots: list[Node], recorder: Recorder | None = None) -> None:
-    """Plan the kernels that nodes need, and launch them in order; a recorder, or the recording, listens."""
+def evaluate_by_kernels(backend: KernelBackend, roots: list[Node], listener: Listener | None = None) -> None:
+    """Plan the kernels that nodes need, and launch them in order; a listener, by default the recording, notes them."""
     target = backend.target()
-    if recorder is None:
-        recorder = state.recording
+    if listener is None:
+        listener = state.recording
     kernels = plan(roots, target)
     if _log.isEnabledFor(logging.INFO):
         _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
@@ -43,12 +41,12 @@ def evaluate_by_kernels(backend: KernelBackend, roots: list[Node], recorder: Rec
     while kernels:
         kernel = kernels.pop()  # what a kernel has stored must not live longer than what needs it
         if kernel.is_step:
-            launch_step(backend, kernel, recorder)
+            launch_step(backend, kernel, listener)
         else:
-            launch(backend, target, kernel, recorder)
+            launch(backend, target, kernel, listener)
 
 
-def launch(backend: KernelBackend, target: Target, kernel: Kernel, recorder: Recorder | None = None) -> None:
+def launch(backend: KernelBackend, target: Target, kernel: Kernel, listener: Listener | None = None) -> None:
     """Assemble, look up or compile, and submit one kernel; its outputs are evaluated afterwards."""
     flags = state.flags
     told = bool(flags & (PRINT_IR | KERNEL_HISTORY)) or _log.isEnabledFor(logging.INFO)
@@ -56,22 +54,22 @@ def launch(backend: KernelBackend, target: Target, kernel: Kernel, recorder: Rec
     for node in kernel.undefined:
         if node.kind == UNDEFINED:
             node.become_evaluated(backend.allocate(node.size * TYPES[node.type].size))
-            if recorder is not None:
-                recorder.allocated(node)
-    program = assemble(kernel, target, flags & DEBUG != 0, recorder is not None)
+            if listener is not None:
+                listener.allocated(node)
+    program = assemble(kernel, target, flags & DEBUG != 0, listener is not None)
     foreign = [node for node in program.inputs if node.payload.backend is not backend]
     if foreign:
         for node in foreign:
             bring(backend, node)
-        program = assemble(kernel, target, flags & DEBUG != 0, recorder is not None)  # with their addresses
+        program = assemble(kernel, target, flags & DEBUG != 0, listener is not None)  # with their addresses
     keep: list[Any] = []
     for node in program.inputs:
         buffer = node.payload
         if buffer.read_only:  # it does not come from the allocator, and so must not die before the launch has run
             keep.append(buffer)
     compiled, hit = backend.compile(program)
-    if recorder is not None:
-        recorder.begin(program, compiled)
+    if listener is not None:
+        listener.begin(program, compiled)
     outputs = _allocate_outputs(backend, program, compiled)
     tables: list[tuple[Node, Tables]] = []
     for node in program.scatters:
@@ -84,7 +82,7 @@ def launch(backend: KernelBackend, target: Target, kernel: Kernel, recorder: Rec
     report = bounds.Report(backend, accesses) if accesses else None
     if report is not None:
         keep.append(report)
-        report.bind(program, bounds.parts_of(program))
+        report.bind(program)
     if program.calls:
         compiled.fill_calls(program, keep)
     launched = compiled.launch(program, compiled.course(program), keep, flags & KERNEL_HISTORY != 0)
@@ -106,8 +104,8 @@ def launch(backend: KernelBackend, target: Target, kernel: Kernel, recorder: Rec
                 bounds.expect(report, backend.submitted())
             _commit(backend, program, outputs, tables, backend.submitted())
         raise
-    if recorder is not None:
-        recorder.end(program)
+    if listener is not None:
+        listener.end(program)
     if flags & LAUNCH_BLOCKING:
         backend.wait()
     if flags & KERNEL_HISTORY:

@@ -7,6 +7,8 @@ from libc.stdint cimport int64_t, uint64_t
 from .buffer cimport Buffer
 from .walk cimport Walk
 
+from .backend import Binding
+
 
 cdef class Entry:
     """What a launch needs to know of a kernel, or of a pass of a step: of one stage of a recipe, or a straight one."""
@@ -14,13 +16,6 @@ cdef class Entry:
     def __init__(self, kernel, course=None, plan=None):
         self.kernel, self.course, self.plan = kernel, course, plan
         self.count, self.moves = -1, ()
-
-
-class Bound:
-    """What a launch gets to know of a program that is not there: see :class:`drjit_core.codegen.program.Binding`."""
-
-    def __init__(self, parameters, units, unit):
-        self.parameters, self.units, self.unit, self.width = parameters, units, unit, units * unit
 
 
 cdef class Native:
@@ -95,7 +90,7 @@ cdef class Native:
                     tables[number] = first + 8 * other
                 keep.append(tables)
                 parameters = tables.tolist()[:entry.count]
-            launched = entry.kernel.launch(Bound(parameters, units, unit), entry.course, keep, False)
+            launched = entry.kernel.launch(Binding(parameters, units, unit), entry.course, keep, False)
         try:
             ticket = self.backend.submit(launched)
         except BaseException as error:

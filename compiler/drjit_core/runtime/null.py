@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, Protocol
 from weakref import WeakKeyDictionary
 
-from ..codegen.program import Binding, Program
+from ..codegen.program import Program
 from ..codegen.signature import Signature, signature_of
 from ..codegen.steps import Call, Pass, Shape, Text
 from ..codegen.target import Limits, Target
 from ..ir.node import Node
 from ..types import JitBackend
 from . import recipes
+from .backend import Binding
 from .buffer import Buffer
 from .native import Native
 
@@ -59,7 +60,7 @@ class Texts(Protocol):
     def name_of(self, number: int, records: bool, /) -> str:
         """Name of a function that calls reach, by its number, or of the one that takes several records."""
 
-    def fill_calls(self, bound: Program | Binding, addresses: Mapping[str, int], keep: list[Any], /) -> None:
+    def fill_calls(self, program: Program, addresses: Mapping[str, int], keep: list[Any], /) -> None:
         """Make the tables of calls."""
 
     def fill_tables(self, backend: Any, target: Target, memory: Node, op: int, /) -> Any:
@@ -99,9 +100,9 @@ class NullKernel:
         """Bytes of partial results that the blocks of a launch would write."""
         return self._texts.partial_bytes(self.reductions, self.work, width, unit)
 
-    def fill_calls(self, bound: Program | Binding, keep: list[Any], /) -> None:
+    def fill_calls(self, program: Program, keep: list[Any], /) -> None:
         """Make the tables of calls, with numbers of functions in the place of their addresses."""
-        self._texts.fill_calls(bound, self.functions, keep)
+        self._texts.fill_calls(program, self.functions, keep)
 
     def function_address(self, number: int, records: bool, /) -> int:
         """What stands for the address of a function."""

@@ -13,9 +13,15 @@ launches for it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from ..codegen.target import Target
 from ..ir.node import Node
+from . import relaunch
 from .launch import evaluate_by_kernels as evaluate
 from .native import Native
+from .stages import Stage
 from .walk import Walk
 
 __all__ = ["Recipes", "evaluate"]
@@ -28,6 +34,15 @@ class Recipes:
 
     def __init__(self, native: Native) -> None:
         self.native, self.walk = native, Walk(native.backend)
+        self._targets: dict[Target, int] = {}
+
+    def target_number(self) -> int:
+        """A number for what the backend's programs are assembled for just now."""
+        return self._targets.setdefault(self.native.backend.target(), len(self._targets))  # type: ignore[attr-defined]
+
+    def replay(self, steps: list[Stage], nodes: list[Any], sizes: Sequence[int], /) -> None:
+        """Launch stages for nodes, by their places, and sizes, by their numbers.  The caller holds the lock."""
+        relaunch.run(self.native.backend, steps, nodes, sizes)  # type: ignore[arg-type]
 
     def key_of(self, roots: list[Node], /) -> tuple[bytes, list[int]] | None:
         """For tests: key and parameters (those of outputs are 0) of the one kernel of some nodes, or ``None``."""

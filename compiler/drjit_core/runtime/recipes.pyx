@@ -26,8 +26,7 @@ from .buffer cimport Buffer
 from .native cimport Entry, Native
 from .walk cimport Walk, bits_of, bytes_of, larger, width_of
 
-from ..codegen.records import layout_of
-from ..codegen.signature import Role, decisions_of, slots_of
+from ..codegen.signature import Role, decisions_of
 from ..flags import DEBUG as _DEBUG
 from ..flags import KERNEL_HISTORY as _KERNEL_HISTORY
 from ..flags import LAUNCH_BLOCKING as _LAUNCH_BLOCKING
@@ -38,6 +37,8 @@ from ..passes.domain import flat
 from ..passes.schedule import Kernel
 from . import explain
 from .launch import evaluate_by_kernels, launch as _launch_any
+from . import relaunch as _relaunch
+from .stages import Listener, note_releases
 from .steps import placed_passes as _placed_passes
 
 cdef extern from "Python.h":
@@ -47,7 +48,7 @@ cdef object _INPUT = Role.INPUT, _MEMORY = Role.MEMORY, _LITERAL = Role.LITERAL
 cdef long long _EXCEPTIONAL = _DEBUG | _KERNEL_HISTORY | _LAUNCH_BLOCKING | _PRINT_IR
 cdef int PARAMETER = _PARAMETER
 cdef int LITERAL = table.LITERAL, UNDEFINED = table.UNDEFINED, EVALUATED = table.EVALUATED
-cdef int STEP = table.STEP, REDUCE = table.REDUCE
+cdef int STEP = table.STEP, REDUCE = table.REDUCE, SCATTER = table.SCATTER
 cdef int INFO = logging.INFO
 
 _log = logging.getLogger("drjit")
@@ -83,55 +84,32 @@ cdef class Passes:
     cdef tuple scratch
 
 
-cdef class Stage:
-    """One launch of a recipe: a kernel, or a step, which is launched in its own way."""
+cdef class Loaded:
+    """What is done for a stage (see :class:`.stages.Stage`), in C."""
 
-    cdef Entry entry  # None: a step
+    cdef Entry entry  # None: a step, or nothing
     cdef int64_t units, unit
     cdef int width  # number of the size that the units are; -1: they are always the same
-    cdef uint64_t* words  # parameters, as far as they are always the same
-    cdef int32_t* places  # of the node whose bits or address a parameter is; -1: none
-    # Behind the parameters follow, if there are calls, those of their targets, and the tables of the calls.
+    cdef uint64_t* words
+    cdef int32_t* places
     cdef Py_ssize_t total
-    cdef tuple firsts  # where the parameters of each target begin
-    cdef tuple links  # (parameter of a target, that which it is equal to), those of outer targets first
-    cdef tuple symbols  # (word of a table, number of the function whose address it is, whether that takes records)
+    cdef list firsts, links, symbols
     cdef object linked  # the code that the addresses in ``words`` are those of
-    cdef tuple outputs  # places
-    cdef tuple slots  # parameters with their addresses
-    cdef tuple undefined  # places of arrays without contents, which get memory
-    cdef tuple written  # (place of an array after a write, place of the one before), in order
-    cdef tuple tables  # (parameter, place of the target, operator, place of the scatter)
-    cdef list releases  # places that nothing needs afterwards
-
-    def __cinit__(self):
-        self.outputs = self.slots = self.undefined = self.written = self.tables = ()
-        self.firsts = self.links = self.symbols = ()
-        self.releases = []
+    cdef list outputs, slots, undefined, written, tables, releases
+    cdef object step
+    cdef list operands, positions
 
     def __dealloc__(self):
         free(self.words)
         free(self.places)
-
-    def used(self):
-        """The places of all nodes that it looks at."""
-        cdef Py_ssize_t number
-        found = {*self.outputs, *self.undefined}
-        for pair in self.written:
-            found.update(pair)
-        for _, target, _, scatter in self.tables:
-            found.update((target, scatter))
-        if self.places != NULL:
-            found.update([self.places[number] for number in range(self.total) if self.places[number] >= 0])
-        return found
 
 
 cdef class Recipe:
     """What takes a graph of some structure to its launches."""
 
     cdef bytes key
-    cdef list steps  # empty: there is no recipe
-    cdef tuple made  # of each node that planning makes: type, size, the number of the size, -1 if that stays the same
+    cdef list stages  # empty: there is no recipe
+    cdef list made  # of each node that planning makes
     cdef bint exact  # whether the sizes are part of the key
     cdef list least, most  # bounds of the sizes, by their numbers
     cdef Recipe other  # for other sizes
@@ -154,27 +132,47 @@ class _Straight:
         """It has been launched."""
 
 
-class _Listener:
-    """Makes a recipe of the launches of a plan."""
+class _OfGraph(Listener):
+    """Makes stages of the launches of a plan, in terms of the walk over its graph."""
 
-    def __init__(self, Native native, Walk walk, bint exact):
+    def __init__(self, Walk walk, bint exact):
         cdef Py_ssize_t number
-        self.native, self.exact = native, exact
+        Listener.__init__(self)
+        self.exact = exact
         self.places = {(<Node> walk.nodes[number]).id: number for number in range(walk.place)}
         self.count = len(self.places)
         assert self.count == walk.place, "a node has two places"
         self.least, self.most = [0] * (walk.size_count + 1), [math.inf] * (walk.size_count + 1)
         self.sizes = {1: 0} | {walk.sizes[number]: number + 1 for number in range(walk.size_count)}
-        self.made, self.undefined, self.steps = [], [], []
-        self.begun = None
         self.fails = False
 
-    def place_of_output(self, node):
+    def place_of(self, node):
+        """The place of a node; one that has none is not told by the structure."""
+        place = self.places.get(node.id, -1)
+        self.fails = self.fails or place < 0
+        return place
+
+    def place_of_output(self, node, program):
         """The place of what a launch gives: a new one for what planning has made."""
+        if program is None or node.kind == SCATTER:
+            return self.place_of(node)
         place = self.places.get(node.id)
         if place is None:
             place = self.places[node.id] = self.count + len(self.made)
-            self.made.append((node.type, node.size, self.number(node.size)))
+            self.made.append((place, node.type, node.size, self.number(node.size)))
+        return place
+
+    def source_of(self, program, slot):
+        """The place whose bits or address a parameter is; other parameters follow from the structure."""
+        role, node = slot.role, slot.node
+        if role is _INPUT or role is _MEMORY:
+            return self.place_of(node)
+        if role is not _LITERAL:
+            return -1
+        place = self.places.get(node.id, -1)
+        if place < 0:
+            self.exact = True  # planning has made it, maybe of a size
+            self.fails = self.fails or node.attr == PARAMETER and node.size == 1
         return place
 
     def number(self, size):
@@ -185,8 +183,9 @@ class _Listener:
             found = -1
         return found
 
-    def bound(self, program):
-        """Note what has been decided by sizes."""
+    def width_of(self, program):
+        """The number of the size that a program goes over; what has been decided by sizes is noted."""
+        self.fails = self.fails or program.checked
         if program.width > 1 and not program.domain.is_flat:
             self.exact = True
         for decision in decisions_of(program):
@@ -194,102 +193,27 @@ class _Listener:
             if number >= 0:
                 self.least[number] = max(self.least[number], decision.low)
                 self.most[number] = min(self.most[number], decision.high)
+        return self.number(program.width)
 
-    def begin(self, program, kernel):
-        """A program is about to be launched."""
-        cdef Stage step
-        cdef Entry entry
-        cdef Py_ssize_t number = 0
-        places = self.places
-        layout = layout_of(program)
-        roles = [slot for each in layout.parts for slot in slots_of(each)]
-        written = [(node, node.d0) for node in program.scatters]
+    def writes_of(self, program):
+        """(Place of an array after a write, place of the one before)."""
+        written = [(node, node.d0) for node in program.scatters if node.id not in program.tables]
         written += [(node, node.d0.payload.origin(node.attr)) for node in program.versions]
-        if self.fails or program.checks or any(
-                slot.node.id not in places for slot in roles if slot.role is _INPUT or slot.role is _MEMORY or
-                slot.role is _LITERAL and slot.node.attr == PARAMETER and slot.node.size == 1) or any(
-                node.id not in places or target.id not in places for node, target in written):
-            self.fails = True
-            return
-        if any(slot.role is _LITERAL and slot.node.id not in places for slot in roles):
-            self.exact = True  # planning has made it, maybe of a size
-        self.bound(program)
-        step = Stage.__new__(Stage)
-        step.units, step.unit = program.units, program.unit
-        step.width = self.number(program.width)
-        outputs = [*program.stores, *program.reductions]
-        step.outputs = tuple([self.place_of_output(node) for node in outputs])
-        step.slots = tuple([program.slots[node.id] for node in outputs])
-        step.undefined, self.undefined = tuple(self.undefined), []
-        step.written = tuple([(places[node.id], places[target.id]) for node, target in written
-                              if node.id not in program.tables])
-        step.tables = tuple([(program.tables[node.id], places[node.d0.id], node.attr, places[node.id])
-                             for node in program.scatters if node.id in program.tables])
-        parameters, step.firsts = layout.words, tuple(layout.firsts[1:])
-        step.links, step.symbols, step.total = tuple(layout.links), tuple(layout.functions), len(parameters)
-        step.words = <uint64_t*> malloc(step.total * sizeof(uint64_t))
-        step.places = <int32_t*> malloc(step.total * sizeof(int32_t))
-        if step.words == NULL or step.places == NULL:
-            raise MemoryError
-        for number in range(step.total):
-            step.words[number] = parameters[number]
-            step.places[number] = -1
-        number = 0
-        for slot in roles:
-            role = slot.role
-            if role is _INPUT or role is _MEMORY or role is _LITERAL:  # other literals follow from the structure
-                step.places[number] = places.get(slot.node.id, -1)
-            number += 1
-        entry = (<Native> self.native).enter(kernel, kernel.course(program))
-        if layout.moves:
-            entry.count, entry.moves = len(program.parameters), tuple(layout.moves)
-        step.entry = entry
-        self.begun = step
+        return [(self.place_of(node), self.place_of(target)) for node, target in written]
 
-    def end(self, program):
-        """A program has been launched."""
-        self.steps.append(self.begun)
-
-    def allocated(self, node):
-        """An array without contents has got memory."""
-        place = self.places.get(node.id)
-        if place is None:
-            self.fails = True
-        else:
-            self.undefined.append(place)
-
-    def begin_step(self, payload, operands, results):
-        """A step is about to be launched."""
-        cdef Stage step = Stage.__new__(Stage)
-        if any(node.id not in self.places for node in (*operands, *results)):
-            self.fails = True
-            return
-        step.outputs = tuple([self.places[node.id] for node in results])
-        step.undefined, self.undefined = tuple(self.undefined), []
-        self.begun = step
-
-    def end_step(self, results, positions):
-        """A step has been launched."""
-        self.steps.append(self.begun)
-
-    def recipe(self, bytes key):
+    def recipe(self, Recipes recipes, bytes key):
         """The recipe, or that there is none."""
         cdef Recipe recipe = Recipe.__new__(Recipe)
-        cdef Stage step
-        recipe.key, recipe.steps, recipe.made, recipe.used = key, [], tuple(self.made), None
+        recipe.key, recipe.stages, recipe.made, recipe.used = key, [], self.made, None
         recipe.exact, recipe.least, recipe.most = self.exact, self.least, self.most
         if self.fails:
             return recipe
-        recipe.steps = self.steps
-        kept = len(self.steps) > 1 or bool(self.made)
-        for step in self.steps:  # what has run may have been the last to hold what is noted next
-            kept = kept or bool(step.written or step.tables)
+        kept = len(self.stages) > 1 or bool(self.made)
+        for stage in self.stages:  # what has run may have been the last to hold what is noted next
+            kept = kept or bool(stage.written or stage.tables)
         if kept:
-            recipe.used = set()
-            for step in reversed(self.steps):
-                used = step.used()
-                step.releases = sorted(used - recipe.used)
-                recipe.used |= used
+            recipe.used = note_releases(self.stages)
+        recipe.stages = [recipes.load(stage) for stage in self.stages]
         return recipe
 
 
@@ -459,12 +383,12 @@ cdef class Recipes:
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
-    cdef Passes _passes_of(self, list nodes):
+    cdef Passes _passes_of(self, object step, list operands, dict results):
         """Make the launches of a step."""
         cdef Passes found = Passes.__new__(Passes)
         cdef Pass one
         cdef Py_ssize_t number
-        plans, scratch = _placed_passes(self.native.backend, nodes, self.native.target)
+        plans, scratch = _placed_passes(self.native.backend, step, operands, results, self.native.target)
         found.passes, found.scratch = [], tuple(scratch)
         for plan, arrays, kernel in plans:
             one = Pass.__new__(Pass)
@@ -480,34 +404,32 @@ cdef class Recipes:
             found.passes.append(one)
         return found
 
-    cdef bint launch_step(self, list nodes) except -1:
-        """Launch a step, whose wanted results are given, if its operands are in memory; whether it was done."""
+    cdef bint launch_step(self, object step, list operands, list results, list positions) except -1:
+        """Launch a step, if its operands are in memory; whether it was done."""
         cdef Walk walk = self.walk
-        cdef Node node = nodes[0], operand
+        cdef Node node
         cdef Passes known
         cdef Pass one
         cdef Buffer buffer
-        cdef Py_ssize_t number, count = 0
-        cdef list structure = [node.payload, self.native.look()], buffers = []
-        for operand in (node.d0, node.d1, node.d2):
-            if operand is None:
-                break
-            if operand.kind != EVALUATED or not isinstance(operand.payload, Buffer) or \
-                    (<Buffer> operand.payload).backend is not self.native.backend:
+        cdef Py_ssize_t number, count = len(operands)
+        cdef list structure = [step, self.native.look()], buffers = []
+        for node in operands:
+            if node.kind != EVALUATED or not isinstance(node.payload, Buffer) or \
+                    (<Buffer> node.payload).backend is not self.native.backend:
                 return False
-            structure.append(operand.type)
-            structure.append(operand.size)
-            buffers.append(operand.payload)
-        for node in nodes:
-            structure.append(node.attr)
+            structure.append(node.type)
             structure.append(node.size)
+            buffers.append(node.payload)
+        for number in range(len(results)):
+            structure.append(positions[number])
+            structure.append((<Node> results[number]).size)
         key = tuple(structure)
         known = self.steps.get(key)
         if known is None:
             if len(self.steps) >= MOST_STEPS:
                 self.steps.clear()
-            known = self.steps[key] = self._passes_of(nodes)
-        for node in nodes:
+            known = self.steps[key] = self._passes_of(step, operands, dict(zip(positions, results)))
+        for node in results:
             buffers.append(self.native.allocate(bytes_of(node)))
         for nbytes in known.scratch:
             buffers.append(self.native.allocate(nbytes))
@@ -525,10 +447,14 @@ cdef class Recipes:
             self.native.use(one.entry, one.width)
             self._submit(one.entry, one.width, 1)
             self._interrupted()  # it may run again
-        count = len(buffers) - len(known.scratch) - len(nodes)
-        for number in range(len(nodes)):
-            become(<Node> nodes[number], buffers[count + number])
+        for number in range(len(results)):
+            become(<Node> results[number], buffers[count + number])
         return True
+
+    cdef bint launch_one(self, Node node, list roots) except -1:
+        """Launch the step of which a node is the only result that is wanted; whether it was done."""
+        return self.launch_step(node.payload, [operand for operand in (node.d0, node.d1, node.d2)
+                                               if operand is not None], roots, [node.attr])
 
     # --- recipes -----------------------------------------------------------------------------------------------------
 
@@ -569,11 +495,11 @@ cdef class Recipes:
         if not self._is_worth_a_recipe(h):
             return False
         key = self.walk.key_bytes()
-        listener = _Listener(self.native, self.walk, exact)
+        listener = _OfGraph(self.walk, exact)
         evaluate_by_kernels(self.native.backend, roots, listener)
-        made = listener.recipe(key)
+        made = listener.recipe(self, key)
         if made.exact and not exact:  # it turned out to be for these sizes only: the next are looked up by them, too
-            made.steps = []
+            made.stages = []
         elif not exact:
             found = self.recipes.get(h)
             if found is not None and found.key == key and found.depth < MOST_OTHERS:
@@ -589,7 +515,6 @@ cdef class Recipes:
         cdef Py_ssize_t number, place, count
         cdef uint64_t h
         cdef list held = None
-        cdef Stage step
         cdef int which
         if len(self.recipes) > MOST_RECIPES or len(walk.payloads) > MOST_PAYLOADS:  # before anything is numbered
             self._forget_recipes()
@@ -607,7 +532,7 @@ cdef class Recipes:
             recipe = self._recipe_of(h)
             if recipe is None:
                 return self._make_recipe(roots, h, True)
-        if not recipe.steps:
+        if not recipe.stages:
             return False
         count = walk.place
         if recipe.used is not None:
@@ -617,38 +542,94 @@ cdef class Recipes:
                     held[place] = <Node> walk.nodes[place]
             if len(held) > walk.node_capacity:
                 walk.nodes = <PyObject**> larger(walk.nodes, &walk.node_capacity, len(held), sizeof(PyObject*))
-            for number in range(len(recipe.made)):
+            for number, type_, size, which in recipe.made:
                 node = blank_node()
                 node.kind = UNDEFINED
-                node.type, node.size, which = recipe.made[number]
+                node.type, node.size = type_, size
                 if which >= 0:
                     node.size = walk.sizes[which - 1] if which else 1
-                held[count + number] = node
-                walk.nodes[count + number] = <PyObject*> node
+                held[number] = node
+                walk.nodes[number] = <PyObject*> node
             node = None
-        for step in recipe.steps:
-            for place in step.undefined:
-                node = <Node> walk.nodes[place]
+        if not self._run_stages(recipe.stages, held, None):
+            roots = [root for root in roots if (<Node> root).kind != EVALUATED]
+            root = None
+            held = None
+            evaluate_by_kernels(self.native.backend, roots)  # what is left is planned anew
+        return True
+
+    # --- stages ------------------------------------------------------------------------------------------------------
+
+    def target_number(self):
+        """A number for what the backend's programs are assembled for just now."""
+        return self.native.look()
+
+    def replay(self, list steps, list nodes, list sizes):
+        """Launch stages for nodes, by their places, and sizes, by their numbers.  The caller holds the lock."""
+        cdef Walk walk = self.walk
+        cdef Py_ssize_t number, count = len(nodes)
+        if not self.begin():
+            return _relaunch.run(self.native.backend, steps, nodes, sizes)
+        if count > walk.node_capacity:
+            walk.nodes = <PyObject**> larger(walk.nodes, &walk.node_capacity, count, sizeof(PyObject*))
+        for number in range(count):
+            walk.nodes[number] = <PyObject*> nodes[number]
+        if not self._run_stages([stage.loaded or self.load(stage) for stage in steps], nodes, sizes):
+            raise AssertionError("operands of a step are not in memory")
+
+    cdef Loaded load(self, object stage):
+        """A stage, ready to be launched."""
+        cdef Loaded loaded = Loaded.__new__(Loaded)
+        cdef Entry entry
+        cdef Py_ssize_t number
+        loaded.units, loaded.unit, loaded.width, loaded.total = stage.units, stage.unit, stage.width, len(stage.words)
+        loaded.firsts, loaded.links, loaded.symbols = stage.firsts, stage.links, stage.functions
+        loaded.outputs, loaded.slots, loaded.undefined = stage.outputs, stage.slots, stage.undefined
+        loaded.written, loaded.tables, loaded.releases = stage.written, stage.tables, stage.releases
+        loaded.step, loaded.operands, loaded.positions = stage.step, stage.operands, stage.positions
+        loaded.words = <uint64_t*> malloc((loaded.total + 1) * sizeof(uint64_t))
+        loaded.places = <int32_t*> malloc((loaded.total + 1) * sizeof(int32_t))
+        if loaded.words == NULL or loaded.places == NULL:
+            raise MemoryError
+        for number in range(loaded.total):
+            loaded.words[number] = stage.words[number]
+            loaded.places[number] = stage.places[number]
+        if stage.kernel is not None:
+            entry = loaded.entry = self.native.enter(stage.kernel, stage.course)
+            if stage.moves:
+                entry.count, entry.moves = stage.count, tuple(stage.moves)
+        stage.loaded = loaded
+        return loaded
+
+    cdef bint _run_stages(self, list stages, list held, list sizes) except -1:
+        """Launch stages for the nodes of the walk, those that are held let go when nothing needs them any more, and the
+        sizes of the walk, or others; whether it could be done to the end."""
+        cdef Walk walk = self.walk
+        cdef Loaded stage
+        cdef Node node
+        for stage in stages:
+            for place in stage.undefined:
+                node = <Node> walk.nodes[<Py_ssize_t> place]
                 if node.kind == UNDEFINED:
                     become(node, self.native.allocate(bytes_of(node)))
-            if step.entry is not None:
-                if step.width >= 0:
-                    step.units = walk.sizes[step.width - 1] if step.width else 1
-                self._run_stage(step)
-            elif not self.launch_step([<Node> walk.nodes[<Py_ssize_t> place] for place in step.outputs]):
-                node = None
-                roots = [root for root in roots if (<Node> root).kind != EVALUATED]
-                root = None
-                evaluate_by_kernels(self.native.backend, roots)  # what is left is planned anew
-                return True
+            node = None
+            if stage.entry is not None:
+                if stage.width >= 0 and sizes is not None:
+                    stage.units = sizes[stage.width]
+                elif stage.width >= 0:
+                    stage.units = walk.sizes[stage.width - 1] if stage.width else 1
+                self._run_stage(stage)
+            elif stage.step is not None and not self.launch_step(
+                    stage.step, [<Node> walk.nodes[<Py_ssize_t> place] for place in stage.operands],
+                    [<Node> walk.nodes[<Py_ssize_t> place] for place in stage.outputs], stage.positions):
+                return False
             if held is not None:
-                node = None
-                for place in step.releases:
+                for place in stage.releases:
                     held[place] = None
         return True
 
-    cdef bint _run_stage(self, Stage step) except -1:
-        """Launch a kernel of a recipe."""
+    cdef bint _run_stage(self, Loaded step) except -1:
+        """Launch a kernel, for the nodes of the walk."""
         cdef Walk walk = self.walk
         cdef Entry entry = step.entry
         cdef Node node
@@ -667,7 +648,6 @@ cdef class Recipes:
             step.linked = entry.code
         memcpy(walk.parameters, step.words, step.total * sizeof(uint64_t))
         if step.width >= 0:
-            walk.parameters[0] = step.units
             for number in step.firsts:
                 walk.parameters[number] = step.units
         walk.parameter_count, walk.input_count, walk.borrowing = step.total, 0, False
@@ -708,7 +688,7 @@ cdef class Recipes:
             self._commit_writes(step)
         return True
 
-    cdef bint _commit_writes(self, Stage step) except -1:
+    cdef bint _commit_writes(self, Loaded step) except -1:
         """The writes have values whose targets have been written in place."""
         cdef Node node, target
         for number, place in step.written:
@@ -726,7 +706,7 @@ def evaluate(backend, list roots):
             (_levels.get(INFO) is False or not _log.isEnabledFor(INFO)):
         recipes = backend.recipes
         if recipes.begin():
-            if len(roots) == 1 and (<Node> roots[0]).kind == STEP and recipes.launch_step(roots):
+            if len(roots) == 1 and (<Node> roots[0]).kind == STEP and recipes.launch_one(<Node> roots[0], roots):
                 return
             if recipes.evaluate_straight(roots) or recipes.run_recipe(roots):
                 return

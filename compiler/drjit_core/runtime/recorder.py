@@ -1,9 +1,8 @@
 """Recording: what a program launches is noted in terms of its arguments.
 
-A :class:`Recorder` listens while a function of arrays is traced and evaluated.  Each launch becomes one whose
-parameters can be bound anew: addresses are *variables* (arguments, what was captured, what launches allocate), sizes
-and scalars are expressions over the arguments (:mod:`drjit_core.ir.extents`), and what was decided by a size is a
-guard.
+A :class:`Recorder` listens while a function of arrays is traced and evaluated, and makes :mod:`.stages` of its
+launches: arrays are places (of arguments, of what was captured, of what launches allocate), sizes and scalars are
+expressions over the arguments (:mod:`drjit_core.ir.extents`), and what was decided by a size is a guard.
 
 Arguments that are literals become constants of unknown value, so that nothing is decided by them.  Contents of arrays
 decide nothing either: reading them while recording is refused.
@@ -14,14 +13,15 @@ from __future__ import annotations
 import math
 import operator
 import weakref
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..codegen.program import Program
-from ..codegen.signature import Role, Slot, decisions_of, slots_of
+from ..codegen.signature import Role, Slot, decisions_of
 from ..codegen.target import Target
 from ..ir import build
-from ..ir.extents import Expression, Extent, Guard, Operation, Size, Value, words
+from ..ir.extents import Expression, Extent, Guard, Operation, Size, Terms, Value, words
 from ..ir.holders import held_elsewhere
 from ..ir.node import SHAPE, Node, new_id, new_node
 from ..ir.region import CONTROL, arguments_of
@@ -46,119 +46,29 @@ from ..types import TYPES, UINT64
 from . import bounds
 from .backend import LoadedKernel
 from .buffer import Buffer
+from .stages import Listener, Made, Stage
 
-__all__ = ["Address", "Array", "CallWords", "Constant", "Made", "Number", "RecordedLaunch", "RecordedStep", "Recorder",
-           "Tables", "Words"]
-
-
-class Address(NamedTuple):
-    """The address of a variable."""
-
-    variable: int
-
-
-class Number(NamedTuple):
-    """The bits of a number."""
-
-    type: int
-    expression: Expression
-
-
-class Words(NamedTuple):
-    """The parameters of a kernel or of a target of a call: values that stay, and what is entered by position."""
-
-    words: list[int]
-    sources: list[tuple[int, Address | Number]]
-    key: bytes
-    links: list[tuple[int, int]]
-    calls: list[CallWords]
-
-
-class CallWords(NamedTuple):
-    """The table of a call, by its targets."""
-
-    slot: int
-    targets: list[Words]
-
-
-class Made(NamedTuple):
-    """A variable that a launch allocates, and where its address goes (nowhere, for memory without contents)."""
-
-    variable: int
-    type: int
-    size: Expression
-    slot: int
-
-
-class Tables(NamedTuple):
-    """A scatter-reduction with tables: its target, and the variable that gets the result."""
-
-    slot: int
-    target: int
-    op: int
-    type: int
-    size: Expression
-    result: int
-
-
-class RecordedLaunch:
-    """One launch, in terms of variables."""
-
-    __slots__ = ("accesses", "bound", "course", "functions", "inputs", "kernel", "limits", "made", "outputs",
-                 "releases", "reports", "shared", "tables", "unit", "used", "width")
-
-    def __init__(self, kernel: LoadedKernel, program: Program, width: Expression, bound: Words) -> None:
-        self.kernel = kernel
-        self.width = width
-        self.bound = bound
-        self.course, self.unit = kernel.course(program), program.unit
-        self.functions, self.shared = dict.fromkeys(program.functions), program.shared
-        self.reports = bounds.parts_of(program)
-        self.accesses = bounds.accesses_of(program)
-        self.limits: list[Expression] = []  # sizes of what the accesses read and write
-        self.inputs = len(program.inputs)
-        self.outputs = len(program.stores) + len(program.reductions) + len(program.scatters)
-        self.made: list[Made] = []
-        self.tables: list[Tables] = []
-        self.used: list[int] = []  # variables
-        self.releases: list[int] = []  # those that nothing needs afterwards
-
-
-class RecordedStep:
-    """A step, in terms of variables."""
-
-    __slots__ = ("made", "operands", "releases", "results", "step", "used")
-
-    def __init__(self, step: Step, operands: list[Array], undefined: list[Made]) -> None:
-        self.step = step
-        self.operands = operands
-        self.made = undefined
-        self.results: dict[int, Array] = {}  # by position
-        self.used: list[int] = []  # variables
-        self.releases: list[int] = []  # those that nothing needs afterwards
-
-
-class Array(NamedTuple):
-    """A result that is a variable."""
-
-    variable: int
-    type: int
-    size: Expression
+__all__ = ["Constant", "Recorder"]
 
 
 class Constant(NamedTuple):
     """A result that is a literal."""
 
     type: int
-    value: Expression
-    size: Expression
+    value: int  # number of a term
+    size: int  # likewise
     attr: int
 
 
-class Recorder:
-    """Listens to the evaluations of this thread."""
+class Recorder(Listener):
+    """Listens to the evaluations of this thread.
 
-    def __init__(self, arguments: Sequence[Node], target: Target) -> None:
+    Places are those of the arguments, in their order, and behind them of all else: captured arrays, numbers, and what
+    the launches make.
+    """
+
+    def __init__(self, arguments: Sequence[Node], target: Target, donated: Container[int] = ()) -> None:
+        super().__init__()
         self._target = target
         #: Derivatives of what was there before are no part of the recording.
         self.last_vertex = last_vertex()
@@ -166,28 +76,31 @@ class Recorder:
         self.guards: list[Guard] = []
         #: Numbers of elements, for nodes whose size follows from the arguments.
         self.sizes: dict[int, Expression] = {}
-        self.launches: list[RecordedLaunch | RecordedStep] = []
-        #: Captured arrays, which are inputs of each replay.
-        self.captured: dict[int, Node] = {}
+        #: The expressions that replays evaluate.
+        self.terms = Terms()
+        self.numbers: list[tuple[int, int, int]] = []  # (place, type, term) of numbers that are parameters
+        self.captured: dict[int, Node] = {}  #: Captured arrays, by place: inputs of each replay.
+        self.extents: list[Expression | None] = [None] * len(arguments)  # numbers of elements, by place
         self._values: dict[int, Expression] = {}  # of constants of unknown value
-        self._variables: weakref.WeakKeyDictionary[Buffer, int] = weakref.WeakKeyDictionary()
-        self.extents: list[Expression] = []  # numbers of elements of the variables
-        self._own: set[int] = set()  # variables that the launches allocate, and may write to
-        self.undefined: list[Made] = []
+        self._places: weakref.WeakKeyDictionary[Buffer, int] = weakref.WeakKeyDictionary()
+        self._own: set[int] = set()  # places of what the launches allocate, and may write to
+        self._outputs: list[tuple[Node, int]] = []  # of what is being launched
+        self._width: Expression = 1
         self._held: list[Node] = []  # makes them be copied before they are written to
-        self._begun: RecordedLaunch | None = None
-        self._step: RecordedStep | None = None
-        self._arguments: dict[int, int] = {}  # node id -> variable
-        self.actuals = self._given(arguments)
-        #: The arguments, by the ids of what the function gets for them.
-        self.given = {actual.id: node for actual, node in zip(self.actuals, arguments, strict=True)}
-        #: Variables of the arguments, -1 for those that are not in memory.
-        self.inputs = [self._arguments.get(actual.id, -1) for actual in self.actuals]
+        self._arguments: dict[int, int] = {}  # node id -> place
+        #: Arguments that are written to in place, and what became of those that may be.
+        self.written: set[int] = set()
+        self._donated: list[weakref.ref[Node]] = []
+        self._arguments_at_hand = [(node.type, node.size) for node in arguments]
+        #: What the function gets for its arguments, and what was given, by the ids of that.
+        self.given: dict[int, Node] = {}
+        self.actuals = self._given(arguments, donated)
 
-    def _given(self, arguments: Sequence[Node]) -> list[Node]:
+    def _given(self, arguments: Sequence[Node], donated: Container[int]) -> list[Any]:
         """What the function gets for its arguments: nodes of their own, as others mean the arrays at hand."""
-        actuals: list[Node] = []
+        actuals: list[Any] = []
         arrays: dict[int, Node] = {}
+        memory = Counter(node.payload for node in arguments if node.kind == EVALUATED)
         for number, node in enumerate(arguments):
             actual = node
             if node.kind == LITERAL:
@@ -198,26 +111,50 @@ class Recorder:
                 actual = known or build.evaluated(node.type, node.size, node.payload, node.where)
                 if known is None:
                     arrays[node.id] = actual
-                    self._arguments[actual.id] = len(self.extents)
-                    self.extents.append(Size(number))
+                    self._arguments[actual.id] = number
+                    self.extents[number] = Size(number)
             if node.size > 1:
                 self.sizes.setdefault(actual.id, Size(number))
-            actuals.append(actual)
+            self.given[actual.id] = node
+            if number not in donated:
+                actuals.append(actual)
+                continue
+            actuals.append([actual])
+            if node.kind == EVALUATED and memory[node.payload] == 1 and not (
+                    node.payload.read_only or node.payload.exported):
+                self._donated.append(weakref.ref(actual))
+                self._places[node.payload] = number
+                self._own.add(number)
         return actuals
 
     def take_back(self) -> None:
         """Copy what the function has kept of its arguments: two nodes of one buffer would not know of each other."""
-        self.actuals = list(dict.fromkeys(self.actuals))
+        for reference in self._donated:
+            kept = reference()
+            if kept is not None and kept.kind == EVALUATED:
+                kept.payload = kept.payload.backend.copy(kept.payload)
+        self.actuals = list(dict.fromkeys(each for each in self.actuals if isinstance(each, Node)))
         while self.actuals:
             if self.actuals[-1].id in self._arguments and held_elsewhere(self.actuals[-1]):
                 buffer = self.actuals[-1].payload
                 self.actuals[-1].payload = buffer.backend.copy(buffer)
             self.actuals.pop()
 
-    def _variable(self, buffer: Buffer, size: Expression) -> int:
-        variable = self._variables[buffer] = len(self.extents)
+    def _new(self, size: Expression | None) -> int:
         self.extents.append(size)
-        return variable
+        return len(self.extents) - 1
+
+    def _made(self, node: Node) -> int:
+        """The place of an array that a launch, or nobody but its memory, makes."""
+        size = self.sizes.get(node.id, node.size)
+        place = self._new(size)
+        self._own.add(place)
+        self.made.append(Made(place, node.type, node.size, self._number(size)))
+        return place
+
+    def _number(self, size: Expression) -> int:
+        """The number of a size, -1 if it stays the same."""
+        return -1 if isinstance(size, int) else self.terms.number(size)
 
     # Asked by those who make leaves, and by whoever wants to know a size.
 
@@ -255,8 +192,9 @@ class Recorder:
             if known is not None:
                 leaves.append(known)
             elif part.kind == EVALUATED:
-                variable = self._variables.get(part.payload)
-                leaves.append(part.size if variable is None else self.extents[variable])
+                place = self._places.get(part.payload)
+                known = None if place is None else self.extents[place]
+                leaves.append(part.size if known is None else known)
             elif part.kind <= UNDEFINED or part.kind == COUNTER or part.kind == ACCESS:
                 leaves.append(part.size)
             else:
@@ -269,10 +207,9 @@ class Recorder:
 
     def _fixed(self, size: int) -> Expression:
         """A size of which is not known what it follows from: nothing but arguments of these sizes will do."""
-        for number, node in enumerate(self.actuals):
-            if node.size > 1:
-                reason = f"{words(Size(number))} == {node.size}"
-                self.guards.append(Guard(Size(number), node.size, node.size, reason))
+        for number, (_, found) in enumerate(self._arguments_at_hand):
+            if found > 1:
+                self.guards.append(Guard(Size(number), found, found, f"{words(Size(number))} == {found}"))
         return size
 
     def _unified(self, expressions: Iterable[Expression]) -> Expression:
@@ -293,14 +230,61 @@ class Recorder:
 
     def allocated(self, node: Node) -> None:
         """An array without contents has got memory."""
-        size = self.sizes.get(node.id, node.size)
-        variable = self._variable(node.payload, size)
-        self._own.add(variable)
-        self.undefined.append(Made(variable, node.type, size, 0))
+        place = self._places[node.payload] = self._made(node)
+        self._undefined.append(place)
 
-    def begin(self, program: Program, kernel: LoadedKernel) -> None:
-        """A program is about to be launched."""
-        self._refuse_foreign_writes(program)
+    def place_of(self, node: Node) -> int:
+        """The place of an evaluated node; one that is not known is captured."""
+        place = self._arguments.get(node.id)
+        if place is None:
+            place = self._places.get(node.payload)
+        if place is None:
+            place = self._places[node.payload] = self._new(node.size)
+            self.captured[place] = node
+        return place
+
+    def place_of_output(self, node: Node, program: Program | None) -> int:
+        """A place for what is computed."""
+        if node.kind == SCATTER or program is None:
+            self.sizes[node.id] = self.expression(node)
+        elif node.size == 1 or not program.domain.is_flat:
+            self.sizes[node.id] = node.size
+        else:
+            self.sizes[node.id] = self._width
+        place = self._made(node)
+        self._outputs.append((node, place))
+        return place
+
+    def source_of(self, program: Program, slot: Slot) -> int:
+        """The place whose bits or address a parameter is; -1 if it stays the same."""
+        role, node = slot.role, slot.node
+        if node is None:
+            return -1
+        if role is Role.LITERAL:
+            value = self._values.get(node.id)
+            if value is None:
+                return -1
+            if isinstance(value, Value) and self._arguments_at_hand[value.argument][0] == node.type:
+                return value.argument
+            return self._parameter(node.type, value)
+        if role is Role.INPUT or role is Role.MEMORY:
+            return self.place_of(node)
+        if role is Role.LIMIT and node.d0 is not None:
+            size = self.expression(node.d0)
+            return -1 if isinstance(size, int) else self._parameter(UINT64, size)
+        return -1
+
+    def _parameter(self, type_: int, value: Expression) -> int:
+        """The place of a number."""
+        term = self.terms.number(value)
+        for place, other, known in self.numbers:
+            if (other, known) == (type_, term):
+                return place
+        self.numbers.append((self._new(None), type_, term))
+        return self.numbers[-1][0]
+
+    def width_of(self, program: Program) -> int:
+        """The number of the size that a program goes over; guards are noted."""
         if program.target != self._target:
             reason = "the number of threads, or what else it runs on, has changed while it was recorded"
             self.guards.append(Guard(0, 1, 1, reason))
@@ -314,33 +298,23 @@ class Recorder:
             quantity = width if decision.memory is None else self.expression(decision.memory)
             if not isinstance(quantity, int):
                 self.guards.append(Guard(quantity, decision.low, decision.high, f"{decision.what}: {words(quantity)}"))
-        launch = self._begun = RecordedLaunch(kernel, program, width, self._words(program))
-        launch.used = sorted({self._input(node) for node in program.inputs})
-        for node in (*program.stores, *program.reductions):
-            self.sizes[node.id] = 1 if node.size == 1 else width if program.domain.is_flat else node.size
-        for each in bounds.with_targets(program):
-            launch.limits += (self.expression(check.access.d0) for check in each.checks.values())
+        self._width = width
+        return self._number(width)
+
+    def begin(self, program: Program, kernel: LoadedKernel) -> None:
+        """A program is about to be launched."""
+        self._refuse_foreign_writes(program)
+        super().begin(program, kernel)
+        if program.checked:
+            self._begun.limits = [self._number(self.expression(check.access.d0))
+                                  for each in bounds.with_targets(program) for check in each.checks.values()]
         for node in program.scatters:
-            self.sizes[node.id] = self.expression(node)
-            if node.id in program.tables:
-                assert node.d0 is not None
-                launch.tables.append(Tables(program.tables[node.id], self._input(node.d0), node.attr, node.type,
-                                             self.sizes[node.id], -1))
+            self.sizes.setdefault(node.id, self.expression(node))
 
     def end(self, program: Program) -> None:
         """A program has been launched, and its outputs are evaluated."""
-        launch = self._begun
-        assert launch is not None
-        launch.made, self.undefined = self.undefined, []
-        for node in (*program.stores, *program.reductions):
-            size = self.sizes[node.id]
-            launch.made.append(Made(self._new(node, size), node.type, size, program.slots[node.id]))
-        merged = [node for node in program.scatters if node.id in program.tables]
-        launch.tables = [tables._replace(result=self._new(node, tables.size))
-                         for node, tables in zip(merged, launch.tables, strict=True)]
-        launch.used = sorted({*launch.used, *(made.variable for made in launch.made)})
-        self.launches.append(launch)
-        self._begun = None
+        super().end(program)
+        self._note_outputs()
 
     def begin_step(self, step: Step, operands: Sequence[Node], results: Sequence[Node]) -> None:
         """A step is about to be launched."""
@@ -353,67 +327,22 @@ class Recorder:
             if known > 1:
                 self.guards.append(Guard(Operation(operator.mod, (sizes[0], known)), 0, 0,
                                          f"{words(sizes[0])} is a multiple of {known}"))
-        for node in results:
-            self.sizes[node.id] = self.expression(node)
-        self._step = RecordedStep(step, [Array(self._input(node), node.type, size)
-                                         for node, size in zip(operands, sizes, strict=True)], [])
+        super().begin_step(step, operands, results)
 
-    def end_step(self, results: Sequence[Node], positions: Sequence[int]) -> None:
-        """A step has been launched, and its results, with these positions, are evaluated."""
-        launch = self._step
-        assert launch is not None
-        launch.made, self.undefined = self.undefined, []
-        for node, position in zip(results, positions, strict=True):
-            size = self.sizes[node.id]
-            launch.results[position] = Array(self._new(node, size), node.type, size)
-        launch.used = sorted({array.variable for array in (*launch.operands, *launch.results.values())} |
-                             {made.variable for made in launch.made})
-        self.launches.append(launch)
-        self._step = None
+    def end_step(self, results: Sequence[Node]) -> None:
+        """A step has been launched, and its results are evaluated."""
+        super().end_step(results)
+        self._note_outputs()
 
-    def _new(self, node: Node, size: Expression) -> int:
-        variable = self._variable(node.payload, size)
-        self._own.add(variable)
-        return variable
+    def _note_outputs(self) -> None:
+        for node, place in self._outputs:
+            self._places[node.payload] = place
+        self._outputs.clear()  # planning asks who holds nodes
 
-    # How parameters are bound.
-
-    def _input(self, node: Node) -> int:
-        """The variable of an evaluated node; one that is not known is captured."""
-        variable = self._arguments.get(node.id)
-        if variable is None:
-            variable = self._variables.get(node.payload)
-        if variable is None:
-            variable = self._variable(node.payload, node.size)
-            self.captured[variable] = node
-        return variable
-
-    def _words(self, program: Program) -> Words:
-        sources: list[tuple[int, Address | Number]] = []
-        result = list(program.parameters)
-        for number, slot in enumerate(slots_of(program)):
-            source = self._source(program, slot)
-            if source is not None:
-                sources.append((number, source))
-                result[number] = 0
-        calls = [CallWords(site.slot, [self._words(target) for target in site.programs])
-                 for site in program.calls.values()]
-        return Words(result, sources, program.key, program.links, calls)
-
-    def _source(self, program: Program, slot: Slot) -> Address | Number | None:
-        role, node = slot.role, slot.node
-        if role is Role.LITERAL:
-            assert node is not None
-            value = self._values.get(node.id)
-            return None if value is None else Number(node.type, value)
-        if role is Role.INPUT or role is Role.MEMORY:
-            assert node is not None
-            return Address(self._input(node))
-        if role is Role.LIMIT:
-            assert node is not None and node.d0 is not None
-            size = self.expression(node.d0)
-            return None if isinstance(size, int) else Number(UINT64, size)
-        return None
+    def finish(self) -> None:
+        """The program has been recorded: what has got memory after the last launch gets it then."""
+        if self._undefined:
+            self.stages.append(Stage(undefined=self._undefined))
 
     def _refuse_foreign_writes(self, program: Program) -> None:
         """Writing in place to what others see would happen again with each replay."""
@@ -430,7 +359,10 @@ class Recorder:
                 written += [initial for initial, formal in zip(node.payload.initial, node.payload.regions[0].formals,
                                                                strict=True) if formal.payload]
         for target in written:
-            if target.kind == EVALUATED and self._variables.get(target.payload) not in self._own:
+            place = self._places.get(target.payload) if target.kind == EVALUATED else None
+            if place is not None and place < len(self._arguments_at_hand) and place in self._own:
+                self.written.add(place)
+            elif target.kind == EVALUATED and place not in self._own:
                 raise RuntimeError(
                     f"{call_site('eval')}(): this program is being recorded, and writes to an array that is neither "
                     f"one of its arguments nor made by it, {TYPES[target.type].name}[{target.size}]: each replay would "
@@ -443,16 +375,17 @@ class Recorder:
             "would not do so. What it does must not depend on them: use dr.select, symbolic loops and branches, or "
             "look at the contents outside.")
 
-    def result(self, node: Node) -> Array | Constant | Node:
-        """A result of the recorded function."""
+    def result(self, node: Node) -> int | Constant | Node:
+        """A result of the recorded function: a place, or a number; what is a node is the same each time."""
         if node.kind == EVALUATED:
-            variable = self._input(node)
-            return node if variable in self.captured else Array(variable, node.type, self.extents[variable])
+            place = self.place_of(node)
+            return node if place in self.captured else place
         if node.kind == LITERAL or node.kind == BOUND:
             size, value = self.expression(node), self._values.get(node.id, node.payload)
             if node.kind == LITERAL and isinstance(size, int):
                 return node
-            return Constant(node.type, value, size, SHAPE if node.kind == BOUND else node.attr)
+            return Constant(node.type, self.terms.number(value), self.terms.number(size),
+                            SHAPE if node.kind == BOUND else node.attr)
         return node  # without elements
 
 

@@ -1,59 +1,68 @@
 """Recordings: a program that was traced and launched once is launched again for other arguments, without tracing it.
 
-A :class:`Recording` is the launches that a :class:`~.recorder.Recorder` has noted.  It is good for all arguments of the
-same *pattern* (types and aliases above all) that satisfy its guards; a :class:`Recorded` function has several, and
-makes another one where none is good.
+A :class:`Recording` is a recipe whose sizes are expressions over those of its arguments: the stages that a
+:class:`~.recorder.Recorder` has noted, with guards in the place of least and most sizes.  It is good for all arguments
+of the same *pattern* (types and aliases above all) that satisfy its guards; a :class:`Recorded` function has several,
+and makes another one where none is good.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import operator
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
-from ..codegen.program import Binding, BoundCall
-from ..codegen.target import Target
-from ..flags import FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
+from ..context import current
+from ..flags import DEBUG, FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR
 from ..ir import build, deferred
-from ..ir.extents import Expression, Guard, evaluate
-from ..ir.node import SHAPE, Node
+from ..ir.extents import CONSTANT, OPERATION, SIZE, Guard, Operation, Size
+from ..ir.node import SHAPE, Node, blank_node, new_id
 from ..ir.symbolic import innermost
 from ..ops import semantics
 from ..ops.table import BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
-from ..types import TYPES
-from . import bounds, exclusion, history, steps
-from .backend import KernelBackend
-from .backends import backend_of
-from .buffer import Buffer
-from .evaluation import evaluate as evaluate_nodes
-from .history import tell
+from . import backends, bounds, exclusion, relaunch
+from .backend import KernelBackend, bring
+from .evaluation import evaluate
 from .host import in_memory
-from .recorder import Address, Array, Constant, Made, Number, RecordedLaunch, RecordedStep, Recorder, Words
+from .recorder import Constant, Recorder
+from .stages import note_releases
 
-__all__ = ["Recorded", "Recording", "record"]
+__all__ = ["Recorded", "Recording", "pattern_of", "record"]
 
 _log = logging.getLogger("drjit")
-#: Flags that change nothing about what is launched.
-_DIAGNOSTICS = KERNEL_HISTORY | LAUNCH_BLOCKING | PRINT_IR | FORBID_SYNCHRONIZATION
-Pattern = tuple[Any, ...]
+#: Flags that change what is launched: the others are diagnostics.
+_MATTERS = ~(KERNEL_HISTORY | LAUNCH_BLOCKING | PRINT_IR | FORBID_SYNCHRONIZATION)
+#: Flags with which launches are more than that.
+_EXCEPTIONAL = DEBUG | KERNEL_HISTORY | LAUNCH_BLOCKING | PRINT_IR
+_BOUND, _DUAL, _EVALUATED, _LITERAL, _UNDEFINED = BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
+_SIZE, _CONSTANT, _OPERATION = SIZE, CONSTANT, OPERATION
+_ANOTHER_PATTERN = "types, aliases or kinds of arguments, flags, or the backend differ"
+_LLVM, _LLVM_BIT, _lock = backends.LLVM, backends.LLVM.where, exclusion.lock
 
 
-def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node]) -> tuple[Recording, list[Node]]:
+def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node],
+           donated: Container[int] = ()) -> tuple[Recording, list[Node]]:
     """Call a function of nodes, evaluate what it returns, and record that; its results are evaluated (or literals).
+
+    Some arguments may be *donated*, by their numbers: nobody but the caller holds these nodes, now and in replays, and
+    the caller uses them no more, so that what the function writes to them is written in place.  It gets each in a list
+    of one, to take it from there.
 
     Raises a ``RuntimeError`` if the function looks at contents of arrays, or writes to others than its arguments, and
     whatever it raises.
     """
-    backend = backend_of(build.where_of("record", arguments))
+    context = current()
+    backend = _backend_of(arguments)
     if not isinstance(backend, KernelBackend):
         raise RuntimeError(f"only what runs as kernels can be recorded: the backend '{backend.name}' has none")
-    if state.recording is not None or innermost() is not None:
+    if context.recording is not None or innermost() is not None:
         raise RuntimeError("a recording cannot begin within another one, nor within a symbolic loop, branch or call")
     arguments = _evaluated(arguments)
     with exclusion.lock:
         target = backend.target()
-    pattern = _pattern(backend, target, arguments)
-    recorder = state.recording = Recorder(arguments, target)
+    pattern = pattern_of(arguments)
+    recorder = context.recording = Recorder(arguments, target, donated)
     try:
         results = list(function(*recorder.actuals))
         if deferred.chain.statements:
@@ -61,10 +70,10 @@ def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node]) -
             raise RuntimeError("this program is being recorded, and prints or asserts: a replay would not do so. Print "
                                "outside of the recording.")
         _evaluated(results)
-        recording = Recording(backend, target, pattern, recorder, results)
+        recording = Recording(backend, pattern, recorder, results)
         results = [_for_outside(result, recorder.given) for result in results]
     finally:
-        state.recording = None
+        context.recording = None
         recorder.take_back()
     return recording, results
 
@@ -78,240 +87,224 @@ def _for_outside(node: Node, given: dict[int, Node]) -> Node:
 
 def _evaluated(arguments: Sequence[Node]) -> list[Node]:
     """The arguments or results, which are evaluated, and all that was scheduled before."""
-    if any(node.kind == DUAL for node in arguments):
-        raise RuntimeError("the arguments and results of a recording must not track derivatives, of which a replay "
-                           "has none: pass them through drjit.detach()")
-    evaluate_nodes(arguments)
-    for node in arguments:
-        if node.kind == UNDEFINED:
+    nodes = list(arguments)
+    context = current()
+    pending = bool(context.scheduled or context.statements)
+    for node in nodes:
+        if node.kind == _DUAL:
+            raise RuntimeError("the arguments and results of a recording must not track derivatives, of which a replay "
+                               "has none: pass them through drjit.detach()")
+        if node.kind >= _UNDEFINED and node.kind != _EVALUATED:
+            pending = True
+    if not pending:
+        return nodes
+    evaluate(nodes)
+    for node in nodes:
+        if node.kind == _UNDEFINED:
             in_memory(node)
-    return list(arguments)
+    return nodes
 
 
-def _pattern(backend: KernelBackend, target: Target, arguments: Sequence[Node]) -> Pattern:
-    """What arguments must have in common for a recording of the ones to serve for the others."""
-    places: dict[Any, int] = {}
-    parts: list[Any] = [id(backend), target, state.flags & ~_DIAGNOSTICS]
-    for number, node in enumerate(arguments):
-        evaluated = node.kind == EVALUATED
-        parts.append((node.kind, node.type, min(node.size, 2), evaluated and node.payload.padded,
-                      evaluated and places.setdefault(node.id, number),
-                      evaluated and places.setdefault(("memory", id(node.payload)), number)))
-    return tuple(parts)
+def _backend_of(arguments: Sequence[Node]) -> Any:
+    """The backend that arguments belong to, or that of this thread."""
+    where = 0
+    for node in arguments:
+        where |= node.where
+    backend = current().backend
+    if backend is None or where and backend.where != where:
+        backend = _LLVM if where == _LLVM_BIT else backends.backend_of(build.where_of("record", arguments))
+    return backend
+
+
+def pattern_of(arguments: Sequence[Node]) -> Any:
+    """What evaluated arguments must have in common for a recording of the ones to serve for the others; ``None`` on a
+    backend that cannot record."""
+    backend = _backend_of(arguments)
+    recipes = getattr(backend, "recipes", None)
+    if recipes is None:
+        return None
+    kinds = bytearray(3 * len(arguments))
+    memory = set()
+    position = evaluated = 0
+    for node in arguments:
+        kinds[position], kinds[position + 1] = node.kind, node.type
+        kinds[position + 2] = 2 if node.size > 1 else node.size
+        if node.kind == _EVALUATED:
+            evaluated += 1
+            memory.add(node.payload)
+            if node.payload.padded:
+                kinds[position + 2] |= 4
+        position += 3
+    return (backend, recipes.target_number(), current().flags & _MATTERS, bytes(kinds),
+            () if len(memory) == evaluated else _aliases(arguments))
+
+
+def _aliases(arguments: Sequence[Node]) -> tuple[tuple[int, int], ...]:
+    """Which arguments are the same array, or in the same memory: for each of them the first such."""
+    nodes: dict[int, int] = {}
+    memory: dict[Any, int] = {}
+    return tuple([(nodes.setdefault(node.id, number), memory.setdefault(node.payload, number))
+                  for number, node in enumerate(arguments) if node.kind == EVALUATED])
 
 
 class Recording:
     """What a function of nodes has launched, ready to be launched again."""
 
-    __slots__ = ("_backend", "_captured", "_count", "_guards", "_inputs", "_made", "_results", "_target",
-                 "launches", "pattern")
+    __slots__ = ("_alike", "_backend", "_bounds", "_captured", "_count", "_guarded", "_made",
+                 "_numbers", "_order", "_results", "_rows", "_written", "guards", "pattern",
+                 "stages")
 
-    def __init__(self, backend: KernelBackend, target: Target, pattern: Pattern, recorder: Recorder,
-                 results: Sequence[Node]) -> None:
-        self.pattern = pattern
-        self._backend, self._target = backend, target
-        self._results = _shared(results, recorder.result)
-        self._captured = recorder.captured
-        self.launches = recorder.launches
-        self._made = recorder.undefined  # after the last launch
+    def __init__(self, backend: KernelBackend, pattern: Any, recorder: Recorder, results: Sequence[Node]) -> None:
+        self._backend, self.pattern = backend, pattern
+        different = {node.id: node for node in results}
+        numbers = {id_: number for number, id_ in enumerate(different)}
+        self._order = [numbers[node.id] for node in results]
+        self._results = [recorder.result(node) for node in different.values()]
+        recorder.finish()
+        #: What the sizes of arguments must satisfy.
+        self.guards: list[Guard] = list(dict.fromkeys(recorder.guards))
+        #: Which arguments must be equally large: the most frequent guards.
+        self._alike = [pair for guard in self.guards if (pair := _pair_of(guard)) is not None]
+        self._guarded = [recorder.terms.number(guard.expression) if _pair_of(guard) is None else -1
+                         for guard in self.guards]
+        self._bounds = _bounds_of(self.guards, self._guarded)
+        self._rows = recorder.terms.rows
+        self._captured = list(recorder.captured.items())
+        self._numbers, self._made = recorder.numbers, recorder.made
         self._count = len(recorder.extents)
-        self._guards = list(dict.fromkeys(recorder.guards))
-        self._inputs = recorder.inputs
-        self._note_releases()
-
-    def _note_releases(self) -> None:
-        """Find out after which launch each variable is needed no more."""
-        kept = {*self._captured, *self._inputs, *(result.variable for result in self._results
-                                                  if isinstance(result, Array))}
-        for launch in reversed(self.launches):
-            needed = set(launch.used)
-            if isinstance(launch, RecordedLaunch):
-                needed.update(source.variable for _, source in _sources(launch.bound) if isinstance(source, Address))
-                for tables in launch.tables:
-                    needed |= {tables.target, tables.result}
-            launch.releases = sorted(needed - kept)
-            kept |= needed
-
-    @property
-    def guards(self) -> list[Guard]:
-        """What the sizes of arguments must satisfy."""
-        return list(self._guards)
+        self._written = sorted(recorder.written)
+        self.stages = recorder.stages
+        note_releases(self.stages, [*range(len(recorder.actuals)), *recorder.captured,
+                                           *(result for result in self._results if isinstance(result, int))])
 
     def obstacle(self, arguments: Sequence[Node]) -> str | None:
         """Why the recording is not good for arguments, which are evaluated; ``None`` if it is."""
-        backend = backend_of(build.where_of("record", arguments))
-        with exclusion.lock:
-            target = self._backend.target()
-        if backend is not self._backend or _pattern(backend, target, arguments) != self.pattern:
-            return "types, aliases or kinds of arguments, flags, or the backend differ"
-        sizes, values = _sizes_and_values(arguments)
-        for guard in self._guards:
-            if not guard.holds(sizes, values):
+        found = self._checked(list(arguments))
+        return found if isinstance(found, str) else None
+
+    def _checked(self, arguments: list[Node]) -> list[Any] | str:
+        """What :meth:`terms` finds for any arguments."""
+        return self.terms(arguments) if pattern_of(arguments) == self.pattern else _ANOTHER_PATTERN
+
+    def terms(self, arguments: list[Node]) -> list[Any] | str:
+        """The values of all expressions for arguments of the same pattern; why the recording is not good for them, if
+        it is not."""
+        found: list[Any] = []
+        try:
+            for kind, what, operands in self._rows:
+                if kind == _SIZE:
+                    found.append(arguments[what].size)
+                elif kind == _OPERATION:
+                    found.append(what(*[found[number] for number in operands]))
+                elif kind == _CONSTANT:
+                    found.append(what)
+                else:
+                    found.append(arguments[what].payload)
+        except ArithmeticError as error:
+            return f"{error}, as the function would find"
+        for number, low, high in self._bounds:
+            if not low <= found[number] <= high:
+                return self._reason(arguments, found)
+        for first, second in self._alike:
+            one, other = arguments[first], arguments[second]
+            if one.size != other.size:
+                return self._reason(arguments, found)
+        return found
+
+    def _reason(self, arguments: list[Node], found: list[Any]) -> str:
+        """The first guard that does not hold."""
+        for guard, number in zip(self.guards, self._guarded, strict=True):
+            if number >= 0:
+                value = found[number]
+            else:
+                first, second = _pair_of(guard) or (0, 0)
+                value = arguments[first].size - arguments[second].size
+            if not guard.low <= value <= guard.high:
                 return guard.reason
-        return None
+        raise AssertionError("all guards hold")
 
     def replay(self, arguments: Sequence[Node]) -> list[Node]:
         """Launch what was recorded for other arguments, for which there is no :meth:`obstacle`."""
-        run = _Run(self._backend, self._target, self._count, *_sizes_and_values(arguments))
-        for variable, node in zip(self._inputs, arguments, strict=True):
-            if variable >= 0:
-                run.buffers[variable] = node.payload
-        for variable, node in self._captured.items():
-            run.buffers[variable] = node.payload
-        with exclusion.lock:
+        nodes = list(arguments)
+        with _lock:  # between the question and the launches, the number of threads stays the same
+            found = self._checked(nodes)
+            if isinstance(found, str):
+                raise RuntimeError(f"this recording is not good for these arguments: {found}")
+            return self.run(nodes, found)
+
+    def run(self, arguments: list[Node], values: list[Any]) -> list[Node]:
+        """Launch what was recorded for arguments of the same pattern, and the values of the expressions for them."""
+        context = current()
+        backend, where = self._backend, self._backend.where
+        nodes: list[Any] = arguments + [None] * (self._count - len(arguments))
+        for node in arguments:
+            if node.kind == _EVALUATED and node.payload.backend is not backend:
+                bring(backend, node)
+        for place in self._written:  # in place, unless others see that memory
+            node = nodes[place]
+            if node.payload.read_only or node.payload.exported:
+                nodes[place] = build.evaluated(node.type, node.size, backend.copy(node.payload), where)
+        for place, captured in self._captured:
+            nodes[place] = captured
+        for place, type_, term in self._numbers:
+            node = nodes[place] = blank_node()
+            node.kind, node.type, node.size, node.id, node.attr = _LITERAL, type_, 1, 0, 0
+            node.payload = semantics.normalise(type_, values[term])
+        for place, type_, size, number in self._made:
+            node = nodes[place] = blank_node()
+            node.kind, node.type, node.id = _UNDEFINED, type_, new_id()
+            node.size = values[number] if number >= 0 else size
+            node.attr, node.scope, node.where, node.payload = 0, 0, where, None
+            node.d0 = node.d1 = node.d2 = node.d3 = None
+        with _lock:
             exclusion.check()
             try:
                 exclusion.evaluating = True
-                for launch in self.launches:
-                    if isinstance(launch, RecordedStep):
-                        run.step(launch)
-                    else:
-                        run.launch(launch)
-                for made in self._made:
-                    run.make(made)
+                if context.flags & _EXCEPTIONAL or _log.isEnabledFor(logging.INFO):
+                    relaunch.run(backend, self.stages, nodes, values)
+                else:
+                    backend.recipes.replay(self.stages, nodes, values)
             finally:
                 exclusion.evaluating = False
-        if state.flags & LAUNCH_BLOCKING:
+        if context.flags & LAUNCH_BLOCKING:
             bounds.warn()
-        known = dict(zip(self._inputs, arguments, strict=True))
-        return _shared(self._results, lambda result: run.result(result, known))
-
-
-def _shared(items: Sequence[Any], make: Callable[[Any], Any]) -> list[Any]:
-    """What is made of each item; the same for the same one."""
-    made: dict[int, Any] = {}
-    for item in items:
-        if id(item) not in made:
-            made[id(item)] = make(item)
-    return [made[id(item)] for item in items]
-
-
-def _sources(bound: Words) -> Iterable[tuple[int, Address | Number]]:
-    yield from bound.sources
-    for call in bound.calls:
-        for target in call.targets:
-            yield from _sources(target)
-
-
-def _sizes_and_values(arguments: Sequence[Node]) -> tuple[list[int], list[Any]]:
-    return [node.size for node in arguments], [node.payload if node.kind == LITERAL else None for node in arguments]
-
-
-class _Run:
-    """One replay."""
-
-    __slots__ = ("_sizes", "_values", "backend", "buffers", "target")
-
-    def __init__(self, backend: KernelBackend, target: Target, count: int, sizes: list[int], values: list[Any]) -> None:
-        self.backend = backend
-        self.target = target
-        self.buffers: list[Any] = [None] * count
-        self._sizes = sizes
-        self._values = values
-
-    def value(self, expression: Expression) -> Any:
-        """The value of an expression."""
-        return expression if isinstance(expression, (int, float)) else evaluate(expression, self._sizes, self._values)
-
-    def make(self, made: Made) -> Buffer:
-        """Allocate a variable."""
-        buffer = self.buffers[made.variable] = self.backend.allocate(self.value(made.size) * TYPES[made.type].size)
-        return buffer
-
-    def bind(self, bound: Words, width: int, launch: RecordedLaunch) -> Binding:
-        """The parameters of a kernel or of a target."""
-        parameters = bound.words.copy()
-        parameters[0] = width
-        for slot, source in bound.sources:
-            if isinstance(source, Address):
-                parameters[slot] = self.buffers[source.variable].address
+        found = []
+        for result in self._results:
+            if isinstance(result, int):
+                node = nodes[result]
+                if result in self._written:  # nobody must take it for what it was
+                    node = build.evaluated(node.type, node.size, node.payload, where)
+                elif context.mode & 1 and result >= len(arguments):
+                    build.announce(node)
+                found.append(node)
+            elif isinstance(result, Constant):
+                found.append(build.literal(result.type, values[result.value], values[result.size], result.attr))
             else:
-                value = semantics.normalise(source.type, self.value(source.expression))
-                parameters[slot] = semantics.bits_of(value, TYPES[source.type])
-        result = Binding(bound.key, parameters, width, launch.functions, bound.links, launch.unit, launch.shared)
-        result.calls = {number: BoundCall(call.slot, [self.bind(target, width, launch) for target in call.targets])
-                        for number, call in enumerate(bound.calls)}
-        return result
-
-    def step(self, launch: RecordedStep) -> None:
-        """Run one step."""
-        for made in launch.made:
-            self.make(made)
-        operands = [steps.Stored(array.type, self.value(array.size), self.buffers[array.variable])
-                    for array in launch.operands]
-        results = {position: steps.Stored(array.type, self.value(array.size),
-                                          self.make(Made(array.variable, array.type, array.size, 0)))
-                   for position, array in launch.results.items()}
-        steps.run(self.backend, launch.step, operands, results)
-        for variable in launch.releases:
-            self.buffers[variable] = None
-
-    def launch(self, launch: RecordedLaunch) -> None:
-        """Launch one kernel."""
-        backend, kernel, buffers = self.backend, launch.kernel, self.buffers
-        width = self.value(launch.width)
-        for made in launch.made:
-            self.make(made)
-        bound = self.bind(launch.bound, width, launch)
-        parameters = bound.parameters
-        for made in launch.made:
-            if made.slot:
-                parameters[made.slot] = buffers[made.variable].address
-        used = [buffers[variable] for variable in launch.used]
-        keep: list[Any] = [buffer for buffer in used if buffer.read_only]
-        if kernel.reductions:
-            partials = backend.allocate(kernel.partial_bytes(width // launch.unit, launch.unit))
-            parameters[1] = partials.address
-            used.append(partials)
-        tables = []
-        for each in launch.tables:
-            target = build.evaluated(each.type, self.value(each.size), buffers[each.target])
-            tables.append(backend.fill_tables(self.target, target, each.op))
-            parameters[each.slot:each.slot + 2] = tables[-1].words
-            used.append(tables[-1].whole.payload)
-        report: bounds.Report | None = None
-        if launch.accesses:
-            report = bounds.Report(backend, [access._replace(size=self.value(limit)) for access, limit
-                                             in zip(launch.accesses, launch.limits, strict=True)])
-            keep.append(report)
-            report.bind(bound, launch.reports)
-        kernel.reuse(width)
-        if bound.calls:
-            kernel.fill_calls(bound, keep)
-        launched = kernel.launch(bound, launch.course, keep, state.flags & KERNEL_HISTORY != 0)
-        tell(kernel, True, width, launch.inputs, launch.outputs, 0.0)
-        try:
-            _note(used, report, backend.submit(launched))
-        except BaseException:
-            if launched.begun:  # it was interrupted (Ctrl-C) when the kernel had been submitted, which uses this memory
-                _note(used, report, backend.submitted())
-            raise
-        for each, filled in zip(launch.tables, tables, strict=True):
-            buffers[each.result] = backend.merge_tables(self.target, filled)
-        if state.flags & LAUNCH_BLOCKING:
-            backend.wait()
-        if state.flags & KERNEL_HISTORY:
-            history.record(backend, kernel, True, launched, width, launch.inputs, launch.outputs, 0.0)
-        for variable in launch.releases:
-            buffers[variable] = None
-
-    def result(self, result: Array | Constant | Node, arguments: dict[int, Node]) -> Node:
-        """A result of the replay."""
-        if isinstance(result, Node):
-            return result
-        size = self.value(result.size)
-        if isinstance(result, Constant):
-            return build.literal(result.type, self.value(result.value), size, result.attr)
-        found = arguments.get(result.variable)
-        return build.evaluated(result.type, size, self.buffers[result.variable]) if found is None else found
+                found.append(result)
+        if len(found) == len(self._order):
+            return found
+        return [found[number] for number in self._order]
 
 
-def _note(used: Sequence[Buffer], report: bounds.Report | None, ticket: int) -> None:
-    """Note that a launch uses some buffers, and may report something; may be repeated."""
-    for buffer in used:
-        buffer.ticket = ticket
-    if report is not None:
-        bounds.expect(report, ticket)
+def _pair_of(guard: Guard) -> tuple[int, int] | None:
+    """The arguments that a guard says to be equally large."""
+    expression = guard.expression
+    if isinstance(expression, Operation) and expression.function is operator.sub and guard.low == guard.high == 0:
+        first, second = expression.operands
+        if isinstance(first, Size) and isinstance(second, Size):
+            return first.argument, second.argument
+    return None
+
+
+def _bounds_of(guards: Sequence[Guard], numbers: Sequence[int]) -> list[tuple[int, float, float]]:
+    """The interval that each guarded expression must lie in, by the number of that."""
+    found: dict[int, tuple[float, float]] = {}
+    for guard, number in zip(guards, numbers, strict=True):
+        if number < 0:
+            continue
+        low, high = found.get(number, (guard.low, guard.high))
+        found[number] = max(low, guard.low), min(high, guard.high)
+    return [(number, low, high) for number, (low, high) in found.items()]
 
 
 class Recorded:
@@ -331,19 +324,22 @@ class Recorded:
 
     def __call__(self, *arguments: Node) -> list[Node]:
         """The results of the function, which are evaluated; within a recording, it is part of that."""
-        if state.recording is not None or innermost() is not None:
+        if current().recording is not None or innermost() is not None:
             return list(self._function(*arguments))
         nodes = _evaluated(arguments)
-        reasons = []
-        with exclusion.lock:  # between the question and the launches, the number of threads stays the same
-            for recording in tuple(self.recordings):
-                obstacle = recording.obstacle(nodes)
-                if obstacle is None:
-                    self._enter(recording)
-                    return recording.replay(nodes)
-                reasons.append(obstacle)
-        if reasons:
-            _log.info("recorded again: %s.", reasons[-1])
+        reason: Any = _ANOTHER_PATTERN
+        with _lock:  # between the question and the launches, the number of threads stays the same
+            pattern = pattern_of(nodes)
+            for recording in reversed(self.recordings):
+                if recording.pattern == pattern:
+                    values = recording.terms(nodes)
+                    if values.__class__ is list:
+                        if self.recordings[-1] is not recording:
+                            self._enter(recording)
+                        return recording.run(nodes, values)
+                    reason = values
+        if self.recordings:
+            _log.info("recorded again: %s.", reason)
         recording, results = record(self._function, nodes)
         self._enter(recording)
         return results

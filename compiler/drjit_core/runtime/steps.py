@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..codegen.steps import Array, Call, Pass
 from ..codegen.target import Target
@@ -20,9 +20,7 @@ from ..types import TYPES
 from . import history
 from .backend import KernelBackend, LoadedKernel, bring
 from .buffer import Buffer
-
-if TYPE_CHECKING:
-    from .recorder import Recorder
+from .stages import Listener
 
 __all__ = ["Stored", "launch_step", "placed_passes", "run"]
 
@@ -42,30 +40,30 @@ class Stored(NamedTuple):
         return Array(self.type, self.size, self.buffer.address)
 
 
-def launch_step(backend: KernelBackend, kernel: Kernel, recorder: Recorder | None = None) -> None:
+def launch_step(backend: KernelBackend, kernel: Kernel, listener: Listener | None = None) -> None:
     """Launch a planned step; its results are evaluated afterwards."""
     results = kernel.outputs
     for node in kernel.undefined:
         if node.kind == UNDEFINED:
             node.become_evaluated(backend.allocate(node.size * TYPES[node.type].size))
-            if recorder is not None:
-                recorder.allocated(node)
+            if listener is not None:
+                listener.allocated(node)
     operands = memory_of(results[0])
     for node in operands:
         if node.payload.backend is not backend:
             bring(backend, node)
     step: Step = results[0].payload
-    if recorder is not None:
-        recorder.begin_step(step, operands, results)
+    if listener is not None:
+        listener.begin_step(step, operands, results)
     found = {node.attr: Stored(node.type, node.size, backend.allocate(node.size * TYPES[node.type].size))
              for node in results}
     run(backend, step, [Stored(node.type, node.size, node.payload) for node in operands], found)
-    positions = [node.attr for node in results]
-    for node, position in zip(results, positions, strict=True):
+    for node in results:
+        buffer = found[node.attr].buffer
         nodes.forget(node)
-        node.become_evaluated(found[position].buffer)
-    if recorder is not None:
-        recorder.end_step(results, positions)
+        node.become_evaluated(buffer)
+    if listener is not None:
+        listener.end_step(results)
 
 
 #: Where arrays of a step seem to be, one after the other, while its passes are made for wherever they will be.
@@ -74,16 +72,17 @@ _SHIFT = 40
 _MARK = 1 << 50
 
 
-def placed_passes(backend: KernelBackend, results: Sequence[Node],
+def placed_passes(backend: KernelBackend, step: Step, operands: Sequence[Node], results: Mapping[int, Node],
                   target: Target) -> tuple[list[tuple[Pass, list[int], LoadedKernel]], list[int]]:
-    """The passes of a step of some structure, and the bytes of scratch memory that they need.
+    """The passes of a step with operands and results (by position) of some types and sizes, and the bytes of scratch
+    memory that they need.
 
     A word of a pass that is an address is the distance from the beginning of an array: of an operand, a result (of
     those that are wanted), or of scratch memory, numbered in this order; with each pass come these numbers for all of
     its words, -1 for those that are no addresses, and its kernel.
     """
-    plain, scratch = _made(backend, results, target, 0)
-    marked, _ = _made(backend, results, target, _MARK)
+    plain, scratch = _made(backend, step, operands, results, target, 0)
+    marked, _ = _made(backend, step, operands, results, target, _MARK)
     found = []
     for each, other in zip(plain, marked, strict=True):
         arrays = [-1 if word == same else (word >> _SHIFT) - 1
@@ -94,10 +93,10 @@ def placed_passes(backend: KernelBackend, results: Sequence[Node],
     return found, scratch
 
 
-def _made(backend: KernelBackend, results: Sequence[Node], target: Target, mark: int) -> tuple[list[Pass], list[int]]:
+def _made(backend: KernelBackend, step: Step, operands: Sequence[Node], results: Mapping[int, Node], target: Target,
+          mark: int) -> tuple[list[Pass], list[int]]:
     """The passes for arrays at addresses that tell which they are."""
     scratch: list[int] = []
-    operands = memory_of(results[0])
 
     def address(number: int) -> int:
         return (number + 1 << _SHIFT) + mark
@@ -107,10 +106,9 @@ def _made(backend: KernelBackend, results: Sequence[Node], target: Target, mark:
         return address(len(operands) + len(results) + len(scratch) - 1)
 
     first = len(operands)
-    call = Call(results[0].payload,
-                [Array(node.type, node.size, address(number)) for number, node in enumerate(operands)],
-                {node.attr: Array(node.type, node.size, address(number)) for number, node in enumerate(results, first)},
-                allocated, target)
+    call = Call(step, [Array(node.type, node.size, address(number)) for number, node in enumerate(operands)],
+                {position: Array(node.type, node.size, address(number))
+                 for number, (position, node) in enumerate(results.items(), first)}, allocated, target)
     return list(backend.passes(call)), scratch
 
 

@@ -12,13 +12,14 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ...codegen.program import Binding, Program
+from ...codegen.program import Program
 from ...codegen.steps import Pass, Text
 from ...llvm import emit, jit, reduction
 from ...llvm.calls import name_of_function
 from ...llvm.steps import Blocks, passes
 from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
 from .. import disk
+from ..backend import Binding
 from . import call_tables, dump, launches
 from .natives import ENVIRONMENT
 
@@ -146,9 +147,9 @@ class CompiledKernel:
         """Bytes of partial results that the blocks of a launch of so many units write."""
         return partial_bytes(self.reductions, self.work, width, unit)
 
-    def fill_calls(self, bound: Program | Binding, keep: list[Any]) -> None:
+    def fill_calls(self, program: Program, keep: list[Any]) -> None:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
-        call_tables.fill(bound, self.native.addresses, keep)
+        call_tables.fill(program, self.native.addresses, keep)
 
     def function_address(self, number: int, records: bool) -> int:
         """The address of a function that calls reach."""

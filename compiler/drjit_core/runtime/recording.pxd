@@ -1,0 +1,56 @@
+cimport cython
+
+from ..context cimport Context, current
+from ..ir.node cimport Node, blank_node, new_id
+
+cdef int _BOUND
+cdef int _DUAL
+cdef int _EVALUATED
+cdef int _LITERAL
+cdef int _UNDEFINED
+cdef int _SIZE
+cdef int _CONSTANT
+cdef int _OPERATION
+cdef long long _MATTERS
+cdef long long _EXCEPTIONAL
+cdef object _LLVM
+cdef int _LLVM_BIT
+cdef object _lock
+
+@cython.locals(node=Node, nodes=list, context=Context, pending=bint)
+cdef list _evaluated(object arguments)
+@cython.locals(node=Node, where=cython.int)
+cdef object _backend_of(object arguments)
+@cython.locals(node=Node, kinds=bytearray, memory=set, position=cython.Py_ssize_t, evaluated=cython.Py_ssize_t)
+cpdef object pattern_of(object arguments)
+
+
+cdef class Recording:
+    cdef readonly object pattern
+    cdef readonly list stages
+    cdef readonly list guards
+    cdef object _backend
+    cdef list _alike
+    cdef list _bounds
+    cdef list _captured
+    cdef list _guarded
+    cdef list _made
+    cdef list _numbers
+    cdef list _order
+    cdef list _results
+    cdef list _rows
+    cdef list _written
+    cdef Py_ssize_t _count
+
+    cdef object _checked(self, list arguments)
+    @cython.locals(kind=cython.int, found=list, operands=tuple, number=cython.Py_ssize_t, first=cython.Py_ssize_t,
+                   second=cython.Py_ssize_t, one=Node, other=Node)
+    cpdef object terms(self, list arguments)
+    @cython.locals(context=Context, node=Node, nodes=list, found=list, where=cython.int)
+    cpdef list run(self, list arguments, list values)
+
+
+cdef class Recorded:
+    cdef object _function
+    cdef int _limit
+    cdef public list recordings

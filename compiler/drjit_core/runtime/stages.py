@@ -1,0 +1,176 @@
+"""Stages: launches that were noted once, and can be launched again for other arrays, without a program.
+
+A :class:`Stage` says what is launched in terms of *places*: of arrays that are there, of those that launches make, and
+of numbers; and of numbers of sizes.  A :class:`Listener` notes stages while an evaluation takes the general way; who
+listens says what is where: recipes by the structure of a graph (:mod:`.recipes`), recordings by their arguments
+(:mod:`.recorder`).  :mod:`.relaunch` launches them again, with all that is told, checked and booked meanwhile; where
+none of that is wanted, the compiled form of :mod:`.recipes` has a faster way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ..codegen.program import Program
+from ..codegen.records import layout_of
+from ..codegen.signature import Slot, slots_of
+from ..ir.node import Node
+from ..ops.steps import Step
+from . import bounds
+from .backend import LoadedKernel
+
+__all__ = ["Listener", "Made", "Stage", "Tables", "note_releases"]
+
+
+class Made(NamedTuple):
+    """An array that launches make."""
+
+    place: int
+    type: int
+    size: int
+    number: int  # of its size; -1 if that stays the same
+
+
+class Tables(NamedTuple):
+    """A scatter-reduction with tables."""
+
+    slot: int  # the parameter with their address; the next one is the bytes of a table
+    target: int  # place
+    op: int
+    result: int  # place of what the target contains afterwards
+
+
+@dataclass(slots=True, eq=False)
+class Stage:
+    """One launch: of a kernel, of a step, or of neither, where there is only memory to be allocated."""
+
+    kernel: LoadedKernel | None = None
+    course: Any = None
+    units: int = 1
+    unit: int = 1
+    width: int = -1  # number of the size that the units are; -1: they are always the same
+    #: Parameters, as far as they are always the same; behind them, if there are calls, those of their targets, and the
+    #: tables of the calls (see :class:`~drjit_core.codegen.records.Layout`).
+    words: list[int] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)  # whose bits or address each word is; -1: none's
+    count: int = 0  # parameters of the kernel itself
+    firsts: list[int] = field(default_factory=list)
+    links: list[tuple[int, int]] = field(default_factory=list)
+    moves: list[tuple[int, int]] = field(default_factory=list)
+    functions: list[tuple[int, int, bool]] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)  # places
+    slots: list[int] = field(default_factory=list)  # parameters with their addresses
+    undefined: list[int] = field(default_factory=list)  # places of arrays without contents, which get memory before
+    #: (Place of an array after a write, place of the one before), in order, if they have places of their own.
+    written: list[tuple[int, int]] = field(default_factory=list)
+    tables: list[Tables] = field(default_factory=list)
+    # for people: numbers of arrays, and what debug mode checks
+    arrays: tuple[int, int] = (0, 0)  # inputs, outputs
+    accesses: list[bounds.Access] = field(default_factory=list)
+    limits: list[int] = field(default_factory=list)  # numbers of the sizes of what they access
+    reports: list[tuple[int, int]] = field(default_factory=list)  # (parameter, number of accesses) of each part
+    # of a step
+    step: Step | None = None
+    operands: list[int] = field(default_factory=list)  # places
+    positions: list[int] = field(default_factory=list)  # of its results, which are the outputs
+    releases: list[int] = field(default_factory=list)  # places that nothing needs afterwards
+    loaded: Any = None  # what the compiled form has made of it
+
+    def used(self) -> set[int]:
+        """The places that it looks at."""
+        found = {*self.outputs, *self.undefined, *self.operands, *self.places}
+        for pair in self.written:
+            found.update(pair)
+        for each in self.tables:
+            found.update((each.target, each.result))
+        found.discard(-1)
+        return found
+
+
+def note_releases(stages: Sequence[Stage], kept: Iterable[int] = ()) -> set[int]:
+    """Find out after which stage each place is needed no more, but those that are kept; returns all that are used."""
+    known = set(kept)
+    for stage in reversed(stages):
+        used = stage.used()
+        stage.releases = sorted(used - known)
+        known |= used
+    return known
+
+
+class Listener:
+    """Makes stages of the launches of an evaluation."""
+
+    def __init__(self) -> None:
+        self.stages: list[Stage] = []
+        self.made: list[Made] = []
+        self._undefined: list[int] = []
+        self._begun = Stage()
+
+    # What is where.
+
+    def place_of(self, node: Node) -> int:
+        """The place of an array that is there, or of a write."""
+        raise NotImplementedError
+
+    def place_of_output(self, node: Node, program: Program | None) -> int:
+        """The place of an array that a program, or a step, computes."""
+        raise NotImplementedError
+
+    def source_of(self, program: Program, slot: Slot) -> int:
+        """The place whose bits or address a parameter is; -1 if it stays the same."""
+        raise NotImplementedError
+
+    def width_of(self, program: Program) -> int:
+        """The number of the size that a program goes over, -1 if it stays the same; what was decided by sizes is
+        noted."""
+        raise NotImplementedError
+
+    def writes_of(self, program: Program) -> list[tuple[int, int]]:
+        """(Place of an array after a write, place of the one before), of what is written in place."""
+        return []
+
+    # Told by those who launch.
+
+    def allocated(self, node: Node) -> None:
+        """An array without contents has got memory."""
+        self._undefined.append(self.place_of(node))
+
+    def begin(self, program: Program, kernel: LoadedKernel) -> None:
+        """A program is about to be launched."""
+        layout = layout_of(program)
+        width = self.width_of(program)
+        stage = self._begun = Stage(kernel, kernel.course(program), program.units, program.unit, width)
+        stage.words, stage.firsts, stage.links = layout.words, layout.firsts, layout.links
+        stage.moves, stage.functions, stage.count = layout.moves, layout.functions, len(program.parameters)
+        stage.places = [self.source_of(part, slot) for part in layout.parts for slot in slots_of(part)]
+        stage.places += [-1] * (len(stage.words) - len(stage.places))
+        outputs = [*program.stores, *program.reductions]
+        stage.undefined, self._undefined = self._undefined, []
+        stage.outputs = [self.place_of_output(node, program) for node in outputs]
+        stage.slots = [program.slots[node.id] for node in outputs]
+        stage.written = self.writes_of(program)
+        stage.tables = [Tables(program.tables[node.id], self.place_of(node.d0), node.attr,  # type: ignore[arg-type]
+                               self.place_of_output(node, program))
+                        for node in program.scatters if node.id in program.tables]
+        stage.arrays = len(program.inputs), len(outputs) + len(program.scatters)
+        if program.checked:
+            stage.accesses = bounds.accesses_of(program)
+            stage.reports = [(first + slot, count) for first, (slot, count)
+                             in zip(layout.firsts, bounds.parts_of(program), strict=True) if count]
+
+    def end(self, program: Program) -> None:
+        """A program has been launched, and its outputs are evaluated."""
+        self.stages.append(self._begun)
+
+    def begin_step(self, step: Step, operands: Sequence[Node], results: Sequence[Node]) -> None:
+        """A step is about to be launched."""
+        self._begun = Stage(step=step, undefined=self._undefined, positions=[node.attr for node in results],
+                            operands=[self.place_of(node) for node in operands],
+                            outputs=[self.place_of_output(node, None) for node in results])
+        self._undefined = []
+
+    def end_step(self, results: Sequence[Node]) -> None:
+        """A step has been launched, and its results are evaluated."""
+        self.stages.append(self._begun)
