@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from drjit_core import (
-    BFLOAT16,
     TYPES,
     JitFlag,
     Node,
@@ -35,6 +34,7 @@ from drjit_core.runtime import disk
 from drjit_core.runtime.backends import LLVM
 from drjit_core.runtime.cpu import cache
 from drjit_core.runtime.cpu.target import CPU_TARGET
+from drjit_core.types import BFLOAT16
 from tests.core import regions
 from tests.core.harness import assert_same_bits, values
 
