@@ -53,7 +53,7 @@ from .context import current
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.deferred import Statement, defer
 from .ir.build import bound, broadcast_size, counter, invalid, literal, nothing, undefined
-from .ir.dual import STRUCTURE, Scope, attached, dual, primal, refuse, surely_tracked, tracked, vertex_of
+from .ir.dual import STRUCTURE, Scope, attached, dual, followed, primal, refuse, surely_tracked, tracked, vertex_of
 from .ir.expansion import expansion
 from .ir.extents import size_of
 from .ir.number import number

@@ -161,9 +161,9 @@ def _detached(leaf: Any, preserve_type: bool) -> Any:
 
 
 def gradient_of(node: Node) -> Node:
-    """The gradient of a node, with as many elements: zeros, if it has none. In a symbolic construct, that of a single
-    value has several: each element has its own."""
-    vertex = vertex_of(node)
+    """The gradient of a node, with as many elements: zeros, if it has none, or is not tracked at the moment. In
+    a symbolic construct, that of a single value has several: each element has its own."""
+    vertex = tracked(node)
     if vertex is None or vertex.gradient is None:
         return literal(node.type, 0, node.size)
     gradient = primal(vertex.gradient)
@@ -237,11 +237,8 @@ def set_grad(target: Any, source: Any) -> None:
     _accumulate("drjit.set_grad", target, source, clear=True)
 
 
-def set_ones(function: str, target: Any, vertices: list[Vertex]) -> None:
-    """Set gradients to one, in the name of another function; ``vertices`` are those of ``target``."""
-    if not isinstance(target, ArrayBase) or target._special:
-        _accumulate(function, target, 1, clear=True)
-        return
+def set_ones(function: str, vertices: list[Vertex]) -> None:
+    """Set gradients to one, in the name of another function."""
     if core.innermost() is not None:
         for vertex in vertices:
             _require_inside(function, vertex)
@@ -262,7 +259,8 @@ def accum_grad(target: Any, source: Any) -> None:
 
     ``target`` is an array or a PyTree; ``source`` is a PyTree of the same structure with an array, or a number for all
     elements, for each of its arrays, or one such value for all of them. Values are converted and broadcast to what they
-    are added to; more elements than a variable of one element has are summed. What tracks no derivatives is ignored.
+    are added to; flat ones fit tensors of as many elements, in C order; more elements than a variable of one element
+    has are summed; an empty array adds nothing. What tracks no derivatives is ignored.
     Raises a ``RuntimeError`` if sizes differ, and a ``TypeError`` for values that are no arrays and no numbers.
     Evaluates nothing.
 
@@ -279,6 +277,7 @@ def accum_grad(target: Any, source: Any) -> None:
 
 def _accumulate(function: str, target: Any, source: Any, *, clear: bool) -> None:
     found: list[tuple[Vertex, Node]] = []
+    cleared: list[Vertex] = []
 
     def visit(leaf: Any, value: Any) -> None:
         if not differentiable(leaf):
@@ -287,13 +286,18 @@ def _accumulate(function: str, target: Any, source: Any, *, clear: bool) -> None
             vertex = tracked(node)
             if vertex is not None:
                 _require_inside(function, vertex)
-                found.append((vertex, gradient))
+                if gradient.size or not vertex.size:
+                    found.append((vertex, gradient))
+                else:
+                    cleared.append(vertex)
 
     if isinstance(source, ArrayBase | bool | int | float):
         walk(function, lambda leaf: visit(leaf, source), target)
     else:
         walk(function, visit, target, source)
     core.add_gradients(found, clear=clear)
+    if clear:
+        core.clear_gradients(cleared)
 
 
 def _converted(function: str, array: Any, value: Any) -> list[Node]:
@@ -302,8 +306,10 @@ def _converted(function: str, array: Any, value: Any) -> list[Node]:
     try:
         if cls._depth < 0:
             converted: Any = value if type(value) is cls else cls(value)
-            shape = converted.shape
-            if shape != array.shape and math.prod(shape) != 1:
+            shape, own = converted.shape, math.prod(array.shape)
+            fits = shape == array.shape or shape in ((), (0,), (own,)) or math.prod(shape) == 1 or \
+                len(shape) == 1 == own
+            if not fits:
                 raise SizeError(f"{function}(): a gradient of the shape {shape} does not fit an array of the shape "
                                 f"{array.shape}.")
             nodes = converted._nodes()
@@ -311,13 +317,14 @@ def _converted(function: str, array: Any, value: Any) -> list[Node]:
             nodes = coerce(cls, value, function)
     except CORE_ERRORS as error:
         raise translate(error, function) from None
-    own = array._nodes()
+    variables = array._nodes()
     if len(nodes) == 1:
-        nodes = nodes * len(own)
-    if len(nodes) != len(own):
-        raise SizeError(f"{function}(): a gradient with {len(nodes)} components does not fit an array with {len(own)}.")
-    for node, gradient in zip(own, nodes, strict=True):
-        if gradient.size not in (1, node.size) and node.size != 1:
+        nodes = nodes * len(variables)
+    if len(nodes) != len(variables):
+        raise SizeError(f"{function}(): a gradient with {len(nodes)} components does not fit an array with "
+                        f"{len(variables)}.")
+    for node, gradient in zip(variables, nodes, strict=True):
+        if gradient.size not in (0, 1, node.size) and node.size != 1:
             raise SizeError(f"{function}(): a gradient with {gradient.size} elements does not fit an array with "
                             f"{node.size}.")
     return [primal(node) for node in nodes]

@@ -86,6 +86,7 @@ class NestedArray(NestedHandle, ArrayBase):
 
     # --- operators ---------------------------------------------------------------------------------------------------
 
+    __pos__ = make.positive
     __pow__, __rpow__, __ipow__ = make.power, make.reverse_power, make.power_inplace
     __matmul__, __rmatmul__, __imatmul__ = make.matmul, make.reverse_matmul, make.matmul_inplace
 

@@ -440,9 +440,6 @@ class ArrayBase:
 
     __hash__ = object.__hash__  # arrays are compared elementwise; as keys they stand for themselves
 
-    def __pos__(self) -> Any:
-        return type(self)(self)
-
     def __copy__(self) -> Any:
         return type(self)(self)
 
