@@ -25,7 +25,7 @@ from drjit_core import (
 )
 
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
+from .._base.errors import CORE_ERRORS, ArgumentError, BoundsError, SizeError, describe, translate
 from .._base.nodes import broadcast
 from .._base.types import lookup, reshape
 from .._base.values import is_ndarray, plain_scalar
@@ -321,7 +321,7 @@ def _nested_entries(array: Any, key: tuple[Any, ...], function: str) -> tuple[An
     if number is None:
         return key
     if sum(entry is ... for entry in key) > 1:
-        raise IndexError(f"{function}(): multiple ellipses (...) are not allowed.")
+        raise BoundsError(f"{function}(): multiple ellipses (...) are not allowed.")
     missing = array._depth + array._dynamic - (len(key) - 1)
     return (*key[:number], *(_ALL,) * missing, *key[number + 1:]) or (_ALL,)
 
@@ -329,7 +329,7 @@ def _nested_entries(array: Any, key: tuple[Any, ...], function: str) -> tuple[An
 def _require_dimensions(array: Any, key: tuple[Any, ...], function: str) -> None:
     count = array._depth + array._dynamic
     if len(key) > count:
-        raise IndexError(f"{function}(): too many indices (the array has {count} dimensions, found {len(key)} "
+        raise BoundsError(f"{function}(): too many indices (the array has {count} dimensions, found {len(key)} "
                          "indices).")
 
 
@@ -490,7 +490,7 @@ def _nested_set_tuple(array: Any, first: Any, rest: Any, value: Any, function: s
         if isinstance(array._value, type) and issubclass(array._value, ArrayBase):
             array._component(position)[rest] = value
             return
-        raise IndexError(f"{function}(): too many indices (the array has one dimension).")
+        raise BoundsError(f"{function}(): too many indices (the array has one dimension).")
     refuse_floats(array, value, function)
     values = [value] * len(positions_)
     removed = key_integer(rest) is not None  # the axis that the key is for

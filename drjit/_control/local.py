@@ -37,7 +37,7 @@ from .._access.lanes import (
 from .._access.store import innermost_journal, store_same, store_written
 from .._base.arguments import require_count
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, SizeError, describe, translate
+from .._base.errors import CORE_ERRORS, BoundsError, SizeError, describe, translate
 from .._base.nodes import broadcast, index_node, index_type
 from .._base.types import BOOL, UINT32, UINT64, retype
 from .._base.typing import AnyArray, T
@@ -343,7 +343,7 @@ class Local(Generic[T]):
 
     def _check(self, position: int, function: str) -> None:
         if not 0 <= position < self._size:
-            raise IndexError(f"{function}(): index {position} is out of bounds (the buffer has {self._size} "
+            raise BoundsError(f"{function}(): index {position} is out of bounds (the buffer has {self._size} "
                              f"entr{'y' if self._size == 1 else 'ies'}).")
 
     def _require_open(self, function: str) -> None:
