@@ -27,7 +27,7 @@ from ._base.values import plain_scalar
 from ._control.loop import while_loop
 from ._functions.constants import inf
 from ._functions.creation import zeros
-from ._functions.elementwise import clip, floor, fma, maximum, minimum, select
+from ._functions.elementwise import ceil, clip, floor, fma, maximum, minimum, select
 from ._functions.evaluation import width
 from ._functions.reductions import all, any, max, min
 from ._functions.traits import (
@@ -120,7 +120,8 @@ def _traverse(ray_o: Any, ray_d: Any, ray_max: Any, grid_res: Any, grid_min: Any
     position = select(moving & (entering == start), select(forward, cls(0), faces),
                       clip(fma(direction, start, origin), 0, faces))
     position = select(active, position, cls(0))
-    cell = clip(integers(floor(position)), 0, resolution - 1)
+    # From a boundary, a ray visits the cell that it goes into.
+    cell = clip(integers(select(moving & ~forward, ceil(position) - 1, floor(position))), 0, resolution - 1)
 
     def body(active: Any, state: Any, cell: Any, local: Any, remaining: Any) -> tuple[Any, ...]:
         crossing = select(moving, (ahead - local) / direction, inf)

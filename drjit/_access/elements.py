@@ -78,6 +78,9 @@ def _write_selection(function: str, array: Any, shape: Shape, key: Any, value: A
     access, selected = parse_slice(function, shape, key)
     new, found = _value(function, type(array), value)
     kept = _fitting(found, selected)
+    if kept is None and array._depth < 0 and len(found) == 1 and new.size == math.prod(selected) and \
+            not (isinstance(value, ArrayBase) and value._depth):  # flat, in C order
+        kept = selected
     if kept is None:
         if array._depth or max(len(found), len(selected)) > 1:
             raise SizeError(f"{function}(): cannot assign a value of the shape {found} to elements of the shape "
@@ -156,6 +159,8 @@ def flat_get(array: Any, key: Any) -> Any:
         size = node.size
         if 0 <= position < size:
             return read_element(node, position)
+        if size == 1:  # which goes with any other size
+            return read_element(node, 0)
         return read_element(node, bounded(f"{array._name}.__getitem__", position, size))
     if key.__class__ is slice:
         try:
@@ -342,7 +347,10 @@ def nested_get(array: Any, key: Any) -> Any:
     """``array[key]`` of a nested array."""
     position = key_integer(key)
     if position is not None:
-        return array._component(bounded(f"{array._name}.__getitem__", position, len(array)))
+        size = len(array)
+        if size == 1 and array._size < 0:
+            position = 0
+        return array._component(bounded(f"{array._name}.__getitem__", position, size))
     function = f"{array._name}.__getitem__"
     if key is None or key is ...:
         key = (key,)

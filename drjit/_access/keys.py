@@ -116,7 +116,7 @@ def host_positions(function: str, key: Any, size: int, axis: int = 0) -> tuple[l
 def _require_integers(function: str, key: Any, axis: int) -> None:
     if key.dtype.kind not in "iu":
         raise ArgumentError(f"{function}(): entry for axis {axis} is a NumPy array of the unsupported type "
-                        "'{key.dtype}' (expected integers).")
+                            f"'{key.dtype}' (expected integers).")
 
 
 def positions_node(function: str, key: Any, size: int, axis: int = 0,
@@ -127,14 +127,14 @@ def positions_node(function: str, key: Any, size: int, axis: int = 0,
     if isinstance(key, ArrayBase) and key._dynamic:
         if key._kind == "b":
             raise ArgumentError(f"{function}(): masks must stand alone in the brackets, the entry for axis {axis} is a "
-                            f"'{describe(key)}'.")
+                                f"'{describe(key)}'.")
         if key._kind not in "iu" or key._depth > 0:
             raise ArgumentError(f"{function}(): entry for axis {axis} has the unsupported type '{describe(key)}' "
-                            "(expected an integer array).")
+                                "(expected an integer array).")
         return positions_of_array(function, key._nodes()[0], size, axis, only), key.shape
     if isinstance(key, ArrayBase) and (key._kind not in "iu" or key._depth > 1 or key._special):
         raise ArgumentError(f"{function}(): entry for axis {axis} has the unsupported type '{describe(key)}' (expected "
-                        "an integer array).")
+                            "an integer array).")
     if is_ndarray(key) and key.size:
         return _of_ndarray(function, key, size, axis, scalar), key.shape
     found, shape = host_positions(function, key, size, axis)

@@ -17,6 +17,7 @@ from .._base.nodes import broadcast
 from .._base.operators import FlatSlots
 from .._base.types import relative
 from .._base.typing import T
+from .._base.values import plain_scalar
 from .._functions.creation import zeros_like
 from .._promotion.componentwise import flat_array
 from .._promotion.plans import elementwise, operands
@@ -336,7 +337,8 @@ links.gradient, links.set_gradient = grad, set_grad
 def replace_grad(arg0: Any, arg1: Any, /) -> Any:
     """The values of the first argument with the derivative of the second one.
 
-    Arguments are arrays, numbers or PyTrees of the same structure, and are promoted and broadcast to each other.
+    Arguments are arrays and numbers, which are promoted and broadcast to each other, or PyTrees of the same structure
+    and types.
     Useful where derivatives of an expression can be computed in a better way than by differentiating how it was
     computed. Evaluates nothing.
 
@@ -347,7 +349,17 @@ def replace_grad(arg0: Any, arg1: Any, /) -> Any:
     >>> x.grad
     [2]
     """
-    return transform("drjit.replace_grad", _with_gradient_of, arg0, arg1)
+    if isinstance(arg0, ArrayBase) or plain_scalar(arg0) is not None:
+        return _with_gradient_of(arg0, arg1)
+    return transform("drjit.replace_grad", _with_gradient_of_one_type, arg0, arg1)
+
+
+def _with_gradient_of_one_type(a: Any, b: Any) -> Any:
+    """Likewise in PyTrees, whose leaves must be of one type."""
+    if type(a) is not type(b):
+        raise ArgumentError(f"drjit.replace_grad(): the leaves of PyTrees must be of one type, found {describe(a)} and "
+                            f"{describe(b)}.")
+    return _with_gradient_of(a, b)
 
 
 def _with_gradient_of(a: Any, b: Any) -> Any:

@@ -526,6 +526,8 @@ def _prototype(dtype: Any, value: Any, function: str) -> tuple[list[Any], TreeSp
     if not scalar and not issubclass(dtype, ArrayBase) and not is_pytree(dtype):
         raise TypeError(f"{function}(): 'dtype' must be an array type or a PyTree class, found {describe(dtype)}.")
     array = scalar or issubclass(dtype, ArrayBase)
+    if array and not scalar and not dtype._count:
+        raise TypeError(f"{function}(): there is nothing in an entry of type {describe(dtype)}.")
     if value is None:
         if dtype in (list, tuple, dict) or not array and field_types(dtype) is None:
             raise TypeError(f"{function}(): 'dtype' ({describe(dtype)}) does not tell what an entry consists of: pass "

@@ -272,6 +272,9 @@ def entries_of(function: str, value: Any, axis: Any) -> list[Any]:
 def _reduce_sequence(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: bool, function: str,
                      divisor: int = 1) -> Any:
     """The reduction of a sequence, divided by a number."""
+    if keepdims:
+        raise ArgumentError(f"{call_of(function, value)}: 'keepdims=True' is for arrays: a sequence has no axes to "
+                            "keep.")
     entries = entries_of(function, value, axis)
     if axis is None:
         entries = [reduce_for(op, entry, None, mode, keepdims, function) for entry in entries]
@@ -579,6 +582,7 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
         return reduce_for(ReduceOp.Add, numbers, axis, None, keepdims, "drjit.count")
     if isinstance(value, bool):
         return int(value)
+    value = entries_of("drjit.count", value, axis)
     scalar = index_type(_most([node for entry in value if isinstance(entry, ArrayBase) for node in entry._nodes()]))
     entries = [_numbers(entry, scalar) if isinstance(entry, ArrayBase) else int(entry) for entry in value]
     return reduce_for(ReduceOp.Add, entries, axis, None, keepdims, "drjit.count")

@@ -26,8 +26,9 @@ from .._base.nodes import elements_of, number_of, pack
 from .._base.types import BOOL, SCALAR, relative, reshape
 from .._base.values import is_ndarray, plain_scalar
 
-__all__ = ["coerce", "common_package", "convert", "elements_of", "flat_of_scalars", "is_ndarray", "leads", "meeting_package",
-           "number_literal", "number_of", "plain_scalar", "repeated", "scalar_literal", "trails", "wrap", "wrap_like"]
+__all__ = ["coerce", "common_package", "convert", "elements_of", "flat_of_scalars", "is_ndarray", "leads",
+           "meeting_package", "number_literal", "number_of", "plain_scalar", "repeated", "scalar_literal", "trails",
+           "wrap", "wrap_like"]
 
 _Array = TypeVar("_Array")
 
