@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import drjit_core as core
-from drjit_core import LEAF, STRUCTURE, Node, Vertex, dual, literal, primal, surely_tracked, tracked, vertex_of
+from drjit_core import LEAF, STRUCTURE, Node, Vertex, dual, literal, ops, primal, surely_tracked, tracked, vertex_of
 
 from .._access.store import store
 from .._base.array import ArrayBase
@@ -25,8 +25,8 @@ from .._promotion.promote import coerce, wrap_like
 from .._trees.pytree import leaves, transform, walk
 
 __all__ = ["accum_grad", "clear_grad", "detach", "differentiable", "disable_grad", "enable_grad", "grad",
-           "grad_enabled", "gradient_of", "replace_grad", "set_grad", "set_grad_enabled", "set_ones", "variables",
-           "vertices_of", "zero_of"]
+           "grad_enabled", "gradient_of", "relative_grad", "replace_grad", "set_grad", "set_grad_enabled",
+           "set_ones", "variables", "vertices_of", "zero_of"]
 
 
 def differentiable(value: object) -> bool:
@@ -352,6 +352,41 @@ def replace_grad(arg0: Any, arg1: Any, /) -> Any:
     if isinstance(arg0, ArrayBase) or plain_scalar(arg0) is not None:
         return _with_gradient_of(arg0, arg1)
     return transform("drjit.replace_grad", _with_gradient_of_one_type, arg0, arg1)
+
+
+def relative_grad(arg: Any, /) -> Any:
+    """The number 1 with the relative derivative of an array, ``dx/x``, or 0 where that is 0.
+
+    What is multiplied by it has the derivative of a product with ``x``, divided by ``x``: useful for estimators whose
+    value does not depend on ``x``. Of nested arrays, component by component; of anything but arrays that track
+    derivatives, it is 1 alone. Evaluates nothing.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(2, 0, -4)
+    >>> dr.enable_grad(x)
+    >>> y = dr.relative_grad(x)
+    >>> dr.backward(y)
+    >>> y, x.grad
+    ([1, 1, 1], [0.5, 0, -0.25])
+    """
+    if not isinstance(arg, ArrayBase):
+        if plain_scalar(arg) is None:
+            raise TypeError(f"drjit.relative_grad(): expected an array or a number, found {describe(arg)}.")
+        return 1.0
+    if arg._kind != "f" or arg._special not in ("", "tensor"):
+        raise ArgumentError(f"drjit.relative_grad(): expected a real array of floating-point numbers, found "
+                            f"{describe(arg)}.")
+
+    def relative_to(node: Node) -> Node:
+        value, one = primal(node), literal(node.type, 1, node.size)
+        if tracked(node) is None:
+            return one
+        zero = literal(node.type, 0)
+        present = ops.neq(value, zero)
+        factor = ops.select(present, ops.div(literal(node.type, 1), ops.select(present, value, one)), zero)
+        return _replaced(one, ops.mul(node, factor))
+
+    return wrap_like(arg, type(arg), [relative_to(node) for node in arg._nodes()])
 
 
 def _with_gradient_of_one_type(a: Any, b: Any) -> Any:

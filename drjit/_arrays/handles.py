@@ -189,7 +189,7 @@ class NestedHandle(NestedSlots):
                 self._c = core.followed(nodes)
                 return
         if kwargs:
-            raise TypeError(f"{cls._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
+            args = self._with_options(args, kwargs)  # type: ignore[attr-defined]
         self._c = core.followed(self._construct(args))  # type: ignore[attr-defined]
 
     def __len__(self) -> int:

@@ -63,8 +63,8 @@ def _close(function: str, a: Any, b: Any, rtol: float | None, atol: float | None
         for value, other, first in ((a, b, True), (b, a, False)):  # rows, each of which is compared
             if isinstance(value, ArrayBase) and not value._depth and other.__class__ in (list, tuple) and any(
                     entry.__class__ in (list, tuple, range) for entry in other):
-                return all(holds(_close(function, *((value, row) if first else (row, value)), rtol, atol, equal_nan))
-                           for row in other)
+                return all(holds(_close(function, a, row, rtol, atol, equal_nan) if first else
+                                 _close(function, row, b, rtol, atol, equal_nan)) for row in other)
         if a.__class__ is complex or b.__class__ is complex:
             a, b = (type(b)(a), b) if a.__class__ is complex else (a, type(a)(b))
         return elementwise(function, functools.partial(_trace_close, rtol, atol, equal_nan), (a, b), mask=True)

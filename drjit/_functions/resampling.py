@@ -679,7 +679,7 @@ def _discrete(function: str, chosen: Any) -> tuple[float, ...] | None:
     if not weights or None in weights:
         raise ArgumentError(f"{function}(): a discrete 'filter' must be a sequence of one or more numbers, found "
                             f"{chosen!r}.")
-    return tuple([float(weight) for weight in weights])  # type: ignore[arg-type]
+    return tuple([float(weight) for weight in weights])
 
 
 def convolve(source: ArrayT, filter: str | Callable[[float], float] | Sequence[float] | ArrayBase,
@@ -715,7 +715,7 @@ def convolve(source: ArrayT, filter: str | Callable[[float], float] | Sequence[f
     if weights is not None:
         if filter_radius is not None:
             raise ArgumentError(f"{function}(): 'filter_radius' must be None where 'filter' is a sequence.")
-        form: tuple[Any, ...] = (_box, 0.0, 1.0)
+        form: tuple[Filter, float, float] = (_box, 0.0, 1.0)
     else:
         chosen, radius = _choose_filter(function, filter)
         if radius is not None:
@@ -728,7 +728,8 @@ def convolve(source: ArrayT, filter: str | Callable[[float], float] | Sequence[f
     normalized = weights is None if normalize is None else bool(normalize)
     shape = source.shape
     numbers = range(len(shape)) if axis is None else normalise_axes(function, axis, len(shape))
-    axes = [(number, _Axis(shape[number], shape[number], *form, boundary, normalized, flips, weights or ()))
+    axes = [(number, _Axis(shape[number], shape[number], form[0], form[1], form[2], boundary, normalized, flips,
+                           weights or ()))
             for number in numbers]
     result: ArrayT = _apply(function, source, axes, not flips, True, mode)
     return result
