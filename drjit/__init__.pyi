@@ -3969,7 +3969,7 @@ def reinterpret_array(dtype: type[ArrayT], value: ArrayBase, /) -> ArrayT:
     """The bits of an array, taken as another type whose elements have the same size."""
 def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
     """The analogous type over another scalar type, see :func:`reinterpret_array` (which needs one of the same size)."""
-def relative_grad(arg: Any, /) -> Any:
+def relative_grad(x: Any) -> Any:
     """The number 1 with the relative derivative of an array, ``dx/x``, or 0 where that is 0."""
 def reorder_threads(key: ArrayBase, num_bits: int, value: T) -> T:
     """Ask for elements of equal keys to be computed next to each other; returns ``value`` as it is."""
@@ -4440,7 +4440,7 @@ def unit_angle(a: SelfCpT, b: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, Plai
 def unit_angle(a: AnyArray | Sequence[Any], b: AnyArray | Sequence[Any]) -> Any: ...
 def unravel(dtype: type[T], array: ArrayBase, order: str = 'A') -> T:
     """An array of type ``dtype`` from the elements of a flat array: the inverse of :func:`ravel`."""
-def upsample(source: ArrayT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None) -> ArrayT:
+def upsample(t: ArrayT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None) -> ArrayT:
     """A tensor with each entry repeated along its axes: nearest neighbours at a multiple of the resolution."""
 def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., tuple[Any, Any]]:
     """A function that returns the value of another one, and its gradient."""

@@ -354,7 +354,7 @@ def replace_grad(arg0: Any, arg1: Any, /) -> Any:
     return transform("drjit.replace_grad", _with_gradient_of_one_type, arg0, arg1)
 
 
-def relative_grad(arg: Any, /) -> Any:
+def relative_grad(x: Any) -> Any:
     """The number 1 with the relative derivative of an array, ``dx/x``, or 0 where that is 0.
 
     What is multiplied by it has the derivative of a product with ``x``, divided by ``x``: useful for estimators whose
@@ -369,13 +369,13 @@ def relative_grad(arg: Any, /) -> Any:
     >>> y, x.grad
     ([1, 1, 1], [0.5, 0, -0.25])
     """
-    if not isinstance(arg, ArrayBase):
-        if plain_scalar(arg) is None:
-            raise TypeError(f"drjit.relative_grad(): expected an array or a number, found {describe(arg)}.")
+    if not isinstance(x, ArrayBase):
+        if plain_scalar(x) is None:
+            raise TypeError(f"drjit.relative_grad(): expected an array or a number, found {describe(x)}.")
         return 1.0
-    if arg._kind != "f" or arg._special not in ("", "tensor"):
+    if x._kind != "f" or x._special not in ("", "tensor"):
         raise ArgumentError(f"drjit.relative_grad(): expected a real array of floating-point numbers, found "
-                            f"{describe(arg)}.")
+                            f"{describe(x)}.")
 
     def relative_to(node: Node) -> Node:
         value, one = primal(node), literal(node.type, 1, node.size)
@@ -386,7 +386,7 @@ def relative_grad(arg: Any, /) -> Any:
         factor = ops.select(present, ops.div(literal(node.type, 1), ops.select(present, value, one)), zero)
         return _replaced(one, ops.mul(node, factor))
 
-    return wrap_like(arg, type(arg), [relative_to(node) for node in arg._nodes()])
+    return wrap_like(x, type(x), [relative_to(node) for node in x._nodes()])
 
 
 def _with_gradient_of_one_type(a: Any, b: Any) -> Any:

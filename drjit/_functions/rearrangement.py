@@ -303,10 +303,10 @@ def _total(function: str, size: int, counts: Any) -> int:
     return sum(counts)
 
 
-def upsample(source: ArrayT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None) -> ArrayT:
+def upsample(t: ArrayT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None) -> ArrayT:
     """A tensor with each entry repeated along its axes: nearest neighbours at a multiple of the resolution.
 
-    Either ``shape`` is that of the result, made of multiples of the sizes of ``source``, or ``scale_factor`` holds the
+    Either ``shape`` is that of the result, made of multiples of the sizes of ``t``, or ``scale_factor`` holds the
     multiples; both are sequences of ints, and what is missing at the end leaves the axes alone. Raises a ``TypeError``
     for other arguments. :func:`resample` knows better filters, and any shape. Evaluates nothing.
 
@@ -316,7 +316,7 @@ def upsample(source: ArrayT, shape: Sequence[int] | None = None, scale_factor: S
      [3, 3, 4, 4]]
     """
     function = "drjit.upsample"
-    tensor: Any = require_tensor(function, source, "source")
+    tensor: Any = require_tensor(function, t, "t")
     if (shape is None) == (scale_factor is None):
         raise ArgumentError(f"{function}(): either 'shape' or 'scale_factor' must be given.")
     name, given = ("shape", shape) if scale_factor is None else ("scale_factor", scale_factor)
