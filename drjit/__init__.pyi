@@ -3348,7 +3348,7 @@ def frob(arg: _Matrices[Any, Any, Any, Any, _R], /) -> _R:
     """Squared Frobenius norm of a matrix: the sum of the squares of its entries."""
 def full(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
     """An array filled with a value, a literal that takes no memory."""
-def func(f: Function | None = None, *, backend: JitBackend | None = None) -> Any:
+def func(f: Callable[..., Any] | None = None, *, backend: JitBackend | None = None) -> Any:
     """Let the body of a function be a function of the kernel, too, instead of a part of each caller."""
 def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int, active: ArrayBase | Sequence[bool] | bool = True, mode: ReduceMode = ..., shape: tuple[int, ...] | None = None) -> T:
     """Read ``source[index]`` where ``active`` is set, else zero; an instance of ``dtype``."""

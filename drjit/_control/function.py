@@ -1,4 +1,4 @@
-"""Functions whose bodies are functions of the kernel as well."""
+"""Callable[..., Any]s whose bodies are functions of the kernel as well."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from .call import switch
 
 __all__ = ["func"]
 
-Function = Callable[..., Any]
-
 
 @overload
-def func(f: Function, /, *, backend: JitBackend | None = None) -> Function: ...
+def func(f: Callable[..., Any], /, *, backend: JitBackend | None = None) -> Callable[..., Any]: ...
 @overload
-def func(f: None = None, /, *, backend: JitBackend | None = None) -> Callable[[Function], Function]: ...
+def func(f: None = None, /, *, backend: JitBackend | None = None) -> Callable[[Callable[..., Any]],
+                                                                              Callable[..., Any]]: ...
 
 
-def func(f: Function | None = None, *, backend: JitBackend | None = None) -> Any:
+def func(f: Callable[..., Any] | None = None, *, backend: JitBackend | None = None) -> Any:
     """Let the body of a function be a function of the kernel, too, instead of a part of each caller.
 
     A decorator, with or without arguments. A large function that a kernel calls in several places is compiled once
