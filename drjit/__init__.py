@@ -19,11 +19,13 @@ from ._access.selection import slice
 from ._access.slicing import slice_index
 from ._functions.blocks import block_reduce, block_sum
 from ._functions.color import linear_srgb_to_oklab, linear_to_srgb, oklab_to_linear_srgb, srgb_to_linear
+from ._functions.former import (all_nested, any_nested, max_nested, min_nested, none_nested, prod_nested, sqr,
+    sum_nested)
 from ._functions.comparison import allclose, assert_allclose
 from ._tools.assertions import assert_equal, assert_false, assert_true
-from ._functions.constants import (e, epsilon, four_pi, inf, inv_four_pi, inv_log_two, inv_pi, inv_sqrt_pi,
-    inv_sqrt_two, inv_sqrt_two_pi, inv_two_pi, largest, log_two, nan, one_minus_epsilon, pi, recip_overflow, smallest,
-    sqrt_four_pi, sqrt_pi, sqrt_two, sqrt_two_pi, two_pi)
+from ._functions.constants import (e, epsilon, four_pi, inf, inv_four_pi, inv_log_two, inv_pi, inv_sqrt_four_pi,
+    inv_sqrt_pi, inv_sqrt_two, inv_sqrt_two_pi, inv_two_pi, largest, log_two, nan, one_minus_epsilon, pi,
+    recip_overflow, smallest, sqrt_four_pi, sqrt_pi, sqrt_two, sqrt_two_pi, two_pi)
 from ._functions.creation import arange, empty, empty_like, full, linspace, ones, ones_like, opaque, zeros, zeros_like
 from ._functions.elementwise import FUNCTIONS as _FUNCTIONS
 from ._control.search import binary_search
@@ -53,17 +55,19 @@ from ._functions.transformations import (arg, conj, euler_to_quat, identity, ima
 from ._functions.vectors import abs_dot, dot, norm, normalize, squared_norm, unit_angle
 from ._control.branch import if_stmt
 from ._control.call import switch
+from ._control.function import func
 from ._control.instances import dispatch, instance_array
 from ._control.local import Local, alloc_local
 from ._control.loop import while_loop
 from ._control.syntax import hint, syntax
 from ._random.generator import rng
 from ._tools.auto import set_backend
-from ._functions.evaluation import eval, make_opaque, schedule, shape, width
+from ._functions.evaluation import eval, make_opaque, opaque_width, schedule, shape, width
 from ._tools.runtime import (
     expand_threshold,
     flush_kernel_cache,
     flush_malloc_cache,
+    flush_thread,
     has_backend,
     kernel_history,
     kernel_history_clear,
@@ -75,8 +79,8 @@ from ._tools.runtime import (
     thread_count,
 )
 from ._ad.arrays import (
-    accum_grad, clear_grad, detach, disable_grad, enable_grad, grad, grad_enabled, replace_grad, set_grad,
-    set_grad_enabled,
+    accum_grad, clear_grad, detach, disable_grad, enable_grad, grad, grad_enabled, relative_grad, replace_grad,
+    set_grad, set_grad_enabled,
 )
 from ._ad.custom import CustomOp, custom
 from ._ad.explain import explain_grad
@@ -90,7 +94,7 @@ from ._tools.printing import format, print
 from ._tools.profiling import profile_enable, profile_mark, profile_range
 from ._tools.graph import graphviz
 from ._tools.listing import set_label, whos
-from .interop import wrap
+from .interop import wrap, wrap_ad
 
 __version__ = "0.1.0"
 

@@ -38,6 +38,7 @@ inf: float
 inv_four_pi: float
 inv_log_two: float
 inv_pi: float
+inv_sqrt_four_pi: float
 inv_sqrt_pi: float
 inv_sqrt_two: float
 inv_sqrt_two_pi: float
@@ -179,9 +180,13 @@ class ArrayBase(Generic[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT]):
     @property
     def real(self) -> SelfT:
         """The real part of complex numbers and quaternions; any other array itself. Evaluates nothing."""
+    @real.setter
+    def real(self, value: SelfT) -> None: ...
     @property
     def imag(self) -> SelfT:
         """The imaginary part of complex numbers, that of quaternions as a 3D array; zero for other arrays. Evaluates nothing."""
+    @imag.setter
+    def imag(self, value: SelfT) -> None: ...
     @property
     def index(self) -> int:
         """Index of a flat array's variable in listings and messages; zero for nested arrays. Evaluates nothing."""
@@ -2774,9 +2779,9 @@ class CustomOp:
     def set_grad_out(self: Any, arg: Any, /) -> None:
         """Add to the change of the result; ``arg`` is structured like it. In :meth:`forward`."""
     def grad_in(self: Any, arg: Any, /) -> Any:
-        """The change of an argument, given its name, or its position among ``*args``. In :meth:`forward`."""
+        """The change of an argument, given its name, or its position among ``*args``; or those of all of these as a tuple, given ``'args'``, of ``**kwargs`` as a dictionary. In :meth:`forward`."""
     def set_grad_in(self: Any, arg0: Any, arg1: Any, /) -> None:
-        """Add to the gradient of an argument, given its name, or its position among ``*args``. In :meth:`backward`."""
+        """Add to the gradient of an argument, given its name, or its position among ``*args``; or to those of all of these, given ``'args'`` and a tuple, of ``**kwargs`` likewise. In :meth:`backward`."""
     def add_input(self: Any, arg: Any, /) -> None:
         """Declare that the result depends on arrays that are no arguments. In :meth:`eval`."""
     def add_output(self: Any, arg: Any, /) -> None:
@@ -2838,6 +2843,8 @@ def all(value: _HasLeaf[_R], axis: None, keepdims: bool = False) -> _R: ...
 def all(value: bool, axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> bool: ...
 @overload
 def all(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> Any: ...
+def all_nested(value: Any, /) -> Any:
+    """Whether all elements are true: :func:`all` with ``axis=None``."""
 def allclose(a: Any, b: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = False) -> bool:
     """Whether all elements of two arrays are equal, or ``|a - b| <= |b| * rtol + atol``."""
 def alloc_local(dtype: type[T], size: int, value: T | None = None) -> Local[T]:
@@ -2853,6 +2860,8 @@ def any(value: _HasLeaf[_R], axis: None, keepdims: bool = False) -> _R: ...
 def any(value: bool, axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> bool: ...
 @overload
 def any(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> Any: ...
+def any_nested(value: Any, /) -> Any:
+    """Whether any element is true: :func:`any` with ``axis=None``."""
 @overload
 def arange(dtype: type[T], size: int) -> T:
     """The integers from ``start`` (default 0) to ``stop`` (not included) in steps of ``step`` (default 1)."""
@@ -3034,7 +3043,7 @@ def concat(arr: Sequence[ArrayT], /, axis: int | None = 0) -> ArrayT:
     """Arrays or tensors of one type joined along an existing axis; ``axis=None`` joins them raveled."""
 def conj(arg: T, /) -> T:
     """Conjugate of complex numbers and quaternions; other values are returned as they are."""
-def convolve(source: ArrayT, filter: str | Callable[[float], float], filter_radius: float, axis: int | Sequence[int] | None = None, boundary: str = 'zero', normalize: bool = True) -> ArrayT:
+def convolve(source: ArrayT, filter: str | Callable[[float], float] | Sequence[float] | ArrayBase, filter_radius: float | None = None, axis: int | Sequence[int] | None = None, boundary: str = 'zero', normalize: bool | None = None, mode: Literal["symbolic", "evaluated"] | None = None) -> ArrayT:
     """A tensor or flat array convolved with a filter of one dimension along one or several axes, or all of them (None)."""
 def copy(arg: T, /) -> T:
     """A deep copy of a PyTree: its containers are made anew, arrays are copied, other objects are passed on."""
@@ -3252,6 +3261,8 @@ def flush_kernel_cache() -> None:
     """Forget the kernels in memory (those on disk stay): they are loaded or compiled again when they are next needed."""
 def flush_malloc_cache() -> None:
     """Give unused memory back to the operating system."""
+def flush_thread() -> None:
+    """Hand what was launched to the threads that compute it. Here, that happens when it is launched: a name that programs use."""
 @overload
 def fma(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, arg2: SelfCpT, /) -> SelfT:
     """Fused multiply-add: ``arg0 * arg1 + arg2`` with a single rounding, elementwise."""
@@ -3337,6 +3348,8 @@ def frob(arg: _Matrices[Any, Any, Any, Any, _R], /) -> _R:
     """Squared Frobenius norm of a matrix: the sum of the squares of its entries."""
 def full(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
     """An array filled with a value, a literal that takes no memory."""
+def func(f: Callable[..., Any] | None = None, *, backend: JitBackend | None = None) -> Any:
+    """Let the body of a function be a function of the kernel, too, instead of a part of each caller."""
 def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int, active: ArrayBase | Sequence[bool] | bool = True, mode: ReduceMode = ..., shape: tuple[int, ...] | None = None) -> T:
     """Read ``source[index]`` where ``active`` is set, else zero; an instance of ``dtype``."""
 def grad(arg: T, preserve_type: bool = True) -> T:
@@ -3610,6 +3623,8 @@ def max(value: int, axis: int | tuple[int, ...] | EllipsisType | None = ..., mod
 def max(value: float, axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> float: ...
 @overload
 def max(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> Any: ...
+def max_nested(value: Any, /) -> Any:
+    """The largest element: :func:`max` with ``axis=None``."""
 @overload
 def maximum(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, /) -> SelfT:
     """Larger of two values, elementwise."""
@@ -3663,6 +3678,8 @@ def min(value: int, axis: int | tuple[int, ...] | EllipsisType | None = ..., mod
 def min(value: float, axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> float: ...
 @overload
 def min(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> Any: ...
+def min_nested(value: Any, /) -> Any:
+    """The smallest element: :func:`min` with ``axis=None``."""
 @overload
 def minimum(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, /) -> SelfT:
     """Smaller of two values, elementwise."""
@@ -3748,6 +3765,8 @@ def none(value: _HasLeaf[_R], axis: None, keepdims: bool = False) -> _R: ...
 def none(value: bool, axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> bool: ...
 @overload
 def none(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> Any: ...
+def none_nested(value: Any, /) -> Any:
+    """Whether no element is true: :func:`none` with ``axis=None``."""
 @overload
 def norm(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
     """Euclidean length, ``sqrt(sum(value * value))``. Its derivative is 0 where all elements are."""
@@ -3765,8 +3784,10 @@ def ones(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
     """An array of ones (``True`` for masks), a literal that takes no memory."""
 def ones_like(arg: T, /) -> T:
     """Ones of the type and shape of an array, tensor or PyTree, see :func:`ones` and :func:`zeros_like`."""
-def opaque(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
+def opaque(dtype: Any, value: Any = ..., shape: int | Sequence[int] = 1) -> Any:
     """An array filled with a value, in memory: what :func:`full` returns, followed by :func:`make_opaque`."""
+def opaque_width(*args: Any) -> Any:
+    """The :func:`width` of PyTrees as an evaluated array of unsigned integers, of the backend of their first array."""
 def polar_decomp(arg: ArrayT, it: int = 10) -> tuple[ArrayT, ArrayT]:
     """Polar decomposition ``arg = Q P`` of a matrix: ``(Q, P)`` with orthogonal Q, symmetric positive semidefinite P."""
 @overload
@@ -3818,6 +3839,8 @@ def prod(value: int, axis: int | tuple[int, ...] | EllipsisType | None = ..., mo
 def prod(value: float, axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> float: ...
 @overload
 def prod(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> Any: ...
+def prod_nested(value: Any, /) -> Any:
+    """The product of all elements: :func:`prod` with ``axis=None``."""
 def profile_mark(arg: str, /) -> None:
     """Note an event by name: an entry between those of kernels in the history, if one is kept."""
 @overload
@@ -3945,10 +3968,12 @@ def reduce(op: AnyArray | Sequence[Any], value: Any, axis: int | tuple[int, ...]
 def reinterpret_array(dtype: type[ArrayT], value: ArrayBase, /) -> ArrayT:
     """The bits of an array, taken as another type whose elements have the same size."""
 def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
-    """The analogous type over another scalar type whose elements have the same size, see :func:`reinterpret_array`."""
+    """The analogous type over another scalar type, see :func:`reinterpret_array` (which needs one of the same size)."""
+def relative_grad(x: Any) -> Any:
+    """The number 1 with the relative derivative of an array, ``dx/x``, or 0 where that is 0."""
 def reorder_threads(key: ArrayBase, num_bits: int, value: T) -> T:
     """Ask for elements of equal keys to be computed next to each other; returns ``value`` as it is."""
-def repeat(value: T, count: int | Sequence[int] | ArrayBase, axis: int | None = None) -> T:
+def repeat(value: T, repeats: int | Sequence[int] | ArrayBase = ..., axis: int | None = None, *, count: Any = ...) -> T:
     """An array with each of its elements repeated ``count`` times in place."""
 def replace_grad(arg0: Any, arg1: Any, /) -> Any:
     """The values of the first argument with the derivative of the second one."""
@@ -3956,7 +3981,7 @@ def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: str | None = None) -> 
     """The type of another shape, ``Dynamic`` (-1) where it varies: ``(3, -1)`` is ``Array3f`` of a vectorised package."""
 def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
     """The analogous type over elements of another scalar type; the type itself for anything but arrays."""
-def resample(source: ArrayT, shape: Sequence[int], filter: str | Callable[[float], float] = 'cubic', filter_radius: float | None = None, boundary: str = 'zero') -> ArrayT:
+def resample(source: ArrayT, shape: Sequence[int], filter: str | Callable[[float], float] = 'cubic', filter_radius: float | None = None, boundary: str = 'zero', mode: Literal["symbolic", "evaluated"] | None = None) -> ArrayT:
     """A tensor or flat array with another resolution: more or fewer elements along some axes, at the same extent."""
 @overload
 def reshape(dtype: type[T], value: Any, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T:
@@ -4191,6 +4216,8 @@ def sphdir(theta: float, phi: cuda.ad.Float64) -> cuda.ad.Array3f64: ...
 def sphdir(theta: Any, phi: Any) -> Any: ...
 def split(value: ArrayT, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[ArrayT]:
     """A list of parts of a tensor along an axis: a number of equal ones, or those between the given positions."""
+def sqr(arg: Any, /) -> Any:
+    """The square: see :func:`square`, which is its name today."""
 @overload
 def sqrt(arg: ArrayT, /) -> ArrayT:
     """Square root, correctly rounded."""
@@ -4256,6 +4283,8 @@ def sum(value: int, axis: int | tuple[int, ...] | EllipsisType | None = ..., mod
 def sum(value: float, axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> float: ...
 @overload
 def sum(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> Any: ...
+def sum_nested(value: Any, /) -> Any:
+    """The sum of all elements: :func:`sum` with ``axis=None``."""
 def suspend_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
     """A context in which no derivatives are tracked, or none with respect to some arrays."""
 def swapaxes(value: ArrayT, /, axis1: int, axis2: int) -> ArrayT:
@@ -4288,7 +4317,7 @@ def tensor_t(arg: Any, /) -> Any:
     """The tensor type over the same elements; ``None`` for anything but arrays."""
 def thread_count() -> int:
     """Number of threads that run kernels on the CPU, the main thread included."""
-def tile(value: T, count: int | Sequence[int]) -> T:
+def tile(value: T, reps: int | Sequence[int] = ..., *, count: Any = ...) -> T:
     """An array with all of its elements repeated ``count`` times, one copy after the other."""
 def trace(arg: _Matrices[Any, Any, Any, Any, _R], /) -> _R:
     """Sum of the diagonal entries of a matrix."""
@@ -4411,7 +4440,7 @@ def unit_angle(a: SelfCpT, b: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, Plai
 def unit_angle(a: AnyArray | Sequence[Any], b: AnyArray | Sequence[Any]) -> Any: ...
 def unravel(dtype: type[T], array: ArrayBase, order: str = 'A') -> T:
     """An array of type ``dtype`` from the elements of a flat array: the inverse of :func:`ravel`."""
-def upsample(source: ArrayT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None) -> ArrayT:
+def upsample(t: ArrayT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None) -> ArrayT:
     """A tensor with each entry repeated along its axes: nearest neighbours at a multiple of the resolution."""
 def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., tuple[Any, Any]]:
     """A function that returns the value of another one, and its gradient."""
@@ -4445,6 +4474,8 @@ def width(*args: Any) -> int:
     """Number of elements that are processed in parallel: the size of the trailing dimension of the arrays in PyTrees."""
 def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]:
     """A decorator for functions that are written with one framework, and called from programs of another one."""
+def wrap_ad(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]:
+    """What :func:`wrap` was called before. See there."""
 def zeros(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
     """An array of zeros (``False`` for masks), a literal that takes no memory."""
 def zeros_like(arg: T, /) -> T:

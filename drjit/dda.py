@@ -19,30 +19,33 @@ from typing import Any, Literal, TypeVar
 from ._access.indirect import gather, scatter_add
 from ._ad.arrays import grad_enabled
 from ._ad.custom import CustomOp, custom
-from ._base.arguments import require_mode
+from ._base.arguments import require_count, require_mode
 from ._base.array import ArrayBase
 from ._base.errors import ArgumentError, describe
 from ._base.types import INT32, UINT32
 from ._base.values import plain_scalar
 from ._control.loop import while_loop
+from ._functions.blocks import block_sum
 from ._functions.constants import inf
-from ._functions.creation import zeros
-from ._functions.elementwise import clip, floor, fma, maximum, minimum, select
+from ._functions.creation import arange, zeros
+from ._functions.elementwise import ceil, clip, floor, fma, maximum, minimum, select
 from ._functions.evaluation import width
 from ._functions.reductions import all, any, max, min
 from ._functions.traits import (
     diff_array_t,
     int32_array_t,
     is_diff_v,
+    is_dynamic_v,
     is_special_v,
     is_vector_v,
     mask_t,
     tensor_t,
+    uint32_array_t,
     value_t,
 )
 from ._functions.vectors import norm
 
-__all__ = ["dda", "integrate"]
+__all__ = ["dda", "integrate", "integrate_ref"]
 
 StateT = TypeVar("StateT")
 _Mode = Literal["scalar", "symbolic", "evaluated"] | None
@@ -120,7 +123,8 @@ def _traverse(ray_o: Any, ray_d: Any, ray_max: Any, grid_res: Any, grid_min: Any
     position = select(moving & (entering == start), select(forward, cls(0), faces),
                       clip(fma(direction, start, origin), 0, faces))
     position = select(active, position, cls(0))
-    cell = clip(integers(floor(position)), 0, resolution - 1)
+    # From a boundary, a ray visits the cell that it goes into.
+    cell = clip(integers(select(moving & ~forward, ceil(position) - 1, floor(position))), 0, resolution - 1)
 
     def body(active: Any, state: Any, cell: Any, local: Any, remaining: Any) -> tuple[Any, ...]:
         crossing = select(moving, (ahead - local) / direction, inf)
@@ -189,6 +193,45 @@ def integrate(ray_o: Any, ray_d: Any, ray_max: Any, grid_min: Any, grid_max: Any
     require_mode(function, mode)
     ray = _Ray(o, d, low, high, shape, active, mode)
     return custom(_Integral, ray, tensor(vol), ray_max, grad_enabled(vol), grad_enabled(ray_max))
+
+
+def integrate_ref(ray_o: Any, ray_d: Any, ray_max: Any, grid_min: Any, grid_max: Any, vol: Any,
+                  n_samples: int) -> Any:
+    """What :func:`integrate` computes, by the trapezoid rule over ``n_samples`` points of each ray: for checks.
+
+    Takes ``n_samples`` elements for each ray. Arguments and errors are those of :func:`integrate`; rays must be finite.
+    Differentiable with respect to ``vol`` and ``ray_max``.
+
+    >>> from drjit.llvm import Array3f, Float, TensorXf
+    >>> vol = TensorXf([0, 0, 0, 0, 1, 1, 1, 1], (2, 2, 2))
+    >>> arguments = Array3f(0, 0.5, 0.25), Array3f(1, 0, 0), Float(0.5), Array3f(0), Array3f(1), vol
+    >>> dr.dda.integrate_ref(*arguments, 100), dr.dda.integrate(*arguments)
+    ([0.125], [0.125])
+    """
+    function = "drjit.dda.integrate_ref"
+    if require_count(function, "n_samples", n_samples, 2) and not is_dynamic_v(ray_o):
+        raise TypeError(f"{function}(): the rays must be traced arrays, found {describe(ray_o)}.")
+    cls = _ray_type(function, ray_o, ray_d, ray_max, grid_min, grid_max, vol)
+    o, d, low, high = (_vector(function, name, value, cls) for name, value in (
+        ("ray_o", ray_o), ("ray_d", ray_d), ("grid_min", grid_min), ("grid_max", grid_max)))
+    ray = _Ray(o, d, low, high, vol.shape, _mask(function, True, cls), None)
+    length = _length(function, ray_max, cls)
+    rays = _count(o, d, low, high, length)
+    number = arange(uint32_array_t(ray.real), rays * n_samples)
+    index, place = number // n_samples, number % n_samples
+
+    def each(value: Any) -> Any:
+        return gather(type(value), value, index) if width(value) > 1 else value
+
+    fraction = ray.real(place) / (n_samples - 1)
+    position = (fma(each(d), fraction * each(length), each(o)) - each(low)) / each(ray.cell_size)
+    sizes = ray.integers(ray.sizes[::-1])
+    inside = all((position >= 0) & (position <= cls(sizes)))
+    cell = clip(ray.integers(floor(position)), 0, sizes - 1)
+    values = [gather(ray.real, tensor_t(cls)(vol).array, corner, inside) for corner in ray.corners(_reversed(cell))]
+    found = select(inside, _interpolated(values, position - cls(cell)), 0)
+    found = found * select((place == 0) | (place == n_samples - 1), ray.real(0.5), ray.real(1))
+    return block_sum(found, n_samples) * norm(d) * length / (n_samples - 1)
 
 
 class _Ray:

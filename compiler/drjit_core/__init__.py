@@ -53,7 +53,7 @@ from .context import current
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.deferred import Statement, defer
 from .ir.build import bound, broadcast_size, counter, invalid, literal, nothing, undefined
-from .ir.dual import STRUCTURE, Scope, attached, dual, primal, refuse, surely_tracked, tracked, vertex_of
+from .ir.dual import STRUCTURE, Scope, attached, dual, followed, primal, refuse, surely_tracked, tracked, vertex_of
 from .ir.expansion import expansion
 from .ir.extents import size_of
 from .ir.number import number
@@ -118,8 +118,8 @@ from .runtime.history import clear as kernel_history_clear
 from .runtime.history import Range as ProfileRange
 from .runtime.history import kernel_history
 from .runtime.history import mark as profile_mark
-from .runtime.host import (exported_view, host_view, import_copy, import_shared, opaque, opaque_all, read_bytes,
-                           read_element, state_of, sync, unshared, write_element)
+from .runtime.host import (copied, exported_view, host_view, import_copy, import_shared, opaque, opaque_all,
+                           read_bytes, read_element, state_of, sync, unshared, write_element)
 from .runtime.interpret import interpret
 from .runtime.recording import Recorded, pattern_of, record
 

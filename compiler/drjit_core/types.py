@@ -175,6 +175,8 @@ class JitBackend(_Enum):
     CUDA = 1
     #: CPUs, through LLVM.
     LLVM = 2
+    #: GPUs of Apple; there is no such backend.
+    Metal = 3
 
 
 class ReduceOp(_Enum):

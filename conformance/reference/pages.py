@@ -86,7 +86,7 @@ def public_names() -> list[str]:
     found = [f"drjit.{name}" for name in drjit.__all__ if f"drjit.{name}" not in _PACKAGES]
     found += [f"drjit.{module}.{name}" for module in ("detail", "opt", "random")
               for name in getattr(drjit, module).__all__]
-    found += [f"drjit.llvm.{name}" for name in _GENERATORS]
+    found += [f"drjit.llvm.{name}" for name in (*_GENERATORS, "Event")]
     return [*found, *_PACKAGES]
 
 
@@ -350,7 +350,7 @@ def _module(entry: Entry) -> str:
     text = text_of(entry)
     backend = _PACKAGES.get(entry.name)
     if backend is not None and entry.name.count(".") == 1:
-        count = len(entry.value.__all__) - len(_GENERATORS)
+        count = len(entry.value.__all__) - len(_GENERATORS) - ("Event" in entry.value.__all__)
         text += f"\n\nThe {count} names of its array types:\n\n{_types(backend)}"
     elif backend is not None:
         text += f"\n\nThe names are those of :mod:`{entry.name.removesuffix('.ad')}`."

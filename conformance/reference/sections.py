@@ -25,8 +25,13 @@ SECTIONS = {
 }
 #: Public names that Dr.Jit's reference does not list there, by the section where they are documented.
 ADDED = {
-    "Control flow": ["drjit.instance_array"],
-    "Reductions": ["drjit.median"],
+    "Control flow": ["drjit.instance_array", "drjit.func"],
+    "Reductions": ["drjit.median", "drjit.sum_nested", "drjit.prod_nested", "drjit.min_nested", "drjit.max_nested",
+                   "drjit.all_nested", "drjit.any_nested", "drjit.none_nested"],
+    "Masks, comparisons, shapes": ["drjit.opaque_width"],
+    "Other frameworks": ["drjit.wrap_ad"],
+    "Constants": ["drjit.inv_sqrt_four_pi"],
+    "Ray marching": ["drjit.dda.integrate_ref"],
     "Random numbers": ["drjit.random", "drjit.random.Philox4x32Generator", "drjit.llvm.PCG32",
                        "drjit.llvm.Philox4x32"],
     "Type traits": [
@@ -39,11 +44,12 @@ ADDED = {
     "Rearranging arrays": ["drjit.row_stack"],
     "Tensor operations": ["drjit.upsample"],
     "Derivatives": ["drjit.value_and_grad", "drjit.jacobian", "drjit.hvp", "drjit.gradcheck",
-                    "drjit.explain_grad"],
-    "Standard mathematics": ["drjit.square", "drjit.clamp", "drjit.fmin", "drjit.fmax"],
+                    "drjit.explain_grad", "drjit.relative_grad"],
+    "Standard mathematics": ["drjit.square", "drjit.sqr", "drjit.clamp", "drjit.fmin", "drjit.fmax"],
     "Vectors, matrices, quaternions": ["drjit.identity", "drjit.inverse"],
     "Transcendental functions": ["drjit.cot", "drjit.erfc"],
-    "The runtime": ["drjit.KernelType", "drjit.KernelRecordingMode", "drjit.detail"],
+    "The runtime": ["drjit.flush_thread", "drjit.llvm.Event", "drjit.KernelType",
+                    "drjit.KernelRecordingMode", "drjit.detail"],
     "Profiling": ["drjit.detail.ProfileEvent"],
     "Array packages": ["drjit.scalar", "drjit.llvm", "drjit.llvm.ad", "drjit.cuda", "drjit.cuda.ad", "drjit.auto",
                        "drjit.auto.ad"],

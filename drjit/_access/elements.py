@@ -25,7 +25,7 @@ from drjit_core import (
 )
 
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
+from .._base.errors import CORE_ERRORS, ArgumentError, BoundsError, SizeError, describe, translate
 from .._base.nodes import broadcast
 from .._base.types import lookup, reshape
 from .._base.values import is_ndarray, plain_scalar
@@ -78,6 +78,9 @@ def _write_selection(function: str, array: Any, shape: Shape, key: Any, value: A
     access, selected = parse_slice(function, shape, key)
     new, found = _value(function, type(array), value)
     kept = _fitting(found, selected)
+    if kept is None and array._depth < 0 and len(found) == 1 and new.size == math.prod(selected) and \
+            not (isinstance(value, ArrayBase) and value._depth):  # flat, in C order
+        kept = selected
     if kept is None:
         if array._depth or max(len(found), len(selected)) > 1:
             raise SizeError(f"{function}(): cannot assign a value of the shape {found} to elements of the shape "
@@ -156,6 +159,8 @@ def flat_get(array: Any, key: Any) -> Any:
         size = node.size
         if 0 <= position < size:
             return read_element(node, position)
+        if size == 1:  # which goes with any other size
+            return read_element(node, 0)
         return read_element(node, bounded(f"{array._name}.__getitem__", position, size))
     if key.__class__ is slice:
         try:
@@ -321,7 +326,7 @@ def _nested_entries(array: Any, key: tuple[Any, ...], function: str) -> tuple[An
     if number is None:
         return key
     if sum(entry is ... for entry in key) > 1:
-        raise IndexError(f"{function}(): multiple ellipses (...) are not allowed.")
+        raise BoundsError(f"{function}(): multiple ellipses (...) are not allowed.")
     missing = array._depth + array._dynamic - (len(key) - 1)
     return (*key[:number], *(_ALL,) * missing, *key[number + 1:]) or (_ALL,)
 
@@ -329,7 +334,7 @@ def _nested_entries(array: Any, key: tuple[Any, ...], function: str) -> tuple[An
 def _require_dimensions(array: Any, key: tuple[Any, ...], function: str) -> None:
     count = array._depth + array._dynamic
     if len(key) > count:
-        raise IndexError(f"{function}(): too many indices (the array has {count} dimensions, found {len(key)} "
+        raise BoundsError(f"{function}(): too many indices (the array has {count} dimensions, found {len(key)} "
                          "indices).")
 
 
@@ -342,7 +347,10 @@ def nested_get(array: Any, key: Any) -> Any:
     """``array[key]`` of a nested array."""
     position = key_integer(key)
     if position is not None:
-        return array._component(bounded(f"{array._name}.__getitem__", position, len(array)))
+        size = len(array)
+        if size == 1 and array._size < 0:
+            position = 0
+        return array._component(bounded(f"{array._name}.__getitem__", position, size))
     function = f"{array._name}.__getitem__"
     if key is None or key is ...:
         key = (key,)
@@ -490,7 +498,7 @@ def _nested_set_tuple(array: Any, first: Any, rest: Any, value: Any, function: s
         if isinstance(array._value, type) and issubclass(array._value, ArrayBase):
             array._component(position)[rest] = value
             return
-        raise IndexError(f"{function}(): too many indices (the array has one dimension).")
+        raise BoundsError(f"{function}(): too many indices (the array has one dimension).")
     refuse_floats(array, value, function)
     values = [value] * len(positions_)
     removed = key_integer(rest) is not None  # the axis that the key is for

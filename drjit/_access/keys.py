@@ -16,7 +16,7 @@ import drjit_core as core
 from drjit_core import KIND, SHAPE, JitFlag, Node, cast, flag, import_copy, literal, ops
 
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, describe
+from .._base.errors import ArgumentError, BoundsError, describe
 from .._base.nodes import index_node, index_type, values, without_widening
 from .._base.types import INT32, INT64, UINT64
 from .._base.values import is_ndarray, plain_integer, plain_scalar
@@ -54,7 +54,7 @@ def bounded(function: str, position: int, size: int) -> int:
     """An integer key as a position that exists."""
     found = position + size if position < 0 else position
     if not 0 <= found < size:
-        raise IndexError(f"{function}(): entry {position} is out of bounds (the array is of size {size}).")
+        raise BoundsError(f"{function}(): entry {position} is out of bounds (the array is of size {size}).")
     return found
 
 
@@ -73,7 +73,7 @@ def check_literal(function: str, index: Node, mask: Node, size: int) -> None:
     """
     if index.kind == _LITERAL and not 0 <= index.payload < size and index.size and \
             mask.kind == _LITERAL and mask.payload and not flag(JitFlag.Debug):
-        raise IndexError(f"{function}(): index {int(index.payload)} is out of bounds (the array is of size {size}).")
+        raise BoundsError(f"{function}(): index {int(index.payload)} is out of bounds (the array is of size {size}).")
 
 
 def flatten(function: str, values: Any, into: list[Any]) -> tuple[int, ...]:
@@ -105,18 +105,18 @@ def host_positions(function: str, key: Any, size: int, axis: int = 0) -> tuple[l
         found = [entry if entry.__class__ is int else plain_integer(entry) for entry in flat]
         if None in found:
             culprit = flat[found.index(None)]
-            raise TypeError(f"{function}(): entry for axis {axis} holds an element of the unsupported type "
+            raise ArgumentError(f"{function}(): entry for axis {axis} holds an element of the unsupported type "
                             f"'{describe(culprit)}' (expected integers).")
     for entry in found:
         if not -size <= entry < size:
-            raise IndexError(f"{function}(): index {entry} is out of bounds for {_axis(axis, size)}.")
+            raise BoundsError(f"{function}(): index {entry} is out of bounds for {_axis(axis, size)}.")
     return [entry + size if entry < 0 else entry for entry in found], shape
 
 
 def _require_integers(function: str, key: Any, axis: int) -> None:
     if key.dtype.kind not in "iu":
-        raise TypeError(f"{function}(): entry for axis {axis} is a NumPy array of the unsupported type '{key.dtype}' "
-                        "(expected integers).")
+        raise ArgumentError(f"{function}(): entry for axis {axis} is a NumPy array of the unsupported type "
+                            f"'{key.dtype}' (expected integers).")
 
 
 def positions_node(function: str, key: Any, size: int, axis: int = 0,
@@ -126,15 +126,15 @@ def positions_node(function: str, key: Any, size: int, axis: int = 0,
     scalar = index_type(size)
     if isinstance(key, ArrayBase) and key._dynamic:
         if key._kind == "b":
-            raise TypeError(f"{function}(): masks must stand alone in the brackets, the entry for axis {axis} is a "
-                            f"'{describe(key)}'.")
+            raise ArgumentError(f"{function}(): masks must stand alone in the brackets, the entry for axis {axis} is a "
+                                f"'{describe(key)}'.")
         if key._kind not in "iu" or key._depth > 0:
-            raise TypeError(f"{function}(): entry for axis {axis} has the unsupported type '{describe(key)}' (expected "
-                            "an integer array).")
+            raise ArgumentError(f"{function}(): entry for axis {axis} has the unsupported type '{describe(key)}' "
+                                "(expected an integer array).")
         return positions_of_array(function, key._nodes()[0], size, axis, only), key.shape
     if isinstance(key, ArrayBase) and (key._kind not in "iu" or key._depth > 1 or key._special):
-        raise TypeError(f"{function}(): entry for axis {axis} has the unsupported type '{describe(key)}' (expected an "
-                        "integer array).")
+        raise ArgumentError(f"{function}(): entry for axis {axis} has the unsupported type '{describe(key)}' (expected "
+                            "an integer array).")
     if is_ndarray(key) and key.size:
         return _of_ndarray(function, key, size, axis, scalar), key.shape
     found, shape = host_positions(function, key, size, axis)
@@ -150,7 +150,7 @@ def _of_ndarray(function: str, key: Any, size: int, axis: int, scalar: int) -> N
     _require_integers(function, key, axis)
     low, high = int(key.min()), int(key.max())
     if low < -size or high >= size:
-        raise IndexError(f"{function}(): index {low if low < -size else high} is out of bounds for "
+        raise BoundsError(f"{function}(): index {low if low < -size else high} is out of bounds for "
                          f"{_axis(axis, size)}.")
     flat = key.reshape(-1)
     if low < 0:
@@ -171,7 +171,7 @@ def positions_of_array(where: Any, key: Node, size: int, axis: int = 0, only: bo
     node = index_node(node, size, not only)
     if node.kind == _LITERAL and node.size and not 0 <= node.payload < size:
         function = f"{where._name}.__getitem__" if isinstance(where, ArrayBase) else where
-        raise IndexError(f"{function}(): index {int(key.payload)} is out of bounds for {_axis(axis, size)}.")
+        raise BoundsError(f"{function}(): index {int(key.payload)} is out of bounds for {_axis(axis, size)}.")
     if axis and flag(JitFlag.Debug):  # as a position of the array it might exist
         inside = ops.lt(node, literal(node.type, size, 1, SHAPE, tag=_SIZE))
         node = ops.select(inside, node, literal(node.type, (1 << 32) - 1))

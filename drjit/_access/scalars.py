@@ -8,7 +8,7 @@ from typing import Any
 from drjit_core import Node, ReduceOp, literal
 
 from .._base.array import ArrayBase
-from .._base.errors import SizeError, describe
+from .._base.errors import BoundsError, SizeError, describe
 from .._base.nodes import as_literal, number_of
 from .._base.values import plain_scalar
 from .._promotion.promote import coerce, wrap
@@ -43,7 +43,7 @@ def _numbers(value: Any, name: str, kinds: str, function: str) -> tuple[list[Any
 
 def _node_at(nodes: Sequence[Node], position: int, function: str) -> Node:
     if not 0 <= position < len(nodes):
-        raise IndexError(f"{function}(): index {position} is out of bounds (the array has {len(nodes)} entries).")
+        raise BoundsError(f"{function}(): index {position} is out of bounds (the array has {len(nodes)} entries).")
     return nodes[position]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from drjit_core import literal, schedule
 
 from .._base.array import ArrayBase
-from .._base.errors import describe
+from .._base.errors import BoundsError, describe
 from .._base.types import SCALAR, lookup
 from .._promotion.promote import wrap
 from .._trees.pytree import transform
@@ -76,7 +76,7 @@ def _element(leaf: Any, position: int, function: str) -> Any:
         return leaf[position] if _is_list(leaf) else leaf
     size = leaf._width(function)
     if not -size <= position < size:
-        raise IndexError(f"{function}(): position {position} is out of bounds (the array of type {leaf._name} is of "
+        raise BoundsError(f"{function}(): position {position} is out of bounds (the array of type {leaf._name} is of "
                          f"size {size}).")
     if not leaf._depth:
         return leaf[position]

@@ -33,7 +33,7 @@ from drjit_core import (
 
 from .._base.array import ArrayBase
 from .._base.backends import computing
-from .._base.errors import ArgumentError, Site, SizeError, called, describe
+from .._base.errors import ArgumentError, BoundsError, Site, SizeError, called, describe
 from .._base.nodes import broadcast, elements_of, index_type, short_positions
 from .._base.types import SCALAR, UINT32, UINT64, Record, relative
 from .._base.values import parse_shape, plain_integer
@@ -97,7 +97,7 @@ def normalise_axis(site: Site, axis: Any, ndim: int, name: str = "axis") -> int:
     """An axis counted from the front."""
     found = plain_integer(axis)
     if found is None:
-        raise TypeError(f"{called(site)}: '{name}' must be an int, found {describe(axis)} ({axis!r}).")
+        raise ArgumentError(f"{called(site)}: '{name}' must be an int, found {describe(axis)} ({axis!r}).")
     if not -ndim <= found < ndim:
         which = "" if name == "axis" else f" '{name}'"
         raise ArgumentError(f"{called(site)}: out-of-bounds axis{which} (got {found}, ndim={ndim}).")
@@ -284,12 +284,12 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
     for number, entry in enumerate(entries):
         if entry is ...:
             if ellipsis is not None:
-                raise IndexError(f"{function}(): multiple ellipses (...) are not allowed.")
+                raise BoundsError(f"{function}(): multiple ellipses (...) are not allowed.")
             ellipsis = number
         elif entry is not None:
             consuming += 1
     if consuming > len(shape):
-        raise IndexError(f"{function}(): too many indices (found {consuming} for an array with {len(shape)} "
+        raise BoundsError(f"{function}(): too many indices (found {consuming} for an array with {len(shape)} "
                          f"dimension{'s' if len(shape) != 1 else ''}).")
     fill = (slice(None),) * (len(shape) - consuming)
     if ellipsis is None:
@@ -314,7 +314,7 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
         position = entry if kind is int else None if kind is slice else key_integer(entry)
         if position is not None:
             if not -size <= position < size:
-                raise IndexError(f"{function}(): index {position} is out of bounds for axis {axis} with size {size}.")
+                raise BoundsError(f"{function}(): index {position} is out of bounds for axis {axis} with size {size}.")
             base += position % size * stride
         elif kind is slice:
             chosen = slice_positions(function, entry, size, axis)
@@ -325,7 +325,7 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
             node, array_shape = positions_node(function, entry, size, axis, len(shape) == 1)
             checked = checked and (node.kind == _LITERAL or not (isinstance(entry, ArrayBase) and entry._dynamic))
             if not size and 0 not in array_shape:
-                raise IndexError(f"{function}(): axis {axis} is empty.")
+                raise BoundsError(f"{function}(): axis {axis} is empty.")
             if where < 0:
                 where = len(sizes)
             elif previous != len(sizes):
@@ -333,7 +333,7 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
             previous = len(sizes)
             arrays.append((node, array_shape, stride))
         else:
-            raise TypeError(f"{function}(): unsupported type '{describe(entry)}' in slice expression (expected "
+            raise ArgumentError(f"{function}(): unsupported type '{describe(entry)}' in slice expression (expected "
                             "integers, slices, integer arrays, None or an ellipsis).")
         axis += 1
     if not arrays:
@@ -400,7 +400,7 @@ def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[
         flat = relative(dtype._leaf, computing(indices if isinstance(indices, (tuple, list)) else ()), False)
     if not isinstance(flat, type) or not issubclass(flat, ArrayBase) or not hasattr(flat, "_record") or \
             flat._depth or flat._type != UINT32 or not flat._dynamic:
-        raise TypeError(f"{function}(): 'dtype' must be a flat array type of unsigned 32-bit integers, found "
+        raise ArgumentError(f"{function}(): 'dtype' must be a flat array type of unsigned 32-bit integers, found "
                         f"{describe(dtype)}.")
     parsed = parse_shape(shape, function)
     sizes = parsed if isinstance(parsed, tuple) else (parsed,)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import drjit_core as core
-from drjit_core import LEAF, STRUCTURE, Node, Vertex, dual, literal, primal, surely_tracked, tracked, vertex_of
+from drjit_core import LEAF, STRUCTURE, Node, Vertex, dual, literal, ops, primal, surely_tracked, tracked, vertex_of
 
 from .._access.store import store
 from .._base.array import ArrayBase
@@ -17,6 +17,7 @@ from .._base.nodes import broadcast
 from .._base.operators import FlatSlots
 from .._base.types import relative
 from .._base.typing import T
+from .._base.values import plain_scalar
 from .._functions.creation import zeros_like
 from .._promotion.componentwise import flat_array
 from .._promotion.plans import elementwise, operands
@@ -24,8 +25,8 @@ from .._promotion.promote import coerce, wrap_like
 from .._trees.pytree import leaves, transform, walk
 
 __all__ = ["accum_grad", "clear_grad", "detach", "differentiable", "disable_grad", "enable_grad", "grad",
-           "grad_enabled", "gradient_of", "replace_grad", "set_grad", "set_grad_enabled", "set_ones", "variables",
-           "vertices_of", "zero_of"]
+           "grad_enabled", "gradient_of", "relative_grad", "replace_grad", "set_grad", "set_grad_enabled",
+           "set_ones", "variables", "vertices_of", "zero_of"]
 
 
 def differentiable(value: object) -> bool:
@@ -161,9 +162,9 @@ def _detached(leaf: Any, preserve_type: bool) -> Any:
 
 
 def gradient_of(node: Node) -> Node:
-    """The gradient of a node, with as many elements: zeros, if it has none. In a symbolic construct, that of a single
-    value has several: each element has its own."""
-    vertex = vertex_of(node)
+    """The gradient of a node, with as many elements: zeros, if it has none, or is not tracked at the moment. In
+    a symbolic construct, that of a single value has several: each element has its own."""
+    vertex = tracked(node)
     if vertex is None or vertex.gradient is None:
         return literal(node.type, 0, node.size)
     gradient = primal(vertex.gradient)
@@ -237,11 +238,8 @@ def set_grad(target: Any, source: Any) -> None:
     _accumulate("drjit.set_grad", target, source, clear=True)
 
 
-def set_ones(function: str, target: Any, vertices: list[Vertex]) -> None:
-    """Set gradients to one, in the name of another function; ``vertices`` are those of ``target``."""
-    if not isinstance(target, ArrayBase) or target._special:
-        _accumulate(function, target, 1, clear=True)
-        return
+def set_ones(function: str, vertices: list[Vertex]) -> None:
+    """Set gradients to one, in the name of another function."""
     if core.innermost() is not None:
         for vertex in vertices:
             _require_inside(function, vertex)
@@ -262,7 +260,8 @@ def accum_grad(target: Any, source: Any) -> None:
 
     ``target`` is an array or a PyTree; ``source`` is a PyTree of the same structure with an array, or a number for all
     elements, for each of its arrays, or one such value for all of them. Values are converted and broadcast to what they
-    are added to; more elements than a variable of one element has are summed. What tracks no derivatives is ignored.
+    are added to; flat ones fit tensors of as many elements, in C order; more elements than a variable of one element
+    has are summed; an empty array adds nothing. What tracks no derivatives is ignored.
     Raises a ``RuntimeError`` if sizes differ, and a ``TypeError`` for values that are no arrays and no numbers.
     Evaluates nothing.
 
@@ -279,6 +278,7 @@ def accum_grad(target: Any, source: Any) -> None:
 
 def _accumulate(function: str, target: Any, source: Any, *, clear: bool) -> None:
     found: list[tuple[Vertex, Node]] = []
+    cleared: list[Vertex] = []
 
     def visit(leaf: Any, value: Any) -> None:
         if not differentiable(leaf):
@@ -287,13 +287,18 @@ def _accumulate(function: str, target: Any, source: Any, *, clear: bool) -> None
             vertex = tracked(node)
             if vertex is not None:
                 _require_inside(function, vertex)
-                found.append((vertex, gradient))
+                if gradient.size or not vertex.size:
+                    found.append((vertex, gradient))
+                else:
+                    cleared.append(vertex)
 
     if isinstance(source, ArrayBase | bool | int | float):
         walk(function, lambda leaf: visit(leaf, source), target)
     else:
         walk(function, visit, target, source)
     core.add_gradients(found, clear=clear)
+    if clear:
+        core.clear_gradients(cleared)
 
 
 def _converted(function: str, array: Any, value: Any) -> list[Node]:
@@ -302,8 +307,10 @@ def _converted(function: str, array: Any, value: Any) -> list[Node]:
     try:
         if cls._depth < 0:
             converted: Any = value if type(value) is cls else cls(value)
-            shape = converted.shape
-            if shape != array.shape and math.prod(shape) != 1:
+            shape, own = converted.shape, math.prod(array.shape)
+            fits = shape == array.shape or shape in ((), (0,), (own,)) or math.prod(shape) == 1 or \
+                len(shape) == 1 == own
+            if not fits:
                 raise SizeError(f"{function}(): a gradient of the shape {shape} does not fit an array of the shape "
                                 f"{array.shape}.")
             nodes = converted._nodes()
@@ -311,13 +318,14 @@ def _converted(function: str, array: Any, value: Any) -> list[Node]:
             nodes = coerce(cls, value, function)
     except CORE_ERRORS as error:
         raise translate(error, function) from None
-    own = array._nodes()
+    variables = array._nodes()
     if len(nodes) == 1:
-        nodes = nodes * len(own)
-    if len(nodes) != len(own):
-        raise SizeError(f"{function}(): a gradient with {len(nodes)} components does not fit an array with {len(own)}.")
-    for node, gradient in zip(own, nodes, strict=True):
-        if gradient.size not in (1, node.size) and node.size != 1:
+        nodes = nodes * len(variables)
+    if len(nodes) != len(variables):
+        raise SizeError(f"{function}(): a gradient with {len(nodes)} components does not fit an array with "
+                        f"{len(variables)}.")
+    for node, gradient in zip(variables, nodes, strict=True):
+        if gradient.size not in (0, 1, node.size) and node.size != 1:
             raise SizeError(f"{function}(): a gradient with {gradient.size} elements does not fit an array with "
                             f"{node.size}.")
     return [primal(node) for node in nodes]
@@ -329,7 +337,8 @@ links.gradient, links.set_gradient = grad, set_grad
 def replace_grad(arg0: Any, arg1: Any, /) -> Any:
     """The values of the first argument with the derivative of the second one.
 
-    Arguments are arrays, numbers or PyTrees of the same structure, and are promoted and broadcast to each other.
+    Arguments are arrays and numbers, which are promoted and broadcast to each other, or PyTrees of the same structure
+    and types.
     Useful where derivatives of an expression can be computed in a better way than by differentiating how it was
     computed. Evaluates nothing.
 
@@ -340,7 +349,52 @@ def replace_grad(arg0: Any, arg1: Any, /) -> Any:
     >>> x.grad
     [2]
     """
-    return transform("drjit.replace_grad", _with_gradient_of, arg0, arg1)
+    if isinstance(arg0, ArrayBase) or plain_scalar(arg0) is not None:
+        return _with_gradient_of(arg0, arg1)
+    return transform("drjit.replace_grad", _with_gradient_of_one_type, arg0, arg1)
+
+
+def relative_grad(x: Any) -> Any:
+    """The number 1 with the relative derivative of an array, ``dx/x``, or 0 where that is 0.
+
+    What is multiplied by it has the derivative of a product with ``x``, divided by ``x``: useful for estimators whose
+    value does not depend on ``x``. Of nested arrays, component by component; of anything but arrays that track
+    derivatives, it is 1 alone. Evaluates nothing.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(2, 0, -4)
+    >>> dr.enable_grad(x)
+    >>> y = dr.relative_grad(x)
+    >>> dr.backward(y)
+    >>> y, x.grad
+    ([1, 1, 1], [0.5, 0, -0.25])
+    """
+    if not isinstance(x, ArrayBase):
+        if plain_scalar(x) is None:
+            raise TypeError(f"drjit.relative_grad(): expected an array or a number, found {describe(x)}.")
+        return 1.0
+    if x._kind != "f" or x._special not in ("", "tensor"):
+        raise ArgumentError(f"drjit.relative_grad(): expected a real array of floating-point numbers, found "
+                            f"{describe(x)}.")
+
+    def relative_to(node: Node) -> Node:
+        value, one = primal(node), literal(node.type, 1, node.size)
+        if tracked(node) is None:
+            return one
+        zero = literal(node.type, 0)
+        present = ops.neq(value, zero)
+        factor = ops.select(present, ops.div(literal(node.type, 1), ops.select(present, value, one)), zero)
+        return _replaced(one, ops.mul(node, factor))
+
+    return wrap_like(x, type(x), [relative_to(node) for node in x._nodes()])
+
+
+def _with_gradient_of_one_type(a: Any, b: Any) -> Any:
+    """Likewise in PyTrees, whose leaves must be of one type."""
+    if type(a) is not type(b):
+        raise ArgumentError(f"drjit.replace_grad(): the leaves of PyTrees must be of one type, found {describe(a)} and "
+                            f"{describe(b)}.")
+    return _with_gradient_of(a, b)
 
 
 def _with_gradient_of(a: Any, b: Any) -> Any:

@@ -152,7 +152,8 @@ class CustomOp:
         self._require("set_grad_out", "forward").set_grad_out(arg)
 
     def grad_in(self, arg: Any, /) -> Any:
-        """The change of an argument, given its name, or its position among ``*args``. In :meth:`forward`.
+        """The change of an argument, given its name, or its position among ``*args``; or those of all
+        of these as a tuple, given ``'args'``, of ``**kwargs`` as a dictionary. In :meth:`forward`.
 
         >>> from drjit.llvm.ad import Float
         >>> class Square(dr.CustomOp):
@@ -171,7 +172,8 @@ class CustomOp:
         return self._require("grad_in", "forward").grad_in(arg)
 
     def set_grad_in(self, arg0: Any, arg1: Any, /) -> None:
-        """Add to the gradient of an argument, given its name, or its position among ``*args``. In :meth:`backward`.
+        """Add to the gradient of an argument, given its name, or its position among ``*args``; or to
+        those of all of these, given ``'args'`` and a tuple, of ``**kwargs`` likewise. In :meth:`backward`.
 
         >>> from drjit.llvm.ad import Float
         >>> class Square(dr.CustomOp):
@@ -247,9 +249,12 @@ class _Link:
     #: There are no derivatives of derivatives that a user computes.
     again = False
 
-    def __init__(self, operation: CustomOp, arguments: dict[Any, Any]) -> None:
+    def __init__(self, operation: CustomOp, arguments: dict[Any, Any],
+                 groups: dict[str, tuple[Any, ...] | None]) -> None:
         self.operation = operation
         self.arguments = arguments
+        #: The names of ``*args`` and ``**kwargs``, with the keys of the latter and ``None`` for the former.
+        self.groups = groups
         self.stage = "eval"
         self.flow: Flow | None = None
         self.inputs = [vertex for value in arguments.values() for vertex in vertices_of("drjit.custom", value)]
@@ -289,7 +294,12 @@ class _Link:
 
     def _named(self, method: str, key: Any) -> Any:
         if isinstance(key, bool) or not isinstance(key, str | Integral) or key not in self.arguments:
-            known = ", ".join(repr(name) for name in self.arguments)
+            if isinstance(key, str) and key in self.groups:
+                names = self.groups[key]
+                if names is not None:
+                    return {name: self.arguments[name] for name in names}
+                return tuple(value for name, value in self.arguments.items() if not isinstance(name, str))
+            known = ", ".join(repr(name) for name in (*self.arguments, *self.groups))
             raise ArgumentError(f"{self.name}.{method}(): there is no argument {key!r}; there are: {known or 'none'}.")
         return self.arguments[key]
 
@@ -507,16 +517,19 @@ def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
         raise ArgumentError(f"drjit.custom(): the arguments do not fit {arg0.__name__}.eval(): {error}.") from None
     bound.apply_defaults()
     named: dict[Any, Any] = {}
+    groups: dict[str, tuple[Any, ...] | None] = {}
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
             named.update(enumerate(value))
+            groups[name] = None
         elif kind is inspect.Parameter.VAR_KEYWORD:
             named.update(value)
+            groups[name] = tuple(value)
         else:
             named[name] = value
     # what is written to the arguments afterwards does not matter
-    link = operation._link = _Link(operation, transform("drjit.custom", _same, named))
+    link = operation._link = _Link(operation, transform("drjit.custom", _same, named), groups)
     try:
         result = operation.eval(*detach(list(args)), **detach(kwargs))
     except Exception as error:

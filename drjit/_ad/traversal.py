@@ -103,7 +103,7 @@ def _flow(function: str, mode: int, arg: Any, flags: Any, *, overwrite: bool) ->
         _require_inside(function, vertices, "let its derivatives flow outside")
     before = [(vertex.gradient, vertex.pending, vertex.sparse) for vertex in vertices]
     if overwrite or all(gradient is None for gradient, _, _ in before):
-        set_ones(function, arg, vertices)
+        set_ones(function, vertices)
     try:
         core.enqueue(mode, vertices)
         _traverse(function, mode, bits)
@@ -189,8 +189,8 @@ def backward_from(arg: Any, flags: Any = ADFlag.Default) -> None:
 def backward(arg: Any, flags: Any = ADFlag.Default) -> None:
     """Set the gradient of an array to one, and call :func:`backward_from`.
 
-    One is what ``set_grad(arg, 1)`` sets: in each component of ordinary arrays, in the real part of complex numbers and
-    quaternions, and on the diagonal of matrices.
+    One is the gradient of every component, those of matrices, complex numbers and quaternions included; whereas
+    ``set_grad(arg, 1)`` sets the number 1 of the type, which is the identity of matrices.
 
     >>> from drjit.llvm.ad import Float
     >>> x = Float(1, 2)

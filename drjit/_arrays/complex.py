@@ -52,6 +52,9 @@ class ComplexBase(SpecialArray):
     def _construct(cls, args: tuple[Any, ...]) -> list[Node]:
         if len(args) == 1:
             value: Any = args[0]
+            if is_ndarray(value) and not value.ndim:
+                value = value.item()
+                args = (value,)
             if is_complex(value):
                 return [literal(cls._type, value.real), literal(cls._type, value.imag)]
             if is_ndarray(value) and value.dtype.kind == "c" and value.ndim == 1:

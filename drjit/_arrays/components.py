@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from .._access.keys import refuse_floats
 from .._access.store import store
 from .._base.array import ArrayBase
-from .._base.errors import ComponentError
+from .._base.errors import ComponentError, SwizzleError
 from .._base.types import reshape
 from .._promotion.promote import coerce, wrap
 from .handles import Component
@@ -114,8 +114,11 @@ def swizzle(name: str) -> property:
         return swizzled(self, positions)
 
     def set_(self: Any, value: Any) -> None:
-        check(self)
         function = f"{self._name}.{name}"
+        found = value._count if isinstance(value, ArrayBase) and value._depth == self._depth else len(positions)
+        if found not in (-1, len(positions)):
+            raise SwizzleError(f"{function}: cannot assign {found} components to {len(positions)}.")
+        check(self)
         refuse_floats(self, value, function)
         cls = reshape(type(self), (len(positions), *self._record.shape[1:]))
         nodes = coerce(cls, value, function)

@@ -23,7 +23,7 @@ from .._base.values import is_ndarray, plain_scalar, scalar_type_of
 from .._promotion.promote import coerce, scalar_literal
 from .dlpack import from_dlpack
 
-__all__ = ["entry", "flat_node", "ndarray_node", "nested_nodes"]
+__all__ = ["entry", "flat_node", "flipped", "ndarray_node", "nested_nodes"]
 
 #: Element types that sequences may hold, by kind of the array.
 _ACCEPTED: dict[str, frozenset[type]] = {
@@ -214,6 +214,20 @@ def nested_nodes(cls: type[ArrayBase], args: tuple[Any, ...]) -> list[Node]:
     if isinstance(value, Iterable):
         return _components(cls, list(value), function)
     raise ArgumentError(f"{function}(): could not initialize an array from a value of type '{describe(value)}'.")
+
+
+def flipped(function: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The argument of a constructor with its axes in reverse order, if it has several."""
+    value, = args
+    if isinstance(value, ArrayBase):
+        return (value.T,) if value._depth < 0 and len(value.shape) > 1 else args
+    if not is_ndarray(value):
+        if not hasattr(value, "__dlpack__") and not hasattr(value, "__array_interface__"):
+            return args
+        import numpy
+
+        value = numpy.asarray(value)
+    return args if value.dtype.kind == "c" else (value.transpose(),)
 
 
 def _from_tensor(cls: type[ArrayBase], value: Any) -> list[Node]:

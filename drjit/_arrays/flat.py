@@ -77,6 +77,7 @@ class FlatArray(FlatHandle, ArrayBase):
     def __setitem__(self, key: Any, value: Any) -> None:
         flat_set(self, key, value)
 
+    __pos__ = make.positive
     __pow__, __rpow__, __ipow__ = make.power, make.reverse_power, make.power_inplace
     __matmul__, __rmatmul__, __imatmul__ = make.matmul, make.reverse_matmul, make.matmul_inplace
 

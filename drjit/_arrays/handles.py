@@ -90,10 +90,12 @@ class FlatHandle(FlatSlots):
             else:
                 node = number(cls._type, value)
             if node is not None:
-                self._n = node
+                self._n = node if node.kind != _DUAL else core.followed([node])[0]
                 self._o = None
                 return
         self._construct(args, kwargs)  # type: ignore[attr-defined]
+        if self._n.kind == _DUAL:
+            self._n = core.followed([self._n])[0]
 
     def __len__(self) -> int:
         return core.size_for_program(self._n)
@@ -184,11 +186,11 @@ class NestedHandle(NestedSlots):
         if len(args) > 1 and not kwargs and len(args) == cls._size and not cls._special:
             nodes = nodes_of(cls._value, args)
             if nodes is not None:
-                self._c = nodes
+                self._c = core.followed(nodes)
                 return
         if kwargs:
-            raise TypeError(f"{cls._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
-        self._c = self._construct(args)  # type: ignore[attr-defined]
+            args = self._with_options(args, kwargs)  # type: ignore[attr-defined]
+        self._c = core.followed(self._construct(args))  # type: ignore[attr-defined]
 
     def __len__(self) -> int:
         return outer_size(self)

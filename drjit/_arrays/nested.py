@@ -19,7 +19,7 @@ from .._base.types import base_class
 from .._promotion.promote import coerce
 from . import operators as make
 from .components import component, missing_attribute, swizzle, swizzled
-from .construction import nested_nodes
+from .construction import flipped, nested_nodes
 from .handles import NestedHandle, component_of
 
 __all__ = ["NestedArray"]
@@ -36,6 +36,15 @@ class NestedArray(NestedHandle, ArrayBase):
     def _construct(cls, args: tuple[Any, ...]) -> list[Node]:
         """The component nodes of an instance made from the arguments of the constructor."""
         return nested_nodes(cls, args)
+
+    @classmethod
+    def _with_options(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments of the constructor, of which its options ask something else."""
+        function = f"{cls._name}.__init__"
+        unknown = kwargs.keys() - {"flip_axes"}
+        if unknown:
+            raise TypeError(f"{function}(): unknown keyword argument {unknown.pop()!r}.")
+        return flipped(function, args) if kwargs["flip_axes"] and len(args) == 1 else args
 
     def _nodes(self) -> list[Node]:
         return self._c
@@ -86,6 +95,7 @@ class NestedArray(NestedHandle, ArrayBase):
 
     # --- operators ---------------------------------------------------------------------------------------------------
 
+    __pos__ = make.positive
     __pow__, __rpow__, __ipow__ = make.power, make.reverse_power, make.power_inplace
     __matmul__, __rmatmul__, __imatmul__ = make.matmul, make.reverse_matmul, make.matmul_inplace
 

@@ -24,13 +24,13 @@ from .._base.types import FLOAT32, FLOAT64, INT64, retype
 from .._base.values import plain_scalar
 from .._promotion.operations import POWER, method_of
 from .._promotion.plans import Keys, Operation, Plan, apply, promotion
-from .._promotion.promote import wrap
+from .._promotion.promote import wrap, wrap_like
 from .handles import matrix_product, square
 from .operands import failed, is_foreign, mixed
 from .products import PRODUCTS, product
 
-__all__ = ["array_operators", "inplace", "integer_power", "matmul", "matmul_inplace", "power", "power_inplace",
-           "reverse_matmul", "reverse_power"]
+__all__ = ["array_operators", "inplace", "integer_power", "matmul", "matmul_inplace", "positive", "power",
+           "power_inplace", "reverse_matmul", "reverse_power"]
 
 Operator = Callable[[Any, Any], Any]
 
@@ -109,6 +109,11 @@ def _integer_power_plan(operation: Operation, site: Any, keys: Keys) -> Plan:
 
 #: ``**`` with an integral number as exponent: its row would be that of multiplication.
 _INTEGER_POWER = Operation("integer_power", core.power, make_plan=_integer_power_plan)
+
+
+def positive(self: Any) -> Any:
+    """``+self``: an array of its own with the same values and derivatives, whatever is tracked at the moment."""
+    return wrap_like(self, type(self), list(self._nodes()))
 
 
 def power(self: Any, other: Any, modulo: object = None) -> Any:

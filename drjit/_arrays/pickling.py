@@ -34,6 +34,7 @@ from drjit_core import (
     TYPES,
     Node,
     evaluate,
+    followed,
     from_memory,
     host_view,
     import_copy,
@@ -189,7 +190,7 @@ def independent(array: ArrayBase, memo: dict[int, Any]) -> Any:
     """
     cls = type(array)
     result: Any = cls.__new__(cls)
-    nodes = [unshared(node) for node in array._nodes()]
+    nodes = [unshared(node) for node in followed(array._nodes())]
     result._o = None
     if array._depth > 0:
         result._c = nodes

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, cast, evaluate, outside_of, primal, size_for_program
+from drjit_core import Node, cast, evaluate, followed, outside_of, primal, size_for_program
 
 from .._access.elements import tensor_get, tensor_set
 from .._access.keys import flatten, refuse_floats
@@ -46,7 +46,7 @@ from .construction import flat_node, ndarray_node
 from .dlpack import from_dlpack
 from .format import format_element, shown_positions
 from .handles import TensorHandle
-from .operators import integer_power, matmul, power, reverse_matmul, reverse_power
+from .operators import integer_power, matmul, positive, power, reverse_matmul, reverse_power
 
 __all__ = ["TensorBase"]
 
@@ -194,7 +194,8 @@ class TensorBase(TensorHandle, ArrayBase):
                 raise ArgumentError(f"{function}(): the input has the wrong number of entries (got {math.prod(found)}, "
                                     f"expected {math.prod(wanted)} for the shape {wanted}).")
             found = wanted
-        self._n, self._s = node if type(self)._record.diff else primal(node), tuple(map(int, found))
+        node, = followed([node]) if cls._record.diff else [primal(node)]
+        self._n, self._s = node, tuple(map(int, found))
 
     def _nodes(self) -> list[Node]:
         return [self._n]
@@ -307,6 +308,7 @@ class TensorBase(TensorHandle, ArrayBase):
     def _plan(cls, operation: Operation, site: Site, keys: Keys) -> Plan | None:
         return _power_plan(keys) if operation.name == "integer_power" else tensor_plan(operation, site, keys)
 
+    __pos__ = positive
     __pow__, __rpow__, __ipow__ = power, reverse_power, _inplace(power, "__pow__")
     __matmul__, __rmatmul__, __imatmul__ = matmul, reverse_matmul, _inplace(matmul, "__matmul__")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .array import ArrayBase
-from .errors import ArgumentError, RangeError, describe
+from .errors import ArgumentError, CountError, describe
 from .typing import ArrayT
 from .values import plain_integer, plain_scalar
 
@@ -25,7 +25,7 @@ def require_count(function: str, name: str, value: Any, least: int = 0) -> int:
     """An argument that must be an integer not below a bound."""
     found = require_integer(function, name, value)
     if found < least:
-        raise RangeError(f"{function}(): '{name}' must be an int >= {least}, found {found}.")
+        raise CountError(f"{function}(): '{name}' must be an int >= {least}, found {found}.")
     return found
 
 

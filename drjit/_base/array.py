@@ -37,7 +37,7 @@ from drjit_core import (
     vertex_of,
 )
 
-from .errors import CORE_ERRORS, ArgumentError, Site, SizeError, describe, no_deletion
+from .errors import CORE_ERRORS, ArgumentError, ReadOnlyError, Site, SizeError, describe, no_deletion
 from .links import links
 from .operators import FlatSlots, NestedSlots, TensorSlots
 from .records import Record, members
@@ -243,6 +243,10 @@ class ArrayBase:
         """
         return self
 
+    @real.setter
+    def real(self, value: Any) -> None:
+        raise ReadOnlyError(f"{self._name}.real: only complex numbers and quaternions have parts to assign to.")
+
     @property
     def imag(self) -> Any:
         """The imaginary part of complex numbers, that of quaternions as a 3D array; zero for other arrays. Evaluates
@@ -253,6 +257,10 @@ class ArrayBase:
         [2]
         """
         return type(self)(0)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        raise ReadOnlyError(f"{self._name}.imag: only complex numbers and quaternions have parts to assign to.")
 
     @property
     def index(self) -> int:
@@ -439,9 +447,6 @@ class ArrayBase:
         return links.to_list(self)
 
     __hash__ = object.__hash__  # arrays are compared elementwise; as keys they stand for themselves
-
-    def __pos__(self) -> Any:
-        return type(self)(self)
 
     def __copy__(self) -> Any:
         return type(self)(self)

@@ -19,9 +19,10 @@ from typing import Any
 
 from drjit_core import IncompatibleSizes, SymbolicValue, UnsupportedType, is_internal
 
-__all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "CallSite", "ComponentError", "EndlessRecursion", "FormatError",
-           "IncompatibleArguments", "IncompatibleShapes", "Misfit", "OutOfRange", "RangeError", "Site", "SizeError",
-           "called", "describe", "describe_all", "no_deletion", "passed_on", "presented", "translate", "user_part"]
+__all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "BoundsError", "CallSite", "ComponentError", "CountError",
+           "EndlessRecursion", "FormatError", "IncompatibleArguments", "IncompatibleShapes", "Misfit", "OutOfRange",
+           "RangeError", "ReadOnlyError", "ShapeError", "Site", "SizeError", "SwizzleError", "called", "describe",
+           "describe_all", "no_deletion", "passed_on", "presented", "translate", "user_part"]
 
 #: What tracing raises when operands do not fit together.
 CORE_ERRORS = (IncompatibleSizes, UnsupportedType)
@@ -35,16 +36,36 @@ class EndlessRecursion(RecursionError):
     """A function that calls itself through a loop, branch or call, and so is traced without end."""
 
 
-class SizeError(RuntimeError):
+class SizeError(ValueError, RuntimeError):
     """Arrays whose sizes do not go together."""
+
+
+class ShapeError(SizeError, ArgumentError):
+    """Arrays whose shapes an operation does not take: as much a matter of sizes as of types."""
+
+
+class BoundsError(IndexError, RuntimeError):
+    """A position that does not exist; a ``RuntimeError`` too, as above."""
 
 
 class RangeError(ValueError, RuntimeError):
     """A number that an argument cannot have; a ``RuntimeError`` too, as above."""
 
 
+class CountError(RangeError, ArgumentError):
+    """Something that is no count: too small, or no integer."""
+
+
 class FormatError(ValueError, RuntimeError):
     """A format string that is malformed, or does not go with the arguments; a ``RuntimeError`` too, as above."""
+
+
+class SwizzleError(IndexError, ArgumentError):
+    """Another number of components than are assigned to."""
+
+
+class ReadOnlyError(AttributeError, ArgumentError):
+    """An attribute that can only be read."""
 
 
 class ComponentError(AttributeError, RuntimeError):

@@ -2,7 +2,7 @@
 
 cimport cython
 from cpython.object cimport PyObject, PyTypeObject
-from drjit_core.ir.dual cimport primal
+from drjit_core.ir.dual cimport followed, primal
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.number cimport number
 from drjit_core.ir.trace cimport cast
@@ -344,7 +344,7 @@ cdef PyObject* _call_flat(PyObject* cls, PyObject** arguments, size_t flags, PyO
             node = number(template.scalar, <object> arguments[0])
         if node is not None:
             result = fresh_array(<object> cls)
-            result._n = node
+            result._n = node if primal(node) is node else followed([node])[0]
             Py_INCREF(<PyObject*> result)
             return <PyObject*> result
     return _call_slowly(cls, arguments, PyVectorcall_NARGS(flags), names)
@@ -372,7 +372,7 @@ cdef PyObject* _call_nested(PyObject* cls, PyObject** arguments, size_t flags, P
                 nodes.append(node)
             else:
                 result = fresh_array(<object> cls)
-                result._c = nodes
+                result._c = followed(nodes)
                 Py_INCREF(<PyObject*> result)
                 return <PyObject*> result
     return _call_slowly(cls, arguments, count, names)

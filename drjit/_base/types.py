@@ -259,6 +259,8 @@ def package(namespace: dict[str, Any], backend: JitBackend, diff: bool = False) 
     module = namespace["__name__"]
 
     names = _listed(backend)
+    if backend is not SCALAR:
+        names = sorted([*names, "Event"])
     has_diff = not diff and backend is not SCALAR
 
     def get(name: str) -> Any:
@@ -267,6 +269,9 @@ def package(namespace: dict[str, Any], backend: JitBackend, diff: bool = False) 
         record = parse(name, backend, diff)
         if name in GENERATORS:
             namespace[name] = links.generator(name, module, Record(backend, FLOAT32, "array", (), diff))
+            return namespace[name]
+        if name == "Event" and backend is not SCALAR:
+            namespace[name] = importlib.import_module("drjit._tools.event").Event
             return namespace[name]
         if record is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules.get(module))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, describe
+from .._base.errors import ArgumentError, BoundsError, describe
 from .._base.values import plain_scalar
 from .invocation import call
 
@@ -63,7 +63,7 @@ def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: 
     number = None if isinstance(index, ArrayBase) else plain_scalar(index)
     if number.__class__ is int:
         if not 0 <= number < len(targets):
-            raise IndexError(f"{function}(): 'index' is {number}, and there are {len(targets)} targets.")
+            raise BoundsError(f"{function}(): 'index' is {number}, and there are {len(targets)} targets.")
         return _called(function, targets[number], args, kwargs)
     return call(function, index, "index", targets, _names(len(targets)), args, kwargs, mode, label)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from types import MemberDescriptorType, TracebackType
 from typing import Any
@@ -22,7 +23,7 @@ from .._access.store import Journal, noted, owner_of, settled, store, store_resu
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
-from .._trees.pytree import TreeSpec, children, construct, flatten, flatten_nodes
+from .._trees.pytree import TreeSpec, children, construct, extras, flatten, flatten_nodes
 from .places import MISSING, Change, Snapshot, attributes_of, has_array, restore, snapshot
 from .state import copies
 
@@ -283,8 +284,8 @@ class Call:
             new[key] = self.exchanged(entry, inner, iter(places), seen)
             if inner.children is None:
                 own[key] = places[0]
-        if spec.cls is tuple:
-            found = tuple(new.values())
+        if issubclass(spec.cls, tuple):
+            found = construct(spec.cls, new, spec.shape)
             self.owned[id(found)] = value
             return found
         found, new = value, {key: new[key] for key in entries}
@@ -428,7 +429,7 @@ class Call:
         if items is None:
             return found
         if found is not value:  # with the caller's arrays, and what else is known by now
-            if value.__class__ is tuple:
+            if isinstance(value, tuple):
                 return found
             (arrays, _), (leaves, spec) = [flatten(each, self.given.function) for each in (found, value)]
             return become(found, spec.rebuild([array if isinstance(leaf, ArrayBase) else leaf for array, leaf
@@ -437,8 +438,8 @@ class Call:
         changed = {key: new[key] for key, entry in items if new[key] is not entry}
         if not changed or hasattr(value, "__drjit_children__"):
             return value
-        if value.__class__ is tuple:
-            return tuple(new.values())
+        if isinstance(value, tuple):
+            return construct(value.__class__, new, extras(value))
         write_entries(value, changed)
         return value
 
@@ -503,8 +504,7 @@ def as_left(value: Any, places: Mapping[tuple[int, Any], Change]) -> Any:
            for key, entry in items}
     if all(new[key] is entry for key, entry in items):
         return value
-    return new if value.__class__ is dict else value.__class__(new.values()) if value.__class__ in (list, tuple) else \
-        construct(value.__class__, new)
+    return new if value.__class__ is dict else construct(value.__class__, new, extras(value))
 
 
 #: The container that stands for those which functions have returned, in one place each, given its structure; ``None``:
@@ -524,15 +524,15 @@ def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], owner
     new = {key: refilled([entries.get(key) for entries in items], inner, leaves, owner, become)
            for key, inner in zip(spec.keys if spec.cls is dict else items[0], spec.children, strict=True)}
     container, new = owner(values, spec), {key: new[key] for key in items[0]}
-    if spec.cls is tuple:
-        same = container.__class__ is tuple and len(container) == len(new) and \
+    if issubclass(spec.cls, tuple):
+        same = container.__class__ is spec.cls and len(container) == len(new) and \
             all(map(operator.is_, container, new.values()))
-        return container if same else tuple(new.values())
+        return container if same else construct(spec.cls, new, spec.shape)
     if spec.prototype is not None:
         made = values[0].__drjit_rebuild__(new)
         return made if container is None else become(container, made)
     if container is None:
-        return list(new.values()) if spec.cls is list else new if spec.cls is dict else construct(spec.cls, new)
+        return new if spec.cls is dict else construct(spec.cls, new, spec.shape)
     now = dict(_items(container))
     write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
     return container
@@ -545,7 +545,7 @@ def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call:
         value, before = values
         if spec.prototype is not None:
             return call.own(next(objects, value))
-        if spec.cls is tuple:
+        if issubclass(spec.cls, tuple):
             return before
         has_moved = before is not value or id(value) in call.moved  # it has changed places with others
         return None if has_moved and (call.holds(value) or call.is_outside(value)) else value
@@ -591,7 +591,7 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
 
 def write_entries(container: Any, entries: dict[Any, Any]) -> None:
     """Put values in a list, a dictionary, or the fields of an object."""
-    if container.__class__ is list or container.__class__ is dict:
+    if isinstance(container, list | dict | deque):
         for key, entry in entries.items():
             container[key] = entry
     else:

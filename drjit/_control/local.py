@@ -37,7 +37,7 @@ from .._access.lanes import (
 from .._access.store import innermost_journal, store_same, store_written
 from .._base.arguments import require_count
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, SizeError, describe, translate
+from .._base.errors import CORE_ERRORS, BoundsError, SizeError, describe, translate
 from .._base.nodes import broadcast, index_node, index_type
 from .._base.types import BOOL, UINT32, UINT64, retype
 from .._base.typing import AnyArray, T
@@ -343,7 +343,7 @@ class Local(Generic[T]):
 
     def _check(self, position: int, function: str) -> None:
         if not 0 <= position < self._size:
-            raise IndexError(f"{function}(): index {position} is out of bounds (the buffer has {self._size} "
+            raise BoundsError(f"{function}(): index {position} is out of bounds (the buffer has {self._size} "
                              f"entr{'y' if self._size == 1 else 'ies'}).")
 
     def _require_open(self, function: str) -> None:
@@ -526,6 +526,8 @@ def _prototype(dtype: Any, value: Any, function: str) -> tuple[list[Any], TreeSp
     if not scalar and not issubclass(dtype, ArrayBase) and not is_pytree(dtype):
         raise TypeError(f"{function}(): 'dtype' must be an array type or a PyTree class, found {describe(dtype)}.")
     array = scalar or issubclass(dtype, ArrayBase)
+    if array and not scalar and not dtype._count:
+        raise TypeError(f"{function}(): there is nothing in an entry of type {describe(dtype)}.")
     if value is None:
         if dtype in (list, tuple, dict) or not array and field_types(dtype) is None:
             raise TypeError(f"{function}(): 'dtype' ({describe(dtype)}) does not tell what an entry consists of: pass "

@@ -60,6 +60,11 @@ def _close(function: str, a: Any, b: Any, rtol: float | None, atol: float | None
                 if isinstance(other, ArrayBase) and other._depth < 0 and other.shape != value.shape:
                     return False
                 a, b = (a, other) if value is a else (other, b)
+        for value, other, first in ((a, b, True), (b, a, False)):  # rows, each of which is compared
+            if isinstance(value, ArrayBase) and not value._depth and other.__class__ in (list, tuple) and any(
+                    entry.__class__ in (list, tuple, range) for entry in other):
+                return all(holds(_close(function, a, row, rtol, atol, equal_nan) if first else
+                                 _close(function, row, b, rtol, atol, equal_nan)) for row in other)
         if a.__class__ is complex or b.__class__ is complex:
             a, b = (type(b)(a), b) if a.__class__ is complex else (a, type(a)(b))
         return elementwise(function, functools.partial(_trace_close, rtol, atol, equal_nan), (a, b), mask=True)
@@ -142,7 +147,7 @@ def _report(close: Any, actual: Any, desired: Any, rtol: float | None, atol: flo
     total = math.prod(close.shape)
     used = next((n.type for v in (actual, desired) if isinstance(v, ArrayBase) for n in v._nodes()), FLOAT64)
     lines = []
-    if array._kind != "b" and not array._special:
+    if array._kind != "b" and array._special in ("", "tensor"):
         zero = array * 0 if array._kind != "f" else select(isnan(array), 0, 0)
         difference = maximum(actual, desired) - (actual + desired - maximum(actual, desired)) \
             if array._kind == "u" else _abs(actual - desired + zero)

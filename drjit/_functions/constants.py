@@ -10,8 +10,8 @@ from .._base.errors import describe
 from .._base.types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 
 __all__ = ["e", "epsilon", "four_pi", "inf", "inv_four_pi", "inv_log_two", "inv_pi", "inv_sqrt_pi", "inv_sqrt_two",
-           "inv_sqrt_two_pi", "inv_two_pi", "largest", "log_two", "nan", "one_minus_epsilon", "pi", "recip_overflow",
-           "smallest", "sqrt_four_pi", "sqrt_pi", "sqrt_two", "sqrt_two_pi", "two_pi"]
+           "inv_sqrt_two_pi", "inv_sqrt_four_pi", "inv_two_pi", "largest", "log_two", "nan", "one_minus_epsilon", "pi",
+           "recip_overflow", "smallest", "sqrt_four_pi", "sqrt_pi", "sqrt_two", "sqrt_two_pi", "two_pi"]
 
 #: Euler's number, the base of natural logarithms.
 e = math.e
@@ -39,6 +39,8 @@ inv_two_pi = inv_pi / 2
 sqrt_two_pi = 2.5066282746310002
 #: ``1 / sqrt(2 * pi)``, the density of the standard normal distribution at zero.
 inv_sqrt_two_pi = 0.3989422804014327
+#: ``1 / sqrt(4 * pi)``, the first spherical harmonic.
+inv_sqrt_four_pi = 0.28209479177387814
 #: ``4 * pi``, the solid angle of the sphere.
 four_pi = 4 * math.pi
 #: ``1 / (4 * pi)``.

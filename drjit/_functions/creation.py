@@ -24,7 +24,7 @@ from .._base.typing import ArrayT, T
 from .._base.values import parse_shape, plain_scalar, require_size
 from .._promotion.componentwise import flat_array, nested_array
 from .._promotion.promote import scalar_literal, wrap, wrap_like
-from .._trees.pytree import construct, field_types, is_pytree, transform
+from .._trees.pytree import construct, field_types, is_pytree, leaves, transform
 from .evaluation import make_opaque
 
 __all__ = ["arange", "array_size", "empty", "empty_like", "full", "linspace", "meshgrid", "ones", "ones_like", "opaque",
@@ -245,21 +245,36 @@ def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
     return _create(dtype, parsed, fill, lambda kind: kind(plain), function)
 
 
-def opaque(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
+def opaque(dtype: Any, value: Any = ..., shape: int | Sequence[int] = 1) -> Any:
     """An array filled with a value, in memory: what :func:`full` returns, followed by :func:`make_opaque`.
 
     The value takes no part in the compilation of kernels that use it: nothing is folded, and kernels for other values
     are the same. See :func:`full` for the arguments. Evaluates the array; the kernel runs in the background.
 
+    Of an array, a tensor or a PyTree alone, it is an evaluated copy: each array has memory of its own, literals and
+    entries that are there twice included. Other leaves are kept as they are. Differentiable.
+
     >>> from drjit.llvm import Float
+    >>> dr.opaque({"x": Float(1), "y": None})
+    {'x': [1], 'y': None}
     >>> x = dr.opaque(Float, 2, 3)
     >>> x
     [2, 2, 2]
     >>> x.state, dr.full(Float, 2, 3).state
     (VarState.Evaluated, VarState.Literal)
     """
-    result: T = _full(dtype, value, shape, "drjit.opaque")
+    if value is not ...:
+        result: Any = _full(dtype, value, shape, "drjit.opaque")
+        make_opaque(result)
+        return result
+    if isinstance(dtype, type):
+        raise ArgumentError(f"drjit.opaque(): {describe(dtype)} is a type; did you mean opaque(dtype, value)?")
+    result = transform("drjit.opaque", lambda leaf: wrap_like(leaf, type(leaf), list(leaf._nodes()))
+                       if isinstance(leaf, ArrayBase) and leaf._dynamic else leaf, dtype)
     make_opaque(result)
+    for leaf in leaves(result, "drjit.opaque"):
+        if isinstance(leaf, ArrayBase) and leaf._dynamic:
+            leaf._replace([core.copied(node) for node in leaf._nodes()])
     return result
 
 

@@ -10,11 +10,12 @@ import drjit_core as core
 from .._base.array import ArrayBase
 from .._base.errors import SizeError, describe
 from .._base.operators import FlatSlots
+from .._base.types import UINT32, retype
 from .._base.typing import T
 from .._base.values import is_ndarray, plain_scalar
 from .._trees.pytree import children, collect_nodes, leaves, transform
 
-__all__ = ["copy", "eval", "make_opaque", "schedule", "shape", "width"]
+__all__ = ["copy", "eval", "make_opaque", "opaque_width", "schedule", "shape", "width"]
 
 
 def schedule(*args: Any) -> bool:
@@ -98,6 +99,25 @@ def width(*args: Any) -> int:
         raise SizeError("drjit.width(): the input is ragged (i.e., it does not have a consistent size): found the "
                         f"sizes {', '.join(map(str, sorted(sizes)))}.")
     return wide.pop()
+
+
+def opaque_width(*args: Any) -> Any:
+    """The :func:`width` of PyTrees as an evaluated array of unsigned integers, of the backend of their first array.
+
+    Kernels that compute with it are the same for all widths. Raises a ``TypeError`` if there is no array that is
+    traced.
+
+    >>> from drjit.llvm import Float
+    >>> dr.opaque_width(Float(1, 2, 3))
+    [3]
+    """
+    arrays = [leaf for arg in args for leaf in leaves(arg, "drjit.opaque_width")
+              if isinstance(leaf, ArrayBase) and leaf._dynamic]
+    if not arrays:
+        raise TypeError("drjit.opaque_width(): there is no array that is traced among the arguments.")
+    found: Any = retype(arrays[0]._leaf, UINT32)(width(*args))
+    make_opaque(found)
+    return found
 
 
 def shape(arg: Any) -> tuple[int, ...]:

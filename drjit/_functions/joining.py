@@ -11,7 +11,7 @@ from typing import Any
 from .._access.slicing import normalise_axis
 from .._arrays.broadcasting import concatenate, make, transposed
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, SizeError, describe
+from .._base.errors import ArgumentError, ShapeError, SizeError, describe
 from .._base.nodes import broadcast
 from .._base.types import lookup
 from .._base.types import reshape as reshape_type
@@ -29,7 +29,7 @@ def _sequence(function: str, values: Sequence[ArrayT], name: str) -> list[ArrayT
                   if not isinstance(value, ArrayBase)]
         what = others[0] if others else f"an empty {describe(values)}" if isinstance(values, (list, tuple)) else \
             describe(values)
-        raise TypeError(f"{function}(): '{name}' must be a non-empty sequence of arrays, found {what}.")
+        raise ArgumentError(f"{function}(): '{name}' must be a non-empty sequence of arrays, found {what}.")
     if len({type(value) for value in found}) > 1:
         raise ArgumentError(f"{function}(): the arrays must have one type, found "
                             f"{' and '.join(dict.fromkeys(value._name for value in found))}.")
@@ -136,7 +136,7 @@ def stack(arrays: Sequence[ArrayT], /, axis: int = 0) -> ArrayT:
     function = "drjit.stack"
     values = _tensors(function, arrays)
     if len({value._s for value in values}) > 1:
-        raise SizeError(f"{function}(): the tensors must have one shape, found "
+        raise ShapeError(f"{function}(): the tensors must have one shape, found "
                         f"{' and '.join(dict.fromkeys(str(value._s) for value in values))}.")
     position = normalise_axis(function, axis, len(values[0]._s) + 1)
     return _concat(function, [expand_dims(value, position) for value in values], position)

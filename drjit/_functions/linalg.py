@@ -16,7 +16,7 @@ from .._arrays.products import is_square, is_tensor, product
 from .._arrays.scalar import rounding
 from .._base.arguments import require_count
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
+from .._base.errors import CORE_ERRORS, ArgumentError, ShapeError, describe, translate
 from .._base.types import lookup, reshape, retype
 from .._base.typing import ArrayT, T
 from .._promotion.promote import common_package, wrap
@@ -56,7 +56,7 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
     for value, flag, name in ((A, At, "At"), (B, Bt, "Bt")):
         if flag and not (isinstance(value, ArrayBase) and (value._depth >= 2 or value._depth < 0 and value.ndim >= 2)):
             shape = f" of shape {value.shape}" if isinstance(value, ArrayBase) else ""
-            raise ArgumentError(f"{function}(): '{name}' transposes a matrix, found {describe(value)}{shape}.")
+            raise ShapeError(f"{function}(): '{name}' transposes a matrix, found {describe(value)}{shape}.")
     if is_tensor(A) or is_tensor(B):
         return product(function, A, B, (At, Bt))
     return product(function, transpose(A) if At else A, transpose(B) if Bt else B)

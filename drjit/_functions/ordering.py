@@ -239,7 +239,10 @@ def _of_tensor(function: str, tensor: Any, axis: Any, keepdims: bool, largest: b
     if place is not None and not outer * inner:
         return make(cls, core.invalid(UINT32), kept)
     _require_elements(function, length, tensor)
-    return make(cls, _extreme(node, (outer, length, inner), largest), kept)
+    found = _extreme(node, (outer, length, inner), largest)
+    if place is None and not keepdims and cls._dynamic and cls._plain is cls._leaf:
+        return wrap(cls._leaf, [found])
+    return make(cls, found, kept)
 
 
 def argmin(value: ArrayBase, /, axis: int | None = None, keepdims: bool = False) -> Any:
@@ -299,6 +302,8 @@ def median(value: Any, /, axis: int | tuple[int, ...] | None = -1, keepdims: boo
     function = "drjit.median"
     keepdims = _require_flag(function, "keepdims", keepdims)
     return_index = _require_flag(function, "return_index", return_index)
+    if plain_scalar(value) is not None:
+        return (value, 0) if return_index else value
     if isinstance(value, (list, tuple)) and value and all(plain_scalar(entry) is not None for entry in value):
         if axis not in (None, 0, -1) or keepdims:
             raise ArgumentError(f"{function}(): a sequence of numbers has one axis, which cannot be kept.")

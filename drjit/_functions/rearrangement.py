@@ -165,7 +165,14 @@ def _counts(function: str, count: Any) -> tuple[int, ...]:
     return (require_count(function, "count", count),)
 
 
-def tile(value: T, count: int | Sequence[int]) -> T:
+def _either(function: str, name: str, value: Any, count: Any) -> Any:
+    """An argument that has a second name, ``count``."""
+    if (value is ...) == (count is ...):
+        raise TypeError(f"{function}(): expected one argument '{name}' (or 'count', which is the same).")
+    return count if value is ... else value
+
+
+def tile(value: T, reps: int | Sequence[int] = ..., *, count: Any = ...) -> T:  # type: ignore[assignment]
     """An array with all of its elements repeated ``count`` times, one copy after the other.
 
     Of nested arrays and tensors, the trailing axis; a sequence of counts is one for each of the trailing axes of a
@@ -180,6 +187,7 @@ def tile(value: T, count: int | Sequence[int]) -> T:
     [[1, 2, 1, 2, 1, 2],
      [1, 2, 1, 2, 1, 2]]
     """
+    count = _either("drjit.tile", "reps", reps, count)
     function = "drjit.tile"
     counts = _counts(function, count)
     if counts == (1,) and not isinstance(count, (list, tuple)):
@@ -214,7 +222,8 @@ def _tile(function: str, value: Any, counts: tuple[int, ...]) -> Any:
     return make(type(tensor), node, tuple(a * b for a, b in zip(repeats, shape, strict=True)))
 
 
-def repeat(value: T, count: int | Sequence[int] | ArrayBase, axis: int | None = None) -> T:
+def repeat(value: T, repeats: int | Sequence[int] | ArrayBase = ..., axis: int | None = None, *,  # type: ignore[assignment]
+           count: Any = ...) -> T:
     """An array with each of its elements repeated ``count`` times in place.
 
     Of nested arrays, the elements of each component. Tensors are raveled first, unless ``axis`` says along which axis
@@ -232,6 +241,7 @@ def repeat(value: T, count: int | Sequence[int] | ArrayBase, axis: int | None = 
     >>> dr.repeat(Float(1, 2, 3), [2, 0, 1])
     [1, 1, 3]
     """
+    count = _either("drjit.repeat", "repeats", repeats, count)
     function = "drjit.repeat"
     given: Any = count
     if isinstance(given, (ArrayBase, list, tuple)) or is_ndarray(given) and given.ndim:
@@ -293,10 +303,10 @@ def _total(function: str, size: int, counts: Any) -> int:
     return sum(counts)
 
 
-def upsample(source: ArrayT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None) -> ArrayT:
+def upsample(t: ArrayT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None) -> ArrayT:
     """A tensor with each entry repeated along its axes: nearest neighbours at a multiple of the resolution.
 
-    Either ``shape`` is that of the result, made of multiples of the sizes of ``source``, or ``scale_factor`` holds the
+    Either ``shape`` is that of the result, made of multiples of the sizes of ``t``, or ``scale_factor`` holds the
     multiples; both are sequences of ints, and what is missing at the end leaves the axes alone. Raises a ``TypeError``
     for other arguments. :func:`resample` knows better filters, and any shape. Evaluates nothing.
 
@@ -306,7 +316,7 @@ def upsample(source: ArrayT, shape: Sequence[int] | None = None, scale_factor: S
      [3, 3, 4, 4]]
     """
     function = "drjit.upsample"
-    tensor: Any = require_tensor(function, source, "source")
+    tensor: Any = require_tensor(function, t, "t")
     if (shape is None) == (scale_factor is None):
         raise ArgumentError(f"{function}(): either 'shape' or 'scale_factor' must be given.")
     name, given = ("shape", shape) if scale_factor is None else ("scale_factor", scale_factor)

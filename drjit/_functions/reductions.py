@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from .._promotion.componentwise import flat_array
 from .._promotion.plans import elementwise
 from .._promotion.promote import wrap, wrap_like
 from .._rules.combine import COMBINE
+from .._trees.classes import sole_array
 from .tensor_reductions import reduce_axes, result_shape
 
 __all__ = ["all", "any", "call_of", "check_keepdims", "check_mode", "combine_entries", "count", "entries_of",
@@ -240,11 +242,32 @@ def reduce_for(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: 
         if number.__class__ is float and "f" not in REDUCTIONS[op.value].accepts:
             raise ArgumentError(f"{call_of(function, value)}: a float is not compatible with the requested reduction.")
         return number if number == number or op not in _FUNCTIONS else REDUCTIONS[op.value].nothing
+    if hasattr(value, "__dlpack__") and not is_ndarray(value) and sole_array(value) is value:
+        return _reduce_foreign(op, value, axis, keepdims, function)
     return _reduce_sequence(op, value, axis, mode, keepdims, function)
+
+
+def _reduce_foreign(op: ReduceOp, value: Any, axis: Any, keepdims: bool, function: str) -> Any:
+    """The reduction of an array of another package, by its own operators: that of a sequence of what it consists of."""
+    if keepdims or axis not in (..., None, 0, (0,)):
+        raise ArgumentError(f"{call_of(function, value)}: an array of another package is reduced as a sequence, along "
+                            f"axis 0 or all of its axes (None), found axis={axis!r}.")
+    if axis is None:
+        value = value.reshape((-1,))
+    return functools.reduce(_OF_OTHERS[op], value)
+
+
+#: What combines entries of arrays of other packages.
+_OF_OTHERS: dict[ReduceOp, Callable[[Any, Any], Any]] = {
+    ReduceOp.Add: operator.add, ReduceOp.Mul: operator.mul, ReduceOp.And: operator.and_, ReduceOp.Or: operator.or_,
+    ReduceOp.Min: builtins.min, ReduceOp.Max: builtins.max}
 
 
 def entries_of(function: str, value: Any, axis: Any) -> list[Any]:
     """The entries of a sequence that is to be reduced; with ``axis=None``, those of the sequences within as well."""
+    if sole_array(value) is not value:
+        raise ArgumentError(f"{call_of(function, value)}: arrays of {describe(value).rpartition('.')[0]} are reduced "
+                            "by its own functions.")
     if is_ndarray(value):
         if value.ndim > 1 and axis is not None:
             raise ArgumentError(f"{call_of(function, value)}: a NumPy array of the shape {value.shape} is reduced "
@@ -272,6 +295,9 @@ def entries_of(function: str, value: Any, axis: Any) -> list[Any]:
 def _reduce_sequence(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: bool, function: str,
                      divisor: int = 1) -> Any:
     """The reduction of a sequence, divided by a number."""
+    if keepdims:
+        raise ArgumentError(f"{call_of(function, value)}: 'keepdims=True' is for arrays: a sequence has no axes to "
+                            "keep.")
     entries = entries_of(function, value, axis)
     if axis is None:
         entries = [reduce_for(op, entry, None, mode, keepdims, function) for entry in entries]
@@ -579,6 +605,7 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
         return reduce_for(ReduceOp.Add, numbers, axis, None, keepdims, "drjit.count")
     if isinstance(value, bool):
         return int(value)
+    value = entries_of("drjit.count", value, axis)
     scalar = index_type(_most([node for entry in value if isinstance(entry, ArrayBase) for node in entry._nodes()]))
     entries = [_numbers(entry, scalar) if isinstance(entry, ArrayBase) else int(entry) for entry in value]
     return reduce_for(ReduceOp.Add, entries, axis, None, keepdims, "drjit.count")

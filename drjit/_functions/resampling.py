@@ -24,12 +24,13 @@ from drjit_core import COMPUTES_IN, SHAPE, Node, cast, counter, import_copy, lit
 
 from .._access.slicing import TRUE, Access, normalise_axes, positions, strided
 from .._arrays.broadcasting import make
+from .._base.arguments import require_mode
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.nodes import index_type
 from .._base.types import INT32, INT64, UINT64
 from .._base.typing import ArrayT
-from .._base.values import parse_shape, plain_scalar
+from .._base.values import is_ndarray, parse_shape, plain_scalar
 from .._promotion.promote import wrap
 
 __all__ = ["convolve", "resample"]
@@ -128,6 +129,7 @@ class _Axis(NamedTuple):
     boundary: str
     normalize: bool
     flip: bool  # whether the argument is the position of the output less that of the input
+    discrete: tuple[float, ...] = ()  # the weights of a kernel, in place of a filter
 
 
 def _values(function: str, axis: _Axis, argument: Any) -> Any:
@@ -203,10 +205,17 @@ def _kernel(function: str, axis: _Axis) -> _Kernel:
     import numpy
 
     size, support = axis.inputs, math.floor(axis.radius / axis.scale)
-    if axis.boundary == "zero":  # beyond, a filter meets zeros only
-        support = min(support, max(size - 1, 0))
-    offsets = numpy.arange(-support, support + 1)
-    weights = _values(function, axis, offsets * axis.scale)
+    reach = max(size - 1, 0) if axis.boundary == "zero" else math.inf  # beyond, a filter meets zeros only
+    if axis.discrete:
+        taps = len(axis.discrete)
+        offsets = numpy.arange(-(taps // 2), taps - taps // 2)
+        weights = numpy.array(axis.discrete[::-1])[abs(offsets) <= reach]
+        offsets = offsets[abs(offsets) <= reach]
+        support = int(abs(offsets).max(initial=0))
+    else:
+        support = int(min(support, reach))
+        offsets = numpy.arange(-support, support + 1)
+        weights = _values(function, axis, offsets * axis.scale)
     used = numpy.flatnonzero(weights)
     if used.size:
         offsets, weights = offsets[used[0]:used[-1] + 1], weights[used[0]:used[-1] + 1]
@@ -241,7 +250,7 @@ def _memory(values: Any, type_: int) -> Node:
     return import_copy(type_, flat, 0) if flat.size > 1 else literal(type_, flat.item(), 1, SHAPE, tag=_TAG + 8)
 
 
-def _filtered(node: Node, outer: int, inner: int, axis: _Axis, table: _Table) -> Node:
+def _filtered(node: Node, outer: int, inner: int, axis: _Axis, table: _Table, looped: bool) -> Node:
     """The sums along the middle axis of three."""
     sizes = (outer, axis.outputs, inner)
     count = math.prod(sizes)
@@ -291,7 +300,7 @@ def _filtered(node: Node, outer: int, inner: int, axis: _Axis, table: _Table) ->
             value = ops.select(ops.neq(weight, literal(node.type, 0)), value, literal(node.type, 0))
         return ops.mul(weight, value) if total is None else ops.fma(weight, value, total)  # type: ignore[no-any-return]
 
-    if table.taps <= _UNROLLED:
+    if table.taps <= _UNROLLED and not looped:
         total, entry = None, row
         for tap in range(table.taps):
             total = weighted(literal(scalar, tap), entry, total)
@@ -299,10 +308,22 @@ def _filtered(node: Node, outer: int, inner: int, axis: _Axis, table: _Table) ->
         assert total is not None
         return total
     one, limit = literal(scalar, 1), parameter(table.taps, 9)
-    return core.while_loop(
-        [literal(scalar, 0, count), row, literal(node.type, 0, count)], lambda state: ops.lt(state[0], limit),
+    return _loop(
+        [literal(scalar, 0, count), row, literal(node.type, 0, count)], limit,
         lambda state: [ops.add(state[0], one), ops.add(state[1], rows), weighted(state[0], state[1], state[2])],
-        trips=table.taps)[2]
+        table.taps, node)[2]
+
+
+def _loop(initial: list[Node], limit: Node, step: Callable[[list[Node]], list[Node]], taps: int,
+          source: Node) -> list[Node]:
+    """A loop over taps, whose number the first variable counts up to a limit; with derivatives by what it reads."""
+    def more(state: list[Node]) -> Node:
+        return ops.lt(state[0], limit)  # type: ignore[no-any-return]
+
+    if core.tracked(source) is None:
+        return core.while_loop(initial, more, step, trips=taps)
+    return core.repeat(initial, more, step, None, lambda position: f"variable {position}", len(initial), taps,
+                       lambda number, others: taps)
 
 
 class _Ends:
@@ -362,14 +383,14 @@ def _factors(ends: _Ends, kernel: _Kernel, type_: int, output: Node) -> Node:
     return core.gather(_memory(kernel.factors, type_), row, TRUE, harmless=True)
 
 
-def _convolved(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel) -> Node:
+def _convolved(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel, looped: bool) -> Node:
     """The convolution along the middle axis of three."""
     taps = len(kernel.weights)
     state = core.state
     if _LEAST_TAPS <= taps <= _SHIFTED and node.size * taps >= _LARGE and axis.inputs * inner >= _SHORT and \
-            state.region is None and state.recording is None and not node.scope:
+            state.region is None and state.recording is None and not node.scope and not looped:
         return _shifted(node, outer, inner, axis, kernel)
-    return _gathered(node, outer, inner, axis, kernel)
+    return _gathered(node, outer, inner, axis, kernel, looped)
 
 
 def _shifted(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel) -> Node:
@@ -425,7 +446,7 @@ def _shifted(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel) -
     return ops.mul(total, repeated(_factors(ends, kernel, type_, along(size, 0)), size))  # type: ignore[no-any-return]
 
 
-def _gathered(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel) -> Node:
+def _gathered(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel, looped: bool) -> Node:
     """The convolution as a sum of elements that are read by index."""
     size = axis.inputs
     sizes, taps, type_ = (outer, size, inner), len(kernel.weights), node.type
@@ -453,7 +474,7 @@ def _gathered(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel) 
             place = ops.mul(place, stride)
         return core.gather(node, place if base is None else ops.add(place, base), mask, harmless=True)
 
-    if taps <= _UNROLLED:
+    if taps <= _UNROLLED and not (looped and taps):
         total: Node | None = None
         for k, weight in enumerate(kernel.weights):
             if weight:
@@ -472,8 +493,7 @@ def _gathered(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel) 
             none = literal(type_, 0)
             return [ops.add(state[0], one), ops.fma(weight, ops.select(ops.neq(weight, none), found, none), state[1])]
 
-        total = core.while_loop([literal(scalar, 0, node.size), literal(type_, 0, node.size)],
-                                lambda state: ops.lt(state[0], limit), step, trips=taps)[1]
+        total = _loop([literal(scalar, 0, node.size), literal(type_, 0, node.size)], limit, step, taps, node)[1]
     if kernel.factors is None:
         return total
     return ops.mul(total, _factors(ends, kernel, type_, output))  # type: ignore[no-any-return]
@@ -520,8 +540,10 @@ def _filtered_scalars(nodes: list[Node], axis: _Axis, table: _Table) -> list[Nod
     return result
 
 
-def _apply(function: str, source: Any, axes: Sequence[tuple[int, _Axis]], cached: bool, convolves: bool) -> Any:
+def _apply(function: str, source: Any, axes: Sequence[tuple[int, _Axis]], cached: bool, convolves: bool,
+           mode: str | None) -> Any:
     """Filter an array along some axes, one after the other; weights of named filters are remembered."""
+    require_mode(function, mode, ("symbolic", "evaluated"))
     type_ = source._type
     single = COMPUTES_IN[type_]
     prepare: Any = (_known_kernel if cached else _kernel) if convolves else _known_table if cached else _table
@@ -538,11 +560,13 @@ def _apply(function: str, source: Any, axes: Sequence[tuple[int, _Axis]], cached
         for number, axis, table in tables:
             outer, inner = math.prod(shape[:number]), math.prod(shape[number + 1:])
             if outer * inner:
-                node = along(node, outer, inner, axis, table)
+                node = along(node, outer, inner, axis, table, mode == "symbolic")
             shape[number] = axis.outputs
         for number, axis in axes:
             shape[number] = axis.outputs
         node = cast(node, type_) if math.prod(shape) else core.nothing_of(cast(node, type_))
+        if mode == "evaluated":
+            core.evaluate([node])
     except CORE_ERRORS as error:
         raise translate(error, function) from None
     return make(type(source), node, tuple(shape)) if source._depth < 0 else wrap(type(source), [node])
@@ -584,7 +608,7 @@ def _require_boundary(function: str, boundary: Any) -> None:
 
 
 def resample(source: ArrayT, shape: Sequence[int], filter: str | Callable[[float], float] = "cubic",
-             filter_radius: float | None = None, boundary: str = "zero") -> ArrayT:
+             filter_radius: float | None = None, boundary: str = "zero", mode: str | None = None) -> ArrayT:
     """A tensor or flat array with another resolution: more or fewer elements along some axes, at the same extent.
 
     ``shape`` is that of the result, with as many axes as ``source`` has; those whose size stays the same are left
@@ -601,7 +625,8 @@ def resample(source: ArrayT, shape: Sequence[int], filter: str | Callable[[float
 
     Elements are floating-point numbers, else a ``TypeError`` is raised; half precision is summed in single precision.
     Also raises a ``TypeError`` for other filters, and if some output has no input in its support, a ``RuntimeError``
-    for another number of axes. The results are those of Pillow's ``Image.resize``. Evaluates nothing.
+    for another number of axes. The results are those of Pillow's ``Image.resize``. Evaluates nothing, unless ``mode``
+    is ``'evaluated'``; with ``'symbolic'``, the weighted sum is a loop in the kernel, however short it is.
 
     >>> from drjit.llvm import Float, TensorXf
     >>> dr.resample(Float(1, 2, 4), [6], filter="linear")
@@ -638,38 +663,73 @@ def resample(source: ArrayT, shape: Sequence[int], filter: str | Callable[[float
     if not axes:
         return type(source)(source)
     axes.sort(key=lambda entry: entry[1].outputs / entry[1].inputs)  # what becomes smaller first
-    result: ArrayT = _apply(function, source, axes, isinstance(filter, str), False)
+    result: ArrayT = _apply(function, source, axes, isinstance(filter, str), False, mode)
     return result
 
 
-def convolve(source: ArrayT, filter: str | Callable[[float], float], filter_radius: float,
-             axis: int | Sequence[int] | None = None, boundary: str = "zero", normalize: bool = True) -> ArrayT:
+def _discrete(function: str, chosen: Any) -> tuple[float, ...] | None:
+    """The weights of a kernel that is given as a sequence; ``None`` for other filters."""
+    if isinstance(chosen, ArrayBase):
+        chosen = chosen.tolist() if chosen._depth <= 1 else None
+    elif is_ndarray(chosen):
+        chosen = chosen.tolist()
+    if not isinstance(chosen, list | tuple | range):
+        return None
+    weights = [plain_scalar(weight) for weight in chosen]
+    if not weights or None in weights:
+        raise ArgumentError(f"{function}(): a discrete 'filter' must be a sequence of one or more numbers, found "
+                            f"{chosen!r}.")
+    return tuple([float(weight) for weight in weights])
+
+
+def convolve(source: ArrayT, filter: str | Callable[[float], float] | Sequence[float] | ArrayBase,
+             filter_radius: float | None = None, axis: int | Sequence[int] | None = None, boundary: str = "zero",
+             normalize: bool | None = None, mode: str | None = None) -> ArrayT:
     """A tensor or flat array convolved with a filter of one dimension along one or several axes, or all of them (None).
 
-    ``filter`` is the name of one of the filters of :func:`resample`, stretched by ``filter_radius`` (a ``'gaussian'``
-    has the standard deviation ``filter_radius / 2``), or a function of a ``float``, the distance in elements, that
-    returns one and counts up to ``filter_radius``. The weights of each output are divided by their sum, so that
-    constants stay what they are up to the boundary; with ``normalize=False``, they are the values of the filter.
-    ``boundary`` is that of :func:`resample`.
+    ``filter`` is a sequence or array of numbers, a discrete kernel with its centre in the middle (the right one of
+    two), as of ``numpy.convolve(source, filter, "same")``. Or it is the name of one of the filters of :func:`resample`,
+    stretched by ``filter_radius`` (a ``'gaussian'`` has the standard deviation ``filter_radius / 2``; by default it is
+    as wide as there), or a function of a ``float``, the distance in elements, that returns one and counts up to
+    ``filter_radius``. Discrete kernels have no radius.
+
+    With ``normalize``, the weights of each output are divided by their sum, so that constants stay what they are up to
+    the boundary; without, they are the values of the filter. By default, all but discrete kernels are normalised.
+    ``boundary`` and ``mode`` are those of :func:`resample`.
 
     Elements are floating-point numbers, else a ``TypeError`` is raised, as for other filters; half precision is summed
-    in single precision. Evaluates nothing.
+    in single precision. Evaluates nothing, unless ``mode`` is ``'evaluated'``, and the array that is the kernel.
 
     >>> from drjit.llvm import Float
     >>> dr.convolve(Float(0, 0, 3, 0, 0), "linear", 2)
     [0, 0.75, 1.5, 0.75, 0]
+    >>> dr.convolve(Float(1, 2, 4, 8), [1, 0, -1])
+    [2, 3, 6, -4]
     >>> dr.convolve(Float(1, 2, 4, 8), lambda x: x, 1, normalize=False)
     [-2, -3, -6, 4]
     """
     function = "drjit.convolve"
     _require_source(function, source)
-    chosen, radius = _choose_filter(function, filter)
-    reach = _require_radius(function, filter_radius)
     _require_boundary(function, boundary)
+    weights = _discrete(function, filter)
+    if weights is not None:
+        if filter_radius is not None:
+            raise ArgumentError(f"{function}(): 'filter_radius' must be None where 'filter' is a sequence.")
+        form: tuple[Filter, float, float] = (_box, 0.0, 1.0)
+    else:
+        chosen, radius = _choose_filter(function, filter)
+        if radius is not None:
+            form = chosen, radius, 1.0 if filter_radius is None else 1 / _require_radius(function, filter_radius)
+        elif filter_radius is None:
+            raise ArgumentError(f"{function}(): 'filter_radius' is needed where 'filter' is a function.")
+        else:
+            form = chosen, _require_radius(function, filter_radius), 1.0
+    flips = weights is None and not isinstance(filter, str)
+    normalized = weights is None if normalize is None else bool(normalize)
     shape = source.shape
     numbers = range(len(shape)) if axis is None else normalise_axes(function, axis, len(shape))
-    stretched = (radius, 1 / reach, False) if radius is not None else (reach, 1.0, True)
-    axes = [(number, _Axis(shape[number], shape[number], chosen, stretched[0], stretched[1], boundary, bool(normalize),
-                           stretched[2])) for number in numbers]
-    result: ArrayT = _apply(function, source, axes, isinstance(filter, str), True)
+    axes = [(number, _Axis(shape[number], shape[number], form[0], form[1], form[2], boundary, normalized, flips,
+                           weights or ()))
+            for number in numbers]
+    result: ArrayT = _apply(function, source, axes, not flips, True, mode)
     return result

@@ -61,7 +61,7 @@ def ravel(array: Any, order: str = "A") -> Any:
             return wrap(array._plain, [columns] if array._plain is array._leaf else elements_of(columns))
         return array.array
     found = _order(function, order, "F")
-    if not array._depth:
+    if not array._depth or not array._dynamic and array._record.shape == (-1,) and not array._special:
         return array
     shape, rows = array.shape, array._nodes()
     if not array._dynamic:
@@ -79,8 +79,9 @@ def unravel(dtype: type[T], array: ArrayBase, order: str = "A") -> T:
     """An array of type ``dtype`` from the elements of a flat array: the inverse of :func:`ravel`.
 
     ``order='F'``, which is what ``'A'`` means here, takes the components of one entry after the other, ``'C'`` all
-    entries of the first component first. Only the last dimension of ``dtype`` may be dynamic. Raises a ``TypeError`` if
-    the array is not flat or of other elements, a ``RuntimeError`` if its size is no multiple of the number of
+    entries of the first component first. Only the last dimension of ``dtype`` may be dynamic. Elements, and
+    whether they track derivatives, become those of ``dtype``. Raises a ``TypeError`` if the array is not flat, a
+    ``RuntimeError`` if its size is no multiple of the number of
     components. Evaluates nothing.
 
     >>> from drjit.llvm import Array2f, Float
@@ -93,17 +94,22 @@ def unravel(dtype: type[T], array: ArrayBase, order: str = "A") -> T:
     if not isinstance(dtype, type) or not issubclass(dtype, ArrayBase) or not hasattr(dtype, "_record") or \
             dtype._depth < 0:
         raise TypeError(f"{function}(): 'dtype' must be an array type other than a tensor, found {describe(dtype)}.")
+    if isinstance(array, dtype) and (not dtype._depth or not dtype._dynamic and dtype._record.shape == (-1,)):
+        return array
     if dtype._count < 0:
         raise TypeError(f"{function}(): only the last dimension of 'dtype' may be dynamic (found {dtype._name}).")
     if not dtype._dynamic and isinstance(array, ArrayBase) and array._plain._record.shape == (-1,) and \
             array._leaf is dtype._leaf and not array._dynamic:
         scalars: T = _unravel_scalars(function, dtype, array._nodes(), _order(function, order, "F"))
         return scalars
-    if not isinstance(array, ArrayBase) or array._depth or array._leaf is not dtype._leaf:
-        raise TypeError(f"{function}(): 'array' must be a flat array of type {dtype._leaf._name}, found "
+    if not isinstance(array, ArrayBase) or array._depth or array._record.backend is not dtype._record.backend or \
+            (array._kind == "b") != (dtype._kind == "b"):
+        raise TypeError(f"{function}(): 'array' must be a flat array of the backend of {dtype._leaf._name}, found "
                         f"{describe(array)}.")
     found = _order(function, order, "F")
-    result: Any = array
+    leaf: Any = dtype._leaf
+    result: Any = array if type(array) is leaf else leaf(array)
+    array = result
     if dtype._depth:
         result = _unravel(function, dtype, array._nodes()[0], dtype._record.shape, found)
     unraveled: T = result

@@ -28,6 +28,7 @@ from .._base.types import (
     Record,
     lookup,
 )
+from .._base.values import is_ndarray, scalar_type_of
 
 __all__ = ["Dynamic", "array_t", "backend_v", "bfloat16_array_t", "depth_v", "detached_t", "diff_array_t", "expr_t",
            "float16_array_t", "float32_array_t", "float64_array_t", "float_array_t", "int32_array_t", "int64_array_t",
@@ -454,10 +455,9 @@ def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
 
 
 def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
-    """The analogous type over another scalar type whose elements have the same size, see :func:`reinterpret_array`.
+    """The analogous type over another scalar type, see :func:`reinterpret_array` (which needs one of the same size).
 
-    A Python type for anything but arrays. Raises a ``TypeError`` if ``arg1`` is no :class:`VarType` of array elements,
-    or the sizes differ.
+    A Python type for anything but arrays. Raises a ``TypeError`` if ``arg1`` is no :class:`VarType` of array elements.
 
     >>> from drjit.llvm import Array3f
     >>> dr.reinterpret_array_t(Array3f, dr.VarType.UInt32).__name__
@@ -469,9 +469,6 @@ def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
     cls, info = _array_type(arg0), TYPES[arg1.value]
     if cls is None:
         return _PYTHON[info.kind]
-    if info.size != TYPES[cls._type].size:
-        raise ArgumentError(f"drjit.reinterpret_array_t(): elements of type {TYPES[cls._type].name} and {info.name} "
-                            "differ in size.")
     return _retyped(cls, arg1.value, "drjit.reinterpret_array_t")
 
 
@@ -561,7 +558,8 @@ detached_t = _with_diff("detached_t", False, """\
 def expr_t(*args: Any) -> Any:
     """The type of an arithmetic expression that involves the arguments: arrays, numbers, or types of such.
 
-    Raises a ``TypeError`` if they do not go together.
+    Beside an array there may be sequences and NumPy arrays of numbers, and sequences of arrays and of such. Raises a
+    ``TypeError`` if they do not go together.
 
     >>> from drjit.llvm import Array3f, Int
     >>> dr.expr_t(Array3f, Int).__name__, dr.expr_t(Int, 0.5).__name__
@@ -569,6 +567,9 @@ def expr_t(*args: Any) -> Any:
     >>> dr.expr_t(1, 2.0).__name__
     'float'
     """
+    like = next((cls for cls in map(_array_type, args) if cls is not None), None)
+    if like is not None:
+        args = tuple([_type_of_elements(arg, like) for arg in args])
     arrays = [cls for cls in map(_array_type, args) if cls is not None]
     python = [_type_of(arg) for arg in args if _array_type(arg) is None]
     names = " and ".join(f"{describe(arg)}" for arg in args)
@@ -592,6 +593,26 @@ def expr_t(*args: Any) -> Any:
         raise TypeError(f"drjit.expr_t(): incompatible types {names}.")
     return _found(Record(backends.pop() if backends else SCALAR, scalar, kind, shape,
                          any(cls._record.diff for cls in arrays)), "drjit.expr_t")
+
+
+def _type_of_elements(arg: Any, like: Any) -> Any:
+    """What a sequence counts as beside an array: its numbers, or an array of them on the same backend."""
+    if is_ndarray(arg):
+        scalar = scalar_type_of(arg)
+        if scalar is None or not arg.ndim:
+            return arg
+        record = like._leaf._record
+        shape = arg.shape[:-1] if like._dynamic else arg.shape
+        return _found(record._replace(type=scalar, kind="array", shape=shape), "drjit.expr_t")
+    if arg.__class__ not in (list, tuple, range):
+        return arg
+    entries = [_type_of_elements(entry, like) for entry in arg]
+    nested = any(_array_type(entry) is not None for entry in entries) or \
+        any(entry.__class__ in (list, tuple, range) for entry in arg)
+    if not nested:
+        return expr_t(*entries) if entries else bool
+    inner = expr_t(like._leaf._mask_type, *entries)
+    return _found(inner._record._replace(shape=(len(entries), *inner._record.shape)), "drjit.expr_t")
 
 
 def _common_shape(arrays: list[Any], names: str) -> tuple[int, ...]:

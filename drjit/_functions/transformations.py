@@ -24,6 +24,7 @@ from .._base.typing import ArrayT, T
 from .._base.values import plain_scalar
 from .._promotion.promote import wrap
 from .creation import constant
+from .elementwise import abs as _abs
 from .elementwise import atan2, fma, select, sin, sincos, sqrt
 from .linalg import cross, det, polar_decomp
 
@@ -283,10 +284,13 @@ def quat_to_euler(arg: Any, /) -> Any:
     pitch_sine = 2 * (w * y - z * x)
     yaw_sine, yaw_cosine = 2 * (w * z + x * y), ww + xx - yy - zz
     pitch_cosine = sqrt(yaw_sine * yaw_sine + yaw_cosine * yaw_cosine)
-    locked = pitch_cosine < 1e-6 * (xx + yy + zz + ww)
+    squared = xx + yy + zz + ww
+    # Of rounded unit quaternions, the sine may exceed 1: then it is meant to be 1.
+    beyond = (_abs(pitch_sine) >= 1) & (_abs(squared - 1) < 1e-3)
+    locked = (pitch_cosine < 1e-6 * squared) | beyond
     return reshape(type(arg), (3,))(
-        select(locked, 2 * atan2(x, w), atan2(roll_sine, roll_cosine)), atan2(pitch_sine, pitch_cosine),
-        select(locked, 0.0, atan2(yaw_sine, yaw_cosine)))
+        select(locked, 2 * atan2(x, w), atan2(roll_sine, roll_cosine)),
+        atan2(pitch_sine, select(beyond, 0.0, pitch_cosine)), select(locked, 0.0, atan2(yaw_sine, yaw_cosine)))
 
 
 @rounding

@@ -62,7 +62,7 @@ from .componentwise import (
     chosen,
     masked,
 )
-from .promote import coerce, meeting_package, number_literal, wrap
+from .promote import coerce, leads, meeting_package, number_literal, repeated, trails, wrap
 
 __all__ = ["AND", "SELECT", "Keys", "Operation", "Plan", "Promotion", "apply", "common_plan", "elementwise",
            "find_plan", "flat_loader", "is_array", "is_complex", "is_masking", "is_real_key", "leaf_of_elements",
@@ -147,6 +147,10 @@ def _common_type(keys: Keys, mask: int = -1) -> type[ArrayBase]:
     shape = shapes[0] if len(shapes) == 1 else _broadcast_types(shapes)
     scalar = promote_scalars(scalar, rank)
     specials = {key._record[2:4] for key in top if key._special}
+    if len(specials) > 1:  # matrices and matrices with further dimensions
+        kind, longest = max(specials, key=lambda special: len(special[1]))
+        specials = {(kind, longest)} if all(special[0] == kind and leads(special[1], longest) for special in specials) \
+            else specials
     if not specials:
         try:
             return reshape(retype(result, scalar), shape)
@@ -184,7 +188,18 @@ def _class_of(record: Record) -> type[ArrayBase]:
 
 
 def _broadcast_types(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The common static shape (-1 where dynamic) of those of array types."""
+    """The common static shape (-1 where dynamic) of those of array types: they go together from the last dimension
+    on, or else from the first one."""
+    try:
+        return _aligned(shapes)
+    except IncompatibleArguments:
+        longest = max(shapes, key=len)
+        if all(leads(shape, longest) for shape in shapes):
+            return longest
+        raise
+
+
+def _aligned(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     result: list[int] = []
     for axis in range(-max(map(len, shapes)), 0):
         sizes = {shape[axis] for shape in shapes if len(shape) >= -axis}
@@ -219,10 +234,12 @@ def loader(cls: Any, key: Any) -> Loader:
             return Loader(OTHER, cls._type, function=lambda value: cls._identity(found.node(value)))
         return found
     declared, shape = cls._record.shape, key._record.shape
-    if cls._special and shape != declared:
+    behind = not trails(shape, declared)
+    if behind and not leads(shape, declared) or cls._special and shape != declared and not (
+            key._special == cls._special and leads(shape, declared)):
         raise IncompatibleArguments(f"cannot convert {describe(key)} to {describe(cls)}")
-    if len(shape) > len(declared) or any(d not in (-1, f) for d, f in zip(declared[::-1], shape[::-1], strict=False)):
-        raise IncompatibleArguments(f"cannot convert {describe(key)} to {describe(cls)}")
+    if behind or cls._special and shape != declared:
+        return Loader(OTHER, cls._type, function=lambda value: repeated(cls, value))
     return Loader(NESTED, cls._type, key._type != cls._type, cls._count // key._count if cls._count > 0 else 1)
 
 

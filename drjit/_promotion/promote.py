@@ -26,8 +26,9 @@ from .._base.nodes import elements_of, number_of, pack
 from .._base.types import BOOL, SCALAR, relative, reshape
 from .._base.values import is_ndarray, plain_scalar
 
-__all__ = ["coerce", "common_package", "convert", "elements_of", "flat_of_scalars", "is_ndarray", "meeting_package",
-           "number_literal", "number_of", "plain_scalar", "scalar_literal", "wrap", "wrap_like"]
+__all__ = ["coerce", "common_package", "convert", "elements_of", "flat_of_scalars", "is_ndarray", "leads",
+           "meeting_package", "number_literal", "number_of", "plain_scalar", "repeated", "scalar_literal", "trails",
+           "wrap", "wrap_like"]
 
 _Array = TypeVar("_Array")
 
@@ -111,6 +112,25 @@ def _tile(nodes: list[Node], count: int, function: Site) -> list[Node]:
     return nodes * (count // len(nodes))
 
 
+def leads(shape: tuple[int, ...], of: tuple[int, ...]) -> bool:
+    """Whether a static shape is what another one begins with."""
+    return -1 not in of and shape == of[:len(shape)]
+
+
+def trails(shape: tuple[int, ...], of: tuple[int, ...]) -> bool:
+    """Whether a static shape goes with what another one, perhaps a dynamic one, ends with."""
+    return len(shape) <= len(of) and all(d in (-1, f) for d, f in zip(of[::-1], shape[::-1], strict=False))
+
+
+def repeated(cls: type[ArrayBase], value: ArrayBase) -> list[Node]:
+    """The component nodes of an array as those of a type with further dimensions behind its own."""
+    times = cls._count // value._count
+    nodes = [node if node.type == cls._type else cast(node, cls._type) for node in value._nodes()]
+    if value._record.diff and not cls._record.diff:
+        nodes = [primal(node) for node in nodes]
+    return [node for node in nodes for _ in range(times)]
+
+
 def coerce(cls: type[ArrayBase], value: Any, function: Site) -> list[Node]:
     """The component nodes of a value converted to an array type."""
     return cls._convert(value, function) if cls._special else convert(cls, value, function)
@@ -135,6 +155,8 @@ def convert(cls: type[ArrayBase], value: Any, function: Site) -> list[Node]:
         if len(nodes) == cls._count or cls._count < 0:
             return nodes
         declared, found = cls._record.shape, value._static_shape()
+        if not trails(found, declared) and leads(found, declared) and value._dynamic == cls._dynamic:
+            return repeated(cls, value)
         # As in broadcasting, a dynamic dimension of size 1 goes with any other.
         if len(found) > len(declared) or any(d not in (-1, f) and (r >= 0 or f != 1) for d, f, r in zip(
                 declared[::-1], found[::-1], value._record.shape[::-1], strict=False)):

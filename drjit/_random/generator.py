@@ -346,8 +346,8 @@ class Philox4x32Generator(Generator):
 
     # --- state -------------------------------------------------------------------------------------------------------
 
-    def _state(self, flat: Any, function: str) -> tuple[tuple[Node, Node], Node]:
-        """The key of two words, and the counter, for arrays of the package of a type."""
+    def _state(self, flat: Any, size: int, function: str) -> tuple[tuple[Node, Node], Node]:
+        """The key of two words, and the counter, for arrays of the package of a type, of some elements."""
         scalar = flat._record.backend is SCALAR
         if not isinstance(self._seed, ArrayBase):
             if not scalar:
@@ -363,6 +363,8 @@ class Philox4x32Generator(Generator):
                 key = parameter(self._seed >> 32, 1), parameter(self._seed & MASK32, 2)
                 return key, _parameter(UINT32, self._counter)
         seed, steps = self._seed._n, self._counter._n
+        if steps.size not in (1, size) and seed.size == 1 and core.innermost() is None:  # of an array of another size
+            steps = core.reduce(steps, ReduceOp.Max.value)
         if scalar and steps.kind != _LITERAL and steps.size == 1 and not steps.scope:
             steps = _parameter(UINT32, number_of(steps))  # what is drawn there is computed at once
         if seed.kind == _LITERAL and seed.size == 1 and not (scalar and steps.kind != _LITERAL):
@@ -417,7 +419,7 @@ class Philox4x32Generator(Generator):
         """Floating-point numbers, made from words."""
         function = f"drjit.random.Generator.{name}"
         form = _Form(dtype, shape, function, "f")
-        key, steps = self._state(form.flat, function)
+        key, steps = self._state(form.flat, form.size, function)
         nodes: list[Node] = []
         try:
             lane = form.lane()
@@ -440,7 +442,7 @@ class Philox4x32Generator(Generator):
         if endpoint.__class__ is not bool:
             raise TypeError(f"{function}(): 'endpoint' must be a bool, found {endpoint!r}.")
         first, last = (form.bound(function, name, value) for name, value in (("low", low), ("high", high)))
-        key, steps = self._state(form.flat, function)
+        key, steps = self._state(form.flat, form.size, function)
         try:
             if first.__class__ is int and last.__class__ is int:
                 last -= not endpoint
@@ -554,6 +556,10 @@ class _Form:
                                 f"{dtype!r}.")
         sizes = shape if shape.__class__ is int and 0 <= shape <= MASK32 else parse_shape(shape, function)
         self.dtype, self.number = dtype, number
+        if sizes.__class__ is int and (number and sizes != 1 or not number and not dtype._dynamic and
+                                       dtype._count >= 0 and (sizes,) not in ((1,), dtype._record.shape)):
+            raise ArgumentError(f"{function}(): the provided 'shape' {sizes} and 'dtype' are incompatible: an object "
+                                f"of type {describe(dtype)} has a fixed number of entries.")
         self.shape: tuple[int, ...] = ()
         if not number:
             require_backend(dtype, function)

@@ -8,9 +8,9 @@ from typing import Any
 import drjit_core as core
 from drjit_core import JitBackend, KernelType, LogLevel
 
-__all__ = ["expand_threshold", "flush_kernel_cache", "flush_malloc_cache", "has_backend", "kernel_history",
-           "kernel_history_clear", "log_level", "set_expand_threshold", "set_log_level", "set_thread_count",
-           "sync_thread", "thread_count"]
+__all__ = ["expand_threshold", "flush_kernel_cache", "flush_malloc_cache", "flush_thread", "has_backend",
+           "kernel_history", "kernel_history_clear", "log_level", "set_expand_threshold", "set_log_level",
+           "set_thread_count", "sync_thread", "thread_count"]
 
 
 def has_backend(arg: JitBackend, /) -> bool:
@@ -20,6 +20,14 @@ def has_backend(arg: JitBackend, /) -> bool:
     (True, False)
     """
     return bool(isinstance(arg, JitBackend) and core.has_backend(arg))
+
+
+def flush_thread() -> None:
+    """Hand what was launched to the threads that compute it. Here, that happens when it is launched: a name that
+    programs use.
+
+    >>> dr.flush_thread()
+    """
 
 
 def sync_thread() -> None:

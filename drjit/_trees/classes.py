@@ -1,7 +1,9 @@
 """The classes whose instances are inner nodes of PyTrees, and how such a node is taken apart and made.
 
-They are lists, tuples, dictionaries, data classes, and classes that join by annotation or by protocol. Subclasses of
-the containers (named tuples are some), and any other object, are leaves that are passed on untouched.
+They are lists, tuples, dictionaries, ``collections.deque``, ``types.SimpleNamespace``, the subclasses of these (such as
+named tuples, ordered dictionaries and those with defaults), data classes, classes of the package attrs, and classes
+that join by annotation or by protocol. Any other object is a leaf that is passed on untouched. Containers are made anew
+as what they are: of the same class, with the same attributes, defaults and largest lengths.
 
 A class takes part
 
@@ -21,12 +23,15 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from typing import Any
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 from .._base.array import ArrayBase
 from .._base.errors import describe
 
-__all__ = ["children", "construct", "field_types", "is_foreign_array", "is_pytree", "sole_array"]
+__all__ = ["Kind", "children", "construct", "extras", "field_types", "is_foreign_array", "is_pytree", "sole_array"]
 
 
 def field_types(cls: type) -> dict[str, Any] | None:
@@ -44,9 +49,107 @@ def field_types(cls: type) -> dict[str, Any] | None:
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
+class Kind(NamedTuple):
+    """How containers of some sort are taken apart, and made from a class, keys with entries, and what is no entry."""
+
+    children: Callable[[Any], list[tuple[Any, Any]]]
+    construct: Callable[[Any, dict[Any, Any], tuple[Any, ...]], Any]
+    extras: Callable[[Any], tuple[Any, ...]] = lambda value: ()
+
+
+class _Attributes(dict[str, Any]):
+    """The attributes of a container, which take no part in comparisons."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Attributes)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return 1
+
+
+def _attributes(value: Any) -> tuple[Any, ...]:
+    found = getattr(value, "__dict__", None)
+    return (_Attributes(found),) if found else ()
+
+
+def _with_attributes(result: Any, extras: tuple[Any, ...]) -> Any:
+    for attributes in extras:
+        if attributes.__class__ is _Attributes:
+            result.__dict__.update(attributes)
+    return result
+
+
+def _make_dict(cls: Any, items: dict[Any, Any], extras: tuple[Any, ...]) -> Any:
+    result = cls.__new__(cls)
+    if issubclass(cls, defaultdict):
+        result.default_factory = extras[0]
+    add = OrderedDict.__setitem__ if issubclass(cls, OrderedDict) else dict.__setitem__
+    for key, entry in items.items():
+        add(result, key, entry)
+    return _with_attributes(result, extras)
+
+
+def _make_list(cls: Any, items: dict[Any, Any], extras: tuple[Any, ...]) -> Any:
+    result = cls.__new__(cls)
+    list.extend(result, items.values())
+    return _with_attributes(result, extras)
+
+
+def _make_deque(cls: Any, items: dict[Any, Any], extras: tuple[Any, ...]) -> Any:
+    result = cls.__new__(cls)
+    deque.__init__(result, items.values(), extras[0])
+    return _with_attributes(result, extras)
+
+
+def _make_object(cls: Any, items: dict[Any, Any], extras: tuple[Any, ...]) -> Any:
+    result = cls.__new__(cls)
+    for name, entry in items.items():
+        object.__setattr__(result, name, entry)  # also of frozen ones
+    return result
+
+
+def _enumerated(value: Any) -> list[tuple[Any, Any]]:
+    return list(enumerate(value))
+
+
+#: The kinds of containers by their base classes; the first one that fits counts. Others may be added.
+KINDS: dict[type, Kind] = {
+    list: Kind(_enumerated, _make_list, _attributes),
+    tuple: Kind(_enumerated, lambda cls, items, extras: _with_attributes(tuple.__new__(cls, items.values()), extras),
+                _attributes),
+    dict: Kind(lambda value: list(dict.items(value)), _make_dict,
+               lambda value: (*((value.default_factory,) if isinstance(value, defaultdict) else ()),
+                              *_attributes(value))),
+    deque: Kind(_enumerated, _make_deque, lambda value: (value.maxlen, *_attributes(value))),
+    SimpleNamespace: Kind(lambda value: list(vars(value).items()), _make_object),
+}
+_ATTRS = Kind(lambda value: [(field.name, getattr(value, field.name)) for field in value.__attrs_attrs__], _make_object)
+_kinds: dict[type, Kind | None] = {}
+
+
+def kind_of(cls: type) -> Kind | None:
+    """The kind of a class, if it is one of containers. (Tuples of the system, like ``time.struct_time``, are none.)"""
+    if cls not in _kinds:
+        found = next((kind for base, kind in KINDS.items() if issubclass(cls, base)), None)
+        if found is None and hasattr(cls, "__attrs_attrs__"):
+            found = _ATTRS
+        if hasattr(cls, "n_sequence_fields"):
+            found = None
+        if len(_kinds) >= 4096:  # of programs that make classes
+            _kinds.clear()
+        _kinds[cls] = found
+    return _kinds[cls]
+
+
+def extras(value: Any) -> tuple[Any, ...]:
+    """What a container has besides entries: attributes, a default, a largest length."""
+    kind = kind_of(value.__class__)
+    return () if kind is None else kind.extras(value)
+
+
 def is_pytree(cls: type) -> bool:
     """Whether instances of a class are inner nodes of PyTrees."""
-    return cls in (list, tuple, dict) or getattr(cls, "DRJIT_STRUCT", None).__class__ is dict or \
+    return kind_of(cls) is not None or getattr(cls, "DRJIT_STRUCT", None).__class__ is dict or \
         hasattr(cls, "__dataclass_fields__") or hasattr(cls, "__drjit_children__")
 
 
@@ -68,6 +171,9 @@ def children(value: Any) -> list[tuple[Any, Any]] | None:
     struct = getattr(cls, "DRJIT_STRUCT", None)
     if struct.__class__ is dict:
         return [(name, getattr(value, name)) for name in struct]
+    kind = kind_of(cls)
+    if kind is not None and not hasattr(cls, "__dataclass_fields__"):
+        return kind.children(value)
     if hasattr(cls, "__dataclass_fields__"):
         return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(cls)]
     return None
@@ -89,8 +195,9 @@ def sole_array(value: Any) -> Any:
     return first if isinstance(first, ArrayBase) else value
 
 
-def construct(cls: Any, items: dict[str, Any]) -> Any:
-    """An object of a class with a ``DRJIT_STRUCT``, or of a data class, with the given fields."""
+def construct(cls: Any, items: dict[Any, Any], more: tuple[Any, ...] = ()) -> Any:
+    """An object of a class with a ``DRJIT_STRUCT``, or of a data class, with the given fields; or a container with the
+    given entries, and what else it has."""
     if getattr(cls, "DRJIT_STRUCT", None).__class__ is dict:
         try:
             result = cls()
@@ -99,6 +206,9 @@ def construct(cls: Any, items: dict[str, Any]) -> Any:
         for name, child in items.items():
             setattr(result, name, child)
         return result
+    kind = kind_of(cls)
+    if kind is not None and not dataclasses.is_dataclass(cls):
+        return kind.construct(cls, items, more)
     later = {field.name for field in dataclasses.fields(cls) if not field.init}
     result = cls(**{name: child for name, child in items.items() if name not in later})
     for name in later & items.keys():

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,9 +22,9 @@ import drjit_core as core
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.handle import fresh_array, held
-from .classes import children, construct, field_types, is_foreign_array, is_pytree
+from .classes import children, construct, extras, field_types, is_foreign_array, is_pytree
 
-__all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "field_types", "flatten",
+__all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "extras", "field_types", "flatten",
            "flatten_nodes", "is_pytree", "joint_shape", "leaves", "resized", "transform", "walk"]
 
 
@@ -53,8 +54,8 @@ class TreeSpec:
 
     #: Class of a container or leaf.
     cls: Any
-    #: Sizes of an array that its type and its width do not tell.
-    shape: tuple[int, ...]
+    #: Sizes of an array that its type and its width do not tell; of a container, what it has besides entries.
+    shape: tuple[Any, ...]
     #: Keys of the entries of a container; empty for lists and tuples, whose keys are positions.
     keys: tuple[Any, ...]
     #: Structures of the entries of a container, ``None`` for a leaf.
@@ -69,7 +70,7 @@ class TreeSpec:
     #: Whether it is a tuple of leaves.
     is_flat: bool
 
-    def __init__(self, cls: Any, shape: tuple[int, ...] = (), keys: tuple[Any, ...] = (),
+    def __init__(self, cls: Any, shape: tuple[Any, ...] = (), keys: tuple[Any, ...] = (),
                  children: tuple[TreeSpec, ...] | None = None, prototype: Any = None) -> None:
         self.cls, self.shape, self.keys, self.children, self.prototype = cls, shape, keys, children, prototype
         self._hash = self._arrays = self._positions = None
@@ -121,7 +122,7 @@ class TreeSpec:
         if cls is dict:
             return items
         if self.prototype is None:
-            return construct(cls, items)
+            return construct(cls, items, self.shape)
         if not hasattr(cls, "__drjit_rebuild__"):
             raise TypeError(f"{describe(cls)} has a method __drjit_children__(), but no __drjit_rebuild__(children), "
                             "which makes an object like this one with other children.")
@@ -271,9 +272,9 @@ class TreeSpec:
     def _steps(self) -> list[str]:
         """What is appended to the place of a container for its entries."""
         assert self.children is not None
-        if self.cls in (list, tuple):
+        if self.cls in (list, tuple) or issubclass(self.cls, list | deque):
             return [f"[{k}]" for k in range(len(self.children))]
-        if self.cls is dict:
+        if issubclass(self.cls, dict):
             return [f"[{key!r}]" for key in self.keys]
         return [f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]" for key in self.keys]
 
@@ -435,7 +436,8 @@ def _flatten(value: Any, function: str, found: list[Any], path: set[int], whole:
     _enter(value, function, path)
     specs = tuple([_flatten(entry, function, found, path, whole) for entry in entries])
     path.discard(id(value))
-    return TreeSpec(cls, (), keys, specs, value if hasattr(cls, "__drjit_children__") else None)
+    more = () if cls is list or cls is tuple or cls is dict else extras(value)
+    return TreeSpec(cls, more, keys, specs, value if hasattr(cls, "__drjit_children__") else None)
 
 
 def flatten_nodes(value: Any, function: str) -> tuple[list[core.Node], list[Any], TreeSpec]:

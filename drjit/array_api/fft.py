@@ -226,3 +226,8 @@ def _shifted(name: str, x: Any, axes: Any, sign: int) -> Array:
     array = require_array(function, "x", x)
     places = normalized_axes(function, axes, array.ndim, "axes")
     return roll(array, tuple([sign * (array.shape[place] // 2) for place in places]), axis=places) if places else array
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

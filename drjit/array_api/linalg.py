@@ -611,3 +611,8 @@ def matrix_rank(x: Array, /, *, rtol: Any = None) -> Array:
 
 def _detached(array: Storage) -> Array:
     return wrap(array._dtype, *[dr.detach(part) for part in array._parts])
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

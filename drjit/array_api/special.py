@@ -221,3 +221,8 @@ rel_entr = _of_two("rel_entr", "x log(x / y), the relative entropy; 0 for x = 0,
                    _rel_entr)
 kl_div = _of_two("kl_div", "x log(x / y) - x + y, as in the Kullback-Leibler divergence; infinity where it is not "
                  "defined.", _kl_div)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

@@ -33,7 +33,7 @@ from .._trees.classes import is_foreign_array
 from .._trees.pytree import flatten
 from .frameworks import Derivatives, Framework, framework_named
 
-__all__ = ["wrap"]
+__all__ = ["wrap", "wrap_ad"]
 
 _FUNCTION = "drjit.wrap"
 
@@ -339,3 +339,12 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]
         return call
 
     return decorate
+
+
+def wrap_ad(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]:
+    """What :func:`wrap` was called before. See there.
+
+    >>> dr.wrap_ad(source="drjit", target="torch").__class__.__name__
+    'function'
+    """
+    return wrap(source, target)

@@ -12,7 +12,7 @@ from drjit_core import Node, ReduceOp, literal, ops
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.types import FLOAT64
-from .base import Optimizer, Step, require_between
+from .base import Optimizer, Parameter, Step, require_between
 
 __all__ = ["Adam", "AdamW"]
 
@@ -64,6 +64,9 @@ class Adam(Optimizer):
         self.uniform, self.amsgrad = bool(uniform), bool(amsgrad)
         self._slots = ("first", "second", "largest") if self.amsgrad else ("first", "second")
         super().__init__(lr, params, mask_updates=mask_updates, promote_fp16=promote_fp16)
+
+    def _of_rule(self, found: Parameter) -> Any:
+        return found.steps, found.state["first"], found.state["second"], found.state.get("largest")
 
     def _correction(self, step: Step) -> float | Node:
         """What makes up for averages that begin at zero.

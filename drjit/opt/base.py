@@ -320,6 +320,34 @@ class Optimizer(MutableMapping[str, Any]):
             for key, value in _items(describe(type(self)), params):
                 self[key] = value
 
+    @property
+    def lr(self) -> float | ArrayBase:
+        """The learning rate of all parameters that have none of their own: see :meth:`learning_rate`.
+
+        >>> from drjit.opt import SGD
+        >>> SGD(lr=0.5).lr
+        0.5
+        """
+        return self._rate
+
+    @property
+    def state(self) -> dict[str, tuple[Any, ...]]:
+        """What is kept for each parameter, by name: the value in the precision that it is kept in, whether that is
+        higher than the program's, the learning rate of its own (or None), and what the rule of the optimiser keeps: one
+        array, or several as a tuple, or None. Those of Adam are the number of steps and the averages of gradients and
+        of their squares (and the largest of the latter, or None).
+
+        >>> from drjit.llvm.ad import Float
+        >>> dr.opt.SGD(lr=1, params={"x": Float(1, 2)}).state
+        {'x': ([1, 2], False, None, None)}
+        """
+        return {name: (_copied(found.value), found.value._type != found.cls._type, found.rate, self._of_rule(found))
+                for name, found in self._parameters.items()}
+
+    def _of_rule(self, found: Parameter) -> Any:
+        """What the rule keeps for a parameter, as programs see it."""
+        return next(iter(found.state.values()), None)
+
     # --- a dictionary of parameters ----------------------------------------------------------------------------------
 
     def _method(self, name: str) -> str:

@@ -61,7 +61,7 @@ def test_tensors_are_as_in_numpy_along_any_axis(shape: tuple[int, ...]) -> None:
             np.testing.assert_array_equal(np.take_along_axis(numbers, where.numpy().astype(np.int64), axis),
                                           found.numpy())
     if numbers.size:
-        assert dr.argmin(t).numpy() == np.argmin(numbers) and dr.argmax(t).shape == ()
+        assert dr.argmin(t).numpy() == np.argmin(numbers) and dr.argmax(t).shape == (1,)
         assert dr.argmin(t, keepdims=True).shape == (1,) * len(shape)
         assert dr.median(t, axis=None).numpy() == np.sort(numbers, axis=None)[(numbers.size - 1) // 2]
 

@@ -205,14 +205,15 @@ def test_structures_that_differ() -> None:
 # --- leaves ----------------------------------------------------------------------------------------------------------
 
 
-def test_subclasses_of_containers_are_leaves() -> None:
+def test_subclasses_of_containers_are_containers() -> None:
     pair = collections.namedtuple("pair", "x y")(Float(1, 2) + 1, 3)
     ordered = collections.OrderedDict(x=Float(1, 2) + 3)
     for tree in (pair, ordered):
-        assert dr.width(tree) == 1
-        assert not dr.eval(tree)
-        assert dr.copy([tree])[0] is tree
-    assert pair.x.state is dr.VarState.Unevaluated
+        assert dr.width(tree) == 2
+        assert dr.eval(tree)
+        copy = dr.copy([tree])[0]
+        assert copy is not tree and type(copy) is type(tree)
+    assert pair.x.state is dr.VarState.Evaluated
 
 
 def test_other_objects_are_passed_on() -> None:

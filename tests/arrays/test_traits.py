@@ -146,7 +146,7 @@ def test_replacements() -> None:
     assert dr.replace_shape_t(float, (2,)) is float
     for call in (lambda: dr.replace_shape_t(llvm.Array3f, (5, -1)), lambda: dr.replace_shape_t(llvm.Float, "ab"),
                  lambda: dr.replace_type_t(llvm.Float, 3), lambda: dr.replace_type_t(llvm.Float, VarType.Void),
-                 lambda: dr.reinterpret_array_t(llvm.Float, VarType.UInt64)):
+                 lambda: dr.reinterpret_array_t(llvm.Float, VarType.Void)):
         with pytest.raises(TypeError, match=r"drjit\.re\w+_t"):
             call()
 

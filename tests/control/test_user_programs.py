@@ -651,8 +651,12 @@ def test_lists_that_change_places_and_that_others_change(mode: str) -> None:
 @pytest.mark.parametrize("construct", ["branch", "call", "loop"])
 def test_objects_that_are_others_in_some_elements(construct: str, mode: str) -> None:
     """Which is refused: no element can choose between objects that are no PyTrees."""
-    first, second = SimpleNamespace(v=Float(1)), SimpleNamespace(v=Float(5))
-    holder = SimpleNamespace(a=first, b=second)
+    class Plain:
+        def __init__(self, **attributes: Any) -> None:
+            vars(self).update(attributes)
+
+    first, second = Plain(v=Float(1)), Plain(v=Float(5))
+    holder = Plain(a=first, b=second)
 
     def exchange() -> None:
         holder.a, holder.b = holder.b, holder.a

@@ -297,8 +297,8 @@ def test_gradients_that_do_not_fit(source: Any, error: type[Exception], message:
 def test_a_gradient_of_another_shape() -> None:
     t = ad.TensorXf([1, 2, 3, 4], shape=(2, 2))
     dr.enable_grad(t)
-    with pytest.raises(RuntimeError, match=r"a gradient of the shape \(4,\) does not fit an array of the shape \(2, 2"):
-        dr.set_grad(t, ad.TensorXf([1, 2, 3, 4]))
+    with pytest.raises(RuntimeError, match=r"of the shape \(4, 1\) does not fit an array of the shape \(2, 2"):
+        dr.set_grad(t, ad.TensorXf([1, 2, 3, 4], shape=(4, 1)))
 
 
 def test_gradients_replaced() -> None:

@@ -198,7 +198,7 @@ def _traverse_forward(order: list[Vertex], beyond: list[Vertex], region: Tracing
         consumed = [vertex for vertex in order if vertex.rule is CONSUMED]
         if consumed:
             used = _used(order, consumed)
-            _refuse_consumed([vertex for vertex in consumed if vertex not in used], 0)
+            _refuse_consumed([vertex for vertex in consumed if vertex not in used and not _is_complete(vertex)], 0)
             _refuse_consumed([vertex for vertex in used if vertex.gradient is None], queue)
         _forward(flow, order, flags)
     except BaseException:
@@ -212,8 +212,15 @@ def _traverse_forward(order: list[Vertex], beyond: list[Vertex], region: Tracing
         for vertex in linked:
             vertex.release()
     if flags & CLEAR_EDGES:
-        _cut(flow, inside)
+        _cut(flow, inside, tuple([vertex for vertex in order if not _is_inner(flow, vertex)]))
     return _gradients(inside)
+
+
+def _is_complete(vertex: Vertex) -> bool:
+    """Whether changes have flowed to a vertex that has been taken apart since, and no more wait where they came from.
+    """
+    return vertex.gradient is not None and vertex.info is not None and all(
+        source.gradient is None for source in vertex.info)
 
 
 def _linked(order: list[Vertex], region: Tracing) -> list[Vertex]:
@@ -285,12 +292,12 @@ def _distinct(order: list[Vertex]) -> list[Vertex]:
     return order
 
 
-def _cut(flow: Flow, order: list[Vertex]) -> None:
-    """Cut the edges that derivatives have flowed along."""
+def _cut(flow: Flow, order: list[Vertex], sources: tuple[Vertex, ...] | None = None) -> None:
+    """Cut the edges that derivatives have flowed along; in forward mode, vertices remember where from."""
     for vertex in order:
         if _is_inner(flow, vertex):
             vertex.release()
-            vertex.rule = CONSUMED
+            vertex.rule, vertex.info = CONSUMED, sources
 
 
 def _is_inner(flow: Flow, vertex: Vertex) -> bool:

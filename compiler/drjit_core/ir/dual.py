@@ -24,7 +24,7 @@ from ..types import IS_FLOAT
 from .node import Node, blank_node, new_id
 from .vertex import Vertex, last_vertex, new_vertex
 
-__all__ = ["STRUCTURE", "Scope", "attached", "derived", "dual", "is_recorded", "isolating_scope",
+__all__ = ["STRUCTURE", "Scope", "attached", "derived", "dual", "followed", "is_recorded", "isolating_scope",
            "primal", "recorded", "refuse", "refuse_for", "surely_tracked", "tracked", "vertex_of", "without"]
 
 #: The rules of operations with structure, by their names.
@@ -129,6 +129,13 @@ def tracked(node: Node) -> Vertex | None:
     vertex: Vertex = node.payload
     scope = current().derivatives
     return vertex if scope is None or scope.tracks(vertex) else None
+
+
+def followed(nodes: list[Node]) -> list[Node]:
+    """Some nodes as a new array holds them: without derivatives that are not tracked at the moment."""
+    if current().derivatives is None:
+        return nodes
+    return [primal(node) if tracked(node) is None else node for node in nodes]
 
 
 def surely_tracked(node: Node) -> bool:

@@ -22,7 +22,7 @@ from .contents import address_of, bytes_of, in_memory, looked_at, read_bytes, re
 from .elements import pack
 from .evaluation import evaluate
 
-__all__ = ["exported_view", "host_view", "import_copy", "import_shared", "in_memory", "opaque", "opaque_all",
+__all__ = ["copied", "exported_view", "host_view", "import_copy", "import_shared", "in_memory", "opaque", "opaque_all",
            "read_bytes", "read_element", "state_of", "sync", "unshared", "write_element"]
 
 
@@ -136,6 +136,15 @@ def unshared(node: Node) -> Node:
     if node.kind == DUAL:
         return _with_derivative(node, unshared(without(node)))
     if node.kind != EVALUATED or not (node.payload.read_only or node.payload.exported):
+        return node
+    return copied(node)
+
+
+def copied(node: Node) -> Node:
+    """An evaluated node with the same values in memory of its own; others as they are."""
+    if node.kind == DUAL:
+        return _with_derivative(node, copied(without(node)))
+    if node.kind != EVALUATED:
         return node
     settle(node.payload)
     return build.evaluated(node.type, node.size, node.payload.backend.copy(node.payload), node.where)

@@ -1,0 +1,162 @@
+"""Containers that are PyTrees, in everything that takes PyTrees: they are what they were, with other entries."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+import drjit as dr
+from drjit.llvm.ad import Bool, Float, UInt
+
+modes = pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+class Items(list):  # type: ignore[type-arg]
+    tag: Any
+
+
+class Table(dict):  # type: ignore[type-arg]
+    pass
+
+
+class Both(tuple):  # type: ignore[type-arg]
+    __slots__ = ()
+
+
+class Annotated:
+    """As the package attrs makes classes."""
+
+    __attrs_attrs__ = (SimpleNamespace(name="a"), SimpleNamespace(name="b"))
+
+    def __init__(self, a: Any, b: Any) -> None:
+        self.a, self.b = a, b
+
+
+def items(a: Any, b: Any) -> Items:
+    result = Items([a, b])
+    result.tag = "kept"
+    return result
+
+
+MAKERS: dict[str, Callable[[Any, Any], Any]] = {
+    "named tuple": Pair, "OrderedDict": lambda a, b: OrderedDict(a=a, b=b),
+    "defaultdict": lambda a, b: defaultdict(list, a=a, b=b), "deque": lambda a, b: deque([a, b], 5), "list": items,
+    "dict": lambda a, b: Table(a=a, b=b), "tuple": lambda a, b: Both((a, b)),
+    "namespace": lambda a, b: SimpleNamespace(a=a, b=b), "attrs": Annotated}
+kinds = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+
+
+def entries(tree: Any) -> list[Any]:
+    if isinstance(tree, SimpleNamespace | Annotated):
+        return [tree.a, tree.b]
+    return list(tree.values()) if isinstance(tree, dict) else list(tree)
+
+
+def same_kind(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and getattr(a, "default_factory", None) is getattr(b, "default_factory", None) and \
+        getattr(a, "maxlen", None) == getattr(b, "maxlen", None) and getattr(a, "tag", None) == getattr(b, "tag", None)
+
+
+@kinds
+def test_gradients(make: Callable[[Any, Any], Any]) -> None:
+    tree = make(Float(1, 2), [Float(3)])
+    dr.enable_grad(tree)
+    assert dr.grad_enabled(tree)
+    first, (second,) = entries(tree)
+    dr.backward(first * second)
+    gradient = dr.grad(tree)
+    assert same_kind(gradient, tree)
+    assert list(entries(gradient)[0]) == [3, 3] and list(entries(gradient)[1][0]) == [3]
+    assert not dr.grad_enabled(dr.detach(tree)) and same_kind(dr.detach(tree), tree)
+    dr.set_grad(tree, 5)
+    assert list(first.grad) == [5, 5]
+    dr.clear_grad(tree)
+    dr.disable_grad(tree)
+    assert not dr.grad_enabled(tree)
+
+
+@kinds
+def test_evaluation_and_copies(make: Callable[[Any, Any], Any]) -> None:
+    tree = make(Float(1, 2) + 1, (UInt(3, 4) + 1, None))
+    assert dr.width(tree) == 2
+    assert dr.eval(tree) and entries(tree)[0].state == dr.VarState.Evaluated
+    copy = dr.copy(tree)
+    assert same_kind(copy, tree) and copy is not tree and entries(copy)[0] is not entries(tree)[0]
+    zeros = dr.zeros_like(tree)
+    assert same_kind(zeros, tree) and list(entries(zeros)[0]) == [0, 0] and entries(zeros)[1][1] is None
+    assert same_kind(dr.opaque(tree), tree)
+
+
+@kinds
+@modes
+def test_loops(make: Callable[[Any, Any], Any], mode: str) -> None:
+    tree = make(Float(1, 2), UInt(0, 0))
+    count, result = dr.while_loop(
+        (UInt(0, 1), tree), lambda i, tree: i < 3,
+        lambda i, tree: (i + 1, make(entries(tree)[0] * 2, entries(tree)[1] + i)), mode=mode)
+    assert list(count) == [3, 3]
+    assert same_kind(result, tree)
+    assert [list(entry) for entry in entries(result)] == [[8, 8], [3, 3]]
+
+
+@kinds
+@modes
+def test_branches(make: Callable[[Any, Any], Any], mode: str) -> None:
+    tree = make(Float(1, 2), UInt(3, 4))
+    result = dr.if_stmt((tree,), Bool(True, False), lambda tree: make(entries(tree)[0] * 10, entries(tree)[1]),
+                        lambda tree: make(entries(tree)[0], entries(tree)[1] + 1), mode=mode)
+    assert same_kind(result, tree)
+    assert [list(entry) for entry in entries(result)] == [[10, 2], [3, 5]]
+
+
+@kinds
+@modes
+def test_calls(make: Callable[[Any, Any], Any], mode: str) -> None:
+    tree = make(Float(1, 2), UInt(3, 4))
+    result = dr.switch(UInt(0, 1), [lambda t: make(entries(t)[0] * 10, entries(t)[1]), lambda t: t], tree, mode=mode)
+    assert same_kind(result, tree)
+    assert [list(entry) for entry in entries(result)] == [[10, 2], [3, 4]]
+
+
+@kinds
+def test_custom_operations(make: Callable[[Any, Any], Any]) -> None:
+    class Scale(dr.CustomOp):  # type: ignore[misc]
+        def eval(self, tree: Any) -> Any:
+            a, b = entries(tree)
+            return make(a * 2, b)
+
+        def backward(self) -> None:
+            a, b = entries(self.grad_out())
+            self.set_grad_in("tree", make(a * 2, b))
+
+    tree = make(Float(1, 2), Float(3))
+    dr.enable_grad(tree)
+    first, second = entries(tree)
+    dr.backward(entries(dr.custom(Scale, tree))[0])
+    assert list(first.grad) == [2, 2] and list(second.grad) == [0]
+
+
+def test_structures_that_differ_are_told() -> None:
+    with pytest.raises((TypeError, RuntimeError)):
+        dr.if_stmt((Float(1, 2),), Bool(True, False), lambda x: Pair(x, x), lambda x: (x, x))
+
+
+def test_what_is_no_tree_passes() -> None:
+    now, counts = time.localtime(), Counter("aab")
+    copied = dr.copy({"now": now, "counts": counts})
+    assert copied["now"] is now and copied["counts"] == counts and type(copied["counts"]) is Counter
+
+
+def test_empty_containers() -> None:
+    for tree in (OrderedDict(), defaultdict(int), deque(maxlen=2), Items(), Table(), Both(), SimpleNamespace()):
+        assert same_kind(dr.copy(tree), tree)
