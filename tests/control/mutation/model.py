@@ -295,13 +295,15 @@ def _plain_dispatch(instance: Any, target: Callable[..., Any], *args: Any) -> An
 
 
 def _of_some_elements(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A call of functions that an array chooses: its results are new, since elements that take none have zeros.
+    """A call of functions that an array chooses: its results are new, since elements that take none have zeros; one
+    array that is returned at two places is one result.
 
     But for memory, which all elements share: its values are those that the last one has left.
     """
     def called(*args: Any, **kwargs: Any) -> Any:
         leaves, spec = flatten(call(*args, **kwargs), "")
-        return spec.rebuild([type(leaf)(leaf) if dr.is_array_v(leaf) else leaf for leaf in leaves])
+        new = {id(leaf): type(leaf)(leaf) for leaf in leaves if dr.is_array_v(leaf)}
+        return spec.rebuild([new.get(id(leaf), leaf) for leaf in leaves])
 
     return called
 
