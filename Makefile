@@ -7,6 +7,7 @@
 #   make rooms       compile the hot rooms of the tracer again, if their sources have changed
 #   make exhaustive  the long tests as well        make bench   benchmarks, as ratios
 #   make conformance the suite of the array API standard, of which ARRAY_API_TESTS names a checkout
+#   make ptx         assemble kernels for GPUs, if an assembler is installed
 #   make consumers   scikit-learn and SciPy on arrays of drjit.array_api, as a table
 #   make docs        HTML in docs/_build/html      make stubs   write drjit/**/*.pyi
 #   make reference   write docs/what-exists.md
@@ -27,7 +28,7 @@ WORKERS ?= 2
 BENCHMARKS := $(wildcard benchmarks/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel doc-blocks pytest rooms exhaustive bench conformance consumers docs stubs reference clean
+.PHONY: help demo test lint wheel doc-blocks pytest rooms exhaustive bench conformance ptx consumers docs stubs reference clean
 
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//;p' Makefile
@@ -66,6 +67,9 @@ bench: $(VENV)/.installed-dev rooms
 
 conformance: $(VENV)/.installed-dev rooms
 	$(BIN)/python -m conformance.array_api $(ARRAY_API_TESTS)
+
+ptx: $(VENV)/.installed-dev rooms
+	$(BIN)/python -m conformance.ptx --jobs $(WORKERS)
 
 consumers: $(VENV)/.installed-dev rooms
 	$(BIN)/python -m conformance.consumers

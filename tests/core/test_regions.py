@@ -90,7 +90,7 @@ def run_in_all_ways(program: regions.Program) -> None:
 
 
 #: What one program in a thousand does, and is refused: writes of which it is not clear how often they happen.
-_REFUSED = re.compile(r"[\w.]+\(\): this write (of one value is part of a symbolic (loop|branch|call) within "
+REFUSED = re.compile(r"[\w.]+\(\): this write (of one value is part of a symbolic (loop|branch|call) within "
                       r"(another one|a symbolic (loop|branch|call))|is part of a symbolic loop with \d)")
 
 
@@ -99,7 +99,7 @@ def failure_of(program: regions.Program) -> str | None:
     try:
         run_in_all_ways(program)
     except SymbolicValue as error:
-        return None if _REFUSED.match(str(error)) else f"SymbolicValue: {error}"
+        return None if REFUSED.match(str(error)) else f"SymbolicValue: {error}"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return None

@@ -54,7 +54,7 @@ class Access(NamedTuple):
     layout: int = SCALAR  # of what is read by position, see the constants of :mod:`.program`
     wide: bool = False  # whether indices need 64 bits
     check: Check | None = None  # the comparison of indices with the size of the memory
-    strategy: int = PLAIN  # of a scatter-reduction: ATOMIC, PLAIN or PRIVATE
+    strategy: int = PLAIN  # of a scatter-reduction: ATOMIC, PLAIN, PRIVATE or COMBINED
     fetched: bool = False  # of a scatter-reduction: whether what it finds is wanted
     first: int = 0  # of a part of an array: the parameter with the position of its first element
     large: bool = False  # whether the memory is asked for ahead

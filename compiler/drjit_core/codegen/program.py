@@ -164,7 +164,7 @@ class Program:
         self.parameters: list[int] = [width, 0]
         self.inputs: list[Node] = []
         self.stores: list[Node] = []
-        self.strategies: dict[int, int] = {}  # scatter-reduction -> ATOMIC, PLAIN or PRIVATE
+        self.strategies: dict[int, int] = {}  # scatter-reduction -> how it copes with conflicts
         self.tables: dict[int, int] = {}  # node id of the first PRIVATE scatter to a target -> parameter of its tables
         self.loops: list[Loop] = []
         self.streaming = False  # so much is read and written that the target does it in another way

@@ -13,12 +13,13 @@ from typing import NamedTuple
 from ..passes.domain import Domain
 from ..types import ReduceMode
 
-__all__ = ["ATOMIC", "PLAIN", "PRIVATE", "Interval", "Limits", "Local", "Reductions", "Rows", "Target", "Tracing",
-           "limits", "tell_limits"]
+__all__ = ["ATOMIC", "COMBINED", "PLAIN", "PRIVATE", "Interval", "Limits", "Local", "Reductions", "Rows", "Target",
+           "Tracing", "limits", "tell_limits"]
 
 #: How a scatter-reduction copes with conflicts: atomic updates of the memory; plain updates, because there are none;
-#: plain updates of tables that the backend provides, and merges afterwards.
-ATOMIC, PLAIN, PRIVATE = 0, 1, 2
+#: plain updates of tables that the backend provides, and merges afterwards; atomic updates of what neighbours have for
+#: one element, combined.
+ATOMIC, PLAIN, PRIVATE, COMBINED = 0, 1, 2, 3
 
 
 class Interval(NamedTuple):
@@ -97,6 +98,8 @@ class Target(NamedTuple):
     features: int  # what texts depend on besides the program: that of an architecture, and see above
     threads: int  # with one, updates never conflict
     single: int  # one of them does the scatter-reductions of at most so many elements
+    combines: bool  # whether neighbours combine what they have for one element, unless updates are to be direct
+    has_tables: bool  # whether scatter-reductions may update tables of each thread instead of the memory
     tables: int  # memory of at most so many elements gets tables for scatter-reductions, unless that is forbidden
     streaming_bytes: int  # kernels that read and write more bytes write past the caches,
     streaming_width: int  # but not those of at most so many elements,
@@ -123,20 +126,26 @@ class Target(NamedTuple):
         """How those of a kernel of some width do, to memory of some size."""
         if mode == ReduceMode.NoConflicts.value or self.threads == 1 or width <= self.single:
             return PLAIN
-        if mode == ReduceMode.Expand.value or mode == ReduceMode.Auto.value and size <= min(self.tables, width):
+        if self.has_tables and (mode == ReduceMode.Expand.value or
+                                mode == ReduceMode.Auto.value and size <= min(self.tables, width)):
             return PRIVATE
-        return ATOMIC
+        return self._atomic(mode)
 
     def inner_strategy(self, mode: int, width: int) -> int:
         """How those within regions do, which other elements may never come to."""
-        return PLAIN if mode == ReduceMode.NoConflicts.value or self.threads == 1 or width == 1 else ATOMIC
+        if mode == ReduceMode.NoConflicts.value or self.threads == 1 or width == 1:
+            return PLAIN
+        return self._atomic(mode)
+
+    def _atomic(self, mode: int) -> int:
+        return COMBINED if self.combines and mode != ReduceMode.Direct.value else ATOMIC
 
     def strategy_holds(self, mode: int, size: int, width: int) -> Iterator[Interval]:
         """Where :meth:`strategy` stays the same."""
         if mode == ReduceMode.NoConflicts.value or self.threads == 1 or width == 1:
             return
         yield _around("threads share it", False, width, self.single)
-        if width <= self.single or mode != ReduceMode.Auto.value:
+        if width <= self.single or mode != ReduceMode.Auto.value or not self.has_tables:
             return
         most = min(self.tables, width)
         if size <= most:  # both bounds lie between the two sizes, and so hold whatever these become

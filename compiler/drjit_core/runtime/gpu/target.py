@@ -1,0 +1,63 @@
+"""The :class:`~drjit_core.codegen.target.Target` of GPUs: its numbers, and where they come from.
+
+None has been measured on a device yet; what is said of one follows from its bandwidth.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from ...codegen.target import Limits, Local, Reductions, Rows, Target, Tracing
+from ...types import JitBackend
+
+__all__ = ["ARCHITECTURES", "LIMITS", "target_of"]
+
+#: What texts are made for: the oldest one that CUDA 13 assembles, and those that have instructions of their own.
+ARCHITECTURES = (75, 80, 90, 100)
+
+_NEVER = 1 << 62
+#: Bytes beyond the end of an array that vectors of a thread's elements may touch.
+_PADDING = 32
+
+_TARGET = Target(
+    language=JitBackend.CUDA.value,
+    features=ARCHITECTURES[0],
+    threads=1 << 18,  # what counts is that there are several
+    single=1,
+    combines=True,
+    has_tables=False,  # that of each thread would be larger than what it stands for
+    tables=0,
+    streaming_bytes=_NEVER,
+    streaming_width=_NEVER,
+    streaming_row=1,
+    large_bytes=_NEVER,  # other warps run while one waits
+    # To write and read 8 bytes takes an H100 as long as some 70 instructions.
+    recompute=64,
+    sink=64,
+    rows=Rows(flat=8, indexed=3, views=64, short=16, few=64, part=1 << 14, together=8, keep=64),
+    # a driver reserves it for all threads that a device can hold: 8 KiB would be 2 GB
+    local=Local(array=512, kernel=512, together=512),
+    piece_bytes=16,
+    aligned_pieces=True,
+    inlined=16,
+    static_calls=True,  # registers have no addresses
+    tracing=Tracing(
+        blend=40,
+        blend_width=1 << 16,
+        hoist=64,
+        # a reduction occupies a device only if it has some hundred thousand threads
+        reductions=Reductions(unrolled=16, parallel=1 << 18, results=1024, part=1 << 10, rows=256, elements=1 << 16,
+                              short=4, narrow=32),
+    ),
+)
+
+LIMITS = Limits(_PADDING, _TARGET.local, _TARGET.tracing)
+
+
+@functools.cache
+def target_of(architecture: int) -> Target:
+    """The target of an architecture, such as 90: the latest of those that texts are made for that it can run."""
+    known = [each for each in ARCHITECTURES if each <= architecture]
+    if not known:
+        raise ValueError(f"GPUs of the architecture sm_{architecture} are too old: kernels need sm_{ARCHITECTURES[0]}")
+    return _TARGET._replace(features=known[-1])

@@ -1,0 +1,1 @@
+"""A machine that executes PTX on NumPy arrays: all threads of a launch at once, instruction by instruction."""

@@ -1,0 +1,33 @@
+"""Tests of PTX run on the machine: nothing here needs a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from drjit_core import JitFlag, on_backend, scoped_set_flag
+from tests.machine.backend import OnMachine
+
+_machines: dict[tuple[int, int | None], OnMachine] = {}
+
+
+@pytest.fixture
+def machine(request: pytest.FixtureRequest) -> Iterator[OnMachine]:
+    """The backend of the test: of an architecture and a seed of schedules, which parameters may tell."""
+    architecture, seed = getattr(request, "param", (90, None))
+    backend = _machines.setdefault((architecture, seed), OnMachine(architecture, seed))
+    with on_backend(backend), scoped_set_flag(JitFlag.FastMath, False):
+        yield backend
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests of ``machines`` run for the oldest and a recent architecture."""
+    if "machines" in metafunc.fixturenames:
+        metafunc.parametrize("machine", [(75, None), (90, None)], indirect=True, ids=["sm_75", "sm_90"])
+
+
+@pytest.fixture
+def machines(machine: OnMachine) -> OnMachine:
+    """See above."""
+    return machine

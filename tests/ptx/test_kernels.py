@@ -1,0 +1,236 @@
+"""Kernels by subject: reductions, rows, calls, local memory, atomic updates, checks, many parameters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from drjit_core import (
+    TYPES,
+    JitFlag,
+    Node,
+    ReduceMode,
+    ReduceOp,
+    call,
+    cast,
+    counter,
+    evaluate,
+    gather,
+    literal,
+    ops,
+    reduce,
+    scatter,
+    scoped_set_flag,
+    while_loop,
+)
+from drjit_core.ops.reductions import REDUCTIONS
+from drjit_core.ptx import emit
+from tests.core.harness import (
+    ALL_TYPES,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    TRUE,
+    UINT8,
+    UINT32,
+    UINT64,
+    array,
+    assert_same_bits,
+    dtype_of,
+    name_of,
+    values,
+)
+from tests.core.test_reductions import exact_data, model
+from tests.core.test_rows import reduced, softmax
+from tests.machine.backend import OnMachine
+
+OPERATORS = [pytest.param(op, type_, id=f"{op.name}-{name_of(type_)}") for op in map(ReduceOp, REDUCTIONS)
+             for type_ in ALL_TYPES if TYPES[type_].kind in REDUCTIONS[op.value].accepts]
+RNG = np.random.default_rng(0)
+
+
+def module_of(machine: OnMachine):
+    """What was launched last."""
+    return machine.last.module
+
+
+# --- reductions ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("op", "type_"), OPERATORS)
+def test_reductions(op: ReduceOp, type_: int, machines: OnMachine) -> None:
+    for size in (1, 31, 33, 1000, 5000):
+        data = exact_data(op, type_, size, np.random.default_rng(size))
+        assert_same_bits(values(reduce(array(data), op.value)), np.atleast_1d(model(op, data)), size)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 9, 40])
+def test_many_reductions_in_one_kernel(count: int, machine: OnMachine) -> None:
+    x, y = array(np.arange(3000) % 7, FLOAT32), array(np.arange(3000), UINT64)
+    before = machine.count
+    roots = [reduce(ops.add(x, literal(FLOAT32, k)), (ReduceOp.Add if k % 3 else ReduceOp.Max).value)
+             for k in range(count)] + [reduce(y, ReduceOp.Add.value)]
+    evaluate(roots)
+    assert machine.count == before + 1 and module_of(machine).reductions == count + 1
+    for k, root in enumerate(roots[:-1]):
+        data = np.arange(3000) % 7 + k
+        assert values(root)[0] == (data.sum() if k % 3 else data.max())
+    assert values(roots[-1])[0] == 3000 * 2999 // 2
+
+
+def test_sums_of_many_elements_are_as_exact_as_double_precision(machine: OnMachine) -> None:
+    data = np.full(3_000_000, 0.1, np.float32)
+    assert abs(float(values(reduce(array(data), ReduceOp.Add.value))[0]) / data.sum(dtype=np.float64) - 1) < 1e-7
+
+
+def test_blocks_have_a_limit_that_no_device_changes(machine: OnMachine) -> None:
+    evaluate([reduce(array(np.arange(1000), FLOAT32), ReduceOp.Add.value)])
+    module = module_of(machine)
+    assert module.shape(1000, 1000).blocks == 1 and module.shape(1 << 30, 1 << 30).blocks == 1024
+    assert module.partial_bytes(1 << 30, 1 << 30) == 8 * 1024
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(40, 5), (7, 100), (3, 1500), (2, 40_000)], ids=str)
+def test_a_softmax_is_one_kernel(shape: tuple[int, int], machines: OnMachine) -> None:
+    data = RNG.normal(size=shape).astype(np.float32)
+    before = machines.count
+    found = values(softmax(array(data), *shape)).reshape(shape)
+    expected = np.exp(data - data.max(1, keepdims=True))
+    np.testing.assert_allclose(found, expected / expected.sum(1, keepdims=True), rtol=1e-5)
+    assert machines.count == before + (1 if shape[1] < 40_000 else machines.count - before)
+
+
+@pytest.mark.parametrize("type_", [UINT8, INT32, FLOAT16, FLOAT32, FLOAT64], ids=name_of)
+@pytest.mark.parametrize("shape", [(3, 5, 7), (2, 1100, 9), (50, 64, 1), (1, 3, 300)], ids=str)
+def test_axes(shape: tuple[int, int, int], type_: int, machine: OnMachine) -> None:
+    data = RNG.integers(0, 3, shape).astype(dtype_of(type_))
+    found = values(reduced(array(data), ReduceOp.Add.value, *shape)).reshape(shape[0], shape[2])
+    with np.errstate(over="ignore"):
+        assert (found == data.sum(1, dtype=np.int64).astype(found.dtype)).all()
+
+
+# --- calls -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("functions", [1, 2, 4, 5, 30])
+def test_calls_of_some_functions(functions: int, machines: OnMachine) -> None:
+    """Directly, by comparisons, by a table of labels."""
+    size = 500
+    x, which = array(np.arange(size), FLOAT32), array(np.arange(size) % (functions + 1), UINT32)
+
+    def target(number: int):
+        def body(arguments: list[Node]) -> list[Node]:
+            value = arguments[0]
+            for _ in range(number + 1):  # each has a program of its own
+                value = ops.add(ops.mul(value, literal(FLOAT32, 2)), literal(FLOAT32, number))
+            return [value]
+        return body
+    (found,), _ = call(which, TRUE, [target(number) for number in range(functions)], [x])
+    expected = np.zeros(size, np.float32)
+    for number in range(functions):
+        value = np.arange(size, dtype=np.float32)
+        for _ in range(number + 1):
+            value = value * np.float32(2) + np.float32(number)
+        expected[which_of(size, functions) == number] = value[which_of(size, functions) == number]
+    assert_same_bits(values(found), expected)
+    assert ("brx.idx" in module_of(machines).text) == (functions > 4)
+
+
+def which_of(size: int, functions: int) -> np.ndarray:
+    return np.arange(size) % (functions + 1)
+
+
+def test_instances_that_differ_in_data_are_one_function(machine: OnMachine) -> None:
+    size, count = 600, 50
+    x, which = array(np.arange(size), FLOAT32), array(np.arange(size) % count, UINT32)
+    tables = [array(np.arange(10) + k, FLOAT32) for k in range(count)]
+    (found,), _ = call(which, TRUE, [
+        lambda arguments, k=k: [ops.add(gather(tables[k], arguments[1], TRUE),
+                                        ops.mul(arguments[0], literal(FLOAT32, k + 0.5)))]
+        for k in range(count)], [x, array(np.full(size, 3), UINT32)])
+    k = np.arange(size, dtype=np.float32) % count
+    assert_same_bits(values(found), (k + 3 + np.arange(size, dtype=np.float32) * (k + np.float32(0.5))))
+    text = module_of(machine).text
+    assert text.count(".func") == 1 and "setp.ne.u64" not in text
+
+
+# --- updates of memory -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machine", [(90, None), (75, 1)], indirect=True, ids=["sm_90", "any order"])
+@pytest.mark.parametrize(("op", "type_"), OPERATORS)
+def test_scatter_reductions(op: ReduceOp, type_: int, machine: OnMachine) -> None:
+    """To few elements, so that all threads meet; by one instruction, or by compare-and-exchange."""
+    size = 300
+    data = exact_data(op, type_, size, np.random.default_rng(1))
+    start = exact_data(op, type_, 5, np.random.default_rng(2))
+    index = np.arange(size) % 4
+    expected = start.copy()
+    with np.errstate(all="ignore"):
+        for place in range(4):
+            expected[place] = model(op, np.concatenate([start[place:place + 1], data[index == place]]))[0]
+    for mode, combines in ((ReduceMode.Direct, False), (ReduceMode.Auto, True)):
+        found = values(scatter(array(start), array(data), array(index, UINT32), TRUE, op.value, mode.value))
+        assert_same_bits(found, expected, mode)
+        assert ("match.any" in module_of(machine).text) == combines
+
+
+@pytest.mark.parametrize("machine", [(90, None), (90, 1)], indirect=True, ids=["in order", "any order"])
+@pytest.mark.parametrize("places", [1, 2, 7, 32, 1000])
+def test_neighbours_combine_what_they_have_for_one_element(places: int, machine: OnMachine) -> None:
+    """All of a warp, some, or none; some take no part; and in a loop that threads leave at different times."""
+    size = 1000
+    index, mask = RNG.integers(0, places, size), RNG.random(size) < 0.7
+    data = RNG.integers(0, 100, size)
+    found = values(scatter(array(np.zeros(1000), FLOAT32), array(data, FLOAT32), array(index, UINT32), array(mask),
+                           ReduceOp.Add.value, ReduceMode.Auto.value))
+    expected = np.bincount(index[mask], data[mask], 1000).astype(np.float32)
+    assert_same_bits(found, expected)
+    count = array(index % 5, UINT32)
+    state = while_loop([literal(UINT32, 0, size), array(np.zeros(1000), UINT64)], lambda s: ops.lt(s[0], count),
+                       lambda s: [ops.add(s[0], literal(UINT32, 1)),
+                                  scatter(s[1], array(data, UINT64), array(index, UINT32), TRUE, ReduceOp.Max.value,
+                                          ReduceMode.Local.value)])
+    expected = np.zeros(1000, np.uint64)
+    np.maximum.at(expected, index[index % 5 > 0], data[index % 5 > 0].astype(np.uint64))
+    assert_same_bits(values(state[1]), expected)
+
+
+# --- the rest --------------------------------------------------------------------------------------------------------
+
+
+def test_checks_leave_out_what_is_out_of_bounds_and_report_it(machine: OnMachine) -> None:
+    x, index = array(np.arange(10), FLOAT32), array([0, 12, 9, 200], UINT32)
+    with scoped_set_flag(JitFlag.Debug):
+        found = gather(x, index, TRUE)
+        with pytest.warns(RuntimeWarning, match="2 .*out of bounds"):
+            assert values(found).tolist() == [0, 0, 9, 0]
+    assert "atom.relaxed.gpu.global.add.u64" in module_of(machine).text
+
+
+def test_words_that_are_no_parameters_any_more(machine: OnMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than fit are in memory."""
+    monkeypatch.setattr(emit, "_MOST_WORDS", 20)
+    total, expected = array(np.arange(300), FLOAT32), np.arange(300, dtype=np.float32)
+    for k in range(30):
+        total = ops.add(total, literal(FLOAT32, 2.25 + k))
+        expected += np.float32(2.25 + k)
+    found = [total, *(reduce(ops.add(total, literal(FLOAT32, k)), ReduceOp.Add.value) for k in range(10))]
+    evaluate(found)
+    module = module_of(machine)
+    assert module.words_in_memory and "p[8]" in module.text
+    assert_same_bits(values(total), expected)
+    for k, each in enumerate(found[1:]):
+        assert values(each)[0] == np.float32((expected + np.float32(k)).sum(dtype=np.float64))
+
+
+def test_loops_that_are_the_same_in_all_elements_run_once_a_thread(machine: OnMachine) -> None:
+    limit = array([5], UINT32)
+    state = while_loop([literal(UINT32, 0), literal(FLOAT32, 1)], lambda s: ops.lt(s[0], limit),
+                       lambda s: [ops.add(s[0], literal(UINT32, 1)), ops.mul(s[1], literal(FLOAT32, 2))])
+    found = ops.add(cast(counter(1000), FLOAT32), state[1])
+    assert_same_bits(values(found), np.arange(1000, dtype=np.float32) + 32)
