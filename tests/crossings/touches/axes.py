@@ -118,7 +118,7 @@ def _middle(m: Array, o: Operands) -> Array:
 
 
 def _position(find: Any) -> Model:
-    return lambda m, o: np.asarray(find(m), "u4").reshape(() if o.tensor else 1)
+    return lambda m, o: np.asarray(find(m), "u4").reshape(1)  # of tensors, too
 
 
 touch("block-sum", lambda a, o: dr.block_sum(a, 2), lambda m, o: same(o, _blocks(m).sum(axis=-1, dtype=m.dtype)),
