@@ -83,7 +83,7 @@ def _gather_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
 
 
 def _scatter_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
-    index, mask, op, mode, _, _, _ = vertex.info
+    index, mask, op, mode, width, _, _ = vertex.info
     target, change, _ = gradients
     if op in (_IDENTITY, _ADD):
         if target is None:
@@ -92,14 +92,15 @@ def _scatter_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node |
             if op == _ADD:
                 return target
             change = literal(vertex.type, 0)
-        return scatter(full(target, vertex.size), change, index, mask, op, mode)
+        # One for all that is written would be added once, where all have one place.
+        return scatter(full(target, vertex.size), full(change, width), index, mask, op, mode)
     of_target, of_value = _scatter_factors(flow, vertex)
     result = literal(vertex.type, 0, vertex.size)
     if target is not None:
         result = _times(full(target, vertex.size), of_target)
     if change is None:
         return result
-    return scatter(result, _times(change, of_value), index, mask, _ADD, _AUTO)
+    return scatter(result, full(_times(change, of_value), width), index, mask, _ADD, _AUTO)
 
 
 def _scatter_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
