@@ -49,7 +49,7 @@ def traverse(mode: Any, flags: Any = ADFlag.Default) -> None:
 
     But where the program has evaluated something between hundreds of operations, as in the steps of a simulation,
     gradients are evaluated as well when they come to that: kernels are as large as those of some steps, and steps that
-    are alike run the same ones. Time and memory are linear in the steps.
+    are alike run the same ones. Time and memory are linear in the steps; see :func:`checkpoint` for less memory.
 
     >>> from drjit.llvm.ad import Float
     >>> x = Float(1, 2)
