@@ -47,7 +47,7 @@ ADDED = {
                     "drjit.explain_grad", "drjit.checkpoint", "drjit.relative_grad"],
     "Standard mathematics": ["drjit.square", "drjit.sqr", "drjit.clamp", "drjit.fmin", "drjit.fmax"],
     "Vectors, matrices, quaternions": ["drjit.identity", "drjit.inverse"],
-    "Transcendental functions": ["drjit.cot", "drjit.erfc"],
+    "Transcendental functions": ["drjit.cot", "drjit.erfc", "drjit.detail.of_pairs"],
     "The runtime": ["drjit.flush_thread", "drjit.llvm.Event", "drjit.KernelType",
                     "drjit.KernelRecordingMode", "drjit.detail"],
     "Profiling": ["drjit.detail.ProfileEvent"],
