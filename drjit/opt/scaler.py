@@ -97,9 +97,9 @@ class GradScaler:
         if not isinstance(array, ArrayBase) or not array._dynamic or array._kind != "f":
             raise TypeError(f"drjit.opt.GradScaler.{method}(): the argument must be an array of floating-point "
                             f"numbers, found {describe(arg)}.")
-        if array.__class__ is arg.__class__:
-            return array * wrap(retype(reshape(type(arg), ()), FLOAT32), [node])
-        return arg * arg.__array_namespace__().asarray(make(retype(type(array), FLOAT32), node, ()))
+        foreign = array is not arg
+        return arg * (arg.__array_namespace__().asarray(make(retype(type(array), FLOAT32), node, ())) if foreign else
+                      wrap(retype(reshape(type(array), ()), FLOAT32), [node]))
 
     def step(self, opt: Optimizer, **kwargs: Any) -> None:
         """Let an optimiser make a step with gradients of the scaled loss, unless one of them is infinite or NaN.
