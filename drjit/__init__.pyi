@@ -2987,6 +2987,8 @@ def ceil(arg: ArrayT, /) -> ArrayT:
 def ceil(arg: float, /) -> float: ...
 @overload
 def ceil(arg: _NumPyArray, /) -> Any: ...
+def checkpoint(function: Callable[..., Any], /, *args: Any, steps: int | None = None, slots: int | None = None, **kwargs: Any) -> Any:
+    """The value of a function, whose inside is computed again when it is differentiated, and not kept until then."""
 @overload
 def clamp(value: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], min: SelfCpT, max: SelfCpT, /) -> SelfT:
     """Another name of :func:`drjit.clip`: ``value`` brought into the interval from ``min`` to ``max``."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import drjit_core as core
 from drjit_core import ProfileEvent
 
-__all__ = ["ProfileEvent", "cuda_version", "leak_warnings", "llvm_version", "set_leak_warnings"]
+from ._functions.pairs import of_pairs
+
+__all__ = ["ProfileEvent", "cuda_version", "leak_warnings", "llvm_version", "of_pairs", "set_leak_warnings"]
 
 _leak_warnings = False
 

@@ -23,6 +23,7 @@ from .._base.errors import ArgumentError, RangeError, SizeError, describe
 from .._base.nodes import broadcast, values
 from .._base.types import lookup
 from .._promotion.promote import wrap_like
+from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten
 from .arrays import differentiable, zero_of
 from .traversal import explained, scoped
@@ -237,7 +238,8 @@ def _like(function: str, arguments: Arguments, values_: Sequence[Any]) -> list[N
 def jacobian(function: Callable[[Any], Any], x: Any, *, mode: str = "auto") -> Any:
     """The derivatives of all elements that a function returns by all elements of its argument, as a tensor.
 
-    ``x`` is a flat array or a tensor of floats, and so is what ``function`` returns. The shape of the result is that
+    ``x`` is a flat array or a tensor of floats, and so is what ``function`` returns; arrays of
+    :mod:`drjit.array_api` are tensors, and the result is one if ``x`` is. The shape of the result is that
     of the function's value followed by that of ``x``. ``mode`` is ``'forward'`` (a pass for each element of ``x``),
     ``'reverse'`` (one for each element of the value), or ``'auto'``: whatever takes fewer. Evaluates nothing, and all
     passes are evaluated together.
@@ -250,10 +252,11 @@ def jacobian(function: Callable[[Any], Any], x: Any, *, mode: str = "auto") -> A
     _require_callable("drjit.jacobian", function)
     if mode not in ("auto", "forward", "reverse"):
         raise ArgumentError(f"drjit.jacobian(): 'mode' must be 'auto', 'forward' or 'reverse' (found {mode!r}).")
+    given, x = x, sole_array(x)
     _require_single("drjit.jacobian", "'x'", x)
-    arguments = Arguments("drjit.jacobian", (x,))
+    arguments = Arguments("drjit.jacobian", (given,))
     with arguments.tracked():
-        result = function(*arguments.values)
+        result = sole_array(function(*arguments.values))
         _require_single("drjit.jacobian", "the value of the function", result)
         source, = arguments.flat()
         node = result._nodes()[0]
@@ -274,12 +277,17 @@ def jacobian(function: Callable[[Any], Any], x: Any, *, mode: str = "auto") -> A
     cls: Any = lookup(type(x)._record._replace(kind="tensor", shape=(), type=node.type))
     shape = (*_shape(result), *_shape(x))
     if not parts:
-        return make(cls, core.invalid(node.type), shape)
+        return _like_given(given, make(cls, core.invalid(node.type), shape))
     flat = parts[0] if len(parts) == 1 else concatenate(parts)
     if by_column and len(parts) > 1 and rows > 1:
         found = core.view(flat, 0, (rows, columns), (1, rows))
         flat = flat if found is None else found
-    return make(cls, flat, shape)
+    return _like_given(given, make(cls, flat, shape))
+
+
+def _like_given(given: Any, found: Any) -> Any:
+    """A tensor, as an array of the package that an argument belongs to."""
+    return found if sole_array(given) is given else flatten(given, "drjit.jacobian")[1].rebuild([found])
 
 
 def _unit(vertex: Vertex, position: int) -> Node:

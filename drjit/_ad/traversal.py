@@ -47,6 +47,10 @@ def traverse(mode: Any, flags: Any = ADFlag.Default) -> None:
     apart what derivatives would have to flow through. If it raises, or a custom operation does, all gradients are as
     before. Evaluates nothing: gradients are computed when they are needed, those of one traversal together.
 
+    But where the program has evaluated something between hundreds of operations, as in the steps of a simulation,
+    gradients are evaluated as well when they come to that: kernels are as large as those of some steps, and steps that
+    are alike run the same ones. Time and memory are linear in the steps; see :func:`checkpoint` for less memory.
+
     >>> from drjit.llvm.ad import Float
     >>> x = Float(1, 2)
     >>> dr.enable_grad(x)

@@ -21,6 +21,7 @@ from .._base.nodes import as_literal, elements_of, values
 from .._base.types import BFLOAT16
 from .._base.values import is_ndarray, plain_scalar, scalar_type_of
 from .._promotion.promote import coerce, scalar_literal
+from .._trees.classes import sole_array
 from .dlpack import from_dlpack
 
 __all__ = ["entry", "flat_node", "flipped", "ndarray_node", "nested_nodes"]
@@ -53,6 +54,9 @@ def flat_node(cls: type[ArrayBase], value: Any) -> Node:
             raise _configuration(cls, value, f"found {value.ndim} dimensions")
         return ndarray_node(cls, value)
     if hasattr(value, "__dlpack__"):
+        own = with_derivatives(cls, value)
+        if own is not None:
+            return flat_node(cls, own)
         found = from_dlpack(value, cls)
         if len(found.shape) != 1:
             raise _configuration(cls, value, f"found {len(found.shape)} dimensions")
@@ -66,6 +70,13 @@ def flat_node(cls: type[ArrayBase], value: Any) -> Node:
     if isinstance(value, Iterable):
         return _from_sequence(cls, list(value), function)
     raise ArgumentError(f"{function}(): could not initialize an array from a value of type '{describe(value)}'.")
+
+
+def with_derivatives(cls: type[ArrayBase], value: Any) -> ArrayBase | None:
+    """The array that one of another package consists of, if its derivatives may go on in a type; its memory would not
+    tell of these."""
+    own = sole_array(value) if cls._record.diff and cls._dynamic else None
+    return own if isinstance(own, ArrayBase) and own._record.diff and own._dynamic else None
 
 
 def _configuration(cls: type[ArrayBase], value: Any, found: str) -> ArgumentError:
@@ -206,6 +217,9 @@ def nested_nodes(cls: type[ArrayBase], args: tuple[Any, ...]) -> list[Node]:
     if is_ndarray(value):
         return _from_nested_ndarray(cls, value)
     if hasattr(value, "__dlpack__"):
+        own = with_derivatives(cls, value)
+        if own is not None:
+            return nested_nodes(cls, (own,))
         found = from_dlpack(value, cls)
         if not cls._dynamic:
             _checked_components(cls, value, found.shape, found.nodes)

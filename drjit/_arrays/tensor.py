@@ -42,7 +42,7 @@ from .._promotion.promote import (
 )
 from .broadcasting import Shape, concatenate, make, tensor_plan, transposed
 from .components import without_components
-from .construction import flat_node, ndarray_node
+from .construction import flat_node, ndarray_node, with_derivatives
 from .dlpack import from_dlpack
 from .format import format_element, shown_positions
 from .handles import TensorHandle
@@ -141,6 +141,9 @@ def _convert(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
     if isinstance(value, (str, bytes, dict)) or value is None:
         raise ArgumentError(f"{function}(): could not initialize a tensor with a value of type '{describe(value)}'.")
     if hasattr(value, "__dlpack__"):
+        own = with_derivatives(cls, value)
+        if own is not None:
+            return _from_array(cls, own)
         found = from_dlpack(value, cls, whole=True)
         return concatenate(found.nodes), found.shape
     try:

@@ -22,8 +22,8 @@ from .reals import both, constant, copysign, either, finite, flip, in_single, in
 from .reals import sincosh as real_sincosh
 
 __all__ = ["absolute", "acos", "acosh", "arg", "asin", "asinh", "atan", "atanh", "conjugate", "cos", "cosh", "divide",
-           "exp", "exp2", "fma", "integer_power", "log", "log2", "mul", "power", "rcp", "rsqrt", "sin", "sincos",
-           "sincosh", "sinh", "sqrt", "tan", "tanh"]
+           "exp", "exp2", "expm1", "fma", "integer_power", "log", "log10", "log1p", "log2", "mul", "power", "rcp",
+           "rsqrt", "sin", "sincos", "sincosh", "sinh", "sqrt", "tan", "tanh"]
 
 _DUAL = core.KIND["dual"]
 Complex = Sequence[Node]
@@ -192,6 +192,27 @@ def exp(z: Complex) -> list[Node]:
     return _polar(modulus, factor, x, y, s, c)
 
 
+def _expm1(x: Node) -> Node:
+    """``exp(x) - 1`` for ``|x| < 1``, by the hyperbolic sine, which is accurate for small x."""
+    half = ops.mul(x, constant(x, 0.5))
+    return ops.mul(ops.mul(constant(x, 2), core.exp(half)), core.sinh(half))  # type: ignore[no-any-return]
+
+
+@_holomorphic(lambda z: exp(z))
+@in_single
+def expm1(z: Complex) -> list[Node]:
+    """``exp(z) - 1``, accurate for small z: ``expm1(x) cos(y) - 2 sin(y / 2)**2``."""
+    x, y = z
+    one, zero = constant(x, 1), constant(x, 0)
+    real, imaginary = exp(z)
+    near = both(ops.lt(ops.abs(x), one), finite(y))
+    a, b = ops.select(near, x, zero), ops.select(near, y, zero)
+    sine = core.sin(ops.mul(b, constant(x, 0.5)))
+    # +0 for both zeros, which C99 asks for
+    short = ops.add(ops.sub(ops.mul(_expm1(a), core.cos(b)), ops.mul(constant(x, 2), ops.mul(sine, sine))), zero)
+    return [ops.select(near, short, ops.sub(real, one)), imaginary]
+
+
 @_holomorphic(lambda z: _times(exp2(z), math.log(2)))
 @in_single
 def exp2(z: Complex) -> list[Node]:
@@ -240,6 +261,27 @@ def log(z: Complex) -> list[Node]:
     return [_log_modulus(z), atan2(z[1], z[0])]
 
 
+@_holomorphic(lambda z: rcp(_one_plus(z)))
+@in_single
+def log1p(z: Complex) -> list[Node]:
+    """``log(1 + z)``, accurate for small z: ``log1p(x (2 + x) + y**2) / 2``."""
+    x, y = z
+    half, zero = constant(x, 0.5), constant(x, 0)
+    near = ops.lt(ops.add(ops.abs(x), ops.abs(y)), half)
+    a, b = ops.select(near, x, zero), ops.select(near, y, zero)
+    real, imaginary = log(_one_plus(z))
+    u = ops.fma(a, ops.add(constant(x, 2), a), ops.mul(b, b))
+    w, correction = log1p_factor(u)
+    value = ops.select(ops.eq(w, constant(x, 1)), u, ops.mul(core.log(w), correction))
+    return [ops.select(near, ops.mul(half, value), real), imaginary]
+
+
+@in_single
+def log10(z: Complex) -> list[Node]:
+    """``log(z) / log(10)``."""
+    return _times(log(z), 1 / math.log(10))
+
+
 @in_single
 def log2(z: Complex) -> list[Node]:
     """``log(z) / log(2)``."""
@@ -253,11 +295,15 @@ def power(a: Complex, b: Complex) -> list[Node]:
     value = exp(mul(log(a), b))
     zero, one = constant(a[0], 0), constant(a[0], 1)
     vanishing = both(ops.eq(a[0], zero), ops.eq(a[1], zero))
-    constant_one = both(ops.eq(b[0], zero), ops.eq(b[1], zero))
+    is_real = ops.eq(b[1], zero)
     nan = constant(a[0], math.nan)
-    real = ops.select(ops.gt(b[0], zero), zero, nan)
-    real, imaginary = ops.select(vanishing, real, value[0]), ops.select(vanishing, real, value[1])
-    return [ops.select(constant_one, one, real), ops.select(constant_one, zero, imaginary)]
+    power_of_zero = ops.select(ops.gt(b[0], zero), zero, nan)
+    identity = both(is_real, ops.eq(b[0], one))  # which has a derivative at zero
+    value = [ops.select(vanishing, ops.select(identity, node, power_of_zero), node_)
+             for node, node_ in zip(a, value, strict=True)]
+    # elsewhere the exponential of zero is one, and has a derivative by the exponent
+    constant_one = both(both(is_real, ops.eq(b[0], zero)), either(vanishing, ops.neq(value[0], one)))
+    return [ops.select(constant_one, one, value[0]), ops.select(constant_one, zero, value[1])]
 
 
 def integer_power(product: Callable[[list[Node], list[Node]], list[Node]],
@@ -430,6 +476,7 @@ def acos(z: Complex) -> list[Node]:
     imaginary = ops.add(ops.abs(core.asinh(ops.fma(q[0], p[1], ops.neg(ops.mul(q[1], p[0]))))), offset)
     edge = either(infinite(x), infinite(y))
     real = ops.select(edge, atan2(ops.abs(y), x), real)
+    real = ops.select(ops.eq(x, constant(x, 0)), constant(x, math.pi / 2), real)  # even beside NaN
     imaginary = _keep(ops.select(edge, constant(x, _INFINITY), imaginary), ops.neg(y))
     return [real, imaginary]
 

@@ -137,7 +137,8 @@ _COSINES = [math.cos(math.pi * (k + 0.5) / (2 * _POINTS)) for k in range(_POINTS
 
 def _bessel(order: int, x: Any) -> Any:
     """exp(-|x|) I(x) of order 0 or 1: by the integral, or its asymptotic series (DLMF 10.40.1)."""
-    size = dr.abs(x)
+    negative = (x < 0) | ((x == 0) & (1 / x < 0))
+    size = dr.select(negative, -x, x) if order else dr.abs(x)  # the odd one has a derivative at 0
     near = size <= _LIMIT
     z = dr.select(near, size, 0)
     total = dr.zeros(type(x), ())
@@ -153,7 +154,19 @@ def _bessel(order: int, x: Any) -> Any:
     for n in range(24, 0, -1):
         series = 1 - (4 * order * order - (2 * n - 1) ** 2) * w / n * series
     found = dr.select(near, total, series * dr.rsqrt(2 * math.pi * dr.select(near, 1, size)))
-    return dr.copysign(found, x) if order else found
+    return dr.select(negative, -found, found) if order else found
+
+
+def _expit(x: Any) -> Any:
+    """By the exponential that does not overflow, so that its derivative is finite, too."""
+    left = x < 0
+    small = dr.exp(dr.select(left, x, -x))
+    return dr.select(left, small, 1) / (1 + small)
+
+
+def _log_expit(x: Any) -> Any:
+    left = x < 0
+    return dr.select(left, x, 0) - _log_plus_one(dr.exp(dr.select(left, x, -x)))
 
 
 def _logit(x: Any) -> Any:
@@ -165,14 +178,18 @@ def _logit(x: Any) -> Any:
                      dr.log(dr.select(near, 0.1, x)) - _log_plus_one(-dr.select(near, 0.1, x)))
 
 
+def _times(x: Any, logarithm: Any, zero: Any) -> Any:
+    """A product that is 0 where x is, also beside infinity; its derivative by x is the logarithm."""
+    lost = zero & ~dr.isfinite(logarithm)
+    return dr.select(lost, 0, x * dr.select(lost, 0, logarithm))
+
+
 def _xlogy(x: Any, y: Any) -> Any:
-    zero = (x == 0) & ~dr.isnan(y)
-    return dr.select(zero, 0, x * dr.log(dr.select(zero, 1, y)))
+    return _times(x, dr.log(y), (x == 0) & ~dr.isnan(y))
 
 
 def _xlog1py(x: Any, y: Any) -> Any:
-    zero = (x == 0) & ~dr.isnan(y)
-    return dr.select(zero, 0, x * _log_plus_one(dr.select(zero, 0, y)))
+    return _times(x, _log_plus_one(y), (x == 0) & ~dr.isnan(y))
 
 
 def _entr(x: Any) -> Any:
@@ -201,10 +218,10 @@ erfinv = _of_one("erfinv", "The inverse error function.", dr.erfinv)
 gammaln = _of_one("gammaln", "The logarithm of the magnitude of the gamma function.", dr.lgamma)
 digamma = _of_one("digamma", "The derivative of ``gammaln``; NaN at negative integers.", _digamma)
 psi = _of_one("psi", "The digamma function by its other name.", _digamma)
-expit = _of_one("expit", "The logistic function, 1 / (1 + exp(-x)).", lambda x: 1 / (1 + dr.exp(-x)))
+expit = _of_one("expit", "The logistic function, 1 / (1 + exp(-x)).", _expit)
 logit = _of_one("logit", "The inverse of ``expit``, log(x / (1 - x)).", _logit)
 log_expit = _of_one("log_expit", "The logarithm of ``expit``.",
-                    lambda x: dr.minimum(x, 0) - _log_plus_one(dr.exp(-dr.abs(x))))
+                    _log_expit)
 ndtr = _of_one("ndtr", "The standard normal distribution function.", lambda x: 0.5 * dr.erfc(-math.sqrt(0.5) * x))
 ndtri = _of_one("ndtri", "The inverse of ``ndtr``: quantiles of the standard normal distribution.", _ndtri)
 log_ndtr = _of_one("log_ndtr", "The logarithm of ``ndtr``, accurate in the tails.", _log_ndtr)

@@ -8,11 +8,13 @@ from typing import Any
 import drjit_core as core
 from drjit_core import Node, ReduceOp, literal, ops
 
+from .._arrays.broadcasting import make
 from .._base.arguments import require_count, require_float
 from .._base.array import ArrayBase
 from .._base.errors import RangeError, describe
 from .._base.types import BOOL, FLOAT32, UINT32, reshape, retype
 from .._promotion.promote import wrap
+from .._trees.classes import sole_array
 from .base import Optimizer
 
 __all__ = ["GradScaler"]
@@ -76,7 +78,7 @@ class GradScaler:
         >>> GradScaler(init_scale=4).scale(Float(1, 2))
         [4, 8]
         """
-        return arg * self._array("scale", arg, self._scale)
+        return self._times("scale", arg, self._scale)
 
     def unscale(self, arg: Any, /) -> Any:
         """Divide an array by the scale. (:meth:`step` does that with gradients.)
@@ -86,14 +88,18 @@ class GradScaler:
         >>> GradScaler(init_scale=4).unscale(Float(1, 2))
         [0.25, 0.5]
         """
-        return arg * self._array("unscale", arg, ops.div(literal(FLOAT32, 1), self._scale))
+        return self._times("unscale", arg, ops.div(literal(FLOAT32, 1), self._scale))
 
-    def _array(self, method: str, arg: Any, node: Node) -> Any:
-        """A number of the scaler's as an array that goes with an argument."""
-        if not isinstance(arg, ArrayBase) or not arg._dynamic or arg._kind != "f":
+    @staticmethod
+    def _times(method: str, arg: Any, node: Node) -> Any:
+        """An array, also one of another package, times a number of the scaler's."""
+        array: Any = sole_array(arg)
+        if not isinstance(array, ArrayBase) or not array._dynamic or array._kind != "f":
             raise TypeError(f"drjit.opt.GradScaler.{method}(): the argument must be an array of floating-point "
                             f"numbers, found {describe(arg)}.")
-        return wrap(retype(reshape(type(arg), ()), FLOAT32), [node])
+        foreign = array is not arg
+        return arg * (arg.__array_namespace__().asarray(make(retype(type(array), FLOAT32), node, ())) if foreign else
+                      wrap(retype(reshape(type(array), ()), FLOAT32), [node]))
 
     def step(self, opt: Optimizer, **kwargs: Any) -> None:
         """Let an optimiser make a step with gradients of the scaled loss, unless one of them is infinite or NaN.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import drjit as dr
 import drjit.array_api as xp
 from drjit.llvm.ad import Array2f, Complex2f, Float, TensorXf
+from drjit.opt import GradScaler
 
 # --- asarray ---------------------------------------------------------------------------------------------------------
 
@@ -202,3 +205,38 @@ def test_messages_name_the_function_of_the_user(name, function, error, message):
 def test_sums_take_data_types_of_numpy():
     assert xp.sum(xp.ones(2), dtype=np.float32).dtype == xp.float32
     assert xp.sum(xp.ones(2), dtype=xp.complex64).tolist() == 2 and xp.arange(128, dtype=xp.int8)[-1] == 127
+
+
+@pytest.mark.parametrize("dtype", [xp.float32, xp.float64], ids=str)
+def test_types_of_dr_keep_derivatives(dtype: Any) -> None:
+    for cls, shape in ((dr.llvm.ad.Float64, (4,)), (dr.llvm.ad.TensorXf, (2, 2)), (dr.llvm.ad.Array2f, (2, 3)),
+                       (dr.llvm.ad.Float, (1,))):
+        a = xp.ones(shape, dtype=dtype)
+        dr.enable_grad(a)
+        b = cls(a)
+        assert dr.grad_enabled(b)
+        dr.backward(b * 3)
+        np.testing.assert_array_equal(np.asarray(dr.grad(a)), np.full(shape, 3))
+
+
+def test_jacobians_of_arrays() -> None:
+    x = xp.asarray([[1.0, 2.0], [3.0, 4.0]])
+    for mode in ("forward", "reverse", "auto"):
+        found = dr.jacobian(lambda x: xp.sum(x * x, axis=0), x, mode=mode)
+        assert isinstance(found, type(x))
+        assert found.dtype == x.dtype
+        np.testing.assert_allclose(np.asarray(found), [[[2, 0], [6, 0]], [[0, 4], [0, 8]]])
+
+
+@pytest.mark.parametrize("dtype", [xp.float16, xp.float32, xp.float64], ids=str)
+def test_loss_scaling_of_arrays(dtype: Any) -> None:
+    scaler = GradScaler(init_scale=4)
+    for shape in ((), (2,)):
+        x = xp.ones(shape, dtype=dtype)
+        dr.enable_grad(x)
+        loss = scaler.scale(x * 3)
+        assert loss.shape == shape
+        assert loss.dtype == (xp.float32 if dtype == xp.float16 else dtype)
+        dr.backward(loss)
+        np.testing.assert_array_equal(np.asarray(dr.grad(x)), np.full(shape, 12))
+        np.testing.assert_array_equal(np.asarray(dr.detach(scaler.unscale(loss))), np.full(shape, 3))

@@ -10,6 +10,7 @@ from .formulas cimport masked, product
 
 cdef int _PLUS, _MUL, _FMA, _SCATTERED, _ADD, _AUTO
 cdef object _HUB
+cdef object _evaluate
 
 
 cdef class Flow:
@@ -23,9 +24,16 @@ cdef class Flow:
     cdef bint selective
     cdef list _before
     cdef list _outer
+    cdef int64_t _era
+    cdef int64_t _passed
+    cdef int64_t _window
+    cdef Py_ssize_t _evaluated
+    cdef list _live
 
     @cython.locals(vertex=Vertex)
     cdef object _join(self, list members)
+    cpdef bint comes_to(self, Vertex vertex)
+    cpdef kernel_ends(self)
     cpdef bint takes(self, Vertex vertex)
     cpdef tuple kept(self, Vertex vertex)
     cpdef note(self, Vertex vertex)

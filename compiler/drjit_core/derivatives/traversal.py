@@ -25,7 +25,7 @@ from ..ir.vertex import HUB, LEAF, Vertex, live_vertices
 from ..ops.derivatives import BOTH, FACTOR, NEGATED, OTHERWISE, PASSED, TIMES_R, TIMES_X, TIMES_Y, WHERE, Partial, Rule
 from ..ops.table import KIND
 from ..types import COMPUTES_IN
-from .flow import Flow
+from .flow import WINDOW, Flow
 from .formulas import FORMULAS, masked, product
 from .outside import Outside
 from .structure import STRUCTURE
@@ -46,6 +46,8 @@ _NEG = KIND["neg"]
 _GATHER, _IDENTITY = RULES["gather"], RULES["identity"]
 #: Operations with structure some elements of whose results may depend on nothing.
 _PARTLY = frozenset(("gather", "scatter", "scan", "output"))
+#: Those whose derivatives read what other elements have, which a kernel must have computed before.
+_ACROSS = frozenset(("gather", "matmul", "output", "reduce", "scan", "scatter", "segment", "sort"))
 #: The rule of a vertex whose edges a traversal has cut.
 CONSUMED = Rule("consumed", ())
 
@@ -357,6 +359,8 @@ def _mark(operand: Vertex | None, number: int) -> None:
 def _reverse(flow: Flow, order: list[Vertex], flags: int) -> None:
     _mark_depended(flow, order)
     for vertex in order:
+        if flow.comes_to(vertex):
+            flow.evaluate(flow.live())
         if flow.has_gradient(vertex):
             flow.crosses = vertex.id > flow.limit
             _reverse_one(flow, vertex)
@@ -377,6 +381,8 @@ def _reverse_one(flow: Flow, vertex: Vertex) -> None:
     if vertex.rule.partials:
         _reverse_row(flow, vertex, gradient)
     elif vertex.rule is not LEAF and vertex.rule is not CONSUMED:
+        if vertex.rule.name in _ACROSS:
+            flow.kernel_ends()
         STRUCTURE[vertex.rule.name].reverse(flow, vertex, gradient)
 
 
@@ -435,11 +441,32 @@ def _where(partial: Partial, gradient: Node, x: Node, y: Node, z: Node, r: Node)
 
 def _forward(flow: Flow, order: list[Vertex], flags: int) -> None:
     _mark_depended(flow, order)
+    last = _last_uses(order)
     for vertex in order:
+        if flow.comes_to(vertex):
+            flow.evaluate(_needed(flow, vertex, last, flags))
         _forward_one(flow, vertex)
     for vertex in order:
         if vertex.rule is not HUB and not _keeps(flow, FORWARD_MODE, flags, vertex):
             flow.clear(vertex)
+
+
+def _last_uses(order: list[Vertex]) -> dict[int, int]:
+    """The last vertices that depend on others, by ids; nothing if no gradients are evaluated on the way."""
+    if len(order) < WINDOW or order[0].era == order[-1].era:
+        return {}
+    return {operand.id: vertex.id for vertex in order for operand in vertex.operands()}
+
+
+def _needed(flow: Flow, next_: Vertex, last: dict[int, int], flags: int) -> list[Vertex]:
+    """The vertices whose changes are needed from now on; those of others are cleared, if they need not be kept."""
+    found = []
+    for vertex in flow.live():
+        if last.get(vertex.id, 0) >= next_.id or vertex.rule is HUB or _keeps(flow, FORWARD_MODE, flags, vertex):
+            found.append(vertex)
+        else:
+            flow.clear(vertex)
+    return found
 
 
 def _forward_one(flow: Flow, vertex: Vertex) -> None:
@@ -456,6 +483,8 @@ def _forward_one(flow: Flow, vertex: Vertex) -> None:
     if vertex.rule.partials:
         result = _forward_row(flow, vertex, gradients)
     elif vertex.rule.name == "output" or any(gradient is not None for gradient in gradients):
+        if vertex.rule.name in _ACROSS:
+            flow.kernel_ends()
         result = STRUCTURE[vertex.rule.name].forward(flow, vertex, gradients)
     else:
         result = None
@@ -633,6 +662,10 @@ def _through(order: list[Vertex], given: Sequence[tuple[Vertex, Node]], wanted: 
     """What is wanted, when gradients or changes that are given have flowed through vertices, in their order."""
     _refuse_consumed(order, 0)
     flow = Flow(again=again, members=order, lanes=lanes, memory=memory)
+    last = _last_uses(order) if forward else {}
+    if last:
+        _mark_depended(flow, order)
+        last.update((vertex.id, order[-1].id) for vertex in wanted)
     try:
         for vertex in order:
             flow.clear(vertex)
@@ -641,10 +674,14 @@ def _through(order: list[Vertex], given: Sequence[tuple[Vertex, Node]], wanted: 
         for vertex in order:
             if vertex.id in ends:
                 continue
+            if flow.comes_to(vertex):
+                flow.evaluate(_needed(flow, vertex, last, CLEAR_INPUT | CLEAR_INTERIOR) if forward else flow.live())
             if forward:
                 _forward_one(flow, vertex)
             elif flow.has_gradient(vertex):
                 _reverse_one(flow, vertex)
+                if vertex.rule is not HUB:
+                    flow.clear(vertex)
         return [flow.change(vertex) for vertex in wanted]
     finally:
         flow.end()

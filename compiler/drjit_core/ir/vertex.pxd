@@ -12,6 +12,7 @@ cdef class Vertex:
     cdef public bint sparse
     cdef public int64_t size
     cdef public int64_t id
+    cdef public int64_t era
     cdef public int64_t scope
     cdef public int64_t member
     cdef public int64_t noted
@@ -35,5 +36,6 @@ cdef class Vertex:
 
 
 cpdef bint any_vertex() noexcept
+cpdef void begin_era() noexcept
 cpdef int64_t last_vertex() noexcept
 cpdef Vertex new_vertex(Rule rule, int type_, int64_t size, Vertex a, Vertex b, Vertex c)

@@ -11,11 +11,12 @@ from ..context import current
 from ..ops.derivatives import Rule
 from .node import Node
 
-__all__ = ["HUB", "LEAF", "Vertex", "any_vertex", "last_vertex", "live_vertices", "new_vertex"]
+__all__ = ["HUB", "LEAF", "Vertex", "any_vertex", "begin_era", "last_vertex", "live_vertices", "new_vertex"]
 
 #: The rule of a variable that derivatives are asked for; of what has more than three operands, which ``info`` knows.
 LEAF, HUB = Rule("", ()), Rule("custom", ())
 _next_id = itertools.count(1).__next__
+_era = 0
 
 
 class Vertex:
@@ -63,6 +64,8 @@ class Vertex:
         if info is not None:
             self.info = info
         self.id = _next_id()
+        #: How many evaluations there had been when it was made.
+        self.era = _era
         region = current().region
         if region is not None:
             self.scope = region.id
@@ -122,6 +125,12 @@ def any_vertex() -> bool:
             return True
     _sweep()
     return False
+
+
+def begin_era() -> None:
+    """Something has been evaluated: what vertices keep from now on begins with that."""
+    global _era
+    _era += 1
 
 
 def last_vertex() -> int:

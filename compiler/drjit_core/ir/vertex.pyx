@@ -13,6 +13,7 @@ LEAF, HUB = Rule("", ()), Rule("custom", ())
 cdef Rule _LEAF = LEAF
 cdef Rule _HUB = HUB
 cdef int64_t _last = 0
+cdef int64_t _era = 0
 cdef PyObject* _youngest = NULL
 
 
@@ -61,6 +62,7 @@ cdef inline void _enter(PyObject* vertex):
     global _last, _youngest
     _last += 1
     (<Vertex> vertex).id = _last
+    (<Vertex> vertex).era = _era
     region = current().region
     if region is not None:
         (<Vertex> vertex).scope = region.id
@@ -86,6 +88,12 @@ cpdef bint any_vertex() noexcept:
     return _youngest != NULL
 
 
+cpdef void begin_era() noexcept:
+    """Something has been evaluated: what vertices keep from now on begins with that."""
+    global _era
+    _era += 1
+
+
 cpdef int64_t last_vertex() noexcept:
     """A number from the ids of the vertices that exist up to those of the vertices that will."""
     return _last
@@ -94,7 +102,7 @@ cpdef int64_t last_vertex() noexcept:
 # --- memory ----------------------------------------------------------------------------------------------------------
 
 cdef enum:
-    SIZE = 200
+    SIZE = 208
     ATTRIBUTES = 12  # that hold objects
 
 include "node.pxi"

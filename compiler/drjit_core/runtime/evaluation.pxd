@@ -3,6 +3,7 @@ cimport cython
 from ..context cimport Context, current
 from ..ir.dual cimport without
 from ..ir.node cimport Node
+from ..ir.vertex cimport begin_era
 
 cdef int _UNDEFINED
 cdef int _EVALUATED

@@ -12,12 +12,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..context import current
+from ..derivatives.flow import evaluate_by
 from ..flags import LAUNCH_BLOCKING
 from ..ir import deferred
 from ..ir.dual import without
 from ..ir.node import Node, sweep_if_large
 from ..ir.symbolic import known, note_seen
 from ..ir.verify import verify
+from ..ir.vertex import begin_era
 from ..ops.table import DUAL, EVALUATED, UNDEFINED
 from . import backends, bounds, exclusion, explain
 
@@ -84,6 +86,8 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
             raise
         finally:
             exclusion.evaluating = False
+    if found:
+        begin_era()
     if found and context.flags & LAUNCH_BLOCKING:
         bounds.warn()
     if statements:
@@ -165,3 +169,6 @@ def flush_kernel_cache() -> None:
         for backend in backends.all_backends():
             backend.flush()
         explain.forget()
+
+
+evaluate_by(evaluate)

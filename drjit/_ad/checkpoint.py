@@ -1,0 +1,313 @@
+"""Computing the inside of functions again in reverse mode, instead of keeping it.
+
+Steps of a simulation are divided by the binomial scheme of A. Griewank and A. Walther, *Algorithm 799: revolve* (ACM
+TOMS 26, 2000): with room for s states besides the first, and each step computed at most r times, C(s + r + 1, s + 1)
+steps can be differentiated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import drjit_core as core
+from drjit_core import HUB, LEAF, STRUCTURE, Flow, Node, Scope, Vertex, dual, ops, primal, tracked, vertex_of
+
+from .._base.arguments import require_count
+from .._base.array import ArrayBase
+from .._base.errors import ArgumentError, describe
+from .._base.nodes import broadcast
+from .._promotion.promote import wrap_like
+from .._trees.pytree import TreeSpec, flatten
+from .arrays import differentiable
+from .traversal import scoped
+
+__all__ = ["checkpoint", "split"]
+
+_FUNCTION = "drjit.checkpoint"
+Nodes = list[Node | None]
+
+
+def split(steps: int, slots: int) -> int:
+    """How many of some steps come before the next state that is kept, if there is room for so many."""
+    repeats = 1
+    while math.comb(slots + 1 + repeats, slots + 1) < steps:
+        repeats += 1
+    return max(min(math.comb(slots + repeats, slots + 1), steps - math.comb(slots + repeats - 1, slots)), 1)
+
+
+def checkpoint(function: Callable[..., Any], /, *args: Any, steps: int | None = None, slots: int | None = None,
+               **kwargs: Any) -> Any:
+    """The value of a function, whose inside is computed again when it is differentiated, and not kept until then.
+
+    ``args`` and the result are PyTrees; ``kwargs`` are passed on. Without ``steps``, the result is
+    ``function(*args, **kwargs)``. What the function evaluates within is let go, and only its arguments are kept; a
+    traversal calls it again, and differentiates that. With ``steps``, it is a step of a simulation, called that often
+    with what it has returned: one value if there is one argument, else as many as there are. The state is evaluated
+    after each step. ``slots`` says how many of these states are kept; by default, so many as the binary logarithm of
+    ``steps``. From these, the steps between are computed again, by the binomial scheme of Griewank and Walther (2000).
+
+    A thousand steps take memory for ten states instead of a thousand, and are computed some five times in all; ten
+    thousand take 14 states, and are computed six times. Fewer slots save memory for time: with 3, a thousand steps are
+    computed nine times. Where memory is no concern, an ordinary loop is the fastest.
+
+    The function must compute the same each time. It may refer to other arrays that derivatives are tracked for, which
+    must not have been replaced when derivatives flow. In symbolic loops, branches and calls, which have no memory to be
+    saved, it is called as it is. May be differentiated in both modes; second derivatives keep all steps. Raises a
+    ``TypeError`` if a step does not return what it is called with. Evaluates nothing without ``steps``.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> y = dr.checkpoint(lambda x: x + 0.1 * dr.sin(x), x, steps=100)
+    >>> dr.backward(y)
+    >>> x.grad
+    [0.00013554, 3.94773e-05]
+    """
+    if not callable(function):
+        raise ArgumentError(f"{_FUNCTION}(): the first argument must be a function (found {describe(function)}).")
+    if steps is None:
+        if slots is not None:
+            raise ArgumentError(f"{_FUNCTION}(): 'slots' goes with 'steps'.")
+    else:
+        require_count(_FUNCTION, "steps", steps)
+        if slots is not None:
+            require_count(_FUNCTION, "slots", slots)
+    if steps == 0:
+        return args[0] if len(args) == 1 else args
+    program = _Program(function, kwargs, args, steps)
+    return program.plain(args) if core.innermost() is not None else program.run(slots)
+
+
+class _State:
+    """What a step is called with: the leaves of PyTrees, without derivatives."""
+
+    __slots__ = ("leaves", "spec")
+
+    def __init__(self, leaves: Sequence[Any], spec: TreeSpec) -> None:
+        self.spec = spec
+        self.leaves = [wrap_like(leaf, type(leaf), [primal(node) for node in leaf._nodes()])
+                       if isinstance(leaf, ArrayBase) and leaf._dynamic else leaf for leaf in leaves]
+
+    def nodes(self) -> list[Node]:
+        """Those that may be differentiated."""
+        return _nodes(self.leaves)
+
+    def evaluate(self, *others: Node | None) -> None:
+        """Evaluate its arrays, and other nodes."""
+        core.evaluate([*(node for leaf in self.leaves if isinstance(leaf, ArrayBase) and leaf._dynamic
+                         for node in leaf._nodes()), *(node for node in others if node is not None)])
+
+    def rebuilt(self, duals: Sequence[Node]) -> Any:
+        """The PyTree with other nodes in place of these."""
+        rest, found = iter(duals), []
+        for leaf in self.leaves:
+            if isinstance(leaf, ArrayBase) and leaf._dynamic:
+                own = leaf._nodes()
+                leaf = wrap_like(leaf, type(leaf), [next(rest) for _ in own] if differentiable(leaf) else list(own))
+            found.append(leaf)
+        return self.spec.rebuild(found)
+
+
+def _nodes(leaves: Sequence[Any]) -> list[Node]:
+    return [node for leaf in leaves if differentiable(leaf) for node in leaf._nodes()]
+
+
+class _Program:
+    """A function and its calls: the payload of a vertex."""
+
+    #: Derivatives of its derivatives flow through what is computed again.
+    again = True
+    name = "checkpoint"
+
+    def __init__(self, function: Callable[..., Any], kwargs: dict[str, Any], args: Sequence[Any],
+                 steps: int | None) -> None:
+        self.function, self.kwargs = function, kwargs
+        self.single, self.steps = len(args) == 1, steps
+        self.count = steps or 1
+        #: How many states may be kept besides the first.
+        self.room = 0
+        leaves, spec = flatten(list(args), _FUNCTION)
+        #: States that are kept, by the numbers of steps before them.
+        self.kept = {0: _State(leaves, spec)}
+        #: The vertices of the arguments, and of what else the function has used, so far as there are any.
+        self.given = [tracked(node) for node in _nodes(leaves)]
+        self.others: list[Vertex] = []
+        self.inputs: list[Vertex] = []
+        self.outputs: list[tuple[int, int]] = []
+        self.last = core.last_vertex()
+        self.received: dict[int, Node] = {}
+        self.sent: dict[int, Node] = {}
+
+    # --- running it --------------------------------------------------------------------------------------------------
+
+    def call(self, values: Any) -> tuple[list[Any], TreeSpec]:
+        """The leaves of what the function returns, and the structure of that: for a step, of what it is given."""
+        result = self.function(*values, **self.kwargs)
+        if self.steps is not None:
+            result = [result] if self.single else result
+            if not isinstance(result, list | tuple) or len(result) != len(values):
+                raise ArgumentError(f"{_FUNCTION}(): a step is given {len(values)} values, and must return as many "
+                                    f"(found {describe(result)}).")
+            result = list(result)
+        return flatten(result, _FUNCTION)
+
+    def plain(self, values: Sequence[Any]) -> Any:
+        """The result as it would be without this function."""
+        values = list(values)
+        for _ in range(self.count):
+            leaves, spec = self.call(values)
+            values = spec.rebuild(leaves)
+        return values if self.steps is None else values[0] if self.single else tuple(values)
+
+    def step(self, state: _State) -> tuple[list[Any], TreeSpec, list[Vertex]]:
+        """The function's result for a state, and the variables that the latter consists of."""
+        nodes = state.nodes()
+        variables = [Vertex(LEAF, node.type, node.size) for node in nodes]
+        return *self.call(state.rebuilt(list(map(dual, nodes, variables)))), variables
+
+    def advanced(self, state: _State, count: int) -> _State:
+        """The state some steps later."""
+        with scoped(Scope.suspended(core.state.derivatives, None)):
+            for _ in range(count):
+                state = _State(*self.call(state.rebuilt(state.nodes())))
+                state.evaluate()
+        return state
+
+    def run(self, slots: int | None) -> Any:
+        """The result, with a vertex if there is anything to differentiate by."""
+        keep = set[int]()
+        if self.steps is not None:
+            self.room = max(1, math.ceil(math.log2(self.steps))) if slots is None else slots
+            first, room = 0, self.room
+            while room and self.count - first > 1:
+                first += split(self.count - first, room)
+                room -= 1
+                keep.add(first)
+        found: dict[int, Vertex] = {}
+        state = self.kept[0]
+        for number in range(1, self.count + 1):
+            leaves, spec, variables = self.step(state)
+            self._note(leaves, {vertex.id for vertex in variables}, found)
+            state = _State(leaves, spec)
+            if self.steps is not None:
+                state.evaluate()
+            if number in keep:
+                self.kept[number] = state
+        self.others = list(found.values())
+        self.inputs = [*(vertex for vertex in self.given if vertex is not None), *self.others]
+        duals = state.nodes()
+        if self.inputs:
+            hub = Vertex(HUB, 0, 1, info=self)
+            hub.label = self.name
+            for place, node in enumerate(duals):
+                self.outputs.append((node.type, node.size))
+                duals[place] = dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=place))
+        values = state.rebuilt(duals)
+        return values if self.steps is None else values[0] if self.single else tuple(values)
+
+    def _note(self, leaves: Sequence[Any], own: set[int], found: dict[int, Vertex]) -> None:
+        """Note the variables from outside that results depend on."""
+        todo = [vertex for node in _nodes(leaves) if (vertex := vertex_of(node)) is not None]
+        seen = set[int]()
+        while todo:
+            vertex = todo.pop()
+            if vertex.id in seen or vertex.id in own:
+                continue
+            seen.add(vertex.id)
+            if vertex.id <= self.last:
+                found[vertex.id] = vertex
+            else:
+                todo += vertex.operands()
+
+    # --- derivatives -------------------------------------------------------------------------------------------------
+
+    def reverse(self, flow: Flow) -> None:
+        """Let gradients flow from the results to the arguments."""
+        gradients: Nodes = [self.received.get(place) for place in range(len(self.outputs))]
+        with scoped(Scope.resumed(core.state.derivatives, None)):
+            if flow.again:
+                found = self._whole(lambda results, inputs: core.pull(results, inputs, again=True), gradients)
+            else:
+                totals: Nodes = [None] * len(self.others)
+                first = self._back(gradients, totals)
+                found = [*(gradient for vertex, gradient in zip(self.given, first, strict=True)
+                           if vertex is not None), *totals]
+        for vertex, gradient in zip(self.inputs, found, strict=True):
+            if gradient is not None:
+                flow.bring(vertex, gradient, gradient.size)
+
+    def _back(self, gradients: Nodes, totals: Nodes) -> Nodes:
+        """The gradients by the first state, given those by the last."""
+        kept, work = self.kept, [(0, self.count, self.room)]
+        while work:
+            first, last, room = work.pop()
+            if last - first == 1:
+                gradients = self._back_one(kept[first], gradients, totals)
+                if first:
+                    del kept[first]
+                continue
+            if room:
+                middle = first + split(last - first, room)
+                if middle not in kept:
+                    kept[middle] = self.advanced(kept[first], middle - first)
+                work += [(first, middle, room), (middle, last, room - 1)]
+                continue
+            gradients = self._back_one(self.advanced(kept[first], last - first - 1), gradients, totals)
+            work.append((first, last - 1, 0))
+        return gradients
+
+    def _back_one(self, state: _State, gradients: Nodes, totals: Nodes) -> Nodes:
+        """Likewise of one step; adds the gradients by what is no state to the totals."""
+        leaves, _, variables = self.step(state)
+        results = self._with_vertices(leaves, gradients)
+        found = core.pull(results, [*variables, *self.others])
+        before = found[:len(variables)]
+        for place, gradient in enumerate(found[len(variables):]):
+            total = totals[place]
+            totals[place] = total if gradient is None else gradient if total is None else ops.add(total, gradient)
+        if self.steps is not None:
+            state.evaluate(*before, *totals)
+        return before
+
+    @staticmethod
+    def _with_vertices(leaves: Sequence[Any], values: Nodes) -> list[tuple[Vertex, Node]]:
+        return [(vertex, value) for node, value in zip(_nodes(leaves), values, strict=True)
+                if value is not None and (vertex := vertex_of(node)) is not None]
+
+    def _whole(self, differentiate: Callable[[list[tuple[Vertex, Node]], list[Vertex]], Nodes],
+               gradients: Nodes) -> Nodes:
+        """What becomes of gradients if all steps are recorded, whose derivatives have derivatives in turn."""
+        state = self.kept[0]
+        nodes = state.nodes()
+        variables = [Vertex(STRUCTURE["identity"], node.type, node.size, vertex)
+                     for node, vertex in zip(nodes, self.given, strict=True)]
+        values = state.rebuilt(list(map(dual, nodes, variables)))
+        for _ in range(self.count):
+            leaves, spec = self.call(values)
+            values = spec.rebuild(leaves)
+        inputs = [variable for variable, vertex in zip(variables, self.given, strict=True) if vertex is not None]
+        return differentiate(self._with_vertices(leaves, gradients), [*inputs, *self.others])
+
+    def forward(self, flow: Flow) -> None:
+        """Let changes flow from the arguments to the results."""
+        changes: Nodes = [flow.change(vertex) for vertex in self.given]
+        others = [(vertex, change) for vertex in self.others if (change := flow.change(vertex)) is not None]
+        with scoped(Scope.resumed(core.state.derivatives, None)):
+            state = self.kept[0]
+            for number in range(self.count):
+                leaves, spec, variables = self.step(state)
+                results = [vertex_of(node) for node in _nodes(leaves)]
+                given = [(vertex, change) for vertex, change in zip(variables, changes, strict=True)
+                         if change is not None]
+                found = iter(core.push([*given, *others], [vertex for vertex in results if vertex is not None],
+                                       again=flow.again))
+                changes = [None if vertex is None else next(found) for vertex in results]
+                if number + 1 < self.count:
+                    state = _State(leaves, spec)
+                    state.evaluate(*changes)
+        for place, change in enumerate(changes):
+            if change is not None:
+                size = self.outputs[place][1]
+                self.sent[place] = broadcast(change, size) if change.size == 1 else change

@@ -1,0 +1,250 @@
+"""Functions and long loops whose inside is computed again in reverse mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+import drjit_core
+from drjit._ad.checkpoint import split
+from drjit.llvm.ad import Array3f, Float, TensorXf, UInt
+from tests.derivatives.harness import flat
+
+
+def variable(size: int = 8, first: float = 0.1) -> Any:
+    found = dr.linspace(Float, first, 1, size)
+    dr.make_opaque(found)
+    dr.enable_grad(found)
+    return found
+
+
+def step(x: Any, w: Any) -> Any:
+    return x + 0.1 * dr.sin(x * w) - 0.02 * dr.gather(Float, x, (dr.arange(UInt, 8) + 1) % 8), w
+
+
+def gradients(count: int, **options: Any) -> list[Any]:
+    x, w, scale = variable(), variable(1, 0.7), variable(1, 0.9)
+
+    def scaled(x: Any, w: Any) -> Any:  # refers to another array
+        x, w = step(x, w)
+        return x * scale, w
+
+    if options:
+        y, _ = dr.checkpoint(scaled, x, w, steps=count, **options.get("keywords", {}))
+    else:
+        y = x
+        for _ in range(count):
+            y, _ = scaled(y, w)
+            dr.eval(y)
+    dr.backward(dr.sum(dr.square(y)))
+    return [flat(y), flat(x.grad), flat(w.grad), flat(scale.grad)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 20])
+@pytest.mark.parametrize("slots", [None, 0, 1, 2, 5])
+def test_gradients_of_steps_are_those_of_a_loop(count: int, slots: int | None) -> None:
+    keywords = {} if slots is None else {"slots": slots}
+    for a, b in zip(gradients(count, keywords=keywords), gradients(count), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4)
+
+
+def test_forward_mode() -> None:
+    found = []
+    for checkpointed in (False, True):
+        x, w = variable(), variable(1, 0.7)
+        if checkpointed:
+            y, _ = dr.checkpoint(step, x, w, steps=9)
+        else:
+            y = x
+            for _ in range(9):
+                y, _ = step(y, w)
+        dr.set_grad(x, 2)
+        dr.set_grad(w, 3)
+        dr.enqueue(dr.ADMode.Forward, x, w)
+        dr.traverse(dr.ADMode.Forward)
+        found.append(flat(y.grad))
+    np.testing.assert_allclose(*found, rtol=1e-4)
+
+
+@pytest.mark.parametrize("steps", [None, 1, 6])
+def test_second_derivatives(steps: int | None) -> None:
+    w = variable(1, 0.7)
+
+    def function(x: Any) -> Any:
+        return dr.checkpoint(lambda x: step(x, w)[0], x, steps=steps)
+
+    def plain(x: Any) -> Any:
+        for _ in range(steps or 1):
+            x, _ = step(x, w)
+        return x
+
+    found = [dr.hvp(lambda x, f=f: dr.sum(dr.square(f(x))), dr.detach(variable()), Float(1)) for f in (function, plain)]
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(flat(a), flat(b), rtol=1e-4)
+    inner = [dr.value_and_grad(lambda w, f=f: dr.sum(f(dr.detach(variable()) * w)))(Float(0.5))
+             for f in (function, plain)]
+    for a, b in zip(*inner, strict=True):
+        np.testing.assert_allclose(flat(a), flat(b), rtol=1e-4)
+
+
+def test_a_function_is_called_again_when_derivatives_flow_and_keeps_nothing_until_then() -> None:
+    calls = []
+
+    def function(x: Any, factor: float, *, power: int) -> Any:
+        calls.append(dr.grad_enabled(x))
+        for _ in range(power):
+            x = dr.sin(x) * factor
+            dr.eval(x)
+        return {"value": x, "count": 3}
+
+    x = variable()
+    result = dr.checkpoint(function, x, 0.5, power=2)
+    assert result["count"] == 3
+    assert calls == [True]
+    dr.backward(result["value"])
+    assert calls == [True, True]
+    y = variable()
+    dr.backward(dr.sin(dr.sin(y) * 0.5) * 0.5)
+    np.testing.assert_allclose(flat(x.grad), flat(y.grad), rtol=1e-5)
+
+
+def test_states_are_trees_with_numbers_and_arrays_of_any_type() -> None:
+    def move(state: Any) -> Any:
+        v = dr.gather(Array3f, state["v"].array, UInt(0))
+        return {"x": state["x"] + 0.1 * v, "v": state["v"] * 0.9,
+                "t": state["t"] + 1, "i": state["i"] + UInt(1)}
+
+    v = TensorXf([1.0, 2.0, 3.0])
+    dr.enable_grad(v)
+    state = {"x": Array3f(0), "v": v, "t": 0, "i": dr.zeros(UInt, 1)}
+    last = dr.checkpoint(move, state, steps=5, slots=1)
+    assert last["t"] == 5
+    assert last["i"] == 5
+    dr.backward(last["x"])
+    np.testing.assert_allclose(v.grad.numpy(), [0.1 * sum(0.9**k for k in range(5))] * 3, rtol=1e-5)
+
+
+def test_what_is_changed_in_place_does_not_change_what_is_kept() -> None:
+    def step(x: Any) -> Any:
+        x *= 2
+        x += dr.square(x)
+        return x
+
+    x = variable()
+    y = dr.checkpoint(step, x, steps=4, slots=1)
+    np.testing.assert_allclose(flat(x), np.linspace(0.1, 1, 8), rtol=1e-6)
+    dr.backward(y)
+    z = variable()
+    value = z
+    for _ in range(4):
+        value = value * 2
+        value = value + value * value
+    dr.backward(value)
+    np.testing.assert_allclose(flat(x.grad), flat(z.grad), rtol=1e-4)
+
+
+def test_nothing_to_differentiate_by() -> None:
+    y = dr.checkpoint(lambda x: x * 2, Float(1, 2), steps=3)
+    assert not dr.grad_enabled(y)
+    assert y[1] == 16
+    with dr.suspend_grad():
+        assert not dr.grad_enabled(dr.checkpoint(lambda x: x * 2, variable()))
+    x = variable()
+    assert dr.checkpoint(lambda x: x * 2, x, steps=0) is x
+
+
+def test_in_a_symbolic_loop_it_is_called_as_it_is() -> None:
+    x = variable()
+    _, y = dr.while_loop((UInt(0), x), lambda i, x: i < 3,
+                         lambda i, x: (i + 1, dr.checkpoint(lambda x: dr.sin(x), x, steps=2)), max_iterations=3)
+    dr.backward(y)
+    z = variable()
+    value = z
+    for _ in range(6):
+        value = dr.sin(value)
+    dr.backward(value)
+    np.testing.assert_allclose(flat(x.grad), flat(z.grad), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("arguments", "options", "message"), [
+    ((3, Float(1)), {}, "must be a function"),
+    ((dr.sin, Float(1)), {"slots": 3}, "goes with 'steps'"),
+    ((dr.sin, Float(1)), {"steps": -1}, "'steps' must be an int"),
+    ((lambda x, y: x, Float(1), Float(2)), {"steps": 2}, "given 2 values"),
+])
+def test_what_is_wrong_is_said(arguments: Any, options: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError, RuntimeError), match=message):
+        dr.checkpoint(*arguments, **options)
+
+
+# --- the binomial scheme ---------------------------------------------------------------------------------------------
+
+
+@lru_cache(None)
+def advances(steps: int, slots: int) -> int:
+    """How many steps are computed without being recorded, besides those of the first run."""
+    if steps == 1:
+        return 0
+    if slots == 0:
+        return steps * (steps - 1) // 2
+    left = split(steps, slots)
+    return left + advances(left, slots) + advances(steps - left, slots - 1)
+
+
+@lru_cache(None)
+def least(steps: int, slots: int) -> int:
+    if steps == 1:
+        return 0
+    if slots == 0:
+        return steps * (steps - 1) // 2
+    return min(left + least(left, slots) + least(steps - left, slots - 1) for left in range(1, steps))
+
+
+@pytest.mark.parametrize("slots", range(6))
+def test_no_scheme_computes_fewer_steps(slots: int) -> None:
+    for steps in range(1, 80):
+        assert advances(steps, slots) == least(steps, slots)
+
+
+@pytest.mark.parametrize(("steps", "slots", "times"), [(1000, 10, 5), (10000, 14, 6), (1000, 3, 9)])
+def test_as_often_as_documented(steps: int, slots: int, times: int) -> None:
+    assert round(advances(steps, slots) / steps + 1) == times
+    assert slots in (3, int(np.ceil(np.log2(steps))))
+
+
+def test_memory_is_logarithmic() -> None:
+    size = 1 << 16
+
+    def peak(run: Callable[[Any], Any]) -> int:
+        """The most memory that a gradient needs, as a multiple of the state."""
+        x = dr.full(Float, 0.5, size)
+        dr.make_opaque(x)
+        dr.enable_grad(x)
+        most = 0
+
+        def step(x: Any) -> Any:
+            nonlocal most
+            most = max(most, drjit_core.malloc_statistics()["in_use"])
+            return dr.sin(x) * 0.99 + 0.01 * x * x
+
+        before = drjit_core.malloc_statistics()["in_use"]
+        dr.backward(run(step)(x))
+        dr.eval(x.grad)
+        return (most - before) // (4 * size)
+
+    def loop(step: Any) -> Any:
+        def run(x: Any) -> Any:
+            for _ in range(128):
+                x = step(x)
+                dr.eval(x)
+            return x
+        return run
+
+    assert peak(loop) >= 127
+    assert peak(lambda step: lambda x: dr.checkpoint(step, x, steps=128)) <= 7 + 6
+    assert peak(lambda step: lambda x: dr.checkpoint(step, x, steps=128, slots=2)) <= 2 + 6
