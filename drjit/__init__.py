@@ -3,8 +3,8 @@
 Array types live in backend packages such as :mod:`drjit.llvm`; the functions here work on all of them.
 """
 
-from drjit_core import (ADFlag, ADMode, JitBackend, JitFlag, KernelRecordingMode, KernelType, LogLevel, ReduceMode,
-                        ReduceOp, VarState, VarType, flag, scoped_set_flag, set_flag)
+from drjit_core import (ADFlag, ADMode, FilterMode, JitBackend, JitFlag, KernelRecordingMode, KernelType, LogLevel,
+                        ReduceMode, ReduceOp, VarState, VarType, WrapMode, flag, scoped_set_flag, set_flag)
 
 import importlib as _importlib
 from typing import Any as _Any
@@ -114,7 +114,7 @@ del _name
 
 #: Names of the reference that do not exist yet, for the message.
 _YET_TO_COME = """
-    freeze FilterMode WrapMode nn"""
+    freeze nn"""
 
 
 def __getattr__(name: str) -> _Any:
