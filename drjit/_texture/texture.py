@@ -54,9 +54,9 @@ class TextureBase:
 
     ``filter_mode`` chooses what :meth:`eval` does, ``wrap_mode`` what there is beyond the edges: a
     :class:`drjit.WrapMode`, or one for each axis, in the order of ``shape``. With ``WrapMode.Border`` that is
-    ``border``, a number or one for each channel. ``writable`` textures can be written to (:meth:`write`). ``srgb`` says that the texels of an 8-bit
-    texture are sRGB colors, which lookups decode; each fourth channel is linear. ``use_accel`` and ``migrate`` concern
-    texture units of GPUs; without any, they have no effect.
+    ``border``, a number or one for each channel. ``writable`` textures can be written to (:meth:`write`). ``srgb`` says
+    that the texels of an 8-bit texture are sRGB colors, which lookups decode; each fourth channel is linear.
+    ``use_accel`` and ``migrate`` concern texture units of GPUs; without any, they have no effect.
 
     Positions are (X, Y, Z), from 0 to 1 over the whole texture; the centre of texel ``i`` of ``n`` is at
     ``(i + 1/2) / n``. Lookups compute in the precision of the position, whatever that of the texels, which are
@@ -714,8 +714,8 @@ class _Nothing(Texels):
 
     __slots__ = ()
 
-    def read(self, texel: Node, exists: Node | None) -> list[Node]:
-        zero = ops.mul(cast(texel, self.grid.type), self.grid.number(0))
+    def read(self, positions: Sequence[Node], exists: Node | None) -> list[Node]:
+        zero = ops.mul(cast(positions[0], self.grid.type), self.grid.number(0))
         return [zero] * self.grid.channels
 
 
