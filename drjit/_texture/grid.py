@@ -73,7 +73,7 @@ class Corners(NamedTuple):
 class _Axis:
     """The sizes of an axis, as literals."""
 
-    __slots__ = ("doubled", "last", "limit", "mode", "number", "real", "size", "whole")
+    __slots__ = ("doubled", "end", "last", "limit", "mode", "number", "real", "second", "size", "upper", "whole")
 
     def __init__(self, grid: Grid, number: int, size: int, mode: WrapMode) -> None:
         def of(type_: int, value: float, use: int) -> Node:
@@ -84,21 +84,31 @@ class _Axis:
         self.whole = of(UINT32, size, 1)
         self.last = of(UINT32, max(size - 1, 0), 2)
         self.doubled = of(UINT32, max(2 * size - 1, 0), 3)
+        self.second = of(UINT32, max(size - 2, 0), 6)
+        self.end = of(grid.type, size - 1, 6)
+        self.upper = of(grid.type, size + (2 * _SHIFT if mode is _BORDER else 1), 7)
         self.limit = of(UINT32, {_MIRROR: 2 * size, _BORDER: size + _SHIFT + 1}.get(mode, size), 4)
 
 
 class Grid:
     """The lookups in grids of a shape, at positions of a type."""
 
-    __slots__ = ("axes", "channels", "index", "large", "sizes", "static", "strides", "type")
+    __slots__ = ("axes", "channels", "half", "index", "large", "minus_half", "offsets", "one", "shifted", "sizes",
+                 "static", "strides", "type", "zero")
 
-    def __init__(self, shape: tuple[int, ...], modes: tuple[WrapMode, ...], type_: int, static: bool) -> None:
+    def __init__(self, shape: tuple[int, ...], modes: tuple[WrapMode, ...], type_: int, static: bool,
+                 together: bool) -> None:
         self.type, self.static, self.channels = type_, static, shape[-1]
+        self.zero, self.one, self.half = [literal(type_, value, 1, BAKED) for value in (0.0, 1.0, 0.5)]
+        self.minus_half, self.shifted = literal(type_, -0.5, 1, BAKED), literal(type_, _SHIFT + 0.5, 1, BAKED)
         self.sizes = shape[-2::-1]
         self.axes = [_Axis(self, number, size, mode) for number, (size, mode)
                      in enumerate(zip(self.sizes, modes, strict=True))]
         self.large = math.prod(shape) >= 1 << 32
         self.index = UINT64 if self.large else UINT32
+        known = BAKED if together and 2 * self.channels <= core.LONGEST_ROW else None
+        #: Distances of the channels of two texels that are neighbours.
+        self.offsets = [literal(self.index, channel, 1, known) for channel in range(2 * self.channels)]
         strides = [math.prod(self.sizes[:number]) for number in range(len(self.sizes))]
         self.strides = [self.parameter(self.index, stride, _TAG + 8 * number + 5)
                         for number, stride in enumerate(strides)]
@@ -118,16 +128,15 @@ class Grid:
         if axis.mode is _REPEAT:
             return ops.sub(position, ops.floor(position))
         if axis.mode is _MIRROR:
-            half = ops.floor(ops.mul(position, self.number(0.5)))
+            half = ops.floor(ops.mul(position, self.half))
             return ops.sub(position, ops.add(half, half))
         return position
 
     def cell(self, axis: _Axis, position: Node) -> Cell:
         """The cell that a position is in; beyond the edges of what is constant there, the outermost one."""
-        shift = _SHIFT if axis.mode is _BORDER else 0
-        scaled = ops.fma(self._reduced(axis, position), axis.real, self.number(shift + 0.5))
+        scaled = ops.fma(self._reduced(axis, position), axis.real, self.shifted if axis.mode is _BORDER else self.half)
         if axis.mode is _CLAMP or axis.mode is _BORDER:
-            scaled = self._limited(scaled, self.number(0), ops.add(axis.real, self.number(2 * shift or 1)))
+            scaled = self._limited(scaled, self.zero, axis.upper)
         upper = ops.minimum(cast(scaled, UINT32), axis.limit)
         return Cell(upper, ops.sub(scaled, cast(upper, self.type)))
 
@@ -143,9 +152,8 @@ class Grid:
         if axis.mode is not _CLAMP or axis.size < 2:
             cell = self.cell(axis, position)
             return self.corners(axis, cell.upper, (-1, 0)), cell.fraction
-        scaled = ops.fma(position, axis.real, self.number(-0.5))
-        scaled = self._limited(scaled, self.number(0), ops.sub(axis.real, self.number(1)))
-        lower = ops.minimum(cast(scaled, UINT32), ops.sub(axis.last, _whole(1)))
+        scaled = self._limited(ops.fma(position, axis.real, self.minus_half), self.zero, axis.end)
+        lower = ops.minimum(cast(scaled, UINT32), axis.second)
         fraction = ops.sub(scaled, cast(lower, self.type))
         return Corners([lower, ops.add(lower, _whole(1))], [None, None], True), fraction
 
@@ -159,13 +167,13 @@ class Grid:
         if axis.mode is _MIRROR:
             whole = ops.minimum(cast(scaled, UINT32), axis.doubled)
             return Corners([ops.minimum(whole, ops.sub(axis.doubled, whole))], [None])
-        scaled = ops.maximum(scaled, self.number(0))
+        scaled = ops.maximum(scaled, self.zero)
         whole = ops.select(ops.eq(scaled, scaled), cast(scaled, UINT32), _whole(0))
         return Corners([ops.minimum(whole, axis.last)], [None])
 
     def _border_cell(self, axis: _Axis, scaled: Node) -> Node:
         """The texel that a scaled position is in; the largest number if it is outside."""
-        inside = _and(ops.ge(scaled, self.number(0)), ops.lt(scaled, axis.real))
+        inside = _and(ops.ge(scaled, self.zero), ops.lt(scaled, axis.real))
         return ops.select(inside, cast(scaled, UINT32), literal(UINT32, (1 << 32) - 1, 1, BAKED))
 
     def corners(self, axis: _Axis, upper: Node, offsets: Sequence[int]) -> Corners:
@@ -243,22 +251,23 @@ class Grid:
 
     def positions(self, texel: Node, distance: int = 0) -> list[Node]:
         """Where the channels of a texel are in memory, or those of one at a distance."""
-        count = self.channels
-        small = (distance + 1) * count <= core.LONGEST_ROW and core.flag(JitFlag.PacketOps)
-        known = BAKED if small else None
-        first = texel if count == 1 else ops.mul(texel, literal(self.index, count, 1, known))
-        return [ops.add(first, literal(self.index, channel, 1, known)) if channel else first
-                for channel in range(distance * count, (distance + 1) * count)]
+        count, offsets = self.channels, self.offsets
+        first = texel if count == 1 else ops.mul(texel, offsets[count])
+        if distance:
+            return [ops.add(first, offset) for offset in offsets[count:2 * count]]
+        return [first, *[ops.add(first, offset) for offset in offsets[1:count]]]
 
 
 def _both(one: Node | None, other: Node | None) -> Node | None:
     return other if one is None else one if other is None else _and(one, other)
 
 
-@functools.lru_cache(maxsize=256)
 def grid_of(shape: tuple[int, ...], modes: tuple[WrapMode, ...], type_: int, static: bool) -> Grid:
     """The grid of a shape (channels last), with a mode for each axis (X first); ``static`` if positions are numbers."""
-    return Grid(shape, modes, type_, static)
+    return _grid(shape, modes, type_, static, core.flag(JitFlag.PacketOps))
+
+
+_grid = functools.lru_cache(maxsize=256)(Grid)
 
 
 class Texels:
@@ -323,7 +332,7 @@ class Texels:
         grid = self.grid
         self._choose_mode(positions, 2**len(positions))
         found = [grid.inner_cell(axis, position) for axis, position in zip(grid.axes, positions, strict=True)]
-        one = grid.number(1)
+        one = grid.one
         weights: list[Node] = []
         for _, fraction in reversed(found):
             pair = ops.sub(one, fraction), fraction
