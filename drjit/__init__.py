@@ -101,8 +101,8 @@ __version__ = "0.1.0"
 # The elementwise functions, which are rows of the compiler's op table.
 globals().update(_FUNCTIONS)
 
-#: Packages of array types, and of optimisers, imported when they are first needed.
-_PACKAGES = ("auto", "cuda", "dda", "opt", "scalar")
+#: Packages of array types, of optimisers, and of what is made of textures, imported when they are first needed.
+_PACKAGES = ("auto", "cuda", "dda", "opt", "scalar", "textures")
 #: Every public name that is bound here: the imports above are the list.
 __all__ = sorted(name for name, value in globals().items()  # noqa: PLE0605
                  if not name.startswith("_")

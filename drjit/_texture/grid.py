@@ -23,7 +23,7 @@ from drjit_core import BAKED, SHAPE, JitFlag, Node, ReduceMode, VarType, WrapMod
 from .._access.lanes import TRUE
 from .._base.types import INT32, UINT32, UINT64
 
-__all__ = ["Cell", "Grid", "Texels", "grid_of", "ops", "spline_weights"]
+__all__ = ["Cell", "Grid", "Texels", "grid_of", "interpolating_weights", "ops", "spline_weights"]
 
 
 
@@ -412,3 +412,14 @@ def spline_weights(grid: Grid, fraction: Node, order: int) -> Weights:
         return ops.mul(ops.mul(ops.mul(x, x), x), sixth)
 
     return [outside(rest), inside(fraction), inside(rest), outside(fraction)]
+
+
+def interpolating_weights(grid: Grid, fraction: Node, order: int) -> Weights:
+    """The weights of the cubic spline through the texels: E. Catmull and R. Rom, "A Class of Local Interpolating
+    Splines" (1974)."""
+    assert not order
+    square = ops.mul(fraction, fraction)
+    rest = ops.sub(grid.one, fraction)
+    inner = [ops.fma(ops.mul(x, x), _polynomial(grid, x, (1.5, -2.5)), grid.one) for x in (fraction, rest)]
+    return [ops.mul(ops.mul(ops.mul(rest, rest), fraction), grid.minus_half), inner[0], inner[1],
+            ops.mul(ops.mul(square, rest), grid.minus_half)]

@@ -34,7 +34,7 @@ from .._base.links import links
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, SCALAR, UINT32, Record, lookup, require_backend
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import coerce, wrap
-from .grid import Grid, Texels, grid_of, ops, spline_weights
+from .grid import Grid, Texels, grid_of, interpolating_weights, ops, spline_weights
 
 __all__ = ["TextureBase"]
 
@@ -565,6 +565,19 @@ class TextureBase:
         """
         found, type_ = self._lookup("eval_cubic", pos, active,
                                     lambda texels, nodes: texels.spline(nodes, spline_weights, 0))
+        (values,) = found.values()
+        return self._result(values, type_)
+
+    def eval_catmull_rom(self, pos: Any, active: Any = True) -> Any:
+        """The cubic spline through the texels at positions, by Catmull and Rom. Whatever the filter mode; it may leave
+        the range of the texels. See :meth:`eval`.
+
+        >>> from drjit.llvm import Texture1f
+        >>> Texture1f([[0], [6], [0]]).eval_catmull_rom(0.5)
+        [[6]]
+        """
+        found, type_ = self._lookup("eval_catmull_rom", pos, active,
+                                    lambda texels, nodes: texels.spline(nodes, interpolating_weights, 0))
         (values,) = found.values()
         return self._result(values, type_)
 

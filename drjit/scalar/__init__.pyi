@@ -395,6 +395,8 @@ class _Texture:
         """The number of channels."""
     def eval(self, pos: Any, active: Any = True) -> Any:
         """The texture at positions, interpolated as its filter mode says; zero where ``active`` is not set."""
+    def eval_catmull_rom(self, pos: Any, active: Any = True) -> Any:
+        """The cubic spline through the texels at positions, by Catmull and Rom. Whatever the filter mode; it may leave the range of the texels. See :meth:`eval`."""
     def eval_cubic(self, pos: Any, active: Any = True, force_nonaccel: bool = False) -> Any:
         """A smooth approximation of the texture at positions: the uniform cubic B-spline of its texels, which does not pass through them. Whatever the filter mode; see :meth:`eval`."""
     def eval_cubic_grad(self, pos: Any, active: Any = True) -> tuple[Any, list[Any]]:
