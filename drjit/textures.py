@@ -1,4 +1,5 @@
-"""What is made of textures: MIP maps, Laplacian pyramids to optimise them by, and textures from image files.
+"""What is made of textures: MIP maps, cube maps, Laplacian pyramids to optimise them by, textures from image files, and
+lookups like those of PyTorch.
 
 >>> from drjit.llvm import Array2f, TensorXf
 >>> checkers = TensorXf([0, 1, 1, 0], (2, 2, 1))
@@ -8,6 +9,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,13 +23,14 @@ from ._base.errors import ArgumentError, describe
 from ._base.types import FLOAT32, lookup, reshape, retype
 from ._base.values import plain_scalar
 from ._control.loop import while_loop
-from ._functions.creation import zeros
-from ._functions.elementwise import abs, ceil, clip, floor, fma, log2, maximum, minimum, select, sqrt, trunc
+from ._functions.creation import arange, zeros
+from ._functions.elementwise import abs, ceil, clip, floor, fma, log2, maximum, minimum, round, select, sqrt, trunc
 from ._functions.joining import concat
+from ._functions.rearrangement import moveaxis
 from ._functions.resampling import resample
 from ._functions.traits import int32_array_t, leaf_t, mask_t, uint32_array_t
 
-__all__ = ["Mipmap", "from_image", "from_laplacian_pyramid", "laplacian_pyramid"]
+__all__ = ["CubeMap", "Mipmap", "from_image", "from_laplacian_pyramid", "grid_sample", "laplacian_pyramid"]
 
 _MOST_SAMPLES = 16  #: Of an anisotropic lookup, as in Direct3D 11.3.
 
@@ -292,6 +297,241 @@ class Mipmap:
         _, total = while_loop((zeros(real, 1) + 0 * count, [zeros(real, 1) + 0 * count for _ in range(channels)]),
                               lambda k, total: k < count, body, ("k", "total"), "mipmap", max_iterations=most)
         return self._result([select(mask, value / count, 0) for value in total])
+
+
+# --- cube maps -------------------------------------------------------------------------------------------------------
+
+
+def _face_directions(size: int) -> Any:
+    """The directions of the texels of all faces, each with a rim of texels that belong to its neighbours."""
+    import numpy
+
+    place = (2 * numpy.arange(-1, size + 1) + 1) / size - 1
+    v, u = numpy.meshgrid(place, place, indexing="ij")
+    one = numpy.ones_like(u)
+    return numpy.array([numpy.stack(each, -1) for each in (
+        (one, -v, -u), (-one, -v, u), (u, one, v), (u, -one, -v), (u, -v, one), (-u, -v, -one))])
+
+
+def _sources(size: int) -> Any:
+    """Of each texel of the faces with their rims, the three texels that it is the mean of (all the same, but for
+    corners, which the three faces around share)."""
+    import numpy
+
+    directions = _face_directions(size).reshape(-1, 3)
+
+    def texel(direction: Any) -> Any:
+        x, y, z = direction.T
+        magnitudes = numpy.abs(direction)
+        axis, longest = magnitudes.argmax(1), magnitudes.max(1)
+        face = 2 * axis + (direction[numpy.arange(len(axis)), axis] < 0)
+        u = numpy.choose(face, [-z, z, x, x, x, -x])
+        v = numpy.choose(face, [-y, -y, z, -z, -y, -y])
+        column, row = (numpy.clip(((w / longest + 1) / 2 * size).astype(int), 0, size - 1) for w in (u, v))
+        return (face * size + row) * size + column
+
+    inside = numpy.sort(numpy.abs(directions), 1)
+    corner = inside[:, 1] > 1
+    found = numpy.repeat(texel(directions)[None], 3, 0)
+    edge = numpy.sign(directions[corner])
+    for axis in range(3):  # a little beyond each of the faces that meet there
+        moved = edge.copy()
+        moved[:, axis] *= 1 + 1e-6
+        found[axis, corner] = texel(moved)
+    return found.astype(numpy.uint32)
+
+
+class CubeMap:
+    """Six square images on the faces of a cube, looked up by directions.
+
+    ``faces`` is a tensor of six faces of as many rows as columns, and channels of floating-point numbers. They are in
+    the order and orientation of Direct3D and OpenGL: +X, -X, +Y, -Y, +Z, -Z. Interpolation is bilinear, and goes on
+    across edges; at a corner, the three texels around have equal weights. Lookups are differentiable with respect to
+    faces and directions. A cube map is a PyTree. Raises a ``TypeError`` for what is no such tensor, a ``RuntimeError``
+    for other shapes.
+
+    >>> from drjit.llvm import Array3f, TensorXf
+    >>> faces = TensorXf([1, 2, 3, 4, 5, 6], (6, 1, 1, 1))
+    >>> dr.textures.CubeMap(faces).eval(Array3f([1, 0, 1], 0, [0, -2, 1]))
+    [[1],
+     [6],
+     [3]]
+    """
+
+    __slots__ = ("__weakref__", "_data", "_size", "_texture")
+
+    def __init__(self, faces: Any) -> None:
+        function = "drjit.textures.CubeMap.__init__"
+        if not isinstance(faces, ArrayBase) or faces._depth >= 0 or faces._kind != "f":
+            raise TypeError(f"{function}(): 'faces' must be a tensor of floating-point numbers, found "
+                            f"{describe(faces)}.")
+        shape = faces.shape
+        if len(shape) != 4 or shape[0] != 6 or shape[1] != shape[2] or 0 in shape:
+            raise ArgumentError(f"{function}(): 'faces' must have the shape (6, n, n, channels), found {shape}.")
+        self._set(faces)
+
+    def _set(self, faces: Any) -> None:
+        size, channels = faces.shape[1], faces.shape[3]
+        real, unsigned = type(faces.array), uint32_array_t(leaf_t(faces))
+        sources = _sources(size)
+        wide = unsigned(arange(unsigned, sources.shape[1] * channels))
+        texel = wide // channels
+        channel = wide - texel * channels
+        padded = [gather(real, faces.array, gather(unsigned, unsigned(row), texel) * channels + channel)
+                  for row in sources]
+        kind: Any = type(faces)
+        suffix = kind.__name__.removeprefix("TensorX")
+        texture: Any = getattr(sys.modules[kind.__module__], f"Texture2{suffix}")
+        rows = (padded[0] + padded[1] + padded[2]) / 3
+        self._data, self._size = faces, size
+        self._texture = texture(kind(rows, (6 * (size + 2), size + 2, channels)))
+
+    def __drjit_children__(self) -> dict[str, Any]:
+        return {"faces": self._data, "texture": self._texture}
+
+    def __drjit_rebuild__(self, children: dict[str, Any]) -> Any:
+        result: Any = type(self).__new__(type(self))
+        result._data, result._texture, result._size = children["faces"], children["texture"], self._size
+        return result
+
+    def __repr__(self) -> str:
+        return f"CubeMap(shape={self._data.shape})"
+
+    def eval(self, direction: Any, active: Any = True) -> Any:
+        """The cube map in directions, which may be of any length but zero. Zero where ``active`` is not set.
+
+        ``direction`` is a nested array (X, Y, Z), or converts to one. Raises a ``TypeError`` if it does not. Evaluates
+        nothing.
+
+        >>> from drjit.llvm import Array3f, TensorXf
+        >>> cube = dr.textures.CubeMap(dr.zeros(TensorXf, (6, 4, 4, 3)))
+        >>> cube.eval(Array3f(1, 2, 3))
+        [[0, 0, 0]]
+        """
+        kind = reshape(retype(leaf_t(self._data), FLOAT32), (3,))
+        create: Any = kind
+        known = isinstance(direction, ArrayBase) and direction._kind == "f" and direction._depth == 1
+        try:
+            x, y, z = direction if known and len(direction) == 3 else create(direction)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise TypeError(f"drjit.textures.CubeMap.eval(): 'direction' must be convertible to {kind._name}: {error}"
+                            ) from None
+        ax, ay, az = abs(x), abs(y), abs(z)
+        on_x, on_y = (ax >= ay) & (ax >= az), ay >= az
+        real = type(x)
+        main = select(on_x, x, select(on_y, y, z))
+        positive = main > 0
+        u = select(on_x, select(positive, -z, z), select(on_y, x, select(positive, x, -x)))
+        v = select(on_x | ~on_y, -y, select(positive, z, -z))
+        face = select(on_x, real(0), select(on_y, real(2), real(4))) + select(positive, real(0), real(1))
+        size, scale = self._size, 1 / abs(main)
+        column = fma(u * scale, size / 2, size / 2 + 1) / (size + 2)
+        row = (fma(v * scale, size / 2, size / 2 + 1) + face * (size + 2)) / (6 * (size + 2))
+        return self._texture.eval(reshape(real, (2,))(column, row), active)
+
+
+# --- sampling as PyTorch does ----------------------------------------------------------------------------------------
+
+
+def _padded(place: Any, size: int, padding: str, align: bool) -> Any:
+    """A coordinate in texels, brought back into the image."""
+    if padding == "reflection":
+        low, span = (0.0, size - 1.0) if align else (-0.5, float(size))
+        if not span:
+            return place * 0
+        place = abs(place - low)
+        turns = floor(place / span)
+        extra = place - turns * span
+        odd = turns - 2 * floor(turns * 0.5) > 0.5
+        place = select(odd, span - extra, extra) + low
+    return place if padding == "zeros" else clip(place, 0, size - 1)
+
+
+def _cubic(t: Any) -> list[Any]:
+    """The weights of PyTorch's bicubic interpolation: Keys' kernel with a = -3/4."""
+    a = -0.75
+
+    def near(x: Any) -> Any:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: Any) -> Any:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+
+def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
+                align_corners: bool = False) -> Any:
+    """What ``torch.nn.functional.grid_sample`` returns: images, looked up at the positions that a grid holds.
+
+    ``input`` is a tensor of images, channels, and two or three axes (Y, X or Z, Y, X); ``grid`` one of images, as many
+    axes of the output, and positions (X, Y or X, Y, Z) from -1 to 1. The result has images, channels, and the axes of
+    the grid. ``mode`` is ``'bilinear'``, ``'nearest'`` or ``'bicubic'`` (of two axes), ``padding_mode`` ``'zeros'``,
+    ``'border'`` or ``'reflection'``. -1 and 1 are the edges of the outermost texels, or with ``align_corners`` their
+    centres. Differentiable by both; evaluates nothing. Raises a ``TypeError`` for what are no tensors of floating-point
+    numbers of one type, a ``RuntimeError`` for shapes and options that do not go together.
+
+    >>> from drjit.llvm import TensorXf
+    >>> image, grid = TensorXf([0, 1, 2, 3], (1, 1, 2, 2)), TensorXf([0, 0, 1, 1], (1, 1, 2, 2))
+    >>> dr.textures.grid_sample(image, grid).array
+    [1.5, 0.75]
+    """
+    function = "drjit.textures.grid_sample"
+    for name, value in (("input", input), ("grid", grid)):
+        if not isinstance(value, ArrayBase) or value._depth >= 0 or value._kind != "f":
+            raise TypeError(f"{function}(): '{name}' must be a tensor of floating-point numbers, found "
+                            f"{describe(value)}.")
+    if type(input) is not type(grid):
+        raise TypeError(f"{function}(): 'grid' must have the type of 'input' ({input._name}), found {grid._name}.")
+    shape, positions = input.shape, grid.shape
+    count = len(shape) - 2
+    if count not in (2, 3) or 0 in shape:
+        raise ArgumentError(f"{function}(): 'input' must have images, channels and two or three axes, found the shape "
+                            f"{shape}.")
+    if len(positions) != count + 2 or positions[-1] != count or positions[0] != shape[0]:
+        raise ArgumentError(f"{function}(): 'grid' must have {shape[0]} images, {count} axes and {count} components, "
+                            f"found the shape {positions}.")
+    if mode not in ("bilinear", "nearest", "bicubic") or mode == "bicubic" and count != 2:
+        raise ArgumentError(f"{function}(): 'mode' must be 'bilinear', 'nearest', or for two axes 'bicubic', found "
+                            f"{mode!r}.")
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ArgumentError(f"{function}(): 'padding_mode' must be 'zeros', 'border' or 'reflection', found "
+                            f"{padding_mode!r}.")
+    sizes, width = shape[:1:-1], math.prod(positions[:-1])
+    real = type(grid.array)
+    whole, unsigned = int32_array_t(real), uint32_array_t(real)
+    lanes = arange(unsigned, width)
+    taps: list[list[tuple[Any, Any, Any]]] = []  # of each axis: the number of a texel, whether it exists, its weight
+    for axis, size in enumerate(sizes):
+        place = gather(real, grid.array, lanes * count + axis)
+        place = (place + 1) * (0.5 * (size - 1)) if align_corners else ((place + 1) * size - 1) * 0.5
+        if mode != "bicubic":
+            place = _padded(place, size, padding_mode, align_corners)
+        first = round(place) if mode == "nearest" else floor(place)
+        weights: list[Any] = [1.0]
+        if mode == "bilinear":
+            weights = [1 - (place - first), place - first]
+        elif mode == "bicubic":
+            first, weights = first - 1, _cubic(place - first)
+        found = []
+        for number, weight in enumerate(weights):
+            texel = first + number
+            if mode == "bicubic":
+                texel = _padded(texel, size, padding_mode, align_corners)
+            exists = (texel >= 0) & (texel <= size - 1)
+            found.append((unsigned(whole(select(exists, texel, 0))), exists, weight))
+        taps.append(found)
+    image = lanes // math.prod(positions[1:-1]) * (shape[1] * math.prod(sizes))
+    channels: list[Any] = [zeros(real, width)] * shape[1]
+    for corner in itertools.product(*taps):
+        index, stride, exists, weight = image, 1, True, 1.0
+        for (texel, known, factor), size in zip(corner, sizes, strict=True):
+            index, stride, exists, weight = index + texel * stride, stride * size, known & exists, factor * weight
+        channels = [fma(gather(real, input.array, index + channel * stride, exists), real(weight), total)
+                    for channel, total in enumerate(channels)]
+    kind: Any = type(input)
+    result = kind(concat(channels), (shape[1], *positions[:-1]))
+    return moveaxis(result, 0, 1) if shape[0] > 1 else kind(result.array, (1, shape[1], *positions[1:-1]))
 
 
 # --- image files -----------------------------------------------------------------------------------------------------

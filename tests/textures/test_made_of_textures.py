@@ -1,8 +1,9 @@
-"""MIP maps, Laplacian pyramids, splines through texels, and image files."""
+"""MIP maps, cube maps, Laplacian pyramids, splines through texels, lookups like PyTorch's, and image files."""
 
 from __future__ import annotations
 
 import io
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import drjit as dr
 from drjit import WrapMode, llvm
 from drjit.llvm.ad import Array2f, Array3f, Float, TensorXf, Texture2f
-from drjit.textures import Mipmap, from_image, from_laplacian_pyramid, laplacian_pyramid
+from drjit.textures import CubeMap, Mipmap, from_image, from_laplacian_pyramid, grid_sample, laplacian_pyramid
 from tests.textures import model
 
 RNG = np.random.default_rng(6)
@@ -158,6 +159,132 @@ def test_what_is_no_mip_map_is_refused() -> None:
     mipmap = Mipmap(image)
     dr.enable_grad(mipmap)
     assert dr.grad_enabled(mipmap) and isinstance(dr.detach(mipmap), Mipmap)
+
+
+# --- cube maps -------------------------------------------------------------------------------------------------------
+
+
+def test_faces_are_where_they_belong() -> None:
+    """Each texel is found in its direction: the tables of Direct3D and OpenGL."""
+    size = 4
+    faces = RNG.random((6, size, size, 2)).astype(np.float32)
+    cube = CubeMap(TensorXf(faces))
+    for face, row, column in itertools.product(range(6), range(size), range(size)):
+        s, t = (2 * (column + 0.5) / size - 1, 2 * (row + 0.5) / size - 1)
+        direction = [(1, -t, -s), (-1, -t, s), (s, 1, t), (s, -1, -t), (s, -t, 1), (-s, -t, -1)][face]
+        found = cube.eval(Array3f(*direction) * 3).numpy()[:, 0]
+        np.testing.assert_allclose(found, faces[face, row, column], atol=2e-6)
+    assert (cube.eval(Array3f(1, 2, 3), active=False).numpy() == 0).all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_there_are_no_seams(size: int) -> None:
+    cube = CubeMap(TensorXf(RNG.random((6, size, size, 1))))
+    directions = RNG.random((3, 2000)) * 2 - 1
+    first, second = directions.copy(), directions.copy()
+    first[0], second[0] = abs(directions[1]) * 1.00001, abs(directions[1]) * 0.99999  # to both sides of an edge
+    first[2], second[2] = first[2] * 0.9, second[2] * 0.9
+    found = [cube.eval(Array3f(each.astype(np.float32))).x.numpy() for each in (first, second)]
+    edge = abs(directions[1]) > abs(first[2]) + 0.05
+    assert edge.any() and abs(found[0] - found[1])[edge].max() < 1e-3
+
+
+def test_cube_maps_are_differentiable() -> None:
+    faces = TensorXf(RNG.random((6, 3, 3, 1)))
+    dr.enable_grad(faces)
+    direction = Array3f((RNG.random((3, 500)) - 0.5).astype(np.float32))
+    dr.backward(dr.sum(CubeMap(faces).eval(direction).x))
+    assert abs(dr.grad(faces).numpy().sum() - 500) < 0.01
+    with pytest.raises(RuntimeError, match="'faces' must have the shape"):
+        CubeMap(TensorXf(np.zeros((6, 2, 3, 1))))
+    with pytest.raises(TypeError, match="'faces' must be a tensor"):
+        CubeMap(Float(1))
+    with pytest.raises(TypeError, match="'direction' must be convertible"):
+        CubeMap(faces).eval(Array2f(1))
+
+
+# --- sampling as PyTorch does ----------------------------------------------------------------------------------------
+
+
+def sampled(image: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
+    """What PyTorch documents, element by element."""
+    result = np.zeros((image.shape[0], image.shape[1], *grid.shape[1:-1]))
+    sizes = image.shape[2:]
+
+    def pad(x: float, size: int) -> float:
+        if padding == "reflection":
+            low, high = (0, size - 1) if align else (-0.5, size - 0.5)
+            if low == high:
+                return 0
+            while not low <= x <= high:
+                x = 2 * low - x if x < low else 2 * high - x
+        return x if padding == "zeros" else min(max(x, 0), size - 1)
+
+    def cubic(x: float, a: float = -0.75) -> float:
+        x = abs(x)
+        return (a + 2) * x**3 - (a + 3) * x**2 + 1 if x <= 1 else a * (x**3 - 5 * x**2 + 8 * x - 4) if x < 2 else 0
+
+    for place in np.ndindex(grid.shape[:-1]):
+        axes = []
+        for x, size in zip(grid[place][::-1], sizes, strict=True):
+            x = (x + 1) / 2 * (size - 1) if align else ((x + 1) * size - 1) / 2
+            if mode == "bicubic":
+                first = int(np.floor(x))
+                axes.append([(round(pad(k, size)), cubic(x - k)) for k in range(first - 1, first + 3)])
+                continue
+            x = pad(x, size)
+            axes.append([(round(x), 1)] if mode == "nearest" else [
+                (int(np.floor(x)) + k, abs(1 - k - (x - np.floor(x)))) for k in (0, 1)])
+        for taps in itertools.product(*axes):
+            if all(0 <= k < size for (k, _), size in zip(taps, sizes, strict=True)):
+                weight = np.prod([w for _, w in taps])
+                result[place[0], :, *place[1:]] += weight * image[place[0], :, *[k for k, _ in taps]]
+    return result
+
+
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize(("mode", "shape"), [
+    ("bilinear", (2, 3, 4, 5)), ("nearest", (2, 3, 4, 5)), ("bicubic", (2, 3, 4, 5)), ("bilinear", (1, 1, 1, 6)),
+    ("bilinear", (2, 2, 3, 4, 5)), ("nearest", (1, 2, 3, 4, 5))])
+def test_grids_are_sampled_as_by_pytorch(mode: str, shape: tuple[int, ...], padding: str, align: bool) -> None:
+    count = len(shape) - 2
+    image, grid = RNG.random(shape), RNG.random((shape[0], *(3, 5, 2)[:count], count)) * 3 - 1.5
+    found = grid_sample(dr.llvm.ad.TensorXf64(image), dr.llvm.ad.TensorXf64(grid), mode, padding, align)
+    expected = sampled(image, grid, mode, padding, align)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-12)
+
+
+def test_grids_are_sampled_as_by_pytorch_itself() -> None:
+    torch = pytest.importorskip("torch")
+    for mode, padding, align in itertools.product(("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection"),
+                                                  (False, True)):
+        image, grid = (RNG.random(shape) * 3 - 1.5 for shape in ((2, 3, 6, 5), (2, 7, 8, 2)))
+        values, places = dr.llvm.ad.TensorXf64(image), dr.llvm.ad.TensorXf64(grid)
+        theirs = [torch.tensor(each, requires_grad=True) for each in (image, grid)]
+        dr.enable_grad(values, places)
+        found = grid_sample(values, places, mode, padding, align)
+        expected = torch.nn.functional.grid_sample(*theirs, mode=mode, padding_mode=padding, align_corners=align)
+        np.testing.assert_allclose(found.numpy(), expected.detach().numpy(), atol=1e-10)
+        dr.backward(dr.sum(found.array * found.array))
+        (expected * expected).sum().backward()
+        for one, other in zip((values, places), theirs, strict=True):
+            np.testing.assert_allclose(dr.grad(one).numpy(), other.grad.numpy(), atol=1e-8)
+
+
+def test_what_cannot_be_sampled_is_refused() -> None:
+    image, grid = TensorXf(np.zeros((1, 1, 2, 2))), TensorXf(np.zeros((1, 3, 3, 2)))
+    for arguments, error, message in (
+            ((Float(1), grid), TypeError, "'input' must be a tensor"),
+            ((image, None), TypeError, "'grid' must be a tensor"),
+            ((image, dr.llvm.ad.TensorXf64(grid)), TypeError, "'grid' must have the type"),
+            ((TensorXf(np.zeros((2, 2))), grid), RuntimeError, "'input' must have images"),
+            ((image, TensorXf(np.zeros((2, 3, 3, 2)))), RuntimeError, "'grid' must have 1 images, 2 axes"),
+            ((image, grid, "cubic"), RuntimeError, "'mode' must be"),
+            ((image, grid, "bilinear", "wrap"), RuntimeError, "'padding_mode' must be")):
+        with pytest.raises(error, match=message):
+            grid_sample(*arguments)  # type: ignore[arg-type]
 
 
 # --- image files -----------------------------------------------------------------------------------------------------
