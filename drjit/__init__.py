@@ -3,8 +3,8 @@
 Array types live in backend packages such as :mod:`drjit.llvm`; the functions here work on all of them.
 """
 
-from drjit_core import (ADFlag, ADMode, JitBackend, JitFlag, KernelRecordingMode, KernelType, LogLevel, ReduceMode,
-                        ReduceOp, VarState, VarType, flag, scoped_set_flag, set_flag)
+from drjit_core import (ADFlag, ADMode, FilterMode, JitBackend, JitFlag, KernelRecordingMode, KernelType, LogLevel,
+                        ReduceMode, ReduceOp, VarState, VarType, WrapMode, flag, scoped_set_flag, set_flag)
 
 import importlib as _importlib
 from typing import Any as _Any
@@ -102,8 +102,8 @@ __version__ = "0.1.0"
 # The elementwise functions, which are rows of the compiler's op table.
 globals().update(_FUNCTIONS)
 
-#: Packages of array types, and of optimisers, imported when they are first needed.
-_PACKAGES = ("auto", "cuda", "dda", "opt", "scalar")
+#: Packages of array types, of optimisers, and of what is made of textures, imported when they are first needed.
+_PACKAGES = ("auto", "cuda", "dda", "opt", "scalar", "textures")
 #: Every public name that is bound here: the imports above are the list.
 __all__ = sorted(name for name, value in globals().items()  # noqa: PLE0605
                  if not name.startswith("_")
@@ -115,7 +115,7 @@ del _name
 
 #: Names of the reference that do not exist yet, for the message.
 _YET_TO_COME = """
-    freeze FilterMode WrapMode nn"""
+    freeze nn"""
 
 
 def __getattr__(name: str) -> _Any:

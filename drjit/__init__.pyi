@@ -13,6 +13,7 @@ from typing_extensions import Buffer, TypeVar, TypeVarTuple
 from drjit_core import (
     ADFlag as ADFlag,
     ADMode as ADMode,
+    FilterMode as FilterMode,
     JitBackend as JitBackend,
     JitFlag as JitFlag,
     KernelRecordingMode as KernelRecordingMode,
@@ -22,6 +23,7 @@ from drjit_core import (
     ReduceOp as ReduceOp,
     VarState as VarState,
     VarType as VarType,
+    WrapMode as WrapMode,
     flag as flag,
     scoped_set_flag as scoped_set_flag,
     set_flag as set_flag,

@@ -104,9 +104,9 @@ from .ops.reductions import COMPARE_EXCHANGE, EXCHANGE, REDUCTIONS, Reduction
 from .ops.semantics import from_memory, to_memory
 from .ops.table import ELEMENTWISE, EXPANDED, FUNCTIONS, KIND, OPS, Op
 from .passes.positions import positions
-from .types import (COMPUTES_IN, TYPES, ADFlag, ADMode, JitBackend, KernelRecordingMode, KernelType, LogLevel,
-                    ProfileEvent, ReduceMode, ReduceOp, TypeInfo, VarState, VarType, common_type, is_float,
-                    is_integral, is_signed)
+from .types import (COMPUTES_IN, TYPES, ADFlag, ADMode, FilterMode, JitBackend, KernelRecordingMode, KernelType,
+                    LogLevel, ProfileEvent, ReduceMode, ReduceOp, TypeInfo, VarState, VarType, WrapMode, common_type,
+                    is_float, is_integral, is_signed)
 from .runtime.backends import (backend_report, expand_threshold, flush_malloc_cache, has_backend, kernel_statistics,
                                llvm_version, malloc_statistics, on_backend, register, set_expand_threshold,
                                set_thread_count, thread_count, thread_report)

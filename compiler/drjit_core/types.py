@@ -9,9 +9,9 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-__all__ = ["ADFlag", "ADMode", "COMPUTES_IN", "IS_FLOAT", "JitBackend", "KernelRecordingMode", "KernelType",
-           "LogLevel", "ProfileEvent", "ReduceMode", "ReduceOp", "TYPES", "TYPE_BITS", "TypeInfo", "VarState",
-           "VarType", "common_type", "is_float", "is_integral", "is_signed"]
+__all__ = ["ADFlag", "ADMode", "COMPUTES_IN", "FilterMode", "IS_FLOAT", "JitBackend", "KernelRecordingMode",
+           "KernelType", "LogLevel", "ProfileEvent", "ReduceMode", "ReduceOp", "TYPES", "TYPE_BITS", "TypeInfo",
+           "VarState", "VarType", "WrapMode", "common_type", "is_float", "is_integral", "is_signed"]
 
 VOID, BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64 = 0, 1, 3, 4, 5, 6, 7, 8, 9, 10
 POINTER, BFLOAT16, FLOAT16, FLOAT32, FLOAT64 = 11, 12, 13, 14, 15
@@ -241,6 +241,38 @@ class ADFlag(enum.IntFlag):
     AllowNoGrad = 8
 
     __str__ = enum.Flag.__str__
+
+
+class FilterMode(_Enum):
+    """How the lookups of a texture interpolate between texels.
+
+    >>> dr.FilterMode.Linear
+    FilterMode.Linear
+    """
+
+    #: The texel that the position is in.
+    Nearest = 0
+    #: Multilinear interpolation between the centres of the texels around.
+    Linear = 1
+
+
+class WrapMode(_Enum):
+    """What texels there are beyond the edges of a texture.
+
+    >>> from drjit.scalar import Texture1f
+    >>> modes = dr.WrapMode.Repeat, dr.WrapMode.Clamp, dr.WrapMode.Mirror
+    >>> [Texture1f([4], 1, wrap_mode=mode).wrap(-2)[0] for mode in modes]
+    [2, 0, 1]
+    """
+
+    #: The texture again.
+    Repeat = 0
+    #: The texels at the edge.
+    Clamp = 1
+    #: The texture reflected at its edges, each other time.
+    Mirror = 2
+    #: Texels of a constant value, the ``border`` of the texture.
+    Border = 3
 
 
 class ReduceMode(_Enum):

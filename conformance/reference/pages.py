@@ -24,7 +24,7 @@ import drjit
 from conformance.stubs.base import PARAMETERS
 from drjit._base import typing as _typing
 from drjit._base.array import ArrayBase
-from drjit._base.records import _FLAT_NAME, FAMILIES, NOT_LISTED, SCALAR, SUFFIX
+from drjit._base.records import _FLAT_NAME, FAMILIES, NOT_LISTED, SCALAR, SUFFIX, parse
 from drjit._functions import constants as _constants
 from drjit._functions import traits as _traits
 from drjit_core import TYPES, JitBackend, VarType
@@ -36,6 +36,8 @@ __all__ = ["Entry", "Page", "described", "member_texts", "members", "pages", "pu
 
 #: Names that the packages have beside array types.
 _GENERATORS = ("PCG32", "Philox4x32")
+#: The texture that stands for those of all dimensions and formats.
+_TEXTURE = "Texture2f"
 #: Packages of array types with their backends, and the modules that stand for one of them.
 _PACKAGES: dict[str, JitBackend | None] = {
     "drjit.scalar": SCALAR, "drjit.llvm": JitBackend.LLVM, "drjit.llvm.ad": JitBackend.LLVM,
@@ -84,9 +86,9 @@ class Page(NamedTuple):
 def public_names() -> list[str]:
     """All public names, with dots: those of ``drjit``, of its modules, and what packages of types have besides."""
     found = [f"drjit.{name}" for name in drjit.__all__ if f"drjit.{name}" not in _PACKAGES]
-    found += [f"drjit.{module}.{name}" for module in ("detail", "opt", "random")
+    found += [f"drjit.{module}.{name}" for module in ("detail", "opt", "random", "textures")
               for name in getattr(drjit, module).__all__]
-    found += [f"drjit.llvm.{name}" for name in (*_GENERATORS, "Event")]
+    found += [f"drjit.llvm.{name}" for name in (*_GENERATORS, "Event", _TEXTURE)]
     return [*found, *_PACKAGES]
 
 
@@ -350,7 +352,7 @@ def _module(entry: Entry) -> str:
     text = text_of(entry)
     backend = _PACKAGES.get(entry.name)
     if backend is not None and entry.name.count(".") == 1:
-        count = len(entry.value.__all__) - len(_GENERATORS) - ("Event" in entry.value.__all__)
+        count = sum(parse(name, backend, False) is not None for name in entry.value.__all__)
         text += f"\n\nThe {count} names of its array types:\n\n{_types(backend)}"
     elif backend is not None:
         text += f"\n\nThe names are those of :mod:`{entry.name.removesuffix('.ad')}`."

@@ -34,6 +34,9 @@ ADDED = {
     "Ray marching": ["drjit.dda.integrate_ref"],
     "Random numbers": ["drjit.random", "drjit.random.Philox4x32Generator", "drjit.llvm.PCG32",
                        "drjit.llvm.Philox4x32"],
+    "Textures": ["drjit.llvm.Texture2f", "drjit.textures", "drjit.textures.Mipmap", "drjit.textures.CubeMap",
+                 "drjit.textures.grid_sample", "drjit.textures.from_image",
+                 "drjit.textures.laplacian_pyramid", "drjit.textures.from_laplacian_pyramid"],
     "Type traits": [
         "drjit.leaf_t", "drjit.scalar_t", "drjit.mask_t", "drjit.array_t", "drjit.matrix_t", "drjit.tensor_t",
         "drjit.expr_t", "drjit.diff_array_t", "drjit.detached_t", "drjit.replace_type_t", "drjit.replace_shape_t",

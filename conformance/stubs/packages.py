@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from drjit._base import types
-from drjit._base.records import Record, parse
+from drjit._base.records import TEXTURES, Record, parse
 from drjit_core import TYPES
 
 from . import base
@@ -213,6 +213,29 @@ def _other_class(name: str, cls: type, package: str) -> Iterator[str]:
         yield f"    def {operator}(self, other: AnyArray | int, /) -> Self: ..."
 
 
+def _textures(names: Sequence[str], module: object, package: str) -> Iterator[str]:
+    """The stubs of textures: what they have in common is a base class, and the types of their texels are their own."""
+    cls = getattr(module, names[0])
+    yield f"class _Texture:\n{base.doc(cls)}\n    IsTexture: bool"
+    for name in ("__init__", *(name for name in dir(cls) if not name.startswith("_"))):
+        member = getattr(cls, name)
+        if isinstance(member, property) and member.fget is not None:
+            returned = inspect.signature(member.fget).return_annotation
+            yield f"    @property\n    def {name}(self) -> {returned}:\n{base.doc(member, '        ')}"
+        elif inspect.isroutine(member):
+            signature = inspect.signature(member.__func__ if inspect.ismethod(member) else member)
+            parameters = ["cls" if p.name == "cls" else str(_typed(p)) for p in signature.parameters.values()]
+            yield "    @classmethod" if inspect.ismethod(member) else ""
+            yield f"    def {name}({', '.join(parameters)}) -> {signature.return_annotation}:"
+            yield base.doc(member, "        ") or "        ..."
+    for name in names:
+        record = getattr(module, name)._record
+        flat = record._replace(shape=() if record.backend is not types.SCALAR else (-1,))
+        yield f"class {name}(_Texture):"
+        yield f"    def value(self) -> {_name(flat)}: ..."
+        yield f"    def tensor(self) -> {_name(record._replace(kind='tensor', shape=()))}: ..."
+
+
 def _typed(parameter: inspect.Parameter) -> inspect.Parameter:
     """A parameter with the type that its name says; defaults beyond a number are left to the source."""
     annotation = _PARAMETERS.get(parameter.name, parameter.annotation)
@@ -250,8 +273,11 @@ def package_stub(package: str) -> str:
         lines += _class(record, package)
     module = importlib.import_module(f"drjit.{package}")
     others = [name for name in types._listed(backend) if parse(name, backend, diff) is None]
+    textures = [name for name in others if name in TEXTURES]
     for name in others:
-        lines += _other_class(name, getattr(module, name), package)
+        if name not in textures:
+            lines += _other_class(name, getattr(module, name), package)
+    lines += filter(None, _textures(textures, module, package))
     lines += ["", "# Aliases."]
     for name in types._listed(backend):
         found = parse(name, backend, diff)
@@ -263,8 +289,8 @@ def package_stub(package: str) -> str:
     text = "\n".join(lines) + "\n"
     private = [name for name in base.private_names() if f"{name}[" in text or f"{name}," in text or f" {name}" in text]
     head = [base.HEADER + "from collections.abc import Sequence",
-            "from typing import Any, Never, Self, TypeAlias, overload", "",
-            "from drjit import (", *_wrapped(["AnyArray", "T", *private]), ")", ""]
+            "from typing import Any, Never, NoReturn, Self, TypeAlias, overload", "",
+            "from drjit import (", *_wrapped(["AnyArray", "FilterMode", "T", "WrapMode", *private]), ")", ""]
     if not diff and backend is not types.SCALAR:
         head.insert(-1, "from . import ad as ad")
     return "\n".join(head) + "\n" + text

@@ -45,14 +45,21 @@ class Links:
     #: ``drjit._random.generators``: the class of a random number generator: its name, its module, the package's record.
     #: That module is loaded when a program first asks for one.
     generator: Callable[[str, str, Record], type]
+    #: ``drjit._texture.texture``: the class of textures, likewise.
+    texture: Callable[[str, str, Record], type]
 
     def __init__(self) -> None:
-        self.generator = _load_generators
+        self.generator, self.texture = _load_generators, _load_textures
 
 
 def _load_generators(name: str, module: str, record: Record) -> type:
     importlib.import_module("drjit._random.generators")  # which takes the place of this function
     return links.generator(name, module, record)
+
+
+def _load_textures(name: str, module: str, record: Record) -> type:
+    importlib.import_module("drjit._texture.texture")  # likewise
+    return links.texture(name, module, record)
 
 
 links = Links()

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from drjit_core import TYPES, JitBackend, VarType
 
 __all__ = ["BFLOAT16", "BOOL", "FAMILIES", "FLAT", "FLOAT16", "FLOAT32", "FLOAT64", "GENERATORS", "INT32", "INT64",
-           "MODULES", "NOT_LISTED", "SCALAR", "SUFFIX", "UINT32", "UINT64", "Record", "existing", "members", "parse"]
+           "MODULES", "NOT_LISTED", "SCALAR", "SUFFIX", "TEXTURES", "UINT32", "UINT64", "Record", "existing", "members",
+           "parse"]
 
 BOOL, INT32, UINT32, INT64, UINT64 = (VarType[name].value for name in ("Bool", "Int32", "UInt32", "Int64", "UInt64"))
 BFLOAT16, FLOAT16, FLOAT32, FLOAT64 = (
@@ -56,6 +57,9 @@ _PATTERN = re.compile(r"(Array|Matrix|Complex|Quaternion|Tensor)([0-9X]+)(bf16|[
 NOT_LISTED = {"Int16", "UInt16"}
 #: Classes of a package that are no arrays, see drjit._random.generators.
 GENERATORS = ("PCG32", "Philox4x32")
+#: Likewise, see drjit._texture.texture: names, and the scalar types of their texels.
+TEXTURES = {f"Texture{dimension}{suffix}": scalar.value for dimension in (1, 2, 3) for suffix, scalar in
+            (("f16", VarType.Float16), ("f", VarType.Float32), ("f64", VarType.Float64), ("f8u", VarType.UInt8))}
 
 
 class Record(NamedTuple):

@@ -78,6 +78,7 @@ from .records import (
     NOT_LISTED,
     SCALAR,
     SUFFIX,
+    TEXTURES,
     UINT32,
     UINT64,
     Record,
@@ -251,7 +252,7 @@ def _listed(backend: JitBackend) -> list[str]:
     names = [name for name in FLAT if backend is SCALAR or name not in NOT_LISTED]
     names += [f"{prefix}{digits}{suffix}" for prefix, _, shapes, suffixes in FAMILIES for digits in shapes
               for suffix in suffixes.split()]
-    return sorted([*names, *GENERATORS])
+    return sorted([*names, *GENERATORS, *TEXTURES])
 
 
 def package(namespace: dict[str, Any], backend: JitBackend, diff: bool = False) -> None:
@@ -269,6 +270,9 @@ def package(namespace: dict[str, Any], backend: JitBackend, diff: bool = False) 
         record = parse(name, backend, diff)
         if name in GENERATORS:
             namespace[name] = links.generator(name, module, Record(backend, FLOAT32, "array", (), diff))
+            return namespace[name]
+        if name in TEXTURES:
+            namespace[name] = links.texture(name, module, Record(backend, TEXTURES[name], "array", (), diff))
             return namespace[name]
         if name == "Event" and backend is not SCALAR:
             namespace[name] = importlib.import_module("drjit._tools.event").Event

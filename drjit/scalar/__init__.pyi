@@ -3,16 +3,16 @@
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
 # pyright: reportOverlappingOverload=false, reportGeneralTypeIssues=false
 from collections.abc import Sequence
-from typing import Any, Never, Self, TypeAlias, overload
+from typing import Any, Never, NoReturn, Self, TypeAlias, overload
 
 from drjit import (
-    AnyArray, T, _Tensor, _Array, _Mask, _MaskTensor, _IntegerVector, _IntegerTensor, _FloatVector, _FloatRows,
-    _FloatTensor, _Matrix, _Complex, _Quaternion, _F64, _F32, _F16, _FB16, _U64, _I64, _U32, _I32, _U8, _I8, _B,
-    _Scalar, _Fits, _FitsArrayX, _FitsArray22, _FitsArray33, _FitsArray334, _FitsArray441, _FitsArray443,
-    _FitsArray444, _FitsMatrix2, _FitsMatrix3, _FitsMatrix4, _FitsMatrix34, _FitsMatrix41, _FitsMatrix43,
-    _FitsMatrix44, _FitsComplex2, _FitsQuaternion4, _FitsTensorX, _FitsArray0, _FitsArray44, _FitsArray34,
-    _FitsArray41, _FitsArray43, _FitsArray1, _FitsArray2, _FitsArray3, _FitsArray4, _FitsFlat, _Component,
-    _Components1, _Components2, _Components3, _Components4,
+    AnyArray, FilterMode, T, WrapMode, _Tensor, _Array, _Mask, _MaskTensor, _IntegerVector, _IntegerTensor,
+    _FloatVector, _FloatRows, _FloatTensor, _Matrix, _Complex, _Quaternion, _F64, _F32, _F16, _FB16, _U64, _I64, _U32,
+    _I32, _U8, _I8, _B, _Scalar, _Fits, _FitsArrayX, _FitsArray22, _FitsArray33, _FitsArray334, _FitsArray441,
+    _FitsArray443, _FitsArray444, _FitsMatrix2, _FitsMatrix3, _FitsMatrix4, _FitsMatrix34, _FitsMatrix41,
+    _FitsMatrix43, _FitsMatrix44, _FitsComplex2, _FitsQuaternion4, _FitsTensorX, _FitsArray0, _FitsArray44,
+    _FitsArray34, _FitsArray41, _FitsArray43, _FitsArray1, _FitsArray2, _FitsArray3, _FitsArray4, _FitsFlat,
+    _Component, _Components1, _Components2, _Components3, _Components4,
 )
 
 class Array0b(_Mask[Array0b, _Array0bCp, bool, bool, bool, Array0b, Array0b, _Array0bCp, _Array0Order, Never, Never, bool, Array0i, bool, Array0f, int], _FitsArray0[_B, _Scalar]): ...
@@ -384,6 +384,105 @@ class Philox4x32:
         """The key: upper and lower half of the seed, unsigned 32-bit integers. Can be set."""
     @seed.setter
     def seed(self, value: AnyArray | int) -> None: ...
+class _Texture:
+    """A grid of texels in one, two or three dimensions, and interpolation between them."""
+    IsTexture: bool
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Initialize self. See help(type(self)) for accurate signature."""
+    def border(self) -> tuple[float, ...] | None:
+        """What channels are beyond edges with ``WrapMode.Border``; ``None`` if there is none."""
+    def channel_count(self) -> int:
+        """The number of channels."""
+    def eval(self, pos: Any, active: Any = True) -> Any:
+        """The texture at positions, interpolated as its filter mode says; zero where ``active`` is not set."""
+    def eval_catmull_rom(self, pos: Any, active: Any = True) -> Any:
+        """The cubic spline through the texels at positions, by Catmull and Rom. Whatever the filter mode; it may leave the range of the texels. See :meth:`eval`."""
+    def eval_cubic(self, pos: Any, active: Any = True, force_nonaccel: bool = False) -> Any:
+        """A smooth approximation of the texture at positions: the uniform cubic B-spline of its texels, which does not pass through them. Whatever the filter mode; see :meth:`eval`."""
+    def eval_cubic_grad(self, pos: Any, active: Any = True) -> tuple[Any, list[Any]]:
+        """What :meth:`eval_cubic` returns, and a list of the gradients of all channels with respect to the position."""
+    def eval_cubic_helper(self, pos: Any, active: Any = True) -> Any:
+        """What :meth:`eval_cubic` returns."""
+    def eval_cubic_hessian(self, pos: Any, active: Any = True) -> tuple[Any, list[Any], list[Any]]:
+        """What :meth:`eval_cubic_grad` returns, and a list of the Hessian matrices of all channels with respect to the position; for one axis these are nested lists of one entry."""
+    def eval_fetch(self, pos: Any, active: Any = True) -> tuple[Any, ...]:
+        """The texels that linear interpolation is between: a tuple of 2, 4 or 8 results, X changing first."""
+    def filter_mode(self) -> FilterMode:
+        """How :meth:`eval` interpolates."""
+    @classmethod
+    def from_native_handle(cls, handle: int, *args: Any, **kwargs: Any) -> NoReturn:
+        """A texture that another library owns; raises a ``RuntimeError``, as this backend has none."""
+    def map(self) -> None:
+        """Make a texture that another library owns accessible: there is nothing to be done for others."""
+    def migrated(self) -> bool:
+        """Whether texels are in memory of texture units alone: never."""
+    def native_handle(self, sub_index: int = 0) -> int:
+        """The handle of a texture unit's object, which is 0 where there is none."""
+    def set_tensor(self, tensor: Any, migrate: bool = False) -> None:
+        """Replace all texels by those of a tensor, or of anything that converts to one, which may have another resolution and other channels; the texture is not writable then."""
+    def set_value(self, value: Any, migrate: bool = False) -> None:
+        """Replace all texels by the elements of a flat array, a list, or anything that converts to one."""
+    def set_value_with_event(self, value: Any, event: Any, migrate: bool = False) -> None:
+        """What :meth:`set_value` does; the event, of a stream of a GPU, is for backends that have any."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of texels along each axis (the last one is X), and of channels."""
+    def srgb(self) -> bool:
+        """Whether lookups decode sRGB colors."""
+    def tensor(self) -> Any:
+        """The texels as a tensor, the last axis of which are channels: not a copy."""
+    def unmap(self) -> None:
+        """The opposite of :meth:`map`."""
+    def update_inplace(self, migrate: bool = False) -> None:
+        """Let lookups see what was done to :meth:`value` or :meth:`tensor`: they always do, so that there is nothing to be done."""
+    def use_accel(self) -> bool:
+        """Whether texture units may be used where there are any."""
+    def value(self) -> Any:
+        """The texels as a flat array: not a copy, see :meth:`tensor`."""
+    def wrap(self, pos: Any) -> Any:
+        """The texels that integer positions, possibly beyond the edges, stand for; with ``WrapMode.Border`` the closest ones."""
+    def wrap_mode(self) -> WrapMode | tuple[WrapMode, ...]:
+        """What there is beyond the edges: a mode, or one for each axis in the order of the shape if they differ."""
+    def writable(self) -> bool:
+        """Whether texels can be written to, see :meth:`write`."""
+    def write(self, pos: Any, value: Any, active: Any = True) -> None:
+        """Write texels at integer positions (X, Y, Z) where ``active`` is set; those beyond the edges are dropped."""
+class Texture1f(_Texture):
+    def value(self) -> ArrayXf: ...
+    def tensor(self) -> TensorXf: ...
+class Texture1f16(_Texture):
+    def value(self) -> ArrayXf16: ...
+    def tensor(self) -> TensorXf16: ...
+class Texture1f64(_Texture):
+    def value(self) -> ArrayXf64: ...
+    def tensor(self) -> TensorXf64: ...
+class Texture1f8u(_Texture):
+    def value(self) -> ArrayXu8: ...
+    def tensor(self) -> TensorXu8: ...
+class Texture2f(_Texture):
+    def value(self) -> ArrayXf: ...
+    def tensor(self) -> TensorXf: ...
+class Texture2f16(_Texture):
+    def value(self) -> ArrayXf16: ...
+    def tensor(self) -> TensorXf16: ...
+class Texture2f64(_Texture):
+    def value(self) -> ArrayXf64: ...
+    def tensor(self) -> TensorXf64: ...
+class Texture2f8u(_Texture):
+    def value(self) -> ArrayXu8: ...
+    def tensor(self) -> TensorXu8: ...
+class Texture3f(_Texture):
+    def value(self) -> ArrayXf: ...
+    def tensor(self) -> TensorXf: ...
+class Texture3f16(_Texture):
+    def value(self) -> ArrayXf16: ...
+    def tensor(self) -> TensorXf16: ...
+class Texture3f64(_Texture):
+    def value(self) -> ArrayXf64: ...
+    def tensor(self) -> TensorXf64: ...
+class Texture3f8u(_Texture):
+    def value(self) -> ArrayXu8: ...
+    def tensor(self) -> TensorXu8: ...
 
 # Aliases.
 BFloat16: TypeAlias = float

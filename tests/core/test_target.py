@@ -251,7 +251,7 @@ def test_the_linear_program_tells_how_long_rows_are() -> None:
 
     assert pieces(4, CPU_TARGET) == pieces(4, changed(aligned_pieces=True)) == [(4, 4)]
     assert pieces(6, CPU_TARGET) == [(6, 4), (6, 2)] and pieces(6, changed(aligned_pieces=True)) == 3 * [(6, 2)]
-    assert pieces(3, CPU_TARGET) == [(3, 2)] and not pieces(3, changed(aligned_pieces=True))
+    assert pieces(3, CPU_TARGET) == [(3, 3)] and not pieces(3, changed(aligned_pieces=True))
 
 
 def sines(count: int) -> list[Node]:

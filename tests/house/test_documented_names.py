@@ -29,7 +29,7 @@ def parts(text):
 
 def exists(name, member):
     """Whether ``dr.name`` or ``dr.name.member`` is public."""
-    if name not in dr.__all__ and not (hasattr(dr, name) and name in ("llvm", "scalar", "cuda", "auto")):
+    if name not in dr.__all__ and not (hasattr(dr, name) and name in ("llvm", "scalar", "cuda", "auto", "textures")):
         return False
     return not member or hasattr(getattr(dr, name), member)
 

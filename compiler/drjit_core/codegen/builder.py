@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ..ir.node import BAKED, Node
-from ..ir.packets import place_in_row
+from ..ir.packets import place_among_neighbours
 from ..ir.region import Cond, Region, arguments_of, is_local, is_version, memory_of
 from ..ops.table import (
     ACCESS,
@@ -35,7 +35,7 @@ from ..passes.domain import WIDE_EXTENT
 from ..types import TYPES
 from .expand import Call, Expanded
 from .linear import Access, Block, CallSite, Function, Instruction, Linear, Reduction, Store
-from .packets import Piece, pieces_of, written_pieces
+from .packets import Piece, added_pieces, pieces_of, written_pieces
 from .program import SCALAR, SHIFTED, SPREAD, UNALIGNED, Program
 from .target import PLAIN
 
@@ -249,9 +249,7 @@ class Builder:
     def add_rows(self, node: Node, number: int, block: Block | None, piece: Piece) -> None:
         """Append a read of pieces of rows, of which each element is a result."""
         assert self.program is not None and node.d0 is not None and node.d1 is not None
-        place = place_in_row(node.d1)
-        assert place is not None
-        operands = self.at(place.first), self.at(node.d2)
+        operands = self.at(place_among_neighbours(node.d1).first), self.at(node.d2)
         gather, *others = (Instruction(self.position[each.id], each, operands, False)
                            for each in piece.accesses.values())
         if gather.node is not node:
@@ -290,8 +288,11 @@ class Builder:
 
     def scatters(self, program: Program) -> list[Instruction]:
         """The writes of a kernel, of which those of a piece of a row are one, with the further values as operands."""
-        pieces = written_pieces(program.scatters, program.pointers, program.target) if \
-            self.function.vectorized and not self.function.report else {}
+        pieces: dict[int, Piece] = {}
+        if self.function.vectorized and not self.function.report:
+            pieces = written_pieces(program.scatters, program.pointers, program.target) | added_pieces(
+                [node for node in program.scatters if node.id not in self.fetched], program.strategies,
+                program.pointers, program.target)
         parts = {node.id for piece in pieces.values() for node in piece.accesses.values()}
         found = []
         for node in program.scatters:
@@ -303,8 +304,7 @@ class Builder:
             first, *others = piece.accesses.values()
             scatter = self.scatter(first, -1)
             assert first.d2 is not None and scatter.access is not None
-            place = place_in_row(first.d2)
-            assert place is not None
+            place = place_among_neighbours(first.d2)
             if not self.at(place.first).uniform:
                 value, _, mask = scatter.operands
                 scatter.operands = value, self.at(place.first), mask, *(self.at(other.d1) for other in others)

@@ -2,7 +2,9 @@
 
 The components of a nested array that lie side by side in memory are accesses of their own in the graph. Where their
 positions are known to be neighbours (``n`` and ``k`` are part of the program), they become one access to a piece of a
-row, for each element; which pieces there are follows from the program and the target alone.
+row, for each element; which pieces there are follows from the program and the target alone. Reads at ``index + k`` are
+such as well if there is one for each ``k`` from 0 on, or from the end of the row on: all that is read has been asked
+for, or belongs to a row of which something has.
 """
 
 from __future__ import annotations
@@ -11,13 +13,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..ir.node import Node
-from ..ir.packets import place_in_row
+from ..ir.packets import place_among_neighbours, place_in_row
 from ..ir.region import is_local
 from ..ops.table import GATHER
 from ..types import BOOL, TYPES, ReduceOp
-from .target import Target
+from .target import ATOMIC, Target
 
-__all__ = ["Piece", "pieces_of", "written_pieces"]
+__all__ = ["Piece", "added_pieces", "pieces_of", "written_pieces"]
 
 
 class Piece(NamedTuple):
@@ -36,17 +38,49 @@ def pieces_of(nodes: Iterable[Node], target: Target) -> dict[int, Piece]:
         if node.kind != GATHER or node.type == BOOL or TYPES[node.type].size < 4 or node.scope and node.d3 is None:
             continue
         assert node.d0 is not None and node.d1 is not None and node.d2 is not None
-        place = None if is_local(node.d0) else place_in_row(node.d1)
-        if place is not None:
-            row = (node.d0.id, place.first.id, place.length, node.d2.id, 0 if node.d3 is None else node.d3.id)
+        if not is_local(node.d0):
+            place = place_among_neighbours(node.d1)
+            row = (node.d0.id, place.first.id, node.d2.id, 0 if node.d3 is None else node.d3.id)
             rows.setdefault(row, (place.length, {}))[1].setdefault(place.offset, node)
     pieces: dict[int, Piece] = {}
-    for length, accesses in rows.values():
-        size = TYPES[next(iter(accesses.values())).type].size
-        for start, count in target.pieces(length, size):
+    for known, accesses in rows.values():
+        if len(accesses) < 2:
+            continue
+        length, size = known, TYPES[next(iter(accesses.values())).type].size
+        while length in accesses:
+            length += 1
+        for start, count in target.pieces(length, size, True):
             wanted = {offset: node for offset, node in accesses.items() if start <= offset < start + count}
             if len(wanted) > 1:
                 pieces[next(iter(wanted.values())).id] = Piece(length, start, count, wanted)
+    return pieces
+
+
+def added_pieces(writes: Sequence[Node], strategies: dict[int, int], pointers: dict[int, int],
+                 target: Target) -> dict[int, Piece]:
+    """Likewise the pieces that additions are parts of, where these need not be atomic; a row may begin anywhere, and
+    neighbours may lie beyond its end. See :func:`written_pieces`."""
+    rows: dict[tuple[int, ...], dict[int, Node]] = {}
+    for node in writes:
+        kind = TYPES[node.type].kind
+        if node.attr != ReduceOp.Add.value or kind != "f" or TYPES[node.type].size < 4 or \
+                strategies.get(node.id, ATOMIC) == ATOMIC:
+            continue
+        assert node.d2 is not None and node.d3 is not None
+        place = place_among_neighbours(node.d2)
+        row, number = (pointers[node.id], place.first.id, node.d3.id), 0
+        while place.offset in rows.get((*row, number), ()):  # another addition to the same elements
+            number += 1
+        rows.setdefault((*row, number), {})[place.offset] = node
+    pieces: dict[int, Piece] = {}
+    for accesses in rows.values():
+        length = 0
+        while length in accesses:
+            length += 1
+        for start, count in target.pieces(length, TYPES[next(iter(accesses.values())).type].size):
+            if count > 1:
+                written = {offset: accesses[offset] for offset in range(start, start + count)}
+                pieces[max(node.id for node in written.values())] = Piece(length, start, count, written)
     return pieces
 
 

@@ -201,11 +201,14 @@ class Target(NamedTuple):
 
     # --- pieces ------------------------------------------------------------------------------------------------------
 
-    def pieces(self, length: int, size: int) -> list[tuple[int, int]]:
+    def pieces(self, length: int, size: int, read: bool = False) -> list[tuple[int, int]]:
         """First elements and lengths of the pieces of a row of so many elements of some size: powers of two, the
-        longest ones first."""
+        longest ones first. What is ``read`` may end with three elements of four, of which the last is left alone."""
         found, start, count = [], 0, self.piece_bytes // size
         while start < length:
+            if read and length - start == 3 and count == 4 and not self.aligned_pieces:
+                found.append((start, 3))
+                break
             while count > length - start or self.aligned_pieces and (length % count or start % count):
                 count //= 2
             found.append((start, count))

@@ -66,20 +66,20 @@ def _cast_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
 
 
 def _gather_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
-    gradient, (index, mask) = gradients[0], vertex.info
+    gradient, (index, mask, mode) = gradients[0], vertex.info
     if gradient is None:
         return None
-    return masked(mask, gradient) if gradient.size == 1 else gather(gradient, index, mask)
+    return masked(mask, gradient) if gradient.size == 1 else gather(gradient, index, mask, False, mode)
 
 
 def _gather_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
-    index, mask = vertex.info
+    index, mask, mode = vertex.info
     source = vertex.a
     assert source is not None
     if source.size == 1:
         flow.give(source, masked(mask, gradient), vertex.size, True)
     else:
-        flow.scatter(source, gradient, index, mask)
+        flow.scatter(source, gradient, index, mask, mode)
 
 
 def _scatter_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:

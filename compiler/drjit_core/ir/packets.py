@@ -1,6 +1,7 @@
 """Rows of an array: positions ``index * n + k``, where ``n`` and ``k`` are part of the program.
 
-Such are the components of a nested array that lie side by side in a flat one.
+Such are the components of a nested array that lie side by side in a flat one. Reads may also go beyond the end of such
+a row, or begin anywhere: at ``index`` and ``index + 1``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import NamedTuple
 from ..ops.table import KIND, LITERAL
 from .node import BAKED, Node
 
-__all__ = ["LONGEST_ROW", "Place", "are_in_rows", "place_in_row"]
+__all__ = ["LONGEST_ROW", "Place", "are_in_rows", "place_among_neighbours", "place_in_row"]
 
 #: Rows of more elements are accessed element by element.
 LONGEST_ROW = 64
@@ -39,6 +40,18 @@ def place_in_row(index: Node) -> Place | None:
     if found is None or not 0 <= offset < found[1] <= LONGEST_ROW:
         return None
     return Place(first, found[1], offset)
+
+
+def place_among_neighbours(index: Node) -> Place:
+    """What an index is in terms of what it is computed from: a row of a length that is 0 if none is known, and an
+    offset, which may lie beyond the end."""
+    offset, first = 0, index
+    if index.kind == _ADD:
+        found = _with_literal(index)
+        if found is not None and 0 <= found[1] <= LONGEST_ROW:
+            first, offset = found
+    row = _with_literal(first) if first.kind == _MUL else None
+    return Place(first, row[1] if row is not None and 0 < row[1] <= LONGEST_ROW else 0, offset)
 
 
 def _with_literal(node: Node) -> tuple[Node, int] | None:

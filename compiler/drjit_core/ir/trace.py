@@ -41,7 +41,7 @@ from ..ops.table import (
     VIEW,
     Op,
 )
-from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
+from ..types import BOOL, TYPES, UINT32, UINT64, ReduceMode, ReduceOp
 from .build import announce, append, bound, broadcast_size, counter, find, invalid, literal, pack, sized_by, where_of
 from .dual import derived, primal, recorded, without
 from .extents import Extent, size_of
@@ -65,6 +65,8 @@ from .symbolic import (
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "access", "atomic", "bitcast", "cast", "gather", "make_binary", "make_unary",
            "nothing_of", "opaque", "ops", "reduce", "scatter", "segment", "square", "view", "written"]
+
+_AUTO = ReduceMode.Auto.value
 
 UnaryTrace = Callable[[Node], Node]
 BinaryTrace = Callable[[Node, Node], Node]
@@ -329,14 +331,14 @@ def bitcast(a: Node, type_: int) -> Node:
     return append(BITCAST, type_, a.size, a)
 
 
-def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Node:
-    """``source[index]`` where the mask is set, else zero.
+def gather(source: Node, index: Node, mask: Node, harmless: bool = False, mode: int = _AUTO) -> Node:
+    """``source[index]`` where the mask is set, else zero; ``mode`` is that of the scatter-additions of its derivative.
 
     In a region, the elements read that take part, and the result depends on which; unless the access is ``harmless``:
     the caller vouches for its indices, whatever the region computes, so that it may happen although nobody asked.
     """
     if source.kind == DUAL:
-        return derived("gather", gather(without(source), index, mask, harmless), (source,), (index, mask))
+        return derived("gather", gather(without(source), index, mask, harmless), (source,), (index, mask, mode))
     size = index.size
     if mask.size != 1:
         size = broadcast_size("gather", index, mask)

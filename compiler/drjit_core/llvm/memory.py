@@ -250,6 +250,10 @@ def scatter(emitter: FunctionEmitter, instruction: Instruction, name: str, in_re
         ahead.ask(emitter, name, base, type_, index, access.wide, True)
     if access.piece:
         values = [emitter.value(each, False) for each in (value, *offered)]
+        if op == ReduceOp.Add.value:
+            base = _own_table(emitter, access.slot) if access.strategy == PRIVATE else base
+            pieces.add(emitter, name, type_, base, (index_type, position), access.piece[0], values, condition)
+            return
         pieces.scatter(emitter, name, type_, base, (index_type, position), access.piece[0], values, condition)
         return
     data = _as_stored(emitter, f"{name}_m", value, type_)

@@ -1,18 +1,19 @@
 """LLVM text of rows: pieces of memory of up to 16 bytes, one for each lane, and the packets that they are made of.
 
-A gather instruction costs as much as a load for each lane. A piece is read by one load a lane, and what was read is
-transposed in registers; two elements of 32 bits are read by a gather of 64-bit integers.
+A gather instruction costs as much as a load for each lane. A piece is read by one load a lane (of three elements under
+a mask, so that nothing beyond them is touched), and what was read is transposed in registers; two elements of 32 bits
+are read by a gather of 64-bit integers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..types import UINT64
 from .function import FunctionEmitter
 from .texts import TypeText
 
-__all__ = ["gather", "scatter"]
+__all__ = ["add", "gather", "scatter"]
 
 #: Lanes that are transposed together: those of the widest register.
 _GROUP_BYTES = 64
@@ -36,16 +37,20 @@ def gather(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, inde
         at = f"{name}_safe"
         out.append(f"{at} = select {type_.mask} {condition}, {pointers} {name}_at, {pointers} "
                    f"splat (ptr @{_ZEROS})")
-    piece = f"<{count} x {type_.element}>"
+    partial, wide = count == 3, 4 if count == 3 else count
+    piece, suffix = f"<{wide} x {type_.element}>", type_.suffix.removeprefix(f"v{lanes}")
     rows = []
     for lane in range(lanes):
         out.append(f"{name}_p{lane} = extractelement {pointers} {at}, i32 {lane}")
-        out.append(f"{name}_r{lane} = load {piece}, ptr {name}_p{lane}, align {type_.info.size}")
+        out.append(f"{name}_r{lane} = " + (
+            f"call {piece} @llvm.masked.load.v4{suffix}.p0(ptr {name}_p{lane}, i32 {type_.info.size}, "
+            f"<4 x i1> <i1 true, i1 true, i1 true, i1 false>, {piece} zeroinitializer)" if partial else
+            f"load {piece}, ptr {name}_p{lane}, align {type_.info.size}"))
         rows.append(f"{name}_r{lane}")
     group = min(lanes, _GROUP_BYTES // type_.info.size)
-    columns: list[list[str]] = [[] for _ in range(count)]
+    columns: list[list[str]] = [[] for _ in range(wide)]
     for begin in range(0, lanes, group):
-        packets = _transposed(out, f"{name}_g{begin}", type_, rows[begin:begin + group], count)
+        packets = _transposed(out, f"{name}_g{begin}", type_, rows[begin:begin + group], wide)
         for column, packet in zip(columns, packets, strict=True):
             column.append(packet)
     return [_joined(out, f"{name}_c{number}", type_, column, group) for number, column in enumerate(columns)]
@@ -89,6 +94,39 @@ def scatter(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, ind
                        f"{name}_at{k}, i32 {type_.info.size}, {type_.mask} {condition})")
         out.append(f"br label %{number}_done")
         emitter.open_block(f"{number}_full")
+    for pointer, row, part in _rows(emitter, name, type_, values, f"{name}_at"):
+        out.append(f"store {part} {row}, ptr {pointer}, align {type_.info.size}")
+    if masked:
+        out.append(f"br label %{number}_done")
+        emitter.open_block(f"{number}_done")
+
+
+def add(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, index: tuple[str, str], start: int,
+        values: list[str], condition: str) -> None:
+    """Add packets, side by side, to the elements from ``start`` beyond an index on, where a mask is set: lane by lane,
+    as several may add to the same elements. Those that take no part add to memory that nobody reads."""
+    out, (index_type, position), at = emitter.lines, index, f"{name}_at"
+    out.append(f"{name}_row = getelementptr {type_.element}, ptr {base}, i64 {start}")
+    out.append(f"{name}_at = getelementptr {type_.element}, ptr {name}_row, {index_type} {position}")
+    if condition not in ("true", "splat (i1 true)"):
+        emitter.prologue.append(f"{name}_nowhere = alloca [16 x i8], align 16")
+        out.append(f"{name}_some = insertelement {type_.of('ptr')} poison, ptr {name}_nowhere, i32 0")
+        out.append(f"{name}_none = shufflevector {type_.of('ptr')} {name}_some, {type_.of('ptr')} poison, "
+                   f"<{emitter.lanes} x i32> zeroinitializer")
+        out.append(f"{name}_to = select {type_.mask} {condition}, {type_.of('ptr')} {name}_at, {type_.of('ptr')} "
+                   f"{name}_none")
+        at = f"{name}_to"
+    for pointer, row, part in _rows(emitter, name, type_, values, at):
+        tag = f"{name}_{pointer.rpartition('_p')[2]}"
+        out.append(f"{tag}_old = load {part}, ptr {pointer}, align {type_.info.size}")
+        out.append(f"{tag}_new = fadd {part} {tag}_old, {row}")
+        out.append(f"store {part} {tag}_new, ptr {pointer}, align {type_.info.size}")
+
+
+def _rows(emitter: FunctionEmitter, name: str, type_: TypeText, values: list[str],
+          at: str) -> Iterator[tuple[str, str, str]]:
+    """Of each lane: where its row is, its row, which packets are the columns of, and the type of that."""
+    out, lanes, count, pointers = emitter.lines, emitter.lanes, len(values), type_.of("ptr")
     group = min(lanes, _GROUP_BYTES // type_.info.size)
     part, text = f"<{count} x {type_.element}>", f"<{group} x {type_.element}>"
     for begin in range(0, lanes, group):
@@ -98,11 +136,8 @@ def scatter(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, ind
         for lane in range(group):
             row = _shuffled(out, f"{name}_r{begin}_{lane}", text, blocks[lane % count], "poison",
                             range(lane // count * count, (lane // count + 1) * count))
-            out.append(f"{name}_p{begin}_{lane} = extractelement {pointers} {name}_at, i32 {begin + lane}")
-            out.append(f"store {part} {row}, ptr {name}_p{begin}_{lane}, align {type_.info.size}")
-    if masked:
-        out.append(f"br label %{number}_done")
-        emitter.open_block(f"{number}_done")
+            out.append(f"{name}_p{begin}_{lane} = extractelement {pointers} {at}, i32 {begin + lane}")
+            yield f"{name}_p{begin}_{lane}", row, part
 
 
 def _shuffled(out: list[str], name: str, type_: str, a: str, b: str, order: Sequence[int]) -> str:

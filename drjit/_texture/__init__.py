@@ -1,0 +1,1 @@
+"""Textures: lookups in grids of texels."""
