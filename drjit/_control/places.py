@@ -17,20 +17,23 @@ import functools
 import gc
 import sys
 import threading
-from collections import deque
+import weakref
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from types import (
     BuiltinMethodType,
     CellType,
     CodeType,
     FunctionType,
     GeneratorType,
+    MappingProxyType,
     MemberDescriptorType,
     MethodType,
     MethodWrapperType,
     ModuleType,
 )
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -52,9 +55,9 @@ _MOST_CONTAINERS, _MOST_ENTRIES = 65536, 16384
 
 #: What a class is: of no interest; a container whose entries are looked at; something that refers to others. (The last
 #: ones: classes themselves; what holds data; modules; those variables of a module that a function uses; methods of
-#: built-in types; generators.)
+#: built-in types; generators; what only refers to others: views, iterators, weak references, results that are kept.)
 _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES, \
-    _BUILTIN, _GENERATOR = range(15)
+    _BUILTIN, _GENERATOR, _REFERRING = range(16)
 #: So many bytes of a NumPy array or a byte array are remembered, and sets of so many entries.
 _MOST_MEMBERS = 1024
 _MOST_BYTES = 1 << 16
@@ -65,7 +68,10 @@ _kinds: dict[type, int] = {
     functools.partial: _PARTIAL, int: _SKIPPED, float: _SKIPPED, bool: _SKIPPED, str: _SKIPPED, type(None): _SKIPPED,
     BuiltinMethodType: _BUILTIN, MethodWrapperType: _BUILTIN,
     GeneratorType: _GENERATOR, ModuleType: _MODULE, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS,
-    type(MISSING): _SKIPPED}
+    type(MISSING): _SKIPPED, ContextVar: _CELL, MappingProxyType: _REFERRING, frozenset: _REFERRING,
+    functools._lru_cache_wrapper: _REFERRING, weakref.ProxyType: _REFERRING, weakref.CallableProxyType: _REFERRING}
+_kinds.update(dict.fromkeys([type(view) for table in (dict[Any, Any](), OrderedDict[Any, Any]()) for view in (
+    table.keys(), table.values(), table.items())], _REFERRING))
 #: The modules whose classes, and their objects, are none of the user's.
 _OURS = "drjit", "drjit_core"
 _own: dict[str, bool] = {}
@@ -98,6 +104,9 @@ def _kind_of(cls: type) -> int:
             found = _CLASS
         elif issubclass(cls, (np.ndarray, set, bytearray)):
             found = _DATA
+        elif issubclass(cls, (frozenset, weakref.ref)) or hasattr(cls, "__next__") and (
+                cls.__module__ == "itertools" or cls.__module__ == "builtins" and not cls.__flags__ & _MADE):
+            found = _REFERRING
         elif not issubclass(cls, (ArrayBase, ModuleType)) and (_kind_of_class(cls) == _CLASS or is_pytree(cls)):
             found = _OBJECT
         _kinds[cls] = found
@@ -239,7 +248,11 @@ class Snapshot:
                 if self.traced:
                     self.generators = self.generators or []
                     self.generators.append((value, _variables_of(value)))
+            elif kind == _REFERRING:
+                _push(_referents(value), todo)
             elif kind == _DATA:
+                if isinstance(value, set):
+                    _push(list(value), todo)
                 if self.traced and _is_small(value):
                     self.data = self.data or []
                     self.data.append((value, value.copy()))
@@ -258,6 +271,8 @@ class Snapshot:
             held.append(value)
             if few and _refers(value):
                 todo.append(value)
+            if few and kind == _DICT and _refers(key):
+                todo.append(key)
 
     def add_class(self, cls: type, todo: list[Any]) -> None:
         """Note the attributes of a class; look at those that are no functions, and at methods that operators call."""
@@ -475,7 +490,7 @@ class Snapshot:
 def knows_nothing(function: Callable[..., Any]) -> bool:
     """Whether a function is seen to refer to nothing but its arguments."""
     return type(function) is FunctionType and closure_of(function) is None and defaults_of(function) is None and \
-        not names_of(code_of(function))
+        function.__kwdefaults__ is None and not names_of(code_of(function))
 
 
 def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any] = (),
@@ -639,10 +654,30 @@ def _variables_of(generator: Any) -> dict[str, Any]:
                                      if name not in frame.f_code.co_freevars + frame.f_code.co_cellvars}
 
 
-def _contents(cell: CellType) -> Any:
+def _referents(value: Any) -> list[Any]:
+    """What is referred to by something that refers to others, but is no place for them."""
+    if isinstance(value, weakref.ref):
+        return [value()]
+    if isinstance(value, (weakref.ProxyType, weakref.CallableProxyType)):
+        try:
+            return [cast(MethodType, value.__sizeof__).__self__]
+        except ReferenceError:
+            return []
+    if isinstance(value, MappingProxyType):
+        return list(value.values())
+    if isinstance(value, functools._lru_cache_wrapper):
+        found: list[Any] = []
+        for each in gc.get_referents(value):
+            found += each.values() if type(each) is dict and each is not vars(value) else [each]
+        return found
+    return gc.get_referents(value)
+
+
+def _contents(cell: Any) -> Any:
+    """What is in a variable of an enclosing function, or of a context."""
     try:
-        return cell.cell_contents
-    except ValueError:
+        return cell.get() if isinstance(cell, ContextVar) else cell.cell_contents
+    except (ValueError, LookupError):
         return _MISSING
 
 
@@ -694,6 +729,9 @@ def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
             container.pop(key, None)
         else:
             container[key] = value
+    elif isinstance(container, ContextVar):
+        if value is not _MISSING:  # which cannot be put there
+            container.set(value)
     elif kind == _CELL:
         if value is _MISSING:
             del container.cell_contents
@@ -740,6 +778,8 @@ def is_kept_by_class(change: Change) -> bool:
 
 def words_of(container: Any, kind: int, key: Any) -> str:
     """A place, in words."""
+    if isinstance(container, ContextVar):
+        return f"the context variable '{container.name}'"
     if kind == _CELL or kind == _DICT and "__builtins__" in container:
         return f"the variable '{key}'" if key else "a variable of an enclosing function"
     if kind == _OBJECT:

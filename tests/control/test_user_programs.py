@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import itertools
 import operator
+import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from types import ModuleType, SimpleNamespace
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -685,3 +688,116 @@ def test_state_that_changes_places_and_that_symbolic_loops_change() -> None:
         with pytest.raises(RuntimeError, match="change places: another one in each iteration"):
             dr.while_loop((i, *state), lambda i, a, b: i < UInt(1, 2), body, mode="symbolic")
     assert [list(each) for each in (lists[0][0], lists[1][0], *arrays)] == [[1], [5], [1], [5]]
+
+
+class Found:
+    """An object that is no PyTree, which functions find in unusual places."""
+
+    def __init__(self, v: Any) -> None:
+        self.v = v
+
+
+#: How a function finds an object: what it refers to instead, and how it gets at the object.
+FINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "set": (lambda found: {found, 1}, lambda each: next(e for e in each if e != 1)),
+    "frozenset": (lambda found: frozenset([found]), lambda each: next(iter(each))),
+    "key": (lambda found: {found: 1}, lambda each: next(iter(each))),
+    "in a key": (lambda found: {(1, found): 1}, lambda each: next(iter(each))[1]),
+    "view": (lambda found: {1: found}.values(), lambda each: next(iter(each))),
+    "view of an ordered dictionary": (lambda found: OrderedDict(a=found).items(), lambda each: next(iter(each))[1]),
+    "proxy of a dictionary": (lambda found: MappingProxyType({1: found}), lambda each: each[1]),
+    "iterator": (lambda found: iter([found] * 9), next),
+    "cycle": (lambda found: itertools.cycle([found]), next),
+    "map": (lambda found: map([found].__getitem__, itertools.repeat(0)), next),
+    "weak reference": (weakref.ref, lambda reference: reference()),
+    "weak proxy": (weakref.proxy, lambda proxy: proxy),
+    "weak set": (lambda found: weakref.WeakSet([found]), lambda each: next(iter(each))),
+    "weak dictionary": (lambda found: weakref.WeakValueDictionary({1: found}), lambda each: each[1]),
+    "context variable": (lambda found: contextvars.ContextVar("v", default=found), lambda variable: variable.get()),
+}
+
+
+def kept_result(size: int | None) -> Any:
+    """A function that keeps its results, which nobody else knows."""
+    @functools.lru_cache(maxsize=size)
+    def make(number: int) -> Found:
+        return Found(Float(number))
+
+    make(0)
+    return make
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+@pytest.mark.parametrize("case", list(FINDS))
+def test_wherever_functions_find_objects(case: str, construct: str, mode: str) -> None:
+    found = Found(Float(0))
+    refer, get = FINDS[case]
+    place = refer(found)
+
+    def function() -> None:
+        one = get(place)
+        one.v = one.v + 1
+
+    in_construct(construct, mode, function, lambda: None)
+    assert list(found.v) == ([1, 1, 0, 0] if construct != "loop" else [1] * 4)
+
+
+@mode_of
+@pytest.mark.parametrize("size", [None, 2])
+def test_results_that_functions_keep(size: int | None, mode: str) -> None:
+    make = kept_result(size)
+
+    def function() -> None:
+        make(0).v = make(0).v + 1
+
+    in_construct("branch", mode, function, lambda: None)
+    assert list(make(0).v) == [1, 1, 0, 0]
+
+
+@mode_of
+def test_defaults_of_keyword_arguments(mode: str) -> None:
+    """Of functions that refer to nothing else."""
+    kept = [Float(0)]
+
+    def function(i: Any, *, kept: list[Any] = kept) -> Any:
+        kept[0] = kept[0] + 1
+        return i + 1
+
+    i = UInt(0, 1, 2, 3)
+    dr.while_loop((i,), lambda i: i < 4, lambda i, *, kept=kept: (function(i, kept=kept),), mode=mode)
+    assert list(kept[0]) == [4, 3, 2, 1]
+    dr.if_stmt((i,), i < 2, function, lambda i: i, mode=mode)
+    assert list(kept[0]) == [5, 4, 2, 1]
+    dr.switch(i // 2, [function, lambda i: i], i, mode=mode)
+    assert list(kept[0]) == [6, 5, 2, 1]
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+def test_variables_of_contexts(construct: str, mode: str) -> None:
+    variable = contextvars.ContextVar[Any]("depth")
+    variable.set(Float(0))
+
+    def function() -> None:
+        variable.set(variable.get() + 1)
+
+    in_construct(construct, mode, function, lambda: None)
+    assert list(variable.get()) == ([1, 1, 0, 0] if construct != "loop" else [1] * 4)
+
+    def failing() -> None:
+        variable.set(variable.get() + 1)
+        raise KeyError
+
+    before = variable.get()
+    with pytest.raises(KeyError):
+        in_construct(construct, mode, failing, lambda: None)
+    assert variable.get() is before
+
+
+@mode_of
+def test_variables_of_contexts_in_messages(mode: str) -> None:
+    variable = contextvars.ContextVar[Any]("depth")
+    variable.set(Float(0))
+    with pytest.raises(TypeError, match="the context variable 'depth'"):
+        in_construct("branch", mode, lambda: variable.set(UInt(1)), lambda: None)
