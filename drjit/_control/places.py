@@ -17,6 +17,7 @@ import functools
 import gc
 import sys
 import threading
+import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from types import (
     BuiltinMethodType,
     CellType,
     CodeType,
+    CoroutineType,
     FunctionType,
     GeneratorType,
     MappingProxyType,
@@ -50,7 +52,7 @@ __all__ = ["CELL", "MISSING", "OBJECT", "Change", "Snapshot", "are_others", "att
 
 #: What is in a place where nothing is.
 MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
-#: So many containers are looked at, and so many entries of each.
+#: So many containers are looked at; a warning tells if there are more. So many variables of modules.
 _MOST_CONTAINERS, _MOST_ENTRIES = 65536, 16384
 
 #: What a class is: of no interest; a container whose entries are looked at; something that refers to others. (The last
@@ -68,8 +70,9 @@ _kinds: dict[type, int] = {
     functools.partial: _PARTIAL, int: _SKIPPED, float: _SKIPPED, bool: _SKIPPED, str: _SKIPPED, type(None): _SKIPPED,
     BuiltinMethodType: _BUILTIN, MethodWrapperType: _BUILTIN,
     GeneratorType: _GENERATOR, ModuleType: _MODULE, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS,
-    type(MISSING): _SKIPPED, ContextVar: _CELL, MappingProxyType: _REFERRING, frozenset: _REFERRING,
-    functools._lru_cache_wrapper: _REFERRING, weakref.ProxyType: _REFERRING, weakref.CallableProxyType: _REFERRING}
+    type(MISSING): _SKIPPED, ContextVar: _CELL, CoroutineType: _REFERRING, MappingProxyType: _REFERRING,
+    frozenset: _REFERRING, functools._lru_cache_wrapper: _REFERRING, weakref.ProxyType: _REFERRING,
+    weakref.CallableProxyType: _REFERRING}
 _kinds.update(dict.fromkeys([type(view) for table in (dict[Any, Any](), OrderedDict[Any, Any]()) for view in (
     table.keys(), table.values(), table.items())], _REFERRING))
 #: The modules whose classes, and their objects, are none of the user's.
@@ -82,6 +85,8 @@ _classes: dict[type, int] = {}
 _families: dict[type, tuple[type, ...]] = {}
 #: Modules whose variables nobody changes.
 _libraries: set[ModuleType] = set()
+#: The warnings that have been given, by their places.
+_warned: dict[Any, Any] = {}
 #: The slots of classes of objects.
 _slots: dict[type, tuple[str, ...]] = {}
 #: Names of variables of its module that a function, and those within it, use: by the id of its code, which is slow to
@@ -180,11 +185,13 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("codes", "data", "generators", "held", "owners", "seen", "traced")
+    __slots__ = ("codes", "data", "generators", "held", "more", "owners", "seen", "traced")
 
     def __init__(self) -> None:
         #: Whether data is looked at.
         self.traced = False
+        #: Whether there is more than is looked at.
+        self.more = False
         #: NumPy arrays, sets and byte arrays, with copies.
         self.data: list[tuple[Any, Any]] = _EMPTY
         #: Generators, with their variables.
@@ -205,8 +212,11 @@ class Snapshot:
             value = todo.pop()
             kind = _kind_at(value)
             count = len(seen)
-            if kind == _SKIPPED or count >= _MOST_CONTAINERS or kind == _MODULE and value in _libraries:
+            if kind == _SKIPPED or kind == _MODULE and value in _libraries:
                 continue
+            if count >= _MOST_CONTAINERS:
+                self.more = True
+                return
             seen.add(id(value))
             if len(seen) == count:  # it was there
                 continue
@@ -262,16 +272,15 @@ class Snapshot:
     def add_entries(self, container: Any, kind: int, entries: dict[Any, Any], todo: list[Any]) -> None:
         """Note what a container holds."""
         held = self.held
-        few = len(entries) <= _MOST_ENTRIES
         held.append(container)
         held.append(kind)
         held.append(2 * len(entries))
         for key, value in entries.items():
             held.append(key)
             held.append(value)
-            if few and _refers(value):
+            if _refers(value):
                 todo.append(value)
-            if few and kind == _DICT and _refers(key):
+            if kind == _DICT and _refers(key):
                 todo.append(key)
 
     def add_class(self, cls: type, todo: list[Any]) -> None:
@@ -338,7 +347,8 @@ class Snapshot:
         """The arrays that containers hold of which components must be variables: in how many places they are, and which
         components. Those that are ``state`` otherwise must be if they are constants only."""
         arrays: dict[int, tuple[Any, int]] = {}
-        for value in self.values():
+        kept = [value for _, variables in self.generators for value in variables.values()]
+        for value in [*self.values(), *kept]:
             if not isinstance(value, Handle) or not value._dynamic:  # type: ignore[attr-defined]
                 continue
             while value._o is not None:
@@ -415,6 +425,8 @@ class Snapshot:
                 for place in range(first, position, 2):
                     if held[place + 1] is sought:
                         found.append((container, _DICT if kind == _VARIABLES else kind, held[place]))
+        for generator, variables in self.generators:
+            found += [(generator, _GENERATOR, name) for name, value in variables.items() if value is sought]
         return found
 
     def parts_of(self, owner: Any) -> list[tuple[int, int]]:
@@ -509,6 +521,12 @@ def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any
         found.add(function)
     if found.owners:
         found.add_named()
+    if found.more:
+        file, number = core.user_line() or ("<unknown>", 0)
+        warnings.warn_explicit(
+            f"The functions of a loop, branch or call refer to more than {_MOST_CONTAINERS} lists, dictionaries and "
+            "objects. Not all are looked at, so that what they do to the others may be lost: keep the data in arrays, "
+            "or pass what changes as an argument.", RuntimeWarning, file, number, registry=_warned)
     return found if found.held or found.data or found.generators else None
 
 
@@ -575,11 +593,10 @@ def _refers(value: Any) -> bool:
 
 
 def _push(values: list[Any], todo: list[Any]) -> None:
-    """Add those of some values that may refer to others, unless they are many."""
-    if len(values) <= _MOST_ENTRIES:
-        for value in values:
-            if _refers(value):
-                todo.append(value)
+    """Add those of some values that may refer to others."""
+    for value in values:
+        if _refers(value):
+            todo.append(value)
 
 
 def _same(now: list[Any], before: list[Any]) -> bool:
@@ -825,10 +842,9 @@ def has_array(value: Any) -> bool:
             entries = list(value.values())
         elif kind == _OBJECT:
             entries = list(attributes_of(value).values())
-        if len(entries) <= _MOST_ENTRIES:
-            for entry in entries:
-                if not isinstance(entry, ArrayBase):
-                    todo.append(entry)
-                elif entry._dynamic:
-                    return True
+        for entry in entries:
+            if not isinstance(entry, ArrayBase):
+                todo.append(entry)
+            elif entry._dynamic:
+                return True
     return False

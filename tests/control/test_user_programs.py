@@ -6,6 +6,7 @@ import contextvars
 import functools
 import itertools
 import operator
+import types
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import pytest
 
 import drjit as dr
 from drjit.llvm.ad import PCG32, Array3f, Bool, Float, UInt
+from drjit_core import SymbolicValue
 
 MODES = ["symbolic", "evaluated"]
 mode_of = pytest.mark.parametrize("mode", MODES)
@@ -801,3 +803,100 @@ def test_variables_of_contexts_in_messages(mode: str) -> None:
     variable.set(Float(0))
     with pytest.raises(TypeError, match="the context variable 'depth'"):
         in_construct("branch", mode, lambda: variable.set(UInt(1)), lambda: None)
+
+
+def accumulated(start: Float, in_place: bool) -> Iterator[Float]:
+    """A generator that keeps an array to itself."""
+    total = start
+    while True:
+        if in_place:
+            total += 1
+        else:
+            total = total + 1
+        yield total
+
+
+@mode_of
+@pytest.mark.parametrize("start", [Float(0), Float([0, 0])])
+def test_arrays_that_only_a_generator_knows(start: Float, mode: str) -> None:
+    """Which are put in a place."""
+    numbers, last = accumulated(+start if dr.width(start) > 1 else Float(0), True), [Float(0)]
+
+    def body(i: Any) -> Any:
+        last[0] = next(numbers)
+        return i + 1
+
+    dr.while_loop((UInt(0, 1),), lambda i: i < 3, body, mode=mode)
+    assert list(last[0]) == [3, 2]
+    assert list(next(numbers)) == [4, 3]
+
+
+@mode_of
+def test_constants_that_a_generator_replaces(mode: Any) -> None:
+    """Nobody can put back what it kept, whether or not that was a constant."""
+    numbers, last = accumulated(Float(0), False), [Float(0)]
+    next(numbers)
+
+    def body(i: Any) -> Any:
+        last[0] = next(numbers)
+        return i + 1
+
+    if mode == "evaluated":
+        dr.while_loop((UInt(0, 1),), lambda i: i < 3, body, mode=mode)
+        assert list(last[0]) == [4, 3]
+    else:
+        with pytest.raises(SymbolicValue, match="'accumulated', which keeps an array in its variable 'total'"):
+            dr.while_loop((UInt(0, 1),), lambda i: i < 3, body, mode=mode)
+
+
+@mode_of
+def test_coroutines(mode: Any) -> None:
+    kept = [Float(0)]
+
+    @types.coroutine
+    def pause() -> Iterator[None]:
+        yield
+
+    async def steps() -> None:
+        while True:
+            kept[0] = kept[0] + 1
+            await pause()
+
+    coroutine = steps()
+
+    def place() -> Any:  # which knows the coroutine only
+        def body(i: Any) -> Any:
+            coroutine.send(None)
+            return i + 1
+        return body
+
+    dr.while_loop((UInt(0, 1),), lambda i: i < 3, place(), mode=mode)
+    coroutine.close()
+    assert list(kept[0]) == [3, 2]
+
+
+@mode_of
+@pytest.mark.parametrize("container", [list, lambda each: dict(enumerate(each)), set])
+def test_many_objects(container: Callable[[Any], Any], mode: Any) -> None:
+    """All are looked at, or a warning says that there are more."""
+    objects = [Found(Float(0)) for _ in range(20000)]
+    last, all_of_them = id(objects[-1]), container(objects)
+
+    def body(i: Any) -> Any:
+        (found,) = [each for each in getattr(all_of_them, "values", lambda: all_of_them)() if id(each) == last]
+        found.v = found.v + 1
+        return i + 1
+
+    dr.while_loop((UInt(0, 1),), lambda i: i < 3, body, mode=mode)
+    assert list(objects[-1].v) == [3, 2]
+
+
+def test_more_objects_than_are_looked_at() -> None:
+    objects = [Found(i) for i in range(70000)]
+
+    def body(i: Any) -> Any:
+        objects[0].v = 2
+        return i + 1
+
+    with pytest.warns(RuntimeWarning, match="refer to more than 65536 lists, dictionaries and objects"):
+        dr.while_loop((UInt(0, 1),), lambda i: i < 3, body)
