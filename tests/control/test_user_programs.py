@@ -900,3 +900,29 @@ def test_more_objects_than_are_looked_at() -> None:
 
     with pytest.warns(RuntimeWarning, match="refer to more than 65536 lists, dictionaries and objects"):
         dr.while_loop((UInt(0, 1),), lambda i: i < 3, body)
+
+
+@dr.syntax
+def advanced(state: Any, i: Any, mode: str) -> None:
+    """One times one is one, until it is known that the factor changes."""
+    while dr.hint(i < 4, mode=mode):
+        state.l[0] *= (1 + state.l[0]) * Float(0.5)
+        state.step()
+        state.w, state.a = state.a + 0, state.w * 1
+        i += 1
+
+
+@mode_of
+def test_changes_in_place_that_are_seen_one_after_the_other(mode: str) -> None:
+    """Of arrays that are then replaced."""
+    def step(self: Any) -> None:
+        self.a += 1
+        self.l[0] = self.l[0] - 1
+
+    a, w, first = Float(0, 1, 2), Float(0, 2, 4), Float(1)
+    state = SimpleNamespace(a=a, l=[first], w=w)
+    state.step = types.MethodType(step, state)
+    advanced(state, UInt(0, 1, 2), mode)
+    assert [list(array) for array in (state.a, state.w, a)] == [[2, 3, 3], [2, 3, 5], [1, 2, 3]]
+    assert set(state.l[0]) == {-1}
+    assert set(first) == {1}
