@@ -488,8 +488,10 @@ class Compressed:
             raise
 
     def explained(self, error: Exception) -> Exception:
-        """An error about sizes, which are those of the elements that are left."""
-        return error if self.left == self.width or str(self.width) not in str(error) else self.misfit(str(error))
+        """An error about sizes, which are those of the elements that are left: it says so, once."""
+        text = str(error)
+        return error if self.left == self.width or str(self.width) not in text or "(compress=True)" in text else \
+            self.misfit(text)
 
     def misfit(self, what: str) -> SizeError:
         return SizeError(

@@ -451,7 +451,8 @@ class Variables:
         for change in kept_new:
             self.keep(change, formals, results)
         if new:
-            results += self.added(new, after)
+            (first,) = stands.get(("first",), (None,))
+            results += self.added(new, after, first)
         return results
 
     def keep(self, change: Change, formals: Sequence[Node], results: Sequence[Node]) -> None:
@@ -627,12 +628,14 @@ class Variables:
         return call.finds(array) and (changed or id(owner_of(array)[0]) in journal.entries and depend_on(
             results, before, max([primal(node).id for node in array._nodes()], default=0)))
 
-    def added(self, new: dict[Any, Any], after: dict[Any, Sequence[Node]]) -> list[Node]:
-        """Make new variables of what has been found."""
+    def added(self, new: dict[Any, Any], after: dict[Any, Sequence[Node]], first: Node | None) -> list[Node]:
+        """Make new variables of what has been found; ``first`` stands for whether an iteration is the first one, if
+        that was a variable before."""
         region = core.innermost()
         assert region is not None
         results: list[Node] = []
-        first = late_formal(core.literal(BOOL, True)) if ("first",) in new else None
+        if ("first",) in new:
+            first = late_formal(core.literal(BOOL, True))
         for key, entry in new.items():
             stands = entry.before if isinstance(entry, _Place) else entry.initial
             for initial, stand, node in zip(entry.initial, stands, after[key], strict=True):

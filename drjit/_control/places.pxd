@@ -7,7 +7,7 @@ from drjit_core.ir.symbolic cimport innermost
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._base.handle cimport Handle
 
-cdef int _MOST_CONTAINERS, _MOST_ENTRIES, _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES, _BUILTIN, _GENERATOR, _LITERAL, _PHI, _MOST_BYTES
+cdef int _MOST_CONTAINERS, _MOST_ENTRIES, _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES, _BUILTIN, _GENERATOR, _REFERRING, _LITERAL, _PHI, _MOST_BYTES
 cdef object _MISSING
 cdef dict _kinds, _classes, _slots, _names, _own
 cdef set _libraries
@@ -23,6 +23,7 @@ cdef bint _is_own(object module) except -1
 cdef class Snapshot:
     cdef public list held
     cdef public bint traced
+    cdef public bint more
     cdef public set seen
     cdef public list data
     cdef public list generators
@@ -30,7 +31,7 @@ cdef class Snapshot:
     cdef public list owners
     @cython.locals(todo=list, seen=set, kind=cython.int, count=cython.Py_ssize_t, entries=dict, content=object)
     cpdef add(self, object value)
-    @cython.locals(held=list, few=cython.bint)
+    @cython.locals(held=list)
     cpdef add_entries(self, object container, int kind, dict entries, list todo)
     @cython.locals(held=list, names=tuple, variables=dict, cells=tuple)
     cpdef add_function(self, object function, list todo)

@@ -17,20 +17,25 @@ import functools
 import gc
 import sys
 import threading
-from collections import deque
+import warnings
+import weakref
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from types import (
     BuiltinMethodType,
     CellType,
     CodeType,
+    CoroutineType,
     FunctionType,
     GeneratorType,
+    MappingProxyType,
     MemberDescriptorType,
     MethodType,
     MethodWrapperType,
     ModuleType,
 )
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -47,14 +52,14 @@ __all__ = ["CELL", "MISSING", "OBJECT", "Change", "Snapshot", "are_others", "att
 
 #: What is in a place where nothing is.
 MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
-#: So many containers are looked at, and so many entries of each.
+#: So many containers are looked at; a warning tells if there are more. So many variables of modules.
 _MOST_CONTAINERS, _MOST_ENTRIES = 65536, 16384
 
 #: What a class is: of no interest; a container whose entries are looked at; something that refers to others. (The last
 #: ones: classes themselves; what holds data; modules; those variables of a module that a function uses; methods of
-#: built-in types; generators.)
+#: built-in types; generators; what only refers to others: views, iterators, weak references, results that are kept.)
 _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES, \
-    _BUILTIN, _GENERATOR = range(15)
+    _BUILTIN, _GENERATOR, _REFERRING = range(16)
 #: So many bytes of a NumPy array or a byte array are remembered, and sets of so many entries.
 _MOST_MEMBERS = 1024
 _MOST_BYTES = 1 << 16
@@ -65,7 +70,11 @@ _kinds: dict[type, int] = {
     functools.partial: _PARTIAL, int: _SKIPPED, float: _SKIPPED, bool: _SKIPPED, str: _SKIPPED, type(None): _SKIPPED,
     BuiltinMethodType: _BUILTIN, MethodWrapperType: _BUILTIN,
     GeneratorType: _GENERATOR, ModuleType: _MODULE, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS,
-    type(MISSING): _SKIPPED}
+    type(MISSING): _SKIPPED, ContextVar: _CELL, CoroutineType: _REFERRING, MappingProxyType: _REFERRING,
+    frozenset: _REFERRING, functools._lru_cache_wrapper: _REFERRING, weakref.ProxyType: _REFERRING,
+    weakref.CallableProxyType: _REFERRING}
+_kinds.update(dict.fromkeys([type(view) for table in (dict[Any, Any](), OrderedDict[Any, Any]()) for view in (
+    table.keys(), table.values(), table.items())], _REFERRING))
 #: The modules whose classes, and their objects, are none of the user's.
 _OURS = "drjit", "drjit_core"
 _own: dict[str, bool] = {}
@@ -76,6 +85,8 @@ _classes: dict[type, int] = {}
 _families: dict[type, tuple[type, ...]] = {}
 #: Modules whose variables nobody changes.
 _libraries: set[ModuleType] = set()
+#: The warnings that have been given, by their places.
+_warned: dict[Any, Any] = {}
 #: The slots of classes of objects.
 _slots: dict[type, tuple[str, ...]] = {}
 #: Names of variables of its module that a function, and those within it, use: by the id of its code, which is slow to
@@ -98,6 +109,9 @@ def _kind_of(cls: type) -> int:
             found = _CLASS
         elif issubclass(cls, (np.ndarray, set, bytearray)):
             found = _DATA
+        elif issubclass(cls, (frozenset, weakref.ref)) or hasattr(cls, "__next__") and (
+                cls.__module__ == "itertools" or cls.__module__ == "builtins" and not cls.__flags__ & _MADE):
+            found = _REFERRING
         elif not issubclass(cls, (ArrayBase, ModuleType)) and (_kind_of_class(cls) == _CLASS or is_pytree(cls)):
             found = _OBJECT
         _kinds[cls] = found
@@ -171,11 +185,13 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("codes", "data", "generators", "held", "owners", "seen", "traced")
+    __slots__ = ("codes", "data", "generators", "held", "more", "owners", "seen", "traced")
 
     def __init__(self) -> None:
         #: Whether data is looked at.
         self.traced = False
+        #: Whether there is more than is looked at.
+        self.more = False
         #: NumPy arrays, sets and byte arrays, with copies.
         self.data: list[tuple[Any, Any]] = _EMPTY
         #: Generators, with their variables.
@@ -196,8 +212,11 @@ class Snapshot:
             value = todo.pop()
             kind = _kind_at(value)
             count = len(seen)
-            if kind == _SKIPPED or count >= _MOST_CONTAINERS or kind == _MODULE and value in _libraries:
+            if kind == _SKIPPED or kind == _MODULE and value in _libraries:
                 continue
+            if count >= _MOST_CONTAINERS:
+                self.more = True
+                return
             seen.add(id(value))
             if len(seen) == count:  # it was there
                 continue
@@ -239,7 +258,11 @@ class Snapshot:
                 if self.traced:
                     self.generators = self.generators or []
                     self.generators.append((value, _variables_of(value)))
+            elif kind == _REFERRING:
+                _push(_referents(value), todo)
             elif kind == _DATA:
+                if isinstance(value, set):
+                    _push(list(value), todo)
                 if self.traced and _is_small(value):
                     self.data = self.data or []
                     self.data.append((value, value.copy()))
@@ -249,15 +272,16 @@ class Snapshot:
     def add_entries(self, container: Any, kind: int, entries: dict[Any, Any], todo: list[Any]) -> None:
         """Note what a container holds."""
         held = self.held
-        few = len(entries) <= _MOST_ENTRIES
         held.append(container)
         held.append(kind)
         held.append(2 * len(entries))
         for key, value in entries.items():
             held.append(key)
             held.append(value)
-            if few and _refers(value):
+            if _refers(value):
                 todo.append(value)
+            if kind == _DICT and _refers(key):
+                todo.append(key)
 
     def add_class(self, cls: type, todo: list[Any]) -> None:
         """Note the attributes of a class; look at those that are no functions, and at methods that operators call."""
@@ -323,7 +347,8 @@ class Snapshot:
         """The arrays that containers hold of which components must be variables: in how many places they are, and which
         components. Those that are ``state`` otherwise must be if they are constants only."""
         arrays: dict[int, tuple[Any, int]] = {}
-        for value in self.values():
+        kept = [value for _, variables in self.generators for value in variables.values()]
+        for value in [*self.values(), *kept]:
             if not isinstance(value, Handle) or not value._dynamic:  # type: ignore[attr-defined]
                 continue
             while value._o is not None:
@@ -400,6 +425,8 @@ class Snapshot:
                 for place in range(first, position, 2):
                     if held[place + 1] is sought:
                         found.append((container, _DICT if kind == _VARIABLES else kind, held[place]))
+        for generator, variables in self.generators:
+            found += [(generator, _GENERATOR, name) for name, value in variables.items() if value is sought]
         return found
 
     def parts_of(self, owner: Any) -> list[tuple[int, int]]:
@@ -475,7 +502,7 @@ class Snapshot:
 def knows_nothing(function: Callable[..., Any]) -> bool:
     """Whether a function is seen to refer to nothing but its arguments."""
     return type(function) is FunctionType and closure_of(function) is None and defaults_of(function) is None and \
-        not names_of(code_of(function))
+        function.__kwdefaults__ is None and not names_of(code_of(function))
 
 
 def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any] = (),
@@ -494,6 +521,12 @@ def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any
         found.add(function)
     if found.owners:
         found.add_named()
+    if found.more:
+        file, number = core.user_line() or ("<unknown>", 0)
+        warnings.warn_explicit(
+            f"The functions of a loop, branch or call refer to more than {_MOST_CONTAINERS} lists, dictionaries and "
+            "objects. Not all are looked at, so that what they do to the others may be lost: keep the data in arrays, "
+            "or pass what changes as an argument.", RuntimeWarning, file, number, registry=_warned)
     return found if found.held or found.data or found.generators else None
 
 
@@ -560,11 +593,10 @@ def _refers(value: Any) -> bool:
 
 
 def _push(values: list[Any], todo: list[Any]) -> None:
-    """Add those of some values that may refer to others, unless they are many."""
-    if len(values) <= _MOST_ENTRIES:
-        for value in values:
-            if _refers(value):
-                todo.append(value)
+    """Add those of some values that may refer to others."""
+    for value in values:
+        if _refers(value):
+            todo.append(value)
 
 
 def _same(now: list[Any], before: list[Any]) -> bool:
@@ -639,10 +671,30 @@ def _variables_of(generator: Any) -> dict[str, Any]:
                                      if name not in frame.f_code.co_freevars + frame.f_code.co_cellvars}
 
 
-def _contents(cell: CellType) -> Any:
+def _referents(value: Any) -> list[Any]:
+    """What is referred to by something that refers to others, but is no place for them."""
+    if isinstance(value, weakref.ref):
+        return [value()]
+    if isinstance(value, (weakref.ProxyType, weakref.CallableProxyType)):
+        try:
+            return [cast(MethodType, value.__sizeof__).__self__]
+        except ReferenceError:
+            return []
+    if isinstance(value, MappingProxyType):
+        return list(value.values())
+    if isinstance(value, functools._lru_cache_wrapper):
+        found: list[Any] = []
+        for each in gc.get_referents(value):
+            found += each.values() if type(each) is dict and each is not vars(value) else [each]
+        return found
+    return gc.get_referents(value)
+
+
+def _contents(cell: Any) -> Any:
+    """What is in a variable of an enclosing function, or of a context."""
     try:
-        return cell.cell_contents
-    except ValueError:
+        return cell.get() if isinstance(cell, ContextVar) else cell.cell_contents
+    except (ValueError, LookupError):
         return _MISSING
 
 
@@ -694,6 +746,9 @@ def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
             container.pop(key, None)
         else:
             container[key] = value
+    elif isinstance(container, ContextVar):
+        if value is not _MISSING:  # which cannot be put there
+            container.set(value)
     elif kind == _CELL:
         if value is _MISSING:
             del container.cell_contents
@@ -740,6 +795,8 @@ def is_kept_by_class(change: Change) -> bool:
 
 def words_of(container: Any, kind: int, key: Any) -> str:
     """A place, in words."""
+    if isinstance(container, ContextVar):
+        return f"the context variable '{container.name}'"
     if kind == _CELL or kind == _DICT and "__builtins__" in container:
         return f"the variable '{key}'" if key else "a variable of an enclosing function"
     if kind == _OBJECT:
@@ -785,10 +842,9 @@ def has_array(value: Any) -> bool:
             entries = list(value.values())
         elif kind == _OBJECT:
             entries = list(attributes_of(value).values())
-        if len(entries) <= _MOST_ENTRIES:
-            for entry in entries:
-                if not isinstance(entry, ArrayBase):
-                    todo.append(entry)
-                elif entry._dynamic:
-                    return True
+        for entry in entries:
+            if not isinstance(entry, ArrayBase):
+                todo.append(entry)
+            elif entry._dynamic:
+                return True
     return False

@@ -217,6 +217,18 @@ def test_arrays_of_all_elements_from_outside_are_refused() -> None:
                       mode="evaluated", compress=True)
 
 
+def test_messages_say_once_that_elements_were_removed() -> None:
+    kept = [Float(0)]
+
+    def body(i: Any, x: Any) -> Any:
+        kept[0] = kept[0] + x
+        return i + 1, x
+
+    with pytest.raises(ValueError) as caught:
+        dr.while_loop((UInt32(0, 1, 2), Float(0, 1, 2)), lambda i, x: i < 3, body, mode="evaluated", compress=True)
+    assert str(caught.value).count("compress=True") == 1
+
+
 def test_local_memory() -> None:
     digits = lengths() * 12345 + 7
     found = []

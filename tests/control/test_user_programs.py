@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import itertools
 import operator
+import types
+import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from types import ModuleType, SimpleNamespace
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 
 import drjit as dr
 from drjit.llvm.ad import PCG32, Array3f, Bool, Float, UInt
+from drjit_core import SymbolicValue
 
 MODES = ["symbolic", "evaluated"]
 mode_of = pytest.mark.parametrize("mode", MODES)
@@ -685,3 +690,239 @@ def test_state_that_changes_places_and_that_symbolic_loops_change() -> None:
         with pytest.raises(RuntimeError, match="change places: another one in each iteration"):
             dr.while_loop((i, *state), lambda i, a, b: i < UInt(1, 2), body, mode="symbolic")
     assert [list(each) for each in (lists[0][0], lists[1][0], *arrays)] == [[1], [5], [1], [5]]
+
+
+class Found:
+    """An object that is no PyTree, which functions find in unusual places."""
+
+    def __init__(self, v: Any) -> None:
+        self.v = v
+
+
+#: How a function finds an object: what it refers to instead, and how it gets at the object.
+FINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "set": (lambda found: {found, 1}, lambda each: next(e for e in each if e != 1)),
+    "frozenset": (lambda found: frozenset([found]), lambda each: next(iter(each))),
+    "key": (lambda found: {found: 1}, lambda each: next(iter(each))),
+    "in a key": (lambda found: {(1, found): 1}, lambda each: next(iter(each))[1]),
+    "view": (lambda found: {1: found}.values(), lambda each: next(iter(each))),
+    "view of an ordered dictionary": (lambda found: OrderedDict(a=found).items(), lambda each: next(iter(each))[1]),
+    "proxy of a dictionary": (lambda found: MappingProxyType({1: found}), lambda each: each[1]),
+    "iterator": (lambda found: iter([found] * 9), next),
+    "cycle": (lambda found: itertools.cycle([found]), next),
+    "map": (lambda found: map([found].__getitem__, itertools.repeat(0)), next),
+    "weak reference": (weakref.ref, lambda reference: reference()),
+    "weak proxy": (weakref.proxy, lambda proxy: proxy),
+    "weak set": (lambda found: weakref.WeakSet([found]), lambda each: next(iter(each))),
+    "weak dictionary": (lambda found: weakref.WeakValueDictionary({1: found}), lambda each: each[1]),
+    "context variable": (lambda found: contextvars.ContextVar("v", default=found), lambda variable: variable.get()),
+}
+
+
+def kept_result(size: int | None) -> Any:
+    """A function that keeps its results, which nobody else knows."""
+    @functools.lru_cache(maxsize=size)
+    def make(number: int) -> Found:
+        return Found(Float(number))
+
+    make(0)
+    return make
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+@pytest.mark.parametrize("case", list(FINDS))
+def test_wherever_functions_find_objects(case: str, construct: str, mode: str) -> None:
+    found = Found(Float(0))
+    refer, get = FINDS[case]
+    place = refer(found)
+
+    def function() -> None:
+        one = get(place)
+        one.v = one.v + 1
+
+    in_construct(construct, mode, function, lambda: None)
+    assert list(found.v) == ([1, 1, 0, 0] if construct != "loop" else [1] * 4)
+
+
+@mode_of
+@pytest.mark.parametrize("size", [None, 2])
+def test_results_that_functions_keep(size: int | None, mode: str) -> None:
+    make = kept_result(size)
+
+    def function() -> None:
+        make(0).v = make(0).v + 1
+
+    in_construct("branch", mode, function, lambda: None)
+    assert list(make(0).v) == [1, 1, 0, 0]
+
+
+@mode_of
+def test_defaults_of_keyword_arguments(mode: str) -> None:
+    """Of functions that refer to nothing else."""
+    kept = [Float(0)]
+
+    def function(i: Any, *, kept: list[Any] = kept) -> Any:
+        kept[0] = kept[0] + 1
+        return i + 1
+
+    i = UInt(0, 1, 2, 3)
+    dr.while_loop((i,), lambda i: i < 4, lambda i, *, kept=kept: (function(i, kept=kept),), mode=mode)
+    assert list(kept[0]) == [4, 3, 2, 1]
+    dr.if_stmt((i,), i < 2, function, lambda i: i, mode=mode)
+    assert list(kept[0]) == [5, 4, 2, 1]
+    dr.switch(i // 2, [function, lambda i: i], i, mode=mode)
+    assert list(kept[0]) == [6, 5, 2, 1]
+
+
+@mode_of
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+def test_variables_of_contexts(construct: str, mode: str) -> None:
+    variable = contextvars.ContextVar[Any]("depth")
+    variable.set(Float(0))
+
+    def function() -> None:
+        variable.set(variable.get() + 1)
+
+    in_construct(construct, mode, function, lambda: None)
+    assert list(variable.get()) == ([1, 1, 0, 0] if construct != "loop" else [1] * 4)
+
+    def failing() -> None:
+        variable.set(variable.get() + 1)
+        raise KeyError
+
+    before = variable.get()
+    with pytest.raises(KeyError):
+        in_construct(construct, mode, failing, lambda: None)
+    assert variable.get() is before
+
+
+@mode_of
+def test_variables_of_contexts_in_messages(mode: str) -> None:
+    variable = contextvars.ContextVar[Any]("depth")
+    variable.set(Float(0))
+    with pytest.raises(TypeError, match="the context variable 'depth'"):
+        in_construct("branch", mode, lambda: variable.set(UInt(1)), lambda: None)
+
+
+def accumulated(start: Float, in_place: bool) -> Iterator[Float]:
+    """A generator that keeps an array to itself."""
+    total = start
+    while True:
+        if in_place:
+            total += 1
+        else:
+            total = total + 1
+        yield total
+
+
+@mode_of
+@pytest.mark.parametrize("start", [Float(0), Float([0, 0])])
+def test_arrays_that_only_a_generator_knows(start: Float, mode: str) -> None:
+    """Which are put in a place."""
+    numbers, last = accumulated(+start if dr.width(start) > 1 else Float(0), True), [Float(0)]
+
+    def body(i: Any) -> Any:
+        last[0] = next(numbers)
+        return i + 1
+
+    dr.while_loop((UInt(0, 1),), lambda i: i < 3, body, mode=mode)
+    assert list(last[0]) == [3, 2]
+    assert list(next(numbers)) == [4, 3]
+
+
+@mode_of
+def test_constants_that_a_generator_replaces(mode: Any) -> None:
+    """Nobody can put back what it kept, whether or not that was a constant."""
+    numbers, last = accumulated(Float(0), False), [Float(0)]
+    next(numbers)
+
+    def body(i: Any) -> Any:
+        last[0] = next(numbers)
+        return i + 1
+
+    if mode == "evaluated":
+        dr.while_loop((UInt(0, 1),), lambda i: i < 3, body, mode=mode)
+        assert list(last[0]) == [4, 3]
+    else:
+        with pytest.raises(SymbolicValue, match="'accumulated', which keeps an array in its variable 'total'"):
+            dr.while_loop((UInt(0, 1),), lambda i: i < 3, body, mode=mode)
+
+
+@mode_of
+def test_coroutines(mode: Any) -> None:
+    kept = [Float(0)]
+
+    @types.coroutine
+    def pause() -> Iterator[None]:
+        yield
+
+    async def steps() -> None:
+        while True:
+            kept[0] = kept[0] + 1
+            await pause()
+
+    coroutine = steps()
+
+    def place() -> Any:  # which knows the coroutine only
+        def body(i: Any) -> Any:
+            coroutine.send(None)
+            return i + 1
+        return body
+
+    dr.while_loop((UInt(0, 1),), lambda i: i < 3, place(), mode=mode)
+    coroutine.close()
+    assert list(kept[0]) == [3, 2]
+
+
+@mode_of
+@pytest.mark.parametrize("container", [list, lambda each: dict(enumerate(each)), set])
+def test_many_objects(container: Callable[[Any], Any], mode: Any) -> None:
+    """All are looked at, or a warning says that there are more."""
+    objects = [Found(Float(0)) for _ in range(20000)]
+    last, all_of_them = id(objects[-1]), container(objects)
+
+    def body(i: Any) -> Any:
+        (found,) = [each for each in getattr(all_of_them, "values", lambda: all_of_them)() if id(each) == last]
+        found.v = found.v + 1
+        return i + 1
+
+    dr.while_loop((UInt(0, 1),), lambda i: i < 3, body, mode=mode)
+    assert list(objects[-1].v) == [3, 2]
+
+
+def test_more_objects_than_are_looked_at() -> None:
+    objects = [Found(i) for i in range(70000)]
+
+    def body(i: Any) -> Any:
+        objects[0].v = 2
+        return i + 1
+
+    with pytest.warns(RuntimeWarning, match="refer to more than 65536 lists, dictionaries and objects"):
+        dr.while_loop((UInt(0, 1),), lambda i: i < 3, body)
+
+
+@dr.syntax
+def advanced(state: Any, i: Any, mode: str) -> None:
+    """One times one is one, until it is known that the factor changes."""
+    while dr.hint(i < 4, mode=mode):
+        state.l[0] *= (1 + state.l[0]) * Float(0.5)
+        state.step()
+        state.w, state.a = state.a + 0, state.w * 1
+        i += 1
+
+
+@mode_of
+def test_changes_in_place_that_are_seen_one_after_the_other(mode: str) -> None:
+    """Of arrays that are then replaced."""
+    def step(self: Any) -> None:
+        self.a += 1
+        self.l[0] = self.l[0] - 1
+
+    a, w, first = Float(0, 1, 2), Float(0, 2, 4), Float(1)
+    state = SimpleNamespace(a=a, l=[first], w=w)
+    state.step = types.MethodType(step, state)
+    advanced(state, UInt(0, 1, 2), mode)
+    assert [list(array) for array in (state.a, state.w, a)] == [[2, 3, 3], [2, 3, 5], [1, 2, 3]]
+    assert set(state.l[0]) == {-1}
+    assert set(first) == {1}
