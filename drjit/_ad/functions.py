@@ -239,7 +239,7 @@ def jacobian(function: Callable[[Any], Any], x: Any, *, mode: str = "auto") -> A
     """The derivatives of all elements that a function returns by all elements of its argument, as a tensor.
 
     ``x`` is a flat array or a tensor of floats, and so is what ``function`` returns; arrays of
-    :mod:`drjit.array_api` are tensors, and the result is one if ``x`` is. The shape of the result is that
+    ``drjit.array_api`` are tensors, and the result is one if ``x`` is. The shape of the result is that
     of the function's value followed by that of ``x``. ``mode`` is ``'forward'`` (a pass for each element of ``x``),
     ``'reverse'`` (one for each element of the value), or ``'auto'``: whatever takes fewer. Evaluates nothing, and all
     passes are evaluated together.

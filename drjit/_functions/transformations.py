@@ -27,6 +27,7 @@ from .creation import constant
 from .elementwise import abs as _abs
 from .elementwise import atan2, fma, select, sin, sincos, sqrt
 from .linalg import cross, det, polar_decomp
+from .traits import is_float_v
 
 __all__ = ["arg", "conj", "euler_to_quat", "identity", "imag", "matrix_to_quat", "quat_apply", "quat_to_euler",
            "quat_to_matrix", "real", "rotate", "sh_eval", "slerp", "sphdir", "transform_compose", "transform_decompose"]
@@ -99,7 +100,8 @@ def arg(z: Any, /) -> Any:
         if z._special == "quaternion":
             raise TypeError(f"drjit.arg(): the function is not defined for quaternions (found <{z._name}>).")
         negative: Any = z < 0  # type: ignore[operator]
-        return select(negative, math.pi, 0.0)
+        half: Any = type(z)(math.pi) if is_float_v(z) else math.pi
+        return select(negative, half, 0.0)
     if isinstance(z, complex):
         return math.atan2(z.imag, z.real)
     number = plain_scalar(z)

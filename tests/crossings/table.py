@@ -189,7 +189,7 @@ REFUSED: list[tuple[Predicate, Refusal]] = [
     (lambda c: c.touch.name in _ELEMENTS and c.count == 0 and c.way == "symbolic-carried" and
      not (c.kind == "N" and c.touch.name.startswith("item")),  # which are components
      Refusal((IndexError,), "out of bounds", "the element does not exist")),
-    (lambda c: c.touch.name in ("item-beyond", "set-item-beyond"),
+    (lambda c: c.touch.name == "set-item-beyond" or c.touch.name == "item-beyond" and (c.kind != "F" or c.count != 1),
      Refusal((IndexError,), "99.*out of bounds", "the element does not exist")),
     (lambda c: c.touch.name in _OF_ONE and c.count != 1 and c.way == "symbolic-carried",
      Refusal((TypeError, RuntimeError), "1 element|one element|symbolic", "a number has one element, and a value")),

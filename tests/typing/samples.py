@@ -150,7 +150,8 @@ MEMBERS = ["-{}", "+{}", "~{}", "abs({})", "{}[0]", "{}[:]", "{}.x", "{}.zyx", "
            "{}.array", "{}.ndim", "len({})", "next(iter({}))", "{}[0, 0]", "dr.sum({})", "dr.sin({})", "dr.mask_t({})"]
 #: Functions that are no mathematics, or whose result depends on values.
 LEFT_OUT = """
-    print eval schedule make_opaque set_label whos graphviz sync_thread set_backend set_expand_threshold set_flag
+    print eval schedule make_opaque set_label whos whos_ad graphviz graphviz_ad sync_thread set_backend
+    set_expand_threshold set_flag
     set_log_level set_thread_count flush_kernel_cache flush_malloc_cache kernel_history kernel_history_clear flag
     has_backend log_level binary_search while_loop if_stmt switch dispatch instance_array syntax hint scatter
     scatter_add scatter_reduce expand_threshold thread_count

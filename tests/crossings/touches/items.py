@@ -30,7 +30,7 @@ def _index(o: Operands, wanted: int = 1) -> int:
 touch("item", lambda a, o: a[_index(o)], lambda m, o: _item(m[_index(o)], o), ITEMS, "biuf", DIMENSION)
 touch("item-last", lambda a, o: a[-1], lambda m, o: _item(m[-1], o), ITEMS, "biuf", DIMENSION)
 touch("item-numpy", lambda a, o: a[np.int64(0)], lambda m, o: _item(m[0], o), ITEMS, "biuf", DIMENSION)
-touch("item-beyond", lambda a, o: a[99], None, ITEMS, "biuf", DIMENSION)
+touch("item-beyond", lambda a, o: a[99], lambda m, o: _item(m[0], o), ITEMS, "biuf", DIMENSION)  # of one element: that
 touch("element", lambda a, o: a[0, -1], lambda m, o: m[0, -1] if o.kind in "TM D" else Host(m[0, -1].item()),
       "N:read T:read DM:lanes", "biuf", "two indices need two dimensions")
 touch("element-deep", lambda a, o: a[0, 1, -1], lambda m, o: Host(m[0, 1, -1].item()), "DM:read", "biuf",
