@@ -108,12 +108,13 @@ def test_gradients_are_those_of_programs_that_do_not_evaluate(step: Callable[[An
         np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4 * abs(a).max())
 
 
+@pytest.mark.parametrize("count", [2, 3, 5, 20])
 @pytest.mark.parametrize("step", STEPS)
-def test_forward_mode_likewise(step: Callable[[Any, Any], Any]) -> None:
+def test_forward_mode_likewise(step: Callable[[Any, Any], Any], count: int) -> None:
     found = []
     for evaluate in (False, True):
         x, w = variable(), variable(1)
-        y = simulate(step, 20, x, w, evaluate)
+        y = simulate(step, count, x, w, evaluate)
         dr.set_grad(x, 1)
         dr.set_grad(w, 2)
         dr.enqueue(dr.ADMode.Forward, x, w)
@@ -123,11 +124,12 @@ def test_forward_mode_likewise(step: Callable[[Any, Any], Any]) -> None:
     np.testing.assert_allclose(*found, rtol=2e-3, atol=2e-4 * abs(found[0]).max())
 
 
+@pytest.mark.parametrize("count", [3, 5, 16])
 @pytest.mark.parametrize("step", [smooth, neighbours, averaged])
-def test_gradients_as_values_likewise(step: Callable[[Any, Any], Any]) -> None:
+def test_gradients_as_values_likewise(step: Callable[[Any, Any], Any], count: int) -> None:
     x, w = variable(), Float(0.3)
     for function in (dr.value_and_grad, lambda f: lambda x: dr.hvp(f, x, x)):
-        results = [function(lambda x, evaluate=evaluate: dr.sum(dr.square(simulate(step, 16, x, w, evaluate))))(x)
+        results = [function(lambda x, evaluate=evaluate: dr.sum(dr.square(simulate(step, count, x, w, evaluate))))(x)
                    for evaluate in (False, True)]
         for a, b in zip(*results, strict=True):
             np.testing.assert_allclose(flat(a), flat(b), rtol=5e-3, atol=5e-4 * abs(flat(a)).max())

@@ -25,7 +25,7 @@ from ..ops.table import KIND, LITERAL
 from ..types import BOOL, UINT32, ReduceMode, ReduceOp
 from .formulas import masked, product
 
-__all__ = ["WINDOW", "Flow", "evaluate_by", "full"]
+__all__ = ["ENDED", "Flow", "evaluate_by", "full"]
 
 _ADD, _AUTO = ReduceOp.Add.value, ReduceMode.Auto.value
 #: Among the contributions that wait, the array that others are scattered to.
@@ -36,7 +36,7 @@ _HUB = HUB
 #: How many vertices derivatives flow through before their gradients are evaluated where the values were. (A cloth of
 #: 64² masses, 100 steps, first gradient and later ones: 9.2 and 2 s by one kernel, 0.3 and 0.1 by kernels for a step.)
 WINDOW = 256
-#: Likewise where a kernel ends anyway, because what goes on from there has been scattered, reduced or the like.
+#: The same where a kernel ends anyway, which is the least, because what goes on from there has been scattered, reduced or the like.
 ENDED = 64
 
 _evaluate: Callable[[list[Node]], Any] | None = None

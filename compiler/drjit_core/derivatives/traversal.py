@@ -25,7 +25,7 @@ from ..ir.vertex import HUB, LEAF, Vertex, live_vertices
 from ..ops.derivatives import BOTH, FACTOR, NEGATED, OTHERWISE, PASSED, TIMES_R, TIMES_X, TIMES_Y, WHERE, Partial, Rule
 from ..ops.table import KIND
 from ..types import COMPUTES_IN
-from .flow import WINDOW, Flow
+from .flow import ENDED, Flow
 from .formulas import FORMULAS, masked, product
 from .outside import Outside
 from .structure import STRUCTURE
@@ -453,7 +453,7 @@ def _forward(flow: Flow, order: list[Vertex], flags: int) -> None:
 
 def _last_uses(order: list[Vertex]) -> dict[int, int]:
     """The last vertices that depend on others, by ids; nothing if no gradients are evaluated on the way."""
-    if len(order) < WINDOW or order[0].era == order[-1].era:
+    if len(order) <= ENDED or order[0].era == order[-1].era:
         return {}
     return {operand.id: vertex.id for vertex in order for operand in vertex.operands()}
 
