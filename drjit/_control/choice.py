@@ -102,10 +102,11 @@ class Results:
             difference = self.spec.difference(other.spec, root, True)
             if difference is not None:
                 path, what, first, second = difference
+                advice = " Convert one of them, so that both are of the same type." if what == "type" else ""
                 raise ArgumentError(
                     f"{self.function}(): '{self.which}' and '{which}' must return values of the same types and "
                     f"structure, but the {what} of '{path}' is {first} in '{self.which}' and {second} in '{which}'."
-                    f"{_advice(what, first, second)}")
+                    f"{advice}")
             other.align(self.spec)
             self.spec = self.spec.joined(other.spec)
         if self.called is not None:
@@ -253,12 +254,6 @@ def _owner(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec) -> Any:
     return containers.popitem()[1] if len(containers) == 1 else None
 
 
-def _advice(what: str, first: str, second: str) -> str:
-    if what != "type":
-        return ""
-    return " Convert one of them, so that both are of the same type."
-
-
 class Effects:
     """What one function of a branch or call returns, and does besides."""
 
@@ -346,14 +341,15 @@ class Joint:
             for key, change in each.places.items():
                 if key in self.places:
                     continue
+                where = words_of(change.container, change.kind, change.key)
                 if change.now is MISSING:
-                    raise ArgumentError(
-                        f"{words.function}(): '{each.label}' removes "
-                        f"{words_of(change.container, change.kind, change.key)}, which only some elements would have. "
-                        "Let it stay.")
+                    raise ArgumentError(f"{words.function}(): '{each.label}' removes {where}, which only some elements "
+                                        "would have. Let it stay.")
                 is_new = change.before is MISSING and bool([other for other in effects if key not in other.places])
                 if is_new and each.call.holds(change.container):
-                    raise adds(words, change, each.label)
+                    raise ArgumentError(
+                        f"{words.function}(): '{each.label}' adds {where}, an argument, and others do not, so that its "
+                        "structure would differ between elements. Add it before.")
                 if is_new and not computed:
                     keep_new(change)
                     continue
@@ -412,9 +408,16 @@ class _Place:
         for effects, each in found:
             spec = self.spec.meeting(each.spec)
             if spec is None:
-                raise differing(words, change, self.spec, each.spec, first, effects.label)
+                what, one, other = difference_at(change, self.spec, each.spec)
+                raise ArgumentError(
+                    f"{words.function}(): {what} would differ between elements: it is {one} after '{first}', and "
+                    f"{other} after '{effects.label}'. Let all functions put something of one type and structure "
+                    "there, or begin with what it becomes.")
             if are_others(each.leaves, self.after[0].leaves):
-                raise other_objects(words, change, first, effects.label)
+                raise ArgumentError(
+                    f"{words.function}(): {words_of(change.container, change.kind, change.key)} would be another "
+                    f"object in each element: one with arrays after '{first}', and another one after "
+                    f"'{effects.label}'. Change what the object holds instead, or make its class a PyTree.")
             self.spec = spec
         #: Leaves that are one of the caller's arrays after all of them, by place.
         self.kept: dict[int, Any] = {}
@@ -440,29 +443,6 @@ class _Place:
         for place, array in self.kept.items():
             leaves[place] = array
         write_place(self.change.container, self.change.kind, self.change.key, self.spec.rebuild(leaves))
-
-
-def differing(words: Words, change: Change, first: TreeSpec, second: TreeSpec, *labels: str) -> ArgumentError:
-    """The error if what a place holds after two functions is not alike."""
-    what, one, other = difference_at(change, first, second)
-    return ArgumentError(f"{words.function}(): {what} would differ between elements: it is {one} after '{labels[0]}', "
-                         f"and {other} after '{labels[1]}'. Let all functions put something of one type and structure "
-                         "there, or begin with what it becomes.")
-
-
-def adds(words: Words, change: Change, label: str) -> ArgumentError:
-    """The error if only some functions add a place to an argument."""
-    where = words_of(change.container, change.kind, change.key)
-    return ArgumentError(f"{words.function}(): '{label}' adds {where}, an argument, and others do not, so that its "
-                         "structure would differ between elements. Add it before.")
-
-
-def other_objects(words: Words, change: Change, *labels: str) -> ArgumentError:
-    """The error if what a place holds after two functions are different objects."""
-    where = words_of(change.container, change.kind, change.key)
-    return ArgumentError(
-        f"{words.function}(): {where} would be another object in each element: one with arrays after '{labels[0]}', "
-        f"and another one after '{labels[1]}'. Change what the object holds instead, or make its class a PyTree.")
 
 
 class SymbolicChoice:
