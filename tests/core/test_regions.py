@@ -36,7 +36,7 @@ from drjit_core.runtime.cpu import cache
 from drjit_core.runtime.cpu.target import CPU_TARGET
 from drjit_core.types import BFLOAT16
 from tests.core import regions
-from tests.core.harness import BFLOAT16, assert_same_bits, values
+from tests.core.harness import assert_same_bits, values
 
 
 def compare(roots: list[Node], expected: list[np.ndarray[Any, Any]], how: str) -> None:
