@@ -24,7 +24,6 @@ from .control.alike import KEPT_APART, NEIGHBOURS, OF_ELEMENTS
 from .control.blend import blend
 from .control.capture import Capture, capture
 from .control.choice import Versions, call, cond
-from .control.inline import PLAIN, inline
 from .control.construct import Restart, adopt, depend_on, late_formal
 from .control.loop import while_loop
 from .control.source import holders

@@ -59,10 +59,6 @@ class Aliases:
         return [other for other in self.places[id(owner)] if other != place and
                 self.parts[other][1] < end and start < self.parts[other][2]]
 
-    def are_several(self) -> bool:
-        """Whether any two arguments are one array, in whole or in part."""
-        return bool([place for place in self.parts if self.others(place)])
-
     def is_found(self, place: int, known: Snapshot | None) -> bool:
         """Whether a function finds an argument, or any of it, among what it is ``known`` to refer to."""
         owner, start, end = self.parts[place]

@@ -56,21 +56,19 @@ cdef class SymbolicChoice:
     cdef public Snapshot snapshot
     cdef public list effects
     cdef public list returned
-    cdef public list changed
-    cdef public dict arrays
-    cdef public dict places
+    cdef public Joint joint
     @cython.locals(around=Journal)
     cpdef object run(self)
     @cython.locals(number=cython.Py_ssize_t, targets=list)
     cpdef tuple attempt(self)
-    @cython.locals(journal=Journal, nodes=list, called=Call, returned=Returned, places=list, arrays=dict, changed=dict, noted=cython.Py_ssize_t)
+    @cython.locals(journal=Journal, nodes=list, called=Call, returned=Returned, places=list, effects=Effects, changed=dict, noted=cython.Py_ssize_t)
     cpdef list target(self, Py_ssize_t number, list formals)
     cpdef dict outside(self, Py_ssize_t number, Call called, object leaves, object formals)
-    @cython.locals(effects=Effects, changed=dict, found=list)
+    @cython.locals(effects=Effects, found=list)
     cpdef list joined(self, Py_ssize_t number)
-    @cython.locals(effects=Effects)
+    @cython.locals(effects=Effects, changes=cython.bint)
     cpdef join(self)
-    @cython.locals(effects=Effects, count=cython.Py_ssize_t, returned=list, calls=list, first=cython.Py_ssize_t)
+    @cython.locals(effects=Effects, count=cython.Py_ssize_t, returned=list, calls=list)
     cpdef object finish(self, list values, dict versions)
 
 
@@ -84,6 +82,8 @@ cdef class Returned:
 
 @cython.freelist(16)
 cdef class Effects:
+    cdef public str label
+    cdef public tuple shapes
     cdef public Call call
     cdef public Returned returned
     cdef public dict changed
@@ -91,6 +91,16 @@ cdef class Effects:
     cdef public dict contents
     cdef public dict left
     cdef public dict arrays
+
+
+cdef class Joint:
+    cdef public Given given
+    cdef public object effects
+    cdef public tuple lanes
+    cdef public object nodes
+    cdef public list changed
+    cdef public dict arrays
+    cdef public dict places
 
 
 @cython.freelist(16)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MethodType
 from typing import Any
 
@@ -23,7 +23,7 @@ from drjit_core import (
 )
 
 from .._access.lanes import fitting, masked_access, written_apart, written_from
-from .._access.store import Journal, innermost_journal, owner_of, store, store_result
+from .._access.store import Journal, innermost_journal, store, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
@@ -45,8 +45,8 @@ from .places import (
 )
 from .state import equal
 
-__all__ = ["Effects", "Results", "SymbolicChoice", "adds", "argument_of", "blended", "differing", "invoked",
-           "other_objects", "run_directly"]
+__all__ = ["Effects", "Joint", "Results", "Returned", "SymbolicChoice", "argument_of", "blended", "invoked",
+           "run_directly"]
 
 
 _LITERAL = core.KIND["literal"]
@@ -102,10 +102,11 @@ class Results:
             difference = self.spec.difference(other.spec, root, True)
             if difference is not None:
                 path, what, first, second = difference
+                advice = " Convert one of them, so that both are of the same type." if what == "type" else ""
                 raise ArgumentError(
                     f"{self.function}(): '{self.which}' and '{which}' must return values of the same types and "
                     f"structure, but the {what} of '{path}' is {first} in '{self.which}' and {second} in '{which}'."
-                    f"{_advice(what, first, second)}")
+                    f"{advice}")
             other.align(self.spec)
             self.spec = self.spec.joined(other.spec)
         if self.called is not None:
@@ -133,10 +134,6 @@ class Results:
         names = self.names if self.spec.cls is tuple and self.spec.children is not None and \
             len(self.spec.children) == len(self.names) and self.names else "result"
         return self.spec.node_paths(names)[position]
-
-    def store(self, array: ArrayBase, position: int, node: core.Node, whole: bool = False) -> None:
-        """Give a component of an array what it has become; tensors of one element may have become wider."""
-        store_result(array, position, node, None, self.lanes, whole)
 
     def rebuilt(self, nodes: Sequence[core.Node], returned: Sequence[Returned] = (), calls: Sequence[Call] = ()) -> Any:
         """The tree of joined results; what all functions return of the caller's is the caller's.
@@ -234,16 +231,10 @@ class Returned:
         self.spec = self.spec.reshaped({k: all_ for k, _, shape, _, depth in self.spec.traced()
                                         if depth < 0 and shape == some})
 
-    def exchanged(self, arrays: Mapping[tuple[int, int], core.Node]) -> list[core.Node]:
-        """The nodes, with those that arrays have become, by their identity and the position of the node."""
-        if not arrays:
-            return list(self.nodes)
-        found: list[core.Node] = []
-        for leaf, nodes in zip(self.leaves, self.segments(), strict=True):
-            owner, first = owner_of(leaf) if nodes else (leaf, 0)
-            found += [arrays.get((id(owner), first + place), arrays.get((id(leaf), place), node))
-                      for place, node in enumerate(nodes)]
-        return found
+    def nothing(self) -> Returned:
+        """Something like it whose arrays are zero."""
+        zeros = [core.literal(node.type, 0) for node in self.nodes]
+        return Returned("", self.spec.rebuild_nodes(zeros, self.leaves))
 
     def segments(self) -> list[Sequence[core.Node]]:
         """The nodes of each leaf."""
@@ -263,39 +254,37 @@ def _owner(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec) -> Any:
     return containers.popitem()[1] if len(containers) == 1 else None
 
 
-def _advice(what: str, first: str, second: str) -> str:
-    if what != "type":
-        return ""
-    return " Convert one of them, so that both are of the same type."
-
-
-def became(arrays: Sequence[Any], given: Given, changed: Mapping[int, core.Node]) -> dict[tuple[int, int], core.Node]:
-    """What arrays of arguments have become, by their identity and the position of the node."""
-    return {(id(arrays[place]), position - first): changed[position] for place, first, count in given.spec.positions()
-            for position in range(first, first + count) if position in changed} if changed else {}
-
-
 class Effects:
     """What one function of a branch or call returns, and does besides."""
 
-    __slots__ = ("arrays", "call", "changed", "contents", "left", "places", "returned")
+    __slots__ = ("arrays", "call", "changed", "contents", "label", "left", "places", "returned", "shapes")
 
-    def __init__(self, call_: Call, returned: Returned, places: Sequence[Change], arrays: dict[Any, Any],
-                 changed: dict[int, core.Node], journal: Journal | None) -> None:
+    def __init__(self, label: str, call_: Call, returned: Returned, places: Sequence[Change], journal: Journal | None,
+                 shapes: tuple[Any, Any] | None = None) -> None:
+        #: What messages call the function.
+        self.label = label
         self.call = call_
         #: What it has left in arrays that it was given, or has changed, by their ids; not known without a journal, if
         #: it has changed none.
         self.left: dict[int, Sequence[core.Node]] | None = None if journal is None else {
             key: array._nodes() for key, (array, *_) in journal.entries.items()}
         self.returned = returned
-        #: Arguments that it has changed in place, by the positions of nodes.
-        self.changed = changed
-        #: Places that hold other arrays, and arrays from outside that have changed as a whole.
+        #: If it was called for some elements, the shapes of tensors of these, and of all.
+        self.shapes = shapes
+        #: Arguments that it has changed in place, by the positions of nodes, and arrays from outside that have changed
+        #: as a whole: these, components, and what they were and are.
+        self.changed: dict[int, core.Node] = _NOTHING
+        self.arrays: dict[Any, tuple[Any, int, core.Node, core.Node]] = _NOTHING
+        #: Places that hold other arrays, and what they hold after it.
         self.places = {place_key(*change[:3]): change for change in places} if places else _NOTHING
-        #: What these places hold after it.
-        self.contents = {key: Returned(call_.given.function, change.now) for key, change in self.places.items()} \
-            if places else _NOTHING
-        self.arrays = arrays
+        self.contents = {key: self.found(change.now) for key, change in self.places.items()} if places else _NOTHING
+
+    def found(self, value: Any) -> Returned:
+        """What is found in a place."""
+        found = Returned(self.call.given.function, value)
+        if self.shapes is not None:
+            found.widen(*self.shapes)
+        return found
 
     def left_in(self, array: Any) -> Sequence[core.Node] | None:
         """What the function has left in an array that it was given, or has changed."""
@@ -314,22 +303,121 @@ class Effects:
             found = self.left_in(array)
         return nodes if found is None else found[position:position + len(nodes)]
 
+    def standing(self, key: Any, change: Change, call_: Call) -> Returned:
+        """What a place holds after the function, which perhaps does not change it, as another call does."""
+        own = self.contents.get(key)
+        if own is None:
+            place = call_.original(change.before)  # setters put arguments elsewhere
+            value = change.before if place < 0 else self.call.arrays[place]
+            for container, _, new in self.call.held:
+                if container is change.container:
+                    value = new.get(change.key, value)
+            own = self.found(as_left(value, self.places) if self.places else value)
+            own.nodes = [node for leaf, nodes in zip(own.leaves, own.segments(), strict=True)
+                         for node in self.after(leaf, nodes)]
+        return own
+
+
+class Joint:
+    """What the functions of a branch or call change besides what they return: arguments, arrays from outside, and
+    places, of which each element has what the function has left that it took.
+
+    Those that are ``computed`` may put something in a new place for some elements; others have zeros.
+    """
+
+    __slots__ = ("arrays", "changed", "effects", "given", "lanes", "nodes", "places")
+
+    def __init__(self, words: Words, given: Given, effects: Sequence[Effects], lanes: tuple[int, ...],
+                 nodes: Sequence[core.Node], computed: bool) -> None:
+        self.given, self.effects, self.lanes, self.nodes = given, effects, lanes, nodes
+        #: Arguments, by the positions of nodes; arrays; places.
+        self.changed: list[int] = sorted({position for each in effects for position, node in each.changed.items()
+                                          if computed or not is_version(primal(node))})
+        self.arrays: dict[Any, tuple[Any, int, core.Node]] = {}
+        self.places: dict[Any, _Place] = {}
+        for each in effects:
+            for key, (array, position, before, _) in each.arrays.items():
+                self.arrays[key] = array, position, array._nodes()[position] if computed else before
+            for key, change in each.places.items():
+                if key in self.places:
+                    continue
+                where = words_of(change.container, change.kind, change.key)
+                if change.now is MISSING:
+                    raise ArgumentError(f"{words.function}(): '{each.label}' removes {where}, which only some elements "
+                                        "would have. Let it stay.")
+                is_new = change.before is MISSING and bool([other for other in effects if key not in other.places])
+                if is_new and each.call.holds(change.container):
+                    raise ArgumentError(
+                        f"{words.function}(): '{each.label}' adds {where}, an argument, and others do not, so that its "
+                        "structure would differ between elements. Add it before.")
+                if is_new and not computed:
+                    keep_new(change)
+                    continue
+                self.places[key] = _Place(change._replace(before=each.call.caller_of(change)), words, [
+                    (other, each.contents[key].nothing() if is_new and key not in other.places else
+                     other.standing(key, change, each.call)) for other in effects], lanes)
+
+    def before(self) -> list[core.Node]:
+        """What all of it was."""
+        found = [self.nodes[position] for position in self.changed]
+        found += [before for *_, before in self.arrays.values()]
+        return found + [node for place in self.places.values() for node in place.before]
+
+    def after(self, number: int) -> list[core.Node]:
+        """What all of it is after one of the functions."""
+        each = self.effects[number]
+        found = [each.changed.get(position, each.call.nodes[position]) for position in self.changed]
+        for key, (array, position, before) in self.arrays.items():
+            left = each.left_in(array)
+            found.append(each.arrays[key][3] if key in each.arrays else before if left is None else left[position])
+        for place in self.places.values():
+            found += place.nodes(place.after[number])
+        return found
+
+    def write(self, values: Iterator[core.Node], versions: Mapping[int, core.Node], whole: bool = False) -> None:
+        """Let all of it be what it has become, and arguments the last versions after writes by index."""
+        call_ = self.effects[0].call
+        for place, first, count in self.given.spec.positions():
+            for position in range(first, first + count):
+                node = next(values) if position in self.changed else versions.get(position)
+                if node is not None:
+                    store_result(self.given.leaves[place], position - first, node, None, self.lanes,
+                                 whole and position in self.changed)
+                    if call_.copies:
+                        call_.touched.add(place)
+        call_.write_back()
+        for array, position, _ in self.arrays.values():
+            store_result(array, position, next(values), None, self.lanes, whole)
+        for entry in self.places.values():
+            entry.write([next(values) for _ in entry.before])
+
+    def restore(self) -> None:
+        """Let places hold what they held before."""
+        restore([place.change for place in self.places.values()])
+
 
 class _Place:
     """A place that some of the functions change: its content is a result of all."""
 
-    def __init__(self, change: Change, words: Words, labels: Sequence[str],
-                 found: Sequence[tuple[Effects, Returned]], lanes: tuple[int, ...]) -> None:
-        self.change = change
+    def __init__(self, change: Change, words: Words, found: Sequence[tuple[Effects, Returned]],
+                 lanes: tuple[int, ...]) -> None:
+        self.change, first = change, found[0][0].label
         #: What it holds after each function.
         self.after = [each for _, each in found]
         self.spec, self.lanes = self.after[0].spec, lanes
-        for each, label in zip(self.after, labels, strict=True):
+        for effects, each in found:
             spec = self.spec.meeting(each.spec)
             if spec is None:
-                raise differing(words, change, self.spec, each.spec, labels[0], label)
+                what, one, other = difference_at(change, self.spec, each.spec)
+                raise ArgumentError(
+                    f"{words.function}(): {what} would differ between elements: it is {one} after '{first}', and "
+                    f"{other} after '{effects.label}'. Let all functions put something of one type and structure "
+                    "there, or begin with what it becomes.")
             if are_others(each.leaves, self.after[0].leaves):
-                raise other_objects(words, change, labels[0], label)
+                raise ArgumentError(
+                    f"{words.function}(): {words_of(change.container, change.kind, change.key)} would be another "
+                    f"object in each element: one with arrays after '{first}', and another one after "
+                    f"'{effects.label}'. Change what the object holds instead, or make its class a PyTree.")
             self.spec = spec
         #: Leaves that are one of the caller's arrays after all of them, by place.
         self.kept: dict[int, Any] = {}
@@ -355,29 +443,6 @@ class _Place:
         for place, array in self.kept.items():
             leaves[place] = array
         write_place(self.change.container, self.change.kind, self.change.key, self.spec.rebuild(leaves))
-
-
-def differing(words: Words, change: Change, first: TreeSpec, second: TreeSpec, *labels: str) -> ArgumentError:
-    """The error if what a place holds after two functions is not alike."""
-    what, one, other = difference_at(change, first, second)
-    return ArgumentError(f"{words.function}(): {what} would differ between elements: it is {one} after '{labels[0]}', "
-                         f"and {other} after '{labels[1]}'. Let all functions put something of one type and structure "
-                         "there, or begin with what it becomes.")
-
-
-def adds(words: Words, change: Change, label: str) -> ArgumentError:
-    """The error if only some functions add a place to an argument."""
-    where = words_of(change.container, change.kind, change.key)
-    return ArgumentError(f"{words.function}(): '{label}' adds {where}, an argument, and others do not, so that its "
-                         "structure would differ between elements. Add it before.")
-
-
-def other_objects(words: Words, change: Change, *labels: str) -> ArgumentError:
-    """The error if what a place holds after two functions are different objects."""
-    where = words_of(change.container, change.kind, change.key)
-    return ArgumentError(
-        f"{words.function}(): {where} would be another object in each element: one with arrays after '{labels[0]}', "
-        f"and another one after '{labels[1]}'. Change what the object holds instead, or make its class a PyTree.")
 
 
 class SymbolicChoice:
@@ -413,10 +478,8 @@ class SymbolicChoice:
         self.snapshot: Snapshot | None = None
         self.effects: list[Effects] = _EMPTY
         self.returned: list[Returned] = _EMPTY
-        #: What the functions change: arguments, by the positions of nodes; arrays; places.
-        self.changed: list[int] = _EMPTY
-        self.arrays: dict[Any, tuple[Any, int, core.Node]] = _NOTHING
-        self.places: dict[Any, _Place] = _NOTHING
+        #: What the functions change, if anything.
+        self.joint: Joint | None = None
 
     def run(self) -> Any:
         """The results, joined."""
@@ -434,7 +497,8 @@ class SymbolicChoice:
         try:
             found = self.finish(values, versions)
         except BaseException:
-            restore([place.change for place in self.places.values()])
+            if self.joint is not None:
+                self.joint.restore()
             raise
         self.effects = self.returned = _EMPTY
         self.snapshot = None
@@ -497,11 +561,11 @@ class SymbolicChoice:
             if called.snapshot is not None and (called.snapshot.data or called.snapshot.generators):
                 require_data(self.words, called.snapshot, (function,))
             changed = called.changed() if journal.entries or called.copies else _NOTHING
-            if changed or self.written or len(journal.entries) > noted:
-                arrays = self.outside(number, called, returned.leaves, formals)
-                self.effects.append(Effects(called, returned, places, arrays, changed, journal))
-            else:
-                self.effects.append(Effects(called, returned, places, _NOTHING, _NOTHING, None))
+            may_change = changed or self.written or len(journal.entries) > noted
+            effects = Effects(self.labels[number], called, returned, places, journal if may_change else None)
+            if may_change:
+                effects.changed, effects.arrays = changed, self.outside(number, called, returned.leaves, formals)
+            self.effects.append(effects)
             return _EMPTY  # before all functions have been called, nobody knows what their results have in common
         finally:
             if journal.entries:
@@ -541,60 +605,20 @@ class SymbolicChoice:
         """What a function returns, and what it has left of what any of them changes."""
         if not number:
             self.join()
-        effects = self.effects[number]
-        found = effects.returned.nodes
-        if self.changed or self.arrays or self.places:
-            changed = effects.changed
-            found = found + [changed.get(position, effects.call.nodes[position]) for position in self.changed]
-            for key, (array, position, before) in self.arrays.items():
-                left = effects.left_in(array)
-                found.append(effects.arrays[key][3] if key in effects.arrays else
-                             before if left is None else left[position])
-            for place in self.places.values():
-                found += place.nodes(place.after[number])
-        return found
+        found = self.effects[number].returned.nodes
+        return found if self.joint is None else found + self.joint.after(number)
 
     def join(self) -> None:
         """Find out what the functions return, and change."""
-        self.returned = []
+        self.returned, self.joint = [], None
+        changes = False
         for effects in self.effects:
             self.returned.append(effects.returned)
+            if effects.changed or effects.arrays or effects.places:
+                changes = True
         self.results.complete(self.returned, self.labels)
-        self.changed, self.arrays, self.places = _EMPTY, _NOTHING, _NOTHING
-        positions: set[int] = set()
-        for effects in self.effects:
-            if effects.changed:
-                positions.update([position for position, node in effects.changed.items()
-                                  if not is_version(primal(node))])
-            if effects.arrays:
-                self.arrays = self.arrays | {key: entry[:3] for key, entry in effects.arrays.items()}
-            for key, change in effects.places.items():
-                if key in self.places:
-                    continue
-                if change.before is not MISSING or not [each for each in self.effects if key not in each.places]:
-                    self.places = self.places or {}
-                    self.places[key] = _Place(
-                        change._replace(before=effects.call.caller_of(change)), self.words, self.labels,
-                        [(each, self.standing(each, key, change)) for each in self.effects], self.results.lanes)
-                elif effects.call.holds(change.container):
-                    raise adds(self.words, change, self.labels[self.effects.index(effects)])
-                else:
-                    keep_new(change)
-        if positions:
-            self.changed = sorted(positions)
-
-    def standing(self, effects: Effects, key: Any, change: Change) -> Returned:
-        """What a place holds after a function, which perhaps does not change it."""
-        own = effects.contents.get(key)
-        if own is None:
-            value = change.before
-            for container, _, new in effects.call.held:
-                if container is change.container:
-                    value = new.get(change.key, value)
-            own = Returned(self.words.function, as_left(value, effects.places) if effects.places else value)
-            own.nodes = [node for leaf, nodes in zip(own.leaves, own.segments(), strict=True)
-                         for node in effects.after(leaf, nodes)]
-        return own
+        if changes:
+            self.joint = Joint(self.words, self.given, self.effects, self.results.lanes, self.nodes, False)
 
     def name_of(self, position: int) -> str:
         """The name of an argument."""
@@ -607,35 +631,19 @@ class SymbolicChoice:
 
     def finish(self, values: list[core.Node], versions: Versions) -> Any:
         """The results; what the functions have changed is what it has become."""
-        given, returned, calls = self.given, self.returned, _EMPTY
+        returned, calls = self.returned, _EMPTY
         count = len(returned[0].nodes)
         if self.index is None:
             calls = []
             for effects in self.effects:
                 calls.append(effects.call)
-        if not versions and len(values) == count:  # nothing has changed
-            return self.results.rebuilt(values, returned, calls)
-        others = iter(values[count:])
-        for place, first, size in given.spec.positions():
-            for position in range(first, first + size):
-                node = versions.get(position)
-                if position in self.changed:
-                    node = self.taken(next(others), self.nodes[position])
-                elif node is None or not self.is_in_place(position):
-                    continue
-                self.results.store(given.leaves[place], position - first, node)
-                if self.effects[0].call.copies:
-                    self.effects[0].call.touched.add(place)
-        self.effects[0].call.write_back()
-        for array, position, before in self.arrays.values():
-            self.results.store(array, position, self.taken(next(others), before))
-        for entry in self.places.values():
-            entry.write([self.taken(next(others), before) for before in entry.before])
-        return self.results.rebuilt(values[:count], returned, calls)
-
-    def is_in_place(self, position: int) -> bool:
-        """Whether any of the functions has written by index to an argument, and not to a copy of it."""
-        return any(position in effects.changed for effects in self.effects)
+        joint = self.joint
+        if joint is not None:
+            written = {position: version for position, version in versions.items()
+                       if [effects for effects in self.effects if position in effects.changed]}  # and not a copy of it
+            joint.write(map(self.taken, values[count:], joint.before()), written)
+            values = values[:count]
+        return self.results.rebuilt(values, returned, calls)
 
     def taken(self, node: core.Node, before: core.Node) -> core.Node:
         """What something is after a call, also in elements that call nothing."""

@@ -30,11 +30,20 @@ cdef class _Objects:
 cdef class Evaluated:
     cdef public _Objects objects
     cdef public list nodes
+    cdef public TreeSpec spec
+    cdef public _State state
     cdef public object cond
     cdef public object body
     cdef public object names
-    cdef public bint tensors
-    cdef public TreeSpec spec
+    cdef public list tensors
+    cdef public bint compress
+    cdef public Py_ssize_t width
+    cdef public Py_ssize_t left
+    cdef public Node lanes
+    cdef public object memory
+    cdef public list own
+    cdef public list changed
+    cdef public list whole
 
 
 cdef class _State:

@@ -9,6 +9,7 @@ are.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
@@ -33,7 +34,7 @@ from .places import MISSING, Change, are_others, difference_at, restore, snapsho
 from .shapes import changed_shape
 from .state import shape_of
 
-__all__ = ["Compressed", "Evaluated"]
+__all__ = ["Evaluated"]
 
 _EVALUATED, _LITERAL = KIND["evaluated"], KIND["literal"]
 _NO_CONFLICTS = core.ReduceMode.NoConflicts.value
@@ -203,69 +204,6 @@ class _Objects:
             restore(changes)
 
 
-class Evaluated:
-    """A loop that keeps elements that have finished."""
-
-    def __init__(self, given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str]) -> None:
-        self.objects = _Objects(given, names)
-        self.nodes = given.nodes
-        self.cond, self.body, self.names = cond, body, names
-        self.tensors = any(isinstance(leaf, ArrayBase) and leaf._depth < 0 for leaf in given.leaves)
-        self.spec = given.spec
-
-    def run(self) -> Any:
-        """The state after the loop."""
-        with noted():
-            try:
-                nodes = self.repeated()
-                return self.objects.finish(nodes, self.spec)
-            except BaseException:
-                self.objects.undo()
-                raise
-
-    def repeated(self) -> list[core.Node]:
-        """The nodes of the state after the loop."""
-        active: core.Node | None = None
-        nodes, state, first = list(self.nodes), _State(self.nodes), self.spec
-        while True:
-            state.prepare(nodes)
-            with noted() as journal:
-                call = self.objects.call(nodes, None, self.spec if self.tensors else None)
-                try:
-                    value = self.cond(*call.tree)
-                    test = condition_of(value)
-                    self.objects.lanes = shape_of(value, self.spec)
-                    del value
-                finally:
-                    call.leave()
-                self.objects.tested(nodes, journal, None if active is None else functools.partial(_blend, active))
-            state.check()
-            active = with_lanes(test, test.size) if active is None else ops.and_(active, test)
-            found = core.reduce(active, core.ReduceOp.Or.value) if active.size else literal(BOOL, False)
-            core.evaluate((*nodes, *self.objects.nodes_apart(), active, found))
-            if not core.read_element(found, 0):
-                return nodes
-            with masked_access(active), noted() as journal:
-                call = self.objects.call(nodes, self.body, self.spec if self.tensors else None)
-                self.objects.let_go(nodes)
-                try:
-                    value = self.body(*call.tree)
-                    before, results, after = self.objects.returned(call, value, self.spec, active, journal,
-                                                                   functools.partial(_blend, active), _itself)
-                except BaseException:
-                    call.leave()
-                    raise
-                nodes = _blended(active, before, results, self.spec, self.names, self.objects.own_positions())
-            if self.tensors:  # those of one element may have become wider
-                self.spec = flatten(_joined(first, self.spec, after, self.names).rebuild_nodes(
-                    nodes, self.objects.first.leaves, self.objects.lanes), FUNCTION)[1]
-            del call, value, before, results, after  # they hold what scatters could otherwise write to in place
-
-
-def _itself(position: int, node: core.Node) -> core.Node:
-    return node
-
-
 def _blend(mask: core.Node, new: core.Node, old: core.Node) -> core.Node:
     """What an array is that was changed as a whole, where a mask is set: if it has an element for each lane, of those
     that are given to what runs or of all."""
@@ -343,17 +281,20 @@ class _State:
         self.pending = []
 
 
-class Compressed:
-    """A loop that removes elements that have finished.
+class Evaluated:
+    """A loop that keeps elements that have finished, or removes them (``compress``).
 
     ``nodes`` is the state of the elements that are left, ``lanes`` tells which ones these are.
     """
 
-    def __init__(self, given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str]) -> None:
+    def __init__(self, given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str],
+                 compress: bool = False) -> None:
         self.objects = _Objects(given, names)
         self.nodes, self.spec = list(given.nodes), given.spec
         self.state = _State(self.nodes)
         self.cond, self.body, self.names = cond, body, names
+        self.tensors = [leaf for leaf in given.leaves if isinstance(leaf, ArrayBase) and leaf._depth < 0]
+        self.compress = compress
         self.width = self.left = 0
         self.lanes: core.Node = TRUE
         #: Which variables are memory that all elements share; not known before some iteration.
@@ -368,36 +309,44 @@ class Compressed:
         """The state after the loop."""
         with noted():
             try:
-                return self.repeated()
-            except BaseException:
+                return self.objects.finish(self.repeated(), self.spec)
+            except BaseException as error:
                 self.objects.undo()
+                if isinstance(error, _MISFITS) and self.left != self.width and str(self.width) in str(error) and \
+                        "(compress=True)" not in str(error):  # it says so, once
+                    raise SizeError(
+                        f"{error} This loop removes elements that have finished (compress=True), of which {self.left} "
+                        f"are left: pass arrays of all {self.width} elements to it as state variables, instead of "
+                        "referring to them, or use compress=False.") from error
                 raise
 
-    def repeated(self) -> Any:
-        """The state after the loop."""
-        first = self.objects.first
+    def repeated(self) -> list[core.Node]:
+        """The nodes of the state after the loop."""
         active = self.test()
         active = with_lanes(active, active.size)
         self.width = self.left = active.size
-        if self.width < 2 or self.width >= 1 << 32 or any(
-                isinstance(leaf, ArrayBase) and leaf._depth < 0 and len(leaf._s) > 1 for leaf in first.leaves) or \
-                self.is_shared():
+        if self.compress and (self.width < 2 or self.width >= 1 << 32 or [
+                leaf for leaf in self.tensors if len(leaf._s) > 1] or self.is_shared()):
             # whoever computes with tensors of several dimensions relies on their shape, and who finds an array in
             # several places on what it holds
-            self.nodes = []
-            return Evaluated(first, self.cond, self.body, self.names).run()
-        self.lanes = core.counter(self.width, UINT32)
+            self.compress = False
+        if self.compress:
+            self.lanes = core.counter(self.width, UINT32)
         while True:
-            number = core.reduce(cast(active, UINT32), core.ReduceOp.Add.value)
+            number = core.reduce(cast(active, UINT32), core.ReduceOp.Add.value) if self.compress else \
+                core.reduce(active, core.ReduceOp.Or.value) if active.size else literal(BOOL, False)
             core.evaluate((*self.nodes, *self.objects.nodes_apart(), active, number))
             left = int(core.read_element(number, 0))
             if not left:
-                break
+                return self.all_elements()
             if self.memory is not None and max(left, 2) <= _SHARE * self.left and not self.objects.shared:
                 active = self.remove(active, left)
             self.step(active)
             active = ops.and_(active, self.test(functools.partial(self.join, active)))
-        return self.objects.finish(self.all_elements())
+
+    def part(self) -> Any:
+        """What tells functions that they are given some elements."""
+        return on_part(self.lanes, self.width) if self.compress else contextlib.nullcontext()
 
     def is_shared(self) -> bool:
         """Whether any of the state that elements would be removed from is the same array as another part of it, or
@@ -410,57 +359,74 @@ class Compressed:
                 return True
         return False
 
+    def call(self, function: Callable[..., Any] | None) -> Call:
+        """What a function is called with; tensors of one element may have become wider."""
+        return self.objects.call(self.nodes, function, self.spec if self.tensors and not self.compress else None)
+
     def test(self, join: Join | None = None) -> core.Node:
         """For which of the elements that are left the condition holds; what it has changed is joined."""
         self.state.prepare(self.nodes)
-        with on_part(self.lanes, self.width), noted() as journal:
-            call = self.objects.call(self.nodes, None)
-            test = condition_of(self.called(self.cond, call))
-            call.leave()
+        with self.part(), noted() as journal:
+            call = self.call(None)
+            try:
+                value = self.cond(*call.tree)
+                test = condition_of(value)
+                self.objects.lanes = shape_of(value, self.spec)
+                del value
+            finally:
+                call.leave()
             self.objects.tested(self.nodes, journal, join)
         self.state.check()
-        if self.left not in (test.size, 0) and test.size != 1:
-            raise self.misfit(f"{FUNCTION}(): 'cond' returned {test.size} elements, for {self.left} ones!")
+        if self.compress and self.left not in (test.size, 0) and test.size != 1:
+            raise SizeError(f"{FUNCTION}(): 'cond' returned {test.size} elements, for {self.left} of {self.width}!")
         return test
 
     def step(self, active: core.Node) -> None:
         """An iteration."""
-        with on_part(self.lanes, self.width), masked_access(active), watched(self.nodes) as watch, noted() as journal:
-            numbers = [core.primal(node).id for node in self.nodes]
-            call = self.objects.call(self.nodes, self.body)
-            inside = call.spec()
+        names, old_spec = self.names, self.spec
+        with self.part(), masked_access(active), watched(self.nodes if self.compress else ()) as watch, \
+                noted() as journal:
+            numbers = [core.primal(node).id for node in self.nodes] if self.compress else []
+            call = self.call(self.body)
+            if self.compress:
+                old_spec = call.spec()
             self.objects.let_go(self.nodes)
             try:
                 before, results, after = self.objects.returned(
-                    call, self.called(self.body, call), inside, active, journal,
-                    functools.partial(self.join, active), self.all_of)
-            except _MISFITS as error:
-                raise self.explained(error) from None
-            if after != inside:
-                _joined(self.spec, inside, after, self.names, flat=True)
-            del call, after
-            memory = [bool(watch.accessed(old)) or made_from(new, old)
-                      for old, new in zip(numbers, results, strict=True)]
-            for position, (old, new) in enumerate(zip(before, results, strict=True)):
-                if self.own and self.own[position] and memory[position]:
-                    raise ArgumentError(
-                        f"{FUNCTION}(): the body of this loop reads or writes the state variable "
-                        f"'{self.place(position)}' by index, but only after elements that have finished were removed "
-                        "from it. Read an array from outside instead, or use compress=False.")
-                if self.own and not (new is old or written_from(new, old)):
-                    self.changed[position] = True
-                    if old.size == 1:  # one for all so far
-                        self.own[position], self.whole[position] = True, broadcast(old, self.width)
-            try:
-                found = _blended(active, before, results, self.spec, self.names, self.objects.own_positions())
-            except _MISFITS as error:
-                raise self.explained(error) from None
-            if self.memory is None and not any(
-                    accessed and new is not old and not written_from(new, old) and self.width in (old.size, new.size)
-                    for accessed, old, new in zip(memory, before, results, strict=True)):
-                # what is computed with, and read by index, cannot be both; perhaps it was the same as something else
-                self.memory = memory
-            self.nodes = found
+                    call, self.body(*call.tree), old_spec, active, journal, functools.partial(self.join, active),
+                    self.all_of)
+            except BaseException:
+                call.leave()
+                raise
+            del call
+            if self.compress:
+                if after != old_spec:
+                    _joined(self.spec, old_spec, after, names, flat=True)
+                self.note_memory(before, results, [bool(watch.accessed(old)) or made_from(new, old)
+                                                   for old, new in zip(numbers, results, strict=True)])
+            self.nodes = _blended(active, before, results, self.spec, names, self.objects.own_positions())
+        if self.tensors and not self.compress:  # those of one element may have become wider
+            first = self.objects.first
+            self.spec = flatten(_joined(first.spec, old_spec, after, names).rebuild_nodes(
+                self.nodes, first.leaves, self.objects.lanes), FUNCTION)[1]
+
+    def note_memory(self, before: Sequence[core.Node], results: Sequence[core.Node], memory: list[bool]) -> None:
+        """See which variables are memory that all elements share, and which ones an iteration has changed."""
+        for position, (old, new) in enumerate(zip(before, results, strict=True)):
+            if self.own and self.own[position] and memory[position]:
+                raise ArgumentError(
+                    f"{FUNCTION}(): the body of this loop reads or writes the state variable "
+                    f"'{self.spec.node_paths(self.names)[position]}' by index, but only after elements that have "
+                    "finished were removed from it. Read an array from outside instead, or use compress=False.")
+            if self.own and not (new is old or written_from(new, old)):
+                self.changed[position] = True
+                if old.size == 1:  # one for all so far
+                    self.own[position], self.whole[position] = True, broadcast(old, self.width)
+        if self.memory is None and not any(
+                accessed and new is not old and not written_from(new, old) and self.width in (old.size, new.size)
+                for accessed, old, new in zip(memory, before, results, strict=True)):
+            # what is computed with, and read by index, cannot be both; perhaps it was the same as something else
+            self.memory = memory
 
     def join(self, active: core.Node, new: core.Node, old: core.Node) -> core.Node:
         """What something from outside has become that was changed as a whole, where a mask is set: it has an element
@@ -476,32 +442,6 @@ class Compressed:
         if not self.own or not self.own[position]:
             return node
         return core.scatter(self.whole[position], node, self.lanes, TRUE, 0, _NO_CONFLICTS)
-
-    def called(self, function: Callable[..., Any], call: Call) -> Any:
-        """What a function of the user returns; errors say that there are fewer elements than outside."""
-        try:
-            return function(*call.tree)
-        except BaseException as error:
-            call.leave()
-            if isinstance(error, SizeError):
-                raise self.explained(error) from error
-            raise
-
-    def explained(self, error: Exception) -> Exception:
-        """An error about sizes, which are those of the elements that are left: it says so, once."""
-        text = str(error)
-        return error if self.left == self.width or str(self.width) not in text or "(compress=True)" in text else \
-            self.misfit(text)
-
-    def misfit(self, what: str) -> SizeError:
-        return SizeError(
-            f"{what} This loop removes elements that have finished (compress=True), of which {self.left} are left: "
-            f"pass arrays of all {self.width} elements to it as state variables, instead of referring to them, or use "
-            "compress=False.")
-
-    def place(self, position: int) -> str:
-        """The name of a variable."""
-        return self.spec.node_paths(self.names)[position]
 
     def remove(self, active: core.Node, left: int) -> core.Node:
         """Remove the elements that have finished, given how many have not; returns which take part then."""

@@ -10,7 +10,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, JitFlag, current, ops
 
-from .._access.lanes import TRUE, Watch, for_lanes, masked_access, on_part, watched, with_lanes, written_from
+from .._access.lanes import TRUE, Watch, fitting, masked_access, on_part, watched, with_lanes, written_from
 from .._access.store import noted
 from .._base.arguments import require_label, require_mode
 from .._base.array import ArrayBase
@@ -176,11 +176,12 @@ class _Call:
                 lanes = set_positions(chosen_)
                 if not lanes.size:
                     continue
-                nodes = sides.nodes
+                nodes = list(sides.nodes)
                 part = [core.gather(node, lanes, TRUE) if node.size == self.width else node for node in nodes]
 
-                def join(before: core.Node, now: core.Node, lanes: core.Node = lanes) -> core.Node:
-                    return self.spread(before, now, lanes)
+                def join(before: core.Node, now: core.Node, lanes: core.Node = lanes,
+                         taken: core.Node = chosen_) -> core.Node:
+                    return self.spread(before, now, lanes, taken)
 
                 with on_part(lanes, self.width), watched([new for new, old in zip(part, nodes, strict=True)
                                                           if new is not old]) as watch:
@@ -190,11 +191,6 @@ class _Call:
                         raise self.explained(error, number, lanes.size) from error
                 values = sides.complete(number)
                 self.require_whole(nodes, part, changed, number, watch)
-                for position, node in changed.items():
-                    if written_from(node, part[position]):
-                        nodes[position] = node
-                    else:
-                        sides.arguments[position] = join(sides.arguments.get(position, nodes[position]), node)
                 joined = joined or [core.literal(value.type, 0, self.width) for value in values]
                 for position, value in enumerate(values):
                     which = argument_of(value, self.given.nodes)
@@ -211,11 +207,10 @@ class _Call:
                             f"'{self.results.place(position)}' for {lanes.size} elements of the arguments.")
                     joined[position] = core.scatter(joined[position], value, lanes, TRUE, 0,
                                                     core.ReduceMode.NoConflicts.value)
-                core.evaluate([*joined, *nodes])
+                core.evaluate([*joined, *sides.nodes])
             if joined is None:
                 return self.nothing()
-            sides.keeps = False
-            return sides.finish([whole.get(position, value) for position, value in enumerate(joined)])
+            return sides.finish([whole.get(position, value) for position, value in enumerate(joined)], False)
 
     def explained(self, error: SizeError, number: int, given: int) -> SizeError:
         """An error about sizes in a function that was called for some elements."""
@@ -226,21 +221,14 @@ class _Call:
             f"it, {given} of {self.width}: pass arrays of all {self.width} elements as arguments, instead of referring "
             "to them, or use mode='symbolic'.")
 
-    def spread(self, before: core.Node, now: core.Node, lanes: core.Node) -> core.Node:
-        """What something is that a function has changed for some of the lanes."""
-        if now is before:
-            return now
-        if before.size not in (1, self.width):
-            taken = for_lanes(core.literal(BOOL, True, lanes.size), now.size) if now.size == before.size else None
-            return now if taken is None else ops.select(taken, now, before)
-        if now.size == self.width:
-            taken = core.scatter(core.literal(BOOL, False, self.width), core.literal(BOOL, True), lanes, TRUE, 0,
-                                 core.ReduceMode.NoConflicts.value)
-            return ops.select(taken, now, before)  # type: ignore[no-any-return]
-        if now.size not in (1, lanes.size):
-            return now
-        return core.scatter(broadcast(before, self.width), now, lanes, TRUE, 0,
-                            core.ReduceMode.NoConflicts.value)
+    def spread(self, before: core.Node, now: core.Node, lanes: core.Node, taken: core.Node) -> core.Node:
+        """What something is that a function has changed for some of the lanes, or for those that a mask says."""
+        if before.size in (1, self.width) and now.size in (1, lanes.size) and now.size != self.width:
+            return core.scatter(broadcast(before, self.width), now, lanes, TRUE, 0,
+                                core.ReduceMode.NoConflicts.value)
+        with on_part(lanes, self.width):
+            fits = fitting(taken, now, before)
+        return now if fits is None else ops.select(fits, now, before)
 
     def require_whole(self, nodes: Sequence[core.Node], part: Sequence[core.Node], changed: dict[int, core.Node],
                       number: int, watch: Watch) -> None:

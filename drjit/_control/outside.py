@@ -189,6 +189,19 @@ class _PlaceOnce(_Place):
         pass
 
 
+class _Argument(_Array):
+    """An argument that the first iteration changes in place; later ones are given other arrays."""
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        pass
+
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
+        super().finish(results, None)
+
+    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
+        return "an argument that is changed in place"
+
+
 class _First:
     """Whether an iteration is the first one."""
 
@@ -207,20 +220,6 @@ class _First:
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
         return "whether an iteration is the first one"
-
-
-class _Argument(_First):
-    """An argument that the first iteration changes in place; later ones are given other arrays."""
-
-    def __init__(self, array: ArrayBase, position: int, initial: Node) -> None:
-        self.array, self.position = array, position
-        self.initial = [initial]
-
-    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
-        store_result(self.array, self.position, results[0], None, self.lanes)
-
-    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
-        return "an argument that is changed in place"
 
 
 class Late(_First):
@@ -665,7 +664,7 @@ class Variables:
         return results
 
 
-_LITERAL, _OPAQUE = core.KIND["literal"], core.KIND["opaque"]
+_LITERAL, _OPAQUE, _PHI = core.KIND["literal"], core.KIND["opaque"], core.KIND["phi"]
 
 
 def _may_have_been_read(memory: Node, live: Node | None) -> bool:
@@ -700,7 +699,7 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
             origin = core.written_outside(primal(new))
             count = 2 * sum([leaf is array for leaf in returned])
             if (id(array), position) not in variables and not journal.is_memory(array) and (
-                    old.scope == region.id and not _is_preset(old) or not owners.keep(array, count)):
+                    old.scope == region.id and primal(old).kind != _PHI or not owners.keep(array, count)):
                 if origin is not None:
                     raise _own_memory(words, array)
                 continue
@@ -717,14 +716,6 @@ def _is_of_another(origin: Node, old: Node, journal: Journal) -> bool:
     origins = (origin, origin.d0) if origin.kind == _OPAQUE else (origin,)
     return primal(old) not in origins and any(
         primal(node) in origins for _, before, _ in journal.entries.values() for node in before)
-
-
-def _is_preset(node: Node) -> bool:
-    """Whether a node stands for a variable."""
-    return primal(node).kind == _PHI
-
-
-_PHI = core.KIND["phi"]
 
 
 def widened(journal: Journal, around: Journal | None, nodes: Sequence[Node],
@@ -842,8 +833,8 @@ def name_in_program(array: Any, functions: Sequence[Callable[..., Any]]) -> str:
 
 def _place(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:
     """The name of a variable, or of a part of it, in which functions, or those that they call, find an object."""
-    queue = list(functions)  # and what those call
-    for function in itertools.islice(_growing(queue), _FUNCTIONS_SEARCHED):
+    queue: list[Any] = list(functions)  # and what those call, which are added meanwhile
+    for function in itertools.islice(queue, _FUNCTIONS_SEARCHED):
         method, function = function, getattr(function, "__func__", function)
         code = getattr(function, "__code__", None)
         if code is None:
@@ -872,14 +863,6 @@ def _place(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:
                     if method.__class__ is FunctionType:
                         queue.append(MethodType(method, value))
     return None
-
-
-def _growing(queue: list[Any]) -> Iterator[Any]:
-    """The entries of a list that grows meanwhile."""
-    position = 0
-    while position < len(queue):
-        yield queue[position]
-        position += 1
 
 
 #: So many functions, of those that traced functions call, are searched for the name of an array.

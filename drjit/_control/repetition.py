@@ -11,7 +11,7 @@ from drjit_core import JitFlag, current
 
 from .._base.arguments import require_bool, require_count, require_label, require_mode
 from .._base.errors import ArgumentError, SizeError, describe
-from .evaluated import Compressed, Evaluated
+from .evaluated import Evaluated
 from .given import Given, as_before
 from .iteration import FUNCTION, SymbolicLoop, require_tuple
 from .modes import is_symbolic
@@ -87,8 +87,8 @@ def _traced(given: Given, cond: Callable[..., Any], body: Callable[..., Any], na
             mode: str, strict: bool, max_iterations: int | None, compress: bool | None, late: Any) -> Any:
     if mode == "evaluated":
         given.nodes = told_apart(given.nodes)
-        kind = Compressed if (current().flags & _COMPRESS_LOOPS if compress is None else compress) else Evaluated
-        return kind(given, cond, body, names).run()
+        return Evaluated(given, cond, body, names,
+                         bool(current().flags & _COMPRESS_LOOPS if compress is None else compress)).run()
     try:
         return SymbolicLoop(given, cond, body, names, label, strict, max_iterations, late).run()
     except core.NoDerivative:  # of writes, for example: iterations have some, one by one

@@ -15,14 +15,13 @@ from drjit_core import ops
 from .._access.lanes import TRUE, fitting, masked_access, written_from
 from .._access.store import Journal, noted, store
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, SizeError
+from .._base.errors import SizeError
 from .._base.nodes import broadcast
-from .._trees.pytree import TreeSpec
 from .aliases import Aliases
-from .choice import Results, Returned, adds, argument_of, became, blended, differing, invoked, other_objects
-from .given import Call, Given, containers_of
+from .choice import Effects, Joint, Results, Returned, argument_of, blended, invoked
+from .given import Call, Given
 from .outside import Words
-from .places import MISSING, Change, are_others, is_kept_by_class, place_key, restore, words_of, write_place
+from .places import MISSING, is_kept_by_class, place_key, write_place
 
 __all__ = ["Sides", "evaluated"]
 
@@ -42,7 +41,7 @@ class _Shared(Exception):
 
 
 class Sides:
-    """What the functions of one construct have changed so far, joined."""
+    """What the functions of one construct have changed so far."""
 
     def __init__(self, words: Words, given: Given, functions: Sequence[Callable[..., Any]], labels: Sequence[str],
                  named: bool, results: Results) -> None:
@@ -52,16 +51,9 @@ class Sides:
         self.nodes = list(given.nodes)
         #: The caller's arrays that functions are given themselves, where they are given all elements.
         self.own = given.arrays()
-        #: Arguments, by the positions of nodes, arrays and places that were changed as a whole: what they are.
-        self.arguments: dict[int, core.Node] = {}
-        self.arrays: dict[tuple[int, int], tuple[Any, int, core.Node]] = {}
-        self.places: dict[tuple[int, Any], tuple[Change, list[core.Node], Sequence[Any], TreeSpec]] = {}
-        #: The labels of the functions that were called, and of those that have put something in a place.
-        self.called: list[str] = []
-        self.fillers: dict[tuple[int, Any], list[str]] = {}
-        self.calls: list[Call] = []
-        #: Whether what all functions return of the caller's is that; of calls, elements that take none have zeros.
-        self.keeps = True
+        #: What the functions have done that were called, and how it is joined.
+        self.effects: list[Effects] = []
+        self.joins: list[Join] = []
         self.returned: list[Returned] = []
 
     def call(self, number: int, nodes: Sequence[core.Node], join: Join,
@@ -76,26 +68,26 @@ class Sides:
         if aliases is not None and not self.given.lent:
             self.given.lent = {place for place in self.own if aliases.others(place)}
         try:
-            call, returned, changes, changed, arrays = self.attempt(number, nodes, join, shapes, own, aliases)
+            effects = self.attempt(number, nodes, shapes, own, aliases)
         except _Shared as found:
             self.given.lent = self.given.lent | found.places
-            call, returned, changes, changed, arrays = self.attempt(number, nodes, join, shapes, own, aliases)
-        self.calls.append(call)
-        self.called.append(self.labels[number])
-        self.returned.append(returned)
-        arrays |= became(call.arrays, self.given, changed) | became(self.given.leaves, self.given, changed)
-        before = list(self.places)
-        for change in changes:
-            self.note_place(change, call, number, join, shapes, arrays)
-        if arrays and before:
-            self.note_kept(set(before).difference([place_key(*change[:3]) for change in changes]), arrays, join)
+            effects = self.attempt(number, nodes, shapes, own, aliases)
+        self.effects.append(effects)
+        self.joins.append(join)
+        self.returned.append(effects.returned)
+        changed = effects.changed
+        effects.changed = {}
+        for position, node in changed.items():
+            if written_from(node, nodes[position]):
+                self.nodes[position] = node
+            else:
+                effects.changed[position] = node
+        effects.call.nodes = self.nodes
         return changed
 
-    def attempt(self, number: int, nodes: Sequence[core.Node], join: Join, shapes: tuple[Any, Any] | None,
-               own: Mapping[int, ArrayBase], aliases: Aliases | None) -> tuple[
-                   Call, Returned, list[Change], dict[int, core.Node], dict[tuple[int, int], core.Node]]:
-        """Call a function; returns the call, what that has returned, the places and arguments that it has changed, and
-        what it has made of arrays from outside.
+    def attempt(self, number: int, nodes: Sequence[core.Node], shapes: tuple[Any, Any] | None,
+                own: Mapping[int, ArrayBase], aliases: Aliases | None) -> Effects:
+        """Call a function; returns what it has returned and done besides.
 
         A function that is called for some elements gets arrays of these. It is given the caller's own, which hold these
         meanwhile, where it is seen to find one elsewhere, too, and to change it.
@@ -128,11 +120,18 @@ class Sides:
             known = call.own_arrays(journal, returned.leaves)
             known.difference_update([id(array) for array in own.values()])
             covered = aliases.covered(lent) if aliases is not None and lent else _NOTHING
-            arrays = self.note_arrays(journal, known, covered, join)
-            changed = call.changed()
+            effects = Effects(self.labels[number], call, returned, changes, None, shapes)
+            effects.left = {id(array): array._nodes() for array, before, _ in journal.entries.values()
+                            if not all(map(written_from, array._nodes(), before))}
+            effects.arrays = _undone(journal, known, covered)
+            effects.changed = call.changed()
             if aliases is not None and lent:
                 aliases.give_back(lent, journal)
-        return call, returned, changes, changed, arrays
+            for change in list(effects.places.values()):
+                if is_kept_by_class(change) and call.caller_of(change) is MISSING:
+                    write_place(change.container, change.kind, change.key, change.now)
+                    del effects.places[place_key(*change[:3])]
+        return effects
 
     def require_one_array(self, aliases: Aliases, places: set[int]) -> None:
         """Let a function be called again, with the caller's own arrays in some places, if it has not been."""
@@ -148,118 +147,35 @@ class Sides:
             self.results.compare(self.returned[-1], self.labels[number])
         return self.returned[-1].nodes
 
-    def note_arrays(self, journal: Journal, known: set[int], covered: set[tuple[int, int]],
-                    join: Join) -> dict[tuple[int, int], core.Node]:
-        """Note arrays from outside that were changed as a whole; the next function finds what they were before. Those
-        ``covered`` are arguments.
-
-        Returns what the function has made of them, by their identity and the position of the node.
-        """
-        changed: dict[tuple[int, int], core.Node] = {}
-        for array, before, _ in list(journal.entries.values()):
-            if id(array) in known:
-                continue
-            for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
-                key = id(array), position
-                if new is not old and key not in covered and not written_from(new, old):
-                    _, _, so_far = self.arrays.get(key, (None, 0, old))
-                    self.arrays[key] = array, position, join(so_far, new)
-                    changed[key] = new
-                    store(array, [old], position)
-        return changed
-
-    def note_kept(self, keys: set[tuple[int, Any]], arrays: Mapping[tuple[int, int], core.Node], join: Join) -> None:
-        """Note of places that other functions exchange what the last one has made of the arrays that are there."""
-        for key in keys:
-            change, nodes, leaves, spec = self.places[key]
-            now = None if change.before is MISSING else Returned(self.words.function, change.before)
-            if now is not None and now.spec.meeting(spec) is not None:
-                found = now.exchanged(arrays)
-                nodes = [node if new is old else join(node, new)
-                         for node, old, new in zip(nodes, now.nodes, found, strict=True)]
-                self.places[key] = change, nodes, leaves, spec
-
-    def note_place(self, change: Change, call: Call, number: int, join: Join, shapes: tuple[Any, Any] | None,
-                   arrays: Mapping[tuple[int, int], core.Node]) -> None:
-        """Note a place that holds other arrays."""
-        key, function, label = place_key(*change[:3]), self.words.function, self.labels[number]
-        first = call.caller_of(change)
-        if first is MISSING and is_kept_by_class(change):
-            write_place(change.container, change.kind, change.key, change.now)
-            return
-        if change.now is MISSING:
-            raise ArgumentError(
-                f"{function}(): '{label}' removes {words_of(change.container, change.kind, change.key)}, which only "
-                "some elements would have. Let it stay.")
-        now = Returned(function, change.now)
-        now.nodes = now.exchanged(arrays)
-        if shapes is not None:
-            now.widen(*shapes)
-        old, found = [core.literal(node.type, 0) for node in now.nodes], now.spec
-        if key in self.places:
-            change, old, leaves, before = self.places[key]
-            both = before.meeting(now.spec)
-            if both is None:
-                raise differing(self.words, change, before, now.spec, self.fillers[key][-1], label)
-            if are_others(leaves, now.leaves):
-                raise other_objects(self.words, change, self.fillers[key][-1], label)
-            found = both
-        else:
-            change, self.fillers[key] = change._replace(before=first), []
-            outside = None if first is MISSING else Returned(function, first)
-            both = None if outside is None else outside.spec.meeting(now.spec)
-            if outside is not None and both is not None:
-                found, old = both, outside.exchanged({at: node for at, (_, _, node) in self.arrays.items()} | became(
-                    self.given.leaves, self.given, self.arguments))
-        self.fillers[key].append(label)
-        self.places[key] = change, [join(*pair) for pair in zip(old, now.nodes, strict=True)], now.leaves, found
-
-    def require_all(self) -> None:
-        """Refuse what only some of the functions have put in a place that held nothing of the kind before."""
-        for key, (change, _, leaves, spec) in self.places.items():
-            if len(self.fillers[key]) == len(self.returned):
-                continue
-            label = next(label for label in self.called if label not in self.fillers[key])
-            if change.before is MISSING and self.calls[0].holds(change.container):
-                raise adds(self.words, change, self.fillers[key][0])
-            if change.before is MISSING:
-                continue
-            before = Returned(self.words.function, change.before)
-            if before.spec.meeting(spec) is None:
-                raise differing(self.words, change, spec, before.spec, self.fillers[key][0], label)
-            if are_others(leaves, before.leaves):
-                raise other_objects(self.words, change, self.fillers[key][0], label)
-            inside = containers_of(change.before)
-            for other, (within, *_) in self.places.items():
-                if id(within.container) in inside and not set(self.fillers[key]).issuperset(self.fillers[other]):
-                    raise ArgumentError(
-                        f"{self.words.function}(): '{self.fillers[key][0]}' puts something else in "
-                        f"{words_of(change.container, change.kind, change.key)}, and another function changes what the "
-                        "container holds that is there before. Let it stay, and change what it holds instead.")
-
-    def finish(self, values: Sequence[core.Node]) -> Any:
-        """The results; what the functions have changed is what it has become."""
-        self.require_all()
-        for place, first, count in self.given.spec.positions():
-            for position in range(first, first + count):
-                node = self.arguments.get(position, self.nodes[position])
-                if node is not self.given.nodes[position]:
-                    self.results.store(self.given.leaves[place], position - first, node, position in self.arguments)
-                    for call in self.calls[:1]:
-                        if call.copies:
-                            call.touched.add(place)
-        for call in self.calls[:1]:
-            call.write_back()
-        for array, position, node in self.arrays.values():
-            self.results.store(array, position, node, True)
-        for change, nodes, leaves, spec in self.places.values():
-            write_place(change.container, change.kind, change.key,
-                        spec.rebuild_nodes(nodes, leaves, self.results.lanes))
+    def finish(self, values: Sequence[core.Node], keeps: bool) -> Any:
+        """The results; what the functions have changed is what it has become. Whether what all of them return of the
+        caller's is that (``keeps``): of calls, elements that take none have zeros."""
+        joint = Joint(self.words, self.given, self.effects, self.results.lanes, self.nodes, True)
+        before = found = joint.before()
+        for number, join in enumerate(self.joins):
+            found = [so_far if now is old else join(so_far, now)
+                     for so_far, now, old in zip(found, joint.after(number), before, strict=True)]
+        joint.write(iter(found), {position: node for position, node in enumerate(self.nodes)
+                                  if node is not self.given.nodes[position]}, True)
         try:
-            return self.results.rebuilt(values, self.returned, self.calls if self.keeps else ())
+            return self.results.rebuilt(values, self.returned, [each.call for each in self.effects] if keeps else ())
         except BaseException:
-            restore([change for change, *_ in self.places.values()])
+            joint.restore()
             raise
+
+
+def _undone(journal: Journal, known: set[int], covered: set[tuple[int, int]]) -> dict[
+        Any, tuple[Any, int, core.Node, core.Node]]:
+    """Arrays from outside that were changed as a whole, which get back what they held: components, and what they were
+    and became. Those ``covered`` are arguments."""
+    found: dict[Any, tuple[Any, int, core.Node, core.Node]] = {}
+    for array, before, _ in list(journal.entries.values()):
+        for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
+            key = id(array), position
+            if id(array) not in known and new is not old and key not in covered and not written_from(new, old):
+                found[key] = array, position, old, new
+                store(array, [old], position)
+    return found
 
 
 def evaluated(words: Words, given: Given, masks: Sequence[core.Node], functions: Sequence[Callable[..., Any]],
@@ -272,15 +188,8 @@ def evaluated(words: Words, given: Given, masks: Sequence[core.Node], functions:
                 return _selected(mask, now, before)
 
             with masked_access(mask, some=False):
-                changed = sides.call(number, sides.nodes, join)
-            for position, node in changed.items():
-                before = sides.nodes[position]
-                if written_from(node, before):
-                    sides.nodes[position] = node
-                else:
-                    sides.arguments[position] = join(sides.arguments.get(position, before), node)
+                sides.call(number, sides.nodes, join)
         results.complete(sides.returned, labels)
-        sides.keeps = not call
         found = [returned.nodes for returned in sides.returned]
         if call:
             joined = [_result(words, masks, position, values, given, results)
@@ -288,7 +197,7 @@ def evaluated(words: Words, given: Given, masks: Sequence[core.Node], functions:
         else:
             joined = [blended(words, masks[0], position, yes, no, results)
                       for position, (yes, no) in enumerate(zip(*found, strict=True))]
-        return sides.finish(joined)
+        return sides.finish(joined, not call)
 
 
 def _result(words: Words, masks: Sequence[core.Node], position: int, values: Sequence[core.Node], given: Given,

@@ -398,3 +398,25 @@ def test_objects_of_the_state_are_replaced_only_by_all_elements_together(compres
     assert dr.all(run(3, 3, 3) == 3)
     with pytest.raises(RuntimeError, match=r"returns another object, with arrays, as the state variable 'state\[0\]'"):
         run(1, 2, 3)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_the_condition_is_called_once_for_each_iteration(width: int) -> None:
+    calls = []
+
+    def cond(i: UInt32) -> Any:
+        calls.append(1)
+        return i < 2
+
+    assert list(dr.while_loop((dr.zeros(UInt32, width),), cond, lambda i: (i + 1,), mode="evaluated",
+                              compress=True)[0]) == [2] * width
+    assert len(calls) == 3
+
+
+def test_containers_hold_what_they_did_if_a_body_returns_something_else() -> None:
+    box = [dr.arange(UInt32, 4)]
+    before = box[0]
+    with pytest.raises(TypeError, match="'body' must return a tuple"):
+        dr.while_loop((box, UInt32(0)), lambda box, i: i < 2, lambda box, i: (box[0] + 1).__class__, mode="evaluated",
+                      compress=True)
+    assert box[0] is before

@@ -30,6 +30,33 @@ def test_each_side_of_a_branch_writes_to_an_array_of_its_own(mode: str) -> None:
     assert (list(small), list(large)) == ([1, 2, 0, 0], [0, 0, 3, 4])
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_one_side_changes_an_array_and_the_other_one_writes_to_it(first: bool) -> None:
+    array, x = dr.zeros(Float, 4), dr.arange(UInt, 4)
+
+    def change() -> None:
+        nonlocal array
+        array += 1
+
+    def write() -> None:
+        dr.scatter(array, Float(5), UInt(3))
+
+    if first:
+        dr.if_stmt((), x < 2, change, write, mode="evaluated")
+        assert list(array) == [1, 1, 0, 5]
+    else:
+        dr.if_stmt((), x < 2, write, change, mode="evaluated")
+        assert list(array) == [0, 0, 1, 6]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_an_entry_that_only_one_side_removes(mode: str) -> None:
+    box, x = {"a": dr.zeros(Float, 4)}, dr.arange(UInt, 4)
+    with pytest.raises(ArgumentError, match=r"'true_fn' removes the entry 'a' of a dict.*Let it stay"):
+        dr.if_stmt((), x < 2, lambda: box.pop("a") is None, lambda: False, mode=mode, strict=False)
+    assert list(box["a"]) == [0] * 4
+
+
 def _branch(left: Int, function: Callable[[Int], Int], mode: str) -> Int:
     return dr.if_stmt((left,), left > 0, lambda left: (function(left),), lambda left: (left,), mode=mode)[0]
 

@@ -1164,6 +1164,35 @@ def test_other_functions_named_hint() -> None:
     assert f(UInt(1, 2)).numpy().tolist() == [1, 3]
 
 
+def test_methods_named_hint() -> None:
+    """Of arguments, and of what a function returns."""
+    class Other:
+        @staticmethod
+        def hint(x: Any, other: int = 2) -> Any:
+            return x > other
+
+    def make() -> Any:
+        return Other()
+
+    @dr.syntax
+    def f(other: Any, x: Any) -> Any:
+        while other.hint(x, other=3):
+            x = x - 1
+        if make().hint(x):
+            x = x * 10
+        return x
+
+    @dr.syntax
+    def g(hint: Any, x: Any) -> Any:
+        from drjit import hint as own
+        if own(hint(x), label="a hint"):
+            x = x * 10
+        return x
+
+    assert list(f(Other(), UInt(1, 3, 9))) == [1, 30, 30]
+    assert list(g(Other.hint, UInt(1, 3, 9))) == [1, 30, 90]
+
+
 def test_hints_of_mode() -> None:
     seen = []
 

@@ -13,10 +13,10 @@ from ..ir.extents import common_size
 from ..ir.node import Node
 from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, origin_of
 from ..ir.symbolic import innermost, scope_of_all
-from ..ops.table import CALL, COND, LITERAL, LOOP, PHI, RESULT
+from ..ops.table import CALL, COND, FETCH, LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, TYPES, UINT32
 from .construct import Construct, Traced, written_widths
-from .inline import PLAIN, inline, live_mask
+from .inline import MAKERS, inline, live_mask
 from .once import atomic
 from .source import Source
 
@@ -309,7 +309,7 @@ class _Choice(Construct):
             mask = live_mask()
             if self.least > mask.size:
                 mask = trace.ops.and_(mask, literal(BOOL, True, self.wide))
-            outputs = inline(regions[0], initial, mask, functions=PLAIN)
+            outputs = inline(regions[0], initial, mask)
         else:
             class_ = Cond if self.kind == COND else Call
             outputs = self.results_of(self.node(class_(regions, initial, self.label, len(values),
@@ -445,4 +445,4 @@ def _written(regions: Sequence[Region]) -> list[Node]:
     return found
 
 
-PLAIN.atomic, PLAIN.cond, PLAIN.call = atomic, cond, call
+MAKERS[FETCH], MAKERS[COND], MAKERS[CALL] = atomic, cond, call

@@ -15,7 +15,7 @@ from ..ir.region import Region
 from ..ir.trace import ops
 from ..ops.table import FIRST_ELEMENTWISE, FIRST_REGISTERED, GATHER, LITERAL, OPS
 from ..types import BOOL
-from .inline import ROWS
+from .inline import computed_of
 from .rewrite import Rewriter, labelled
 
 __all__ = ["hoisted"]
@@ -97,7 +97,7 @@ class _Hoisting(Rewriter):
             else:
                 values[node.id] = new
         for node in computed:
-            values[node.id] = ROWS.again(node, [values.get(d.id, d) for d in (node.d0, node.d1, node.d2)
-                                                if d is not None])
+            values[node.id] = computed_of(node, [values.get(d.id, d) for d in (node.d0, node.d1, node.d2)
+                                                 if d is not None])
         (condition,) = self.old.results[0]
         return values.get(condition.id, condition)

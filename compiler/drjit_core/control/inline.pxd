@@ -19,8 +19,8 @@ cdef class Values:
 
 
 @cython.locals(node=Node)
-cpdef trace_again(object nodes, Values values, object functions)
+cpdef trace_again(object nodes, Values values)
 @cython.locals(kind=cython.int, d=Node)
-cdef object _again(Node node, Values values, object functions)
+cdef object _again(Node node, Values values)
 @cython.locals(region=Tracing)
 cpdef Node live_mask()

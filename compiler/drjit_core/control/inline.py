@@ -1,9 +1,9 @@
-"""Tracing a region again, with other operands: a branch that is known, an unrolled loop, other trace functions."""
+"""Tracing nodes of a region again, with other operands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ..context import current
 from ..ir import trace
@@ -32,8 +32,8 @@ from ..ops.table import (
 )
 from ..types import BOOL
 
-__all__ = ["AGAIN", "PLAIN", "ROWS", "Again", "Plain", "Rows", "TraceFunctions", "Values", "inline", "live_mask",
-           "trace_again", "traced_again_by"]
+__all__ = ["AGAIN", "MAKERS", "Again", "Values", "computed_of", "inline", "live_mask", "trace_again",
+           "traced_again_by"]
 
 
 _NOTHING: Mapping[int, Any] = {}
@@ -52,86 +52,27 @@ class Again(NamedTuple):
     single: Sequence[int]
 
 
-class TraceFunctions(Protocol):
-    """What traces the nodes of a region: elementwise rows by kind, and operations with structure."""
-
-    def row(self, kind: int, operands: Sequence[Any]) -> Any:
-        """An elementwise operation."""
-
-    def cast(self, a: Any, type_: int) -> Any:
-        """Conversion."""
-
-    def bitcast(self, a: Any, type_: int) -> Any:
-        """Reinterpretation."""
-
-    def gather(self, source: Any, index: Any, mask: Any, harmless: bool) -> Any:
-        """A read by index."""
-
-    def scatter(self, target: Any, value: Any, index: Any, mask: Any, op: int, mode: int) -> Any:
-        """A write by index."""
-
-    def atomic(self, target: Any, value: Any, index: Any, mask: Any, op: int, mode: int,
-               expected: Any = None) -> tuple[Any, Any]:
-        """An update by index, of which is also wanted what it finds."""
-
-    def while_loop(self, initial: Sequence[Any], condition: Any, body: Any, label: str | None, *,
-                   trips: int, again: Again) -> list[Any]:
-        """A loop."""
-
-    def cond(self, mask: Any, arguments: Sequence[Any], true: Any, false: Any, label: str | None, *,
-             memory: tuple[frozenset[int], frozenset[int]]) -> Any:
-        """A branch: results, and new versions of arguments by position."""
-
-    def call(self, index: Any, mask: Any, targets: Sequence[Any], arguments: Sequence[Any], label: str | None, *,
-             memory: tuple[frozenset[int], frozenset[int]]) -> Any:
-        """A call: results, and new versions of arguments by position."""
-
-
+#: What traces loops, branches, calls, and updates of which is wanted what they find (``FETCH``), by kinds: the modules
+#: that have these functions set them.
+MAKERS: dict[int, Callable[..., Any]] = {}
 #: What traces elementwise rows, by kind.
 _functions: dict[int, Callable[..., Node]] = {}
 
 
-class Rows:
-    """Trace functions on nodes: of what each element computes for itself."""
-
-    def row(self, kind: int, operands: Sequence[Node]) -> Node:
-        """An elementwise operation."""
-        function = _functions.get(kind)
-        if function is None:
-            function = _functions[kind] = TRACED.get(kind) or getattr(trace.ops, OPS[kind].name)
-        return function(*operands)
-
-    cast = staticmethod(trace.cast)
-    bitcast = staticmethod(trace.bitcast)
-
-    def again(self, node: Node, operands: Sequence[Node]) -> Node:
-        """What such a node computes, of other operands."""
-        if node.kind == CAST:
-            return trace.cast(operands[0], node.type)
-        if node.kind == BITCAST:
-            return trace.bitcast(operands[0], node.type)
-        return self.row(node.kind, operands)
+def computed_of(node: Node, operands: Sequence[Node]) -> Node:
+    """What each element of a node computes for itself, of other operands."""
+    kind = node.kind
+    if kind == CAST:
+        return trace.cast(operands[0], node.type)
+    if kind == BITCAST:
+        return trace.bitcast(operands[0], node.type)
+    function = _functions.get(kind)
+    if function is None:
+        function = _functions[kind] = TRACED.get(kind) or getattr(trace.ops, OPS[kind].name)
+    return function(*operands)
 
 
-ROWS = Rows()
-
-
-class Plain(Rows):
-    """Trace functions on nodes.  Those of constructs are set by the modules that have them."""
-
-    gather = staticmethod(trace.gather)
-    scatter = staticmethod(trace.scatter)
-    atomic: Callable[..., Any]
-    while_loop: Callable[..., Any]
-    cond: Callable[..., Any]
-    call: Callable[..., Any]
-
-
-#: What :func:`inline` traces with unless told otherwise.
-PLAIN = Plain()
-
-
-def inline(region: Region, actuals: Sequence[Any], *masks: Any, functions: TraceFunctions) -> list[Any]:
+def inline(region: Region, actuals: Sequence[Any], *masks: Any) -> list[Any]:
     """What a region computes, all parts of it, for other values of its formals and masks: results of the last part.
 
     It becomes part of the region that is being traced, if there is one.  Captures stand for themselves.
@@ -139,7 +80,7 @@ def inline(region: Region, actuals: Sequence[Any], *masks: Any, functions: Trace
     values = Values({}, region.formals, actuals)
     values.add(region.masks, masks)
     for part in region.parts:
-        trace_again(part, values, functions)
+        trace_again(part, values)
     return [values[node] for node in region.results[-1]]
 
 
@@ -192,7 +133,7 @@ class Values:
         return self.known.get(node.id, node)
 
 
-def trace_again(nodes: Sequence[Node], values: Values, functions: TraceFunctions) -> None:
+def trace_again(nodes: Sequence[Node], values: Values) -> None:
     """Trace nodes again, in their order, with what stands for their operands."""
     if values.needed is not None:
         nodes = [node for node in nodes if node.id in values.needed]
@@ -202,71 +143,61 @@ def trace_again(nodes: Sequence[Node], values: Values, functions: TraceFunctions
         if node.id in fetched:
             assert node.d0 is not None
             value, *expected, index, mask = [values[operand] for operand in arguments_of(node)]
-            found, values.known[node.id] = functions.atomic(values.accessed(node.d0), value, index, mask, node.attr,
-                                                            node.payload, *expected)
+            found, values.known[node.id] = MAKERS[FETCH](values.accessed(node.d0), value, index, mask, node.attr,
+                                                         node.payload, *expected)
             values.found[node.id] = found
         else:
-            values.known[node.id] = _again(node, values, functions)
+            values.known[node.id] = _again(node, values)
 
 
-def _again(node: Node, values: Values, functions: TraceFunctions) -> Any:
+def _again(node: Node, values: Values) -> Any:
     """Trace a node with other operands; of loops, branches and calls the list of their results."""
     kind = node.kind
-    if kind >= FIRST_ELEMENTWISE:
-        return functions.row(kind, [values[d] for d in (node.d0, node.d1, node.d2) if d is not None])
+    if kind >= FIRST_ELEMENTWISE or kind == CAST or kind == BITCAST:
+        return computed_of(node, [values[d] for d in (node.d0, node.d1, node.d2) if d is not None])
     if kind == PACK:
         return node  # its user sees through it
-    return AGAIN[kind](node, values, functions)
+    return AGAIN[kind](node, values)
 
 
-def _fetch_again(node: Node, values: Values, functions: TraceFunctions) -> Any:
+def _fetch_again(node: Node, values: Values) -> Any:
     assert node.d0 is not None
     return values.found[node.d0.id]
 
 
-def _gather_again(node: Node, values: Values, functions: TraceFunctions) -> Any:
+def _gather_again(node: Node, values: Values) -> Any:
     assert node.d0 is not None and node.d1 is not None and node.d2 is not None
     harmless = node.d3 is None and node.d1.kind != LITERAL
-    return functions.gather(values.accessed(node.d0), values[node.d1], values[node.d2], harmless)
+    return trace.gather(values.accessed(node.d0), values[node.d1], values[node.d2], harmless)
 
 
-def _scatter_again(node: Node, values: Values, functions: TraceFunctions) -> Any:
+def _scatter_again(node: Node, values: Values) -> Any:
     assert node.d0 is not None and node.d1 is not None and node.d2 is not None and node.d3 is not None
-    return functions.scatter(values.accessed(node.d0), values[node.d1], values[node.d2], values[node.d3], node.attr,
-                             node.payload)
+    return trace.scatter(values.accessed(node.d0), values[node.d1], values[node.d2], values[node.d3], node.attr,
+                         node.payload)
 
 
-def _cast_again(node: Node, values: Values, functions: TraceFunctions) -> Any:
-    assert node.d0 is not None
-    return functions.cast(values[node.d0], node.type)
-
-
-def _bitcast_again(node: Node, values: Values, functions: TraceFunctions) -> Any:
-    assert node.d0 is not None
-    return functions.bitcast(values[node.d0], node.type)
-
-
-def _result_again(node: Node, values: Values, functions: TraceFunctions) -> Any:
+def _result_again(node: Node, values: Values) -> Any:
     assert node.d0 is not None
     return values[node.d0][node.attr]
 
 
-def _local_again(node: Node, values: Values, functions: TraceFunctions) -> Any:
+def _local_again(node: Node, values: Values) -> Any:
     region = innermost()
     return append(LOCAL, node.type, node.size, None if region is None else region.live)
 
 
-def traced_again_by(trace: Callable[..., Node]) -> Callable[[Node, Values, TraceFunctions], Any]:
+def traced_again_by(trace: Callable[..., Node]) -> Callable[[Node, Values], Any]:
     """The entry of :data:`AGAIN` for a row that a function traces, given the operands that the row has, ``attr`` and
     ``payload``."""
-    def again(node: Node, values: Values, functions: TraceFunctions) -> Any:
+    def again(node: Node, values: Values) -> Any:
         return trace(*map(values.accessed, memory_of(node)), *(values[operand] for operand in arguments_of(node)),
                      attr=node.attr, payload=node.payload)
 
     return again
 
 
-def _loop_again(node: Node, values: Values, functions: TraceFunctions) -> list[Any]:
+def _loop_again(node: Node, values: Values) -> list[Any]:
     loop = node.payload
     region = loop.region
     inner: Values
@@ -275,12 +206,12 @@ def _loop_again(node: Node, values: Values, functions: TraceFunctions) -> list[A
         nonlocal inner
         inner = values.inner(region, variables)
         inner.known[region.masks[0].id] = live_mask()
-        trace_again(region.parts[0], inner, functions)
+        trace_again(region.parts[0], inner)
         return inner[loop.condition]
 
     def body(variables: Sequence[Any]) -> list[Any]:
         inner.known[region.masks[1].id] = live_mask()
-        trace_again(region.parts[1], inner, functions)
+        trace_again(region.parts[1], inner)
         return [inner[final] if values.needs(formal) else variable
                 for final, formal, variable in zip(loop.finals, region.formals, variables, strict=True)]
 
@@ -288,7 +219,8 @@ def _loop_again(node: Node, values: Values, functions: TraceFunctions) -> list[A
                              if loop.finals[position] is formal or not values.needs(formal)]),
                   _memory_of(region),
                   [values[capture] for capture in region.captures], region.writes, loop.single)
-    return functions.while_loop(values.initial(loop), condition, body, loop.label, trips=loop.trips, again=again)
+    found: list[Any] = MAKERS[LOOP](values.initial(loop), condition, body, loop.label, trips=loop.trips, again=again)
+    return found
 
 
 def _memory_of(region: Region) -> frozenset[int]:
@@ -296,7 +228,7 @@ def _memory_of(region: Region) -> frozenset[int]:
     return frozenset([position for position, formal in enumerate(region.formals) if formal.payload])
 
 
-def _choice_again(node: Node, values: Values, functions: TraceFunctions) -> list[Any]:
+def _choice_again(node: Node, values: Values) -> list[Any]:
     choice = node.payload
     assert node.d0 is not None
 
@@ -304,7 +236,7 @@ def _choice_again(node: Node, values: Values, functions: TraceFunctions) -> list
         def trace(arguments: Sequence[Any]) -> list[Any]:
             inner = values.inner(region, arguments)
             inner.known[region.masks[0].id] = live_mask()
-            trace_again(region.parts[0], inner, functions)
+            trace_again(region.parts[0], inner)
             return inner.of_all(region.results[0][:choice.count])
 
         return trace
@@ -313,19 +245,18 @@ def _choice_again(node: Node, values: Values, functions: TraceFunctions) -> list
     arguments = values.initial(choice)
     memory = _memory_of(choice.regions[0]), frozenset(choice.memory_of)
     if node.kind == COND:
-        true, false = targets
-        results, versions = functions.cond(values[node.d0], arguments, true, false, choice.label, memory=memory)
+        made = MAKERS[COND](values[node.d0], arguments, *targets, choice.label, memory=memory)
     else:
         assert node.d1 is not None
-        results, versions = functions.call(values[node.d0], values[node.d1], targets, arguments, choice.label,
-                                           memory=memory)
+        made = MAKERS[CALL](values[node.d0], values[node.d1], targets, arguments, choice.label, memory=memory)
+    results, versions = made
     return [*results, *(versions.get(position, arguments[position]) for position in choice.memory_of)]
 
 
 #: How a node of a region is traced again, by kinds: of elementwise rows nobody needs to say so.
-AGAIN: dict[int, Callable[[Node, Values, TraceFunctions], Any]] = {
-    GATHER: _gather_again, SCATTER: _scatter_again, FETCH: _fetch_again, CAST: _cast_again, BITCAST: _bitcast_again,
-    LOOP: _loop_again, COND: _choice_again, CALL: _choice_again, RESULT: _result_again, LOCAL: _local_again}
+AGAIN: dict[int, Callable[[Node, Values], Any]] = {
+    GATHER: _gather_again, SCATTER: _scatter_again, FETCH: _fetch_again, LOOP: _loop_again, COND: _choice_again,
+    CALL: _choice_again, RESULT: _result_again, LOCAL: _local_again}
 
 
 def _recomputed(node: Node, region: Tracing, presumed: dict[int, Node]) -> Node | None:
@@ -340,7 +271,7 @@ def _recomputed(node: Node, region: Tracing, presumed: dict[int, Node]) -> Node 
     context.region, context.scope, inner = None, 0, (context.region, context.scope)
     try:
         values = Values(presumed, (), ())
-        trace_again(nodes, values, PLAIN)
+        trace_again(nodes, values)
     finally:
         context.region, context.scope = inner
     found: Node = values[node]

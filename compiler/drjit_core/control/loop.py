@@ -24,7 +24,7 @@ from ..types import BOOL, TYPES
 from .alike import check_alike
 from .construct import Construct, Traced, raised_here, written_widths
 from .hoist import hoisted
-from .inline import PLAIN, Again
+from .inline import MAKERS, Again
 from .source import Source
 
 __all__ = ["while_loop"]
@@ -557,4 +557,4 @@ def _check_condition(test: Node) -> None:
         raise TypeError(f"while_loop(): the condition must be a mask, found {TYPES[test.type].name}")
 
 
-PLAIN.while_loop = while_loop
+MAKERS[LOOP] = while_loop

@@ -15,7 +15,7 @@ from ..ir.node import Node
 from ..ir.region import CONTROL, Choice, Cond, Control, Loop, Region, all_operands
 from ..ir.symbolic import new_region
 from ..ops.table import BITCAST, CAST, FIRST_ELEMENTWISE, GATHER, PACK, PHI, RESULT
-from .inline import ROWS
+from .inline import computed_of
 
 __all__ = ["Rewriter"]
 
@@ -71,7 +71,7 @@ class Rewriter:
             inputs = (*used, *payload.inputs(), *payload.memory(), *payload.sources())
         scope = max((value.scope for value in inputs), default=0)
         if scope != region and (kind >= FIRST_ELEMENTWISE or kind == CAST or kind == BITCAST):
-            new = ROWS.again(node, used)
+            new = computed_of(node, used)
         else:
             d0, d1, d2, d3 = (None if d is None else self[d] if d.kind != PACK else
                               pack([self[each] for each in all_operands(d)], d.size, scope)

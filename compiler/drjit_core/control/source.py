@@ -14,7 +14,7 @@ from ..ir.node import Node
 from ..ir.region import needed_for, operands
 from ..ir.symbolic import Tracing
 from ..ops.table import BITCAST, CAST, COUNTER, FIRST_REGISTERED, GATHER, LITERAL, OPAQUE, PACK, SCATTER
-from .inline import PLAIN, Values, trace_again
+from .inline import Values, trace_again
 
 __all__ = ["Ambiguous", "Source", "holders"]
 
@@ -70,12 +70,12 @@ class Source:
             values.known[formal.id] = version_of(memory, region)
         for alias, origin in self.aliases.items():
             values.known[alias] = values[origin]
-        trace_again(self.before, values, PLAIN)
+        trace_again(self.before, values)
         return values
 
     def trace(self, part: int, values: Values) -> list[Node]:
         """Trace a part again; returns its results."""
-        trace_again(self.parts[part], values, PLAIN)
+        trace_again(self.parts[part], values)
         return [values[node] for node in self.results[part]]
 
     def note_origins(self, changes: Sequence[tuple[Node, Node]], held: dict[int, int]) -> None:

@@ -248,9 +248,7 @@ class _Repetition(Recorded):
         read, direct = self.at(self.read), self.at(self.direct)
         totals = [literal(vertex.type, 0) for vertex in direct]
         memory = [flow.room(vertex) for vertex in read]
-        leaves = {self.tape.leaves[position].id for position in self.changed}
-        if all(_is_sum(self.tape.results[position], self.tape.leaves[position].id, leaves)
-               for position in self.changed):
+        if all(map(self.is_sum, self.changed)):
             totals, memory = self.reverse_sum(flow, gradients, totals, memory)
         else:
             gradients, totals, memory = self.reverse_general(flow, gradients, totals, memory)
@@ -262,6 +260,20 @@ class _Repetition(Recorded):
             flow.give(vertex, total, total.size, True)
         for vertex, version in zip(read, memory, strict=True):
             flow.give_scattered(vertex, version)
+
+    def is_sum(self, position: int) -> bool:
+        """Whether a variable is one to which only is added what depends on none of those that are differentiated."""
+        vertex, leaf = self.tape.results[position], self.tape.leaves[position]
+        leaves = {self.tape.leaves[each].id for each in self.changed}
+        while vertex is not None and vertex is not leaf:
+            inner = [operand for operand in (vertex.a, vertex.b, vertex.c) if operand is not None and
+                     [each for each in self.tape.reached([operand]) if each.id in leaves]]
+            name = vertex.rule.name
+            if len(inner) != 1 or not (
+                    name == "add" or name == "sub" and vertex.a is inner[0] or name == "fma" and vertex.c is inner[0]):
+                return False
+            vertex = inner[0]
+        return vertex is not None
 
     def visit(self, flow: Flow, copy: Copy, gradients: Mapping[int, Node], totals: Sequence[Node],
               memory: Sequence[Node]) -> tuple[dict[int, Node], list[Node], list[Node]]:
@@ -486,32 +498,3 @@ def _loop(flow: Flow, given: Sequence[Node], condition: Condition, body: Functio
         return [primal(node) for node in body(formals)]
 
     return while_loop([primal(node) for node in given], condition, values, label, name_of, together=True)
-
-
-def _is_sum(vertex: Vertex | None, leaf: int, leaves: set[int]) -> bool:
-    """Whether a result is a variable to which only is added what depends on no variable of the state."""
-    while vertex is not None and vertex.id != leaf:
-        operands = [(operand, _depends(operand, leaves)) for operand in (vertex.a, vertex.b, vertex.c)
-                    if operand is not None]
-        inner = [operand for operand, depends in operands if depends]
-        name = vertex.rule.name
-        if len(inner) != 1 or not (
-                name == "add" or name == "sub" and vertex.a is inner[0] or name == "fma" and vertex.c is inner[0]):
-            return False
-        vertex = inner[0]
-    return vertex is not None
-
-
-def _depends(vertex: Vertex, leaves: set[int]) -> bool:
-    """Whether a vertex depends on any of some leaves."""
-    seen: set[int] = set()
-    todo = [vertex]
-    first = min(leaves, default=0)
-    while todo:
-        vertex = todo.pop()
-        if vertex.id in leaves:
-            return True
-        if vertex.id not in seen and vertex.id >= first:
-            seen.add(vertex.id)
-            todo += vertex.operands()
-    return False

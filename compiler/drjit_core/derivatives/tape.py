@@ -19,7 +19,7 @@ from weakref import ref
 
 from ..control.demand import Demand
 from ..control.extend import construct_of
-from ..control.inline import PLAIN, Values, trace_again
+from ..control.inline import Values, trace_again
 from ..errors import NoDerivative
 from ..ir.build import literal, resize
 from ..ir.dual import STRUCTURE, dual, is_recorded, primal, refuse_for, tracked, vertex_of
@@ -220,7 +220,7 @@ class Copy:
         if width != before > 1:
             self.values.known |= {node.id: resize(node, width) for node in demand.captures
                                   if node.kind == LITERAL and node.size == before}
-        trace_again(demand.nodes, self.values, PLAIN)
+        trace_again(demand.nodes, self.values)
         #: The vertices of variables by their positions, if derivatives flow there: new ones, where variables change.
         self.leaves = construct.vertices_of_variables()
         self._vertices = dict(construct.vertices_around)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from typing import TypeVar
 
 __all__ = ["assign", "call_of", "if_unset", "is_vector", "load", "or_unset", "placed", "same", "store", "strings_of",
            "tuple_of"]
+
+Node = TypeVar("Node", bound=ast.AST)
 
 
 def load(name: str) -> ast.expr:
@@ -62,8 +65,8 @@ def or_unset(names: Iterable[str]) -> list[ast.stmt]:
         assign(name, load("_dr_UNSET"))])], [], []) for name in names]
 
 
-def placed(node: ast.expr, place: ast.AST) -> ast.expr:
-    """An expression that was made, in the place of one of the program."""
+def placed(node: Node, place: ast.AST) -> Node:
+    """An expression or statement that was made, and what it contains, in the place of one of the program."""
     for inner in ast.walk(node):
         if "lineno" in inner._attributes and not hasattr(inner, "lineno"):
             ast.copy_location(inner, place)

@@ -187,7 +187,7 @@ class _Translation(NamedTuple):
     code: weakref.ref[types.CodeType]
     name: str
     recursive: bool
-    #: Whether ``range`` is Python's; the names by which something named ``hint`` is called, and whether it is another.
+    #: Whether ``range`` is Python's; the names by which hints are called, or others of that name, and whether they are.
     ranges: bool
     hints: list[tuple[tuple[str, ...], bool]]
     codes: dict[str, types.CodeType]
@@ -195,7 +195,7 @@ class _Translation(NamedTuple):
     def fits(self, f: types.FunctionType, recursive: bool) -> bool:
         """Whether translating a function would give this."""
         return self.code() is f.__code__ and self.name == f.__qualname__ and self.recursive == recursive and \
-            self.ranges == _has_own_range(f) and all(_is_other_hint(f, path) == other for path, other in self.hints)
+            self.ranges == _has_own_range(f) and all(_is_hint(f, path) == was for path, was in self.hints)
 
 
 #: Translations by the ids of codes: a function within another one is decorated each time that the outer one runs.
@@ -233,7 +233,7 @@ def _translate(f: types.FunctionType, recursive: bool, print_ast: bool, print_co
         return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range" and \
             not call.keywords and not ranges
 
-    hints = _mark_other_hints(f, node)
+    hints = _mark_hints(f, node)
     taken = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
     translator = Translator(node, is_range, _Source(f).refuse, taken, {*free}, f.__globals__.__contains__,
                             "__class__" in free, recursive)
@@ -256,61 +256,53 @@ def _has_own_range(f: types.FunctionType) -> bool:
         f.__globals__.get("range", builtins.range) is not builtins.range
 
 
-def _mark_other_hints(f: types.FunctionType, node: ast.AST) -> list[tuple[tuple[str, ...], bool]]:
-    """Tell calls of ``drjit.hint``, by whatever name, from those of other functions named ``hint``.
+def _mark_hints(f: types.FunctionType, node: ast.AST) -> list[tuple[tuple[str, ...], bool]]:
+    """Tell calls of ``drjit.hint``, by whatever name, from those of other functions.
 
-    Returns their names, and which are of others.
+    Returns names from outside of the function that end in ``hint``, or are of it, and whether they are.
     """
     hints = []
-    local = {name.asname for inner in ast.walk(node) if isinstance(inner, ast.ImportFrom) and inner.module == "drjit"
-             for name in inner.names if name.name == "hint" and name.asname}
+    #: What is behind names that the function imports.
+    imported: dict[str, tuple[str, ...]] = {}
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Import):
+            imported |= {name.asname or name.name: ("hint",) for name in inner.names if name.name == "drjit"}
+        elif isinstance(inner, ast.ImportFrom) and inner.module == "drjit":
+            imported |= {name.asname or name.name: () for name in inner.names if name.name == "hint"}
     for inner in ast.walk(node):
         if not isinstance(inner, ast.Call):
             continue
-        path, place = list[str](), inner.func
+        path, place = tuple[str, ...](), inner.func
         while isinstance(place, ast.Attribute):
-            path, place = [place.attr, *path], place.value
-        if isinstance(place, ast.Name) and (path or [place.id])[-1] == "hint":
-            names = (place.id, *path)
-            other = _is_other_hint(f, names)
-            hints.append((names, other))
-            if other:
-                inner.other = True  # type: ignore[attr-defined]
-        elif isinstance(place, ast.Name):
-            names = (place.id, *path)
-            if place.id in local and not path:
-                inner.renamed = True  # type: ignore[attr-defined]
-            elif _object_of(f, names) is hint:
-                inner.renamed = True  # type: ignore[attr-defined]
-                hints.append((names, False))
+            path, place = (place.attr, *path), place.value
+        if not isinstance(place, ast.Name):
+            continue
+        if place.id in imported:
+            is_hint = path == imported[place.id]
+        else:
+            is_hint = _is_hint(f, (place.id, *path))
+            if is_hint or (place.id, *path)[-1] == "hint":
+                hints.append(((place.id, *path), is_hint))
+        if is_hint:
+            inner.is_hint = True  # type: ignore[attr-defined]
     return hints
 
 
-def _object_of(f: types.FunctionType, names: tuple[str, ...]) -> Any:
-    """What a function knows by a name, and attributes of it; ``None`` for what is its own."""
+def _is_hint(f: types.FunctionType, names: tuple[str, ...]) -> bool:
+    """Whether what a function knows by a name, and attributes of it, is ``drjit.hint``, or will be if it is not there
+    yet."""
     first, code = names[0], f.__code__
     if first in code.co_freevars:
         found = _contents((f.__closure__ or ())[code.co_freevars.index(first)])
+    elif first in code.co_varnames or first in code.co_cellvars:
+        return False
     else:
-        own = first in code.co_varnames or first in code.co_cellvars
-        found = None if own else f.__globals__.get(first)
+        found = f.__globals__.get(first, getattr(builtins, first, None))
+    if found is None:
+        return names[-1] == "hint"
     for name in names[1:]:
         found = getattr(found, name, None) if isinstance(found, types.ModuleType) else None
-    return found
-
-
-def _is_other_hint(f: types.FunctionType, names: tuple[str, ...]) -> bool:
-    """Whether something is known by a name, and not ``drjit.hint``."""
-    first = names[0]
-    if first in f.__code__.co_freevars:
-        found = _contents((f.__closure__ or ())[f.__code__.co_freevars.index(first)])
-    elif first in f.__globals__:
-        found = f.__globals__[first]
-    else:
-        return False
-    for name in names[1:]:
-        found = getattr(found, name, hint)
-    return found is not hint
+    return found is hint
 
 
 def _print(title: str, node: ast.AST, print_ast: bool, print_code: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from .build import assign, call_of, load, or_unset
+from .build import assign, call_of, load, or_unset, placed
 from .names import OwnScope
 
 __all__ = ["Exit", "Exits", "Scope"]
@@ -70,8 +70,4 @@ class Exits(OwnScope):
                 values.append(ast.Constant(False))
         results: ast.expr = ast.Tuple(values, ast.Load())
         found.append(ast.Return(call_of("_dr_Dead", [results]) if node.kind == "dead" else results))
-        for statement in found:
-            for inner in ast.walk(statement):
-                if not hasattr(inner, "lineno"):
-                    ast.copy_location(inner, node)
-        return found
+        return [placed(statement, node) for statement in found]

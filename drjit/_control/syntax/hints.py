@@ -88,13 +88,8 @@ class Hint:
 
 
 def is_hint(node: ast.expr) -> bool:
-    """Whether an expression is a call of ``drjit.hint``."""
-    if not isinstance(node, ast.Call) or hasattr(node, "other"):  # another function of that name
-        return False
-    if hasattr(node, "renamed"):  # ``from drjit import hint as h``
-        return True
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-    return name == "hint"
+    """Whether an expression is a call of ``drjit.hint``, as the decorator has found out."""
+    return hasattr(node, "is_hint")
 
 
 def unhinted(test: ast.expr) -> ast.expr:
@@ -108,8 +103,7 @@ def rehinted(test: ast.expr, value: ast.expr) -> ast.expr:
         return value
     assert isinstance(test, ast.Call)
     result = ast.Call(test.func, [value], test.keywords)
-    if hasattr(test, "renamed"):
-        result.renamed = True  # type: ignore[attr-defined]
+    result.is_hint = True  # type: ignore[attr-defined]
     return result
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
+from .build import placed
 from .hints import rehinted, unhinted
 from .names import TRY, Guard, OwnScope, completes, escapes, is_true, walk
 
 __all__ = ["Normalizer"]
-
-Statement = TypeVar("Statement", bound=ast.stmt)
 
 _COMPOUND = (ast.If, ast.While, ast.For, ast.With, *TRY, ast.Match, Guard)
 
@@ -92,12 +91,12 @@ class Normalizer:
         if isinstance(node, ast.While) and self._impure(node.test):
             node.go = self.temporary("go")  # type: ignore[attr-defined]
             test = ast.UnaryOp(ast.Not(), ast.Name(node.go, ast.Load()))  # type: ignore[attr-defined]
-            return [node, _locate(ast.If(test, orelse, []), orelse[0])]
+            return [node, placed(ast.If(test, orelse, []), orelse[0])]
         if "break" not in escapes(node.body):
             return [node, *orelse]
         node.normal = normal = self.temporary("normal")  # type: ignore[union-attr]
-        return [_locate(ast.Assign([ast.Name(normal, ast.Store())], ast.Constant(False)), node), node,
-                _locate(ast.If(ast.Name(normal, ast.Load()), orelse, []), orelse[0])]
+        return [placed(ast.Assign([ast.Name(normal, ast.Store())], ast.Constant(False)), node), node,
+                placed(ast.If(ast.Name(normal, ast.Load()), orelse, []), orelse[0])]
 
     def _statement(self, node: ast.stmt) -> list[ast.stmt]:
         if isinstance(node, ast.While):
@@ -123,7 +122,7 @@ class Normalizer:
                 ast.Assign([ast.Name(go, ast.Store())], unhinted(test)),
                 ast.If(rehinted(test, ast.UnaryOp(ast.Not(), ast.Name(go, ast.Load()))), [ast.Break()], []),
                 *node.body], [])
-            _locate(again, node)
+            placed(again, node)
             node = again
         body = self.block(_without_continue(node.body))
         flags = self._pending(body)
@@ -142,7 +141,7 @@ class Normalizer:
                 ast.Assign([copy.deepcopy(node.target)], load[0]),
                 ast.Assign([ast.Name(at, ast.Store())],
                            ast.Call(ast.Name("_dr_following", ast.Load()), [load[0], load[2]], [])), *body], [])
-            _locate(lowered, node)
+            placed(lowered, node)
             lowered.normal = getattr(node, "normal", None)  # type: ignore[attr-defined]
             node.iter, node.lowered = iterable, self._while(lowered)  # type: ignore[attr-defined]
             node.counters = at, stop, step  # type: ignore[attr-defined]
@@ -151,7 +150,7 @@ class Normalizer:
         flags = self._pending(body)
         if flags:
             value = self.temporary("value")
-            assign = _locate(ast.Assign([node.target], ast.Name(value, ast.Load())), node)
+            assign = placed(ast.Assign([node.target], ast.Name(value, ast.Load())), node)
             node.target = ast.copy_location(ast.Name(value, ast.Store()), node.target)
             body = [Guard([assign, *body], flags)]
         node.body, node.pending = body, flags  # type: ignore[attr-defined]
@@ -179,14 +178,6 @@ class Normalizer:
 
 def _statement(node: Any) -> ast.stmt:
     assert isinstance(node, ast.stmt)
-    return node
-
-
-def _locate(node: Statement, place: ast.AST) -> Statement:
-    """A statement that was made, and what it contains, at the place of one of the program."""
-    for inner in ast.walk(node):
-        if not hasattr(inner, "lineno"):
-            ast.copy_location(inner, place)
     return node
 
 

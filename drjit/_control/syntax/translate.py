@@ -471,8 +471,6 @@ class Translator:
         after_test = set(scope.assigned)
         body = self._inline_body(node.body, scope, number)
         scope.assigned = assigned if endless else after_test
-        if endless:
-            scope.assigned = assigned
         normal = getattr(node, "normal", None)
         names = [f"_dr_{flag}" for flag in self._flags(flags, number)]
         vector: list[ast.stmt] = []
@@ -481,10 +479,7 @@ class Translator:
             if normal:
                 vector.append(assign(normal, call_of("_dr_remaining", [
                     load(f"_dr_{flag}") for flag in self._flags(kinds & {"break", "return"}, number)])))
-        start: list[ast.stmt] = []
-        if f"continued{number}" in scope.flags:
-            start.append(assign(f"_dr_continued{number}", ast.Constant(False)))
-            scope.flags.discard(f"continued{number}")
+        start = self._unset(f"continued{number}", scope)
         if endless and not vector:
             loop: list[ast.stmt] = [*start, *body]
         elif endless:
@@ -502,13 +497,18 @@ class Translator:
             if vector:
                 tests.append(ast.If(is_vector(name), [*vector, ast.Break()], []))
             loop = [*tests, stop, *start, *body]
-        found: list[ast.stmt] = []
-        if f"broken{number}" in scope.flags:
-            found.append(assign(f"_dr_broken{number}", ast.Constant(False)))
-            scope.flags.discard(f"broken{number}")
+        found = self._unset(f"broken{number}", scope)
         for statement in loop:
             self._locate(statement, node)
         return [*found, ast.copy_location(ast.While(ast.Constant(True), loop, []), node)]
+
+    @staticmethod
+    def _unset(flag: str, scope: Scope) -> list[ast.stmt]:
+        """What sets a flag to false that is one within a loop only, if anything sets it."""
+        if flag not in scope.flags:
+            return []
+        scope.flags.discard(flag)
+        return [assign(f"_dr_{flag}", ast.Constant(False))]
 
     def _inline_body(self, nodes: list[ast.stmt], scope: Scope, number: int) -> list[ast.stmt]:
         scope.loops.append(number)
@@ -593,7 +593,6 @@ class Translator:
         if normal:
             value = call_of("_dr_remaining", [load(flag) for flag in names]) if names else ast.Constant(True)
             orelse = [assign(normal, value)]
-        found: list[ast.stmt] = []
         vector: list[ast.stmt] = []
         scalar = False
         name = self.temporary("range")
@@ -624,13 +623,8 @@ class Translator:
             if normal:
                 vector.append(assign(normal, call_of("_dr_remaining", [
                     load(f"_dr_{flag}") for flag in self._flags(flags_of, inner_number)])))
-        start: list[ast.stmt] = []
-        if f"continued{number}" in scope.flags:
-            start.append(assign(f"_dr_continued{number}", ast.Constant(False)))
-            scope.flags.discard(f"continued{number}")
-        if f"broken{number}" in scope.flags:
-            found.append(assign(f"_dr_broken{number}", ast.Constant(False)))
-            scope.flags.discard(f"broken{number}")
+        start = self._unset(f"continued{number}", scope)
+        found = self._unset(f"broken{number}", scope)
         loop = ast.copy_location(ast.For(node.target, iterable, [*start, *body], orelse), node)
         if lowered is None or scalar:
             return [*found, loop]
