@@ -339,8 +339,7 @@ def of_vertex() -> Iterator[Any]:
     second.sparse, second.label, second.queued, second.x = True, "x", -4, literal(types.FLOAT32, 2.5)
     yield second.sparse, second.label, second.queued, second.x.payload
     vertex.begin_era()
-    later = vertex.Vertex(vertex.LEAF, types.FLOAT32, 1)
-    yield [each.era - leaf.era for each in (*made, later)]
+    yield [each.era - leaf.era for each in (*made, vertex.Vertex(vertex.LEAF, types.FLOAT32, 1))]
     for each in (second, leaf):
         each.release()
         yield fields(each)
