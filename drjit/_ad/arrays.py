@@ -390,7 +390,7 @@ def relative_grad(x: Any) -> Any:
 
 
 def _with_gradient_of_one_type(a: Any, b: Any) -> Any:
-    """Likewise in PyTrees, whose leaves must be of one type."""
+    """The value of a leaf of a PyTree with the derivatives of one of another, of the same type."""
     if type(a) is not type(b):
         raise ArgumentError(f"drjit.replace_grad(): the leaves of PyTrees must be of one type, found {describe(a)} and "
                             f"{describe(b)}.")

@@ -52,10 +52,11 @@ def checkpoint(function: Callable[..., Any], /, *args: Any, steps: int | None = 
     thousand take 14 states, and are computed six times. Fewer slots save memory for time: with 3, a thousand steps are
     computed nine times. Where memory is no concern, an ordinary loop is the fastest.
 
-    The function must compute the same each time. It may refer to other arrays that derivatives are tracked for, which
-    must not have been replaced when derivatives flow. In symbolic loops, branches and calls, which have no memory to be
-    saved, it is called as it is. May be differentiated in both modes; second derivatives keep all steps. Raises a
-    ``TypeError`` if a step does not return what it is called with. Evaluates nothing without ``steps``.
+    The function must compute the same each time. It may refer to other arrays that derivatives are tracked for; if
+    these have been replaced when derivatives flow, a ``RuntimeError`` is raised. In symbolic loops, branches and calls,
+    which have no memory to be saved, it is called as it is. May be differentiated in both modes; second derivatives
+    keep all steps. Raises a ``TypeError`` if a step does not return what it is called with. Evaluates nothing without
+    ``steps``.
 
     >>> from drjit.llvm.ad import Float
     >>> x = Float(1, 2)
@@ -136,7 +137,6 @@ class _Program:
         self.others: list[Vertex] = []
         self.inputs: list[Vertex] = []
         self.outputs: list[tuple[int, int]] = []
-        self.last = core.last_vertex()
         self.received: dict[int, Node] = {}
         self.sent: dict[int, Node] = {}
 
@@ -161,11 +161,15 @@ class _Program:
             values = spec.rebuild(leaves)
         return values if self.steps is None else values[0] if self.single else tuple(values)
 
-    def step(self, state: _State) -> tuple[list[Any], TreeSpec, list[Vertex]]:
-        """The function's result for a state, and the variables that the latter consists of."""
+    def step(self, state: _State, used: dict[int, Vertex]) -> tuple[list[Any], TreeSpec, list[Vertex]]:
+        """The function's result for a state, and the variables that the latter consists of; notes what else it has
+        ``used``, by ids."""
         nodes = state.nodes()
         variables = [Vertex(LEAF, node.type, node.size) for node in nodes]
-        return *self.call(state.rebuilt(list(map(dual, nodes, variables)))), variables
+        last = core.last_vertex()
+        leaves, spec = self.call(state.rebuilt(list(map(dual, nodes, variables))))
+        self._note(leaves, variables, last, used)
+        return leaves, spec, variables
 
     def advanced(self, state: _State, count: int) -> _State:
         """The state some steps later."""
@@ -188,8 +192,7 @@ class _Program:
         found: dict[int, Vertex] = {}
         state = self.kept[0]
         for number in range(1, self.count + 1):
-            leaves, spec, variables = self.step(state)
-            self._note(leaves, {vertex.id for vertex in variables}, found)
+            leaves, spec, _ = self.step(state, found)
             state = _State(leaves, spec)
             if self.steps is not None:
                 state.evaluate()
@@ -207,21 +210,30 @@ class _Program:
         values = state.rebuilt(duals)
         return values if self.steps is None else values[0] if self.single else tuple(values)
 
-    def _note(self, leaves: Sequence[Any], own: set[int], found: dict[int, Vertex]) -> None:
-        """Note the variables from outside that results depend on."""
+    @staticmethod
+    def _note(leaves: Sequence[Any], own: Sequence[Vertex], last: int, found: dict[int, Vertex]) -> None:
+        """Note the variables that results depend on and that were there before, but its own ones."""
         todo = [vertex for node in _nodes(leaves) if (vertex := vertex_of(node)) is not None]
-        seen = set[int]()
+        seen = {vertex.id for vertex in own}
         while todo:
             vertex = todo.pop()
-            if vertex.id in seen or vertex.id in own:
+            if vertex.id in seen:
                 continue
             seen.add(vertex.id)
-            if vertex.id <= self.last:
+            if vertex.id <= last:
                 found[vertex.id] = vertex
             else:
                 todo += vertex.operands()
 
     # --- derivatives -------------------------------------------------------------------------------------------------
+
+    def require_same(self, used: dict[int, Vertex]) -> None:
+        """Refuse to differentiate what refers to other variables than it did."""
+        if used.keys() != {vertex.id for vertex in self.others}:
+            raise RuntimeError(
+                f"{_FUNCTION}(): the function refers to other arrays than when it was called, as far as derivatives "
+                "are tracked for them: one has been replaced since. Let derivatives flow before, or pass it as an "
+                "argument.")
 
     def reverse(self, flow: Flow) -> None:
         """Let gradients flow from the results to the arguments."""
@@ -231,20 +243,22 @@ class _Program:
                 found = self._whole(lambda results, inputs: core.pull(results, inputs, again=True), gradients)
             else:
                 totals: Nodes = [None] * len(self.others)
-                first = self._back(gradients, totals)
+                used: dict[int, Vertex] = {}
+                first = self._back(gradients, totals, used)
+                self.require_same(used)
                 found = [*(gradient for vertex, gradient in zip(self.given, first, strict=True)
                            if vertex is not None), *totals]
         for vertex, gradient in zip(self.inputs, found, strict=True):
             if gradient is not None:
                 flow.bring(vertex, gradient, gradient.size)
 
-    def _back(self, gradients: Nodes, totals: Nodes) -> Nodes:
+    def _back(self, gradients: Nodes, totals: Nodes, used: dict[int, Vertex]) -> Nodes:
         """The gradients by the first state, given those by the last."""
         kept, work = self.kept, [(0, self.count, self.room)]
         while work:
             first, last, room = work.pop()
             if last - first == 1:
-                gradients = self._back_one(kept[first], gradients, totals)
+                gradients = self._back_one(kept[first], gradients, totals, used)
                 if first:
                     del kept[first]
                 continue
@@ -254,13 +268,13 @@ class _Program:
                     kept[middle] = self.advanced(kept[first], middle - first)
                 work += [(first, middle, room), (middle, last, room - 1)]
                 continue
-            gradients = self._back_one(self.advanced(kept[first], last - first - 1), gradients, totals)
+            gradients = self._back_one(self.advanced(kept[first], last - first - 1), gradients, totals, used)
             work.append((first, last - 1, 0))
         return gradients
 
-    def _back_one(self, state: _State, gradients: Nodes, totals: Nodes) -> Nodes:
-        """Likewise of one step; adds the gradients by what is no state to the totals."""
-        leaves, _, variables = self.step(state)
+    def _back_one(self, state: _State, gradients: Nodes, totals: Nodes, used: dict[int, Vertex]) -> Nodes:
+        """The gradients by the state before one step; adds those by what is no state to the totals."""
+        leaves, _, variables = self.step(state, used)
         results = self._with_vertices(leaves, gradients)
         found = core.pull(results, [*variables, *self.others])
         before = found[:len(variables)]
@@ -283,10 +297,12 @@ class _Program:
         nodes = state.nodes()
         variables = [Vertex(STRUCTURE["identity"], node.type, node.size, vertex)
                      for node, vertex in zip(nodes, self.given, strict=True)]
-        values = state.rebuilt(list(map(dual, nodes, variables)))
+        values, last, used = state.rebuilt(list(map(dual, nodes, variables))), core.last_vertex(), dict[int, Vertex]()
         for _ in range(self.count):
             leaves, spec = self.call(values)
             values = spec.rebuild(leaves)
+        self._note(leaves, variables, last, used)
+        self.require_same(used)
         inputs = [variable for variable, vertex in zip(variables, self.given, strict=True) if vertex is not None]
         return differentiate(self._with_vertices(leaves, gradients), [*inputs, *self.others])
 
@@ -295,9 +311,9 @@ class _Program:
         changes: Nodes = [flow.change(vertex) for vertex in self.given]
         others = [(vertex, change) for vertex in self.others if (change := flow.change(vertex)) is not None]
         with scoped(Scope.resumed(core.state.derivatives, None)):
-            state = self.kept[0]
+            state, used = self.kept[0], dict[int, Vertex]()
             for number in range(self.count):
-                leaves, spec, variables = self.step(state)
+                leaves, spec, variables = self.step(state, used)
                 results = [vertex_of(node) for node in _nodes(leaves)]
                 given = [(vertex, change) for vertex, change in zip(variables, changes, strict=True)
                          if change is not None]
@@ -307,6 +323,7 @@ class _Program:
                 if number + 1 < self.count:
                     state = _State(leaves, spec)
                     state.evaluate(*changes)
+        self.require_same(used)
         for place, change in enumerate(changes):
             if change is not None:
                 size = self.outputs[place][1]

@@ -1,4 +1,4 @@
-"""Callable[..., Any]s whose bodies are functions of the kernel as well."""
+"""Functions whose bodies are functions of the kernel as well."""
 
 from __future__ import annotations
 

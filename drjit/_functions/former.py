@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from . import reductions
@@ -20,71 +21,26 @@ def sqr(arg: Any, /) -> Any:
     return FUNCTIONS["square"](arg)
 
 
-def all_nested(value: Any, /) -> Any:
-    """Whether all elements are true: :func:`all` with ``axis=None``.
+def _nested(function: Callable[..., Any], what: str, argument: str, result: str) -> Callable[[Any], Any]:
+    """A reduction of all elements, whatever the dimensions."""
+    def nested(value: Any, /) -> Any:
+        return function(value, axis=None)
+
+    name = f"{function.__name__}_nested"
+    nested.__module__, nested.__name__, nested.__qualname__ = "drjit", name, name
+    nested.__doc__ = f"""{what}: :func:`{function.__name__}` with ``axis=None``.
 
     >>> from drjit.llvm import Array2f
-    >>> dr.all_nested(Array2f(1, 2) > 0)
-    [True]
+    >>> dr.{name}({argument})
+    {result}
     """
-    return reductions.all(value, axis=None)
+    return nested
 
 
-def any_nested(value: Any, /) -> Any:
-    """Whether any element is true: :func:`any` with ``axis=None``.
-
-    >>> from drjit.llvm import Array2f
-    >>> dr.any_nested(Array2f(1, 2) > 1)
-    [True]
-    """
-    return reductions.any(value, axis=None)
-
-
-def none_nested(value: Any, /) -> Any:
-    """Whether no element is true: :func:`none` with ``axis=None``.
-
-    >>> from drjit.llvm import Array2f
-    >>> dr.none_nested(Array2f(1, 2) > 1)
-    [False]
-    """
-    return reductions.none(value, axis=None)
-
-
-def sum_nested(value: Any, /) -> Any:
-    """The sum of all elements: :func:`sum` with ``axis=None``.
-
-    >>> from drjit.llvm import Array2f
-    >>> dr.sum_nested(Array2f([1, 2], 3))
-    [9]
-    """
-    return reductions.sum(value, axis=None)
-
-
-def prod_nested(value: Any, /) -> Any:
-    """The product of all elements: :func:`prod` with ``axis=None``.
-
-    >>> from drjit.llvm import Array2f
-    >>> dr.prod_nested(Array2f([1, 2], 3))
-    [18]
-    """
-    return reductions.prod(value, axis=None)
-
-
-def min_nested(value: Any, /) -> Any:
-    """The smallest element: :func:`min` with ``axis=None``.
-
-    >>> from drjit.llvm import Array2f
-    >>> dr.min_nested(Array2f([1, 2], 3))
-    [1]
-    """
-    return reductions.min(value, axis=None)
-
-
-def max_nested(value: Any, /) -> Any:
-    """The largest element: :func:`max` with ``axis=None``.
-
-    >>> from drjit.llvm import Array2f
-    >>> dr.max_nested(Array2f([1, 2], 3))
-    [3]
-    """
-    return reductions.max(value, axis=None)
+all_nested = _nested(reductions.all, "Whether all elements are true", "Array2f(1, 2) > 0", "[True]")
+any_nested = _nested(reductions.any, "Whether any element is true", "Array2f(1, 2) > 1", "[True]")
+none_nested = _nested(reductions.none, "Whether no element is true", "Array2f(1, 2) > 1", "[False]")
+sum_nested = _nested(reductions.sum, "The sum of all elements", "Array2f([1, 2], 3)", "[9]")
+prod_nested = _nested(reductions.prod, "The product of all elements", "Array2f([1, 2], 3)", "[18]")
+min_nested = _nested(reductions.min, "The smallest element", "Array2f([1, 2], 3)", "[1]")
+max_nested = _nested(reductions.max, "The largest element", "Array2f([1, 2], 3)", "[3]")

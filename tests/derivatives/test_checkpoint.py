@@ -248,3 +248,18 @@ def test_memory_is_logarithmic() -> None:
     assert peak(loop) >= 127
     assert peak(lambda step: lambda x: dr.checkpoint(step, x, steps=128)) <= 7 + 6
     assert peak(lambda step: lambda x: dr.checkpoint(step, x, steps=128, slots=2)) <= 2 + 6
+
+
+@pytest.mark.parametrize("mode", ["backward", "forward"])
+@pytest.mark.parametrize("steps", [None, 5])
+@pytest.mark.parametrize("tracked", [False, True])
+def test_other_arrays_than_those_that_were_used_are_refused(tracked: bool, steps: int | None, mode: str) -> None:
+    x, w = variable(), variable(1, 0.7)
+    y = dr.checkpoint(lambda x: x * w, x, steps=steps)
+    w = variable(1, 0.9) if tracked else Float(0.9)
+    with pytest.raises(RuntimeError, match=r"drjit.checkpoint\(\): the function refers to other arrays"):
+        if mode == "backward":
+            dr.backward(y)
+        else:
+            dr.forward(x)
+    assert not flat(x.grad).any() or mode == "forward"

@@ -58,8 +58,8 @@ def pieces_of(nodes: Iterable[Node], target: Target) -> dict[int, Piece]:
 
 def added_pieces(writes: Sequence[Node], strategies: dict[int, int], pointers: dict[int, int],
                  target: Target) -> dict[int, Piece]:
-    """Likewise the pieces that additions are parts of, where these need not be atomic; a row may begin anywhere, and
-    neighbours may lie beyond its end. See :func:`written_pieces`."""
+    """The pieces that additions are parts of, where these need not be atomic, see :func:`written_pieces`; a row may
+    begin anywhere, and neighbours may lie beyond its end."""
     rows: dict[tuple[int, ...], dict[int, Node]] = {}
     for node in writes:
         kind = TYPES[node.type].kind
