@@ -13,7 +13,7 @@ from drjit_core.runtime.backends import backend_of
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """The backends that a test runs on."""
     if "backend" in metafunc.fixturenames:
-        second = ("second",) if metafunc.config.getoption("--second") else ()
+        second = ("second",) if metafunc.config.getoption("--second") or metafunc.config.getoption("--cuda") else ()
         metafunc.parametrize("backend", ("llvm", "interpreter", *second), indirect=True)
 
 

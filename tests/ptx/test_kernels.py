@@ -52,7 +52,7 @@ RNG = np.random.default_rng(0)
 
 def module_of(machine: OnMachine):
     """What was launched last."""
-    return machine.last.module
+    return machine.last.module._replace(text=machine.last.text)
 
 
 # --- reductions ------------------------------------------------------------------------------------------------------
