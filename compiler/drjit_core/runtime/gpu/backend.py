@@ -22,6 +22,7 @@ from ...cuda.driver import Driver as CUDADriver
 from ...cuda.errors import DriverError, NoDevice
 from ...ir.frames import is_internal
 from ...ptx.emit import Module, emit
+from ...ptx.steps import LAUNCHES
 from ...types import JitBackend
 from .. import recipes, shortage
 from ..buffer import Buffer
@@ -170,7 +171,8 @@ class GPU:
 
     def passes(self, call: Call, /) -> Iterable[Pass]:
         """What a step takes to run."""
-        return stand_in(call)
+        make = LAUNCHES.get(call.step.name)
+        return stand_in(call) if make is None else make(call)
 
     def compile_text(self, text: Text, launch: Any, /) -> tuple[Any, bool]:
         """The kernel of a text, and whether it was in memory already."""

@@ -1,0 +1,19 @@
+"""Steps as launches of hand-written PTX, for the rows of :mod:`drjit_core.ops.steps`.
+
+=============  ======================================================================
+:mod:`.writer` writing text: registers, parameters, loops, warps, signals of blocks
+:mod:`.scan`   running reductions
+=============  ======================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ...codegen.steps import Call, Pass
+from . import scan
+
+__all__ = ["LAUNCHES"]
+
+#: By the name of a step, what makes its passes.
+LAUNCHES: dict[str, Callable[[Call], Iterable[Pass]]] = {"scan": scan.passes}

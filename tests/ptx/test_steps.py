@@ -1,0 +1,74 @@
+"""Steps in PTX, on the machine: every type, sizes around tiles and groups, schedules at random."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from drjit_core import TYPES, ReduceOp, interpret
+from drjit_core.ops.reductions import REDUCTIONS
+from drjit_core.ptx.steps import scan as scans
+from tests.core.harness import (
+    ALL_TYPES,
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    INT8,
+    UINT32,
+    UINT64,
+    array,
+    dtype_of,
+    name_of,
+    plain,
+    values,
+)
+from tests.core.test_steps import data, same_bits, scan, shapes
+from tests.machine.backend import OnMachine
+
+ADD = ReduceOp.Add.value
+ANY_ORDER = pytest.mark.parametrize("machine", [(90, None), (75, 1), (90, 2)], indirect=True,
+                                    ids=["in order", "sm_75, any order", "any order"])
+
+
+@pytest.mark.parametrize("type_", ALL_TYPES, ids=name_of)
+def test_scans(type_: int, machine: OnMachine) -> None:
+    for op in map(int, REDUCTIONS):
+        if TYPES[type_].kind not in REDUCTIONS[op].accepts:
+            continue
+        for size in (33, 240, 9001) if op in (ADD, ReduceOp.Or.value) else (240,):
+            given = data(type_, size) if op != ReduceOp.Mul.value else np.ones(size, dtype_of(type_)) + (
+                np.arange(size) == 7).astype(dtype_of(type_))
+            if type_ in (FLOAT16, BFLOAT16) and size > 1000:
+                given = (np.arange(size) % 97 == 0).astype(dtype_of(type_))
+            node = array(given, type_)
+            few = shapes(size)[::3 if size == 240 and op == ADD else 4]
+            for extents, exclusive, reverse in itertools.product(few, (0, 1), (0, 1)):
+                found = scan(node, op, exclusive, reverse, extents)
+                expected, = interpret([found])
+                got = values(found)
+                if type_ in (BFLOAT16, FLOAT16) and op == ADD:  # rounded where the sum in single precision is
+                    np.testing.assert_allclose(got.astype(float), plain(expected).astype(float), rtol=8e-3)
+                else:
+                    assert same_bits(got, expected), (size, op, extents, exclusive, reverse)
+
+
+@ANY_ORDER
+@pytest.mark.parametrize("type_", [BOOL, INT8, UINT32, UINT64, FLOAT32], ids=name_of)
+def test_tiles_look_back(type_: int, machine: OnMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over groups of groups of tiles, which are made small."""
+    monkeypatch.setattr(scans, "_EACH", 1)
+    monkeypatch.setattr(scans, "_TILE", scans.BLOCK)
+    monkeypatch.setattr(scans, "_LONG", 2 * scans.BLOCK)
+    monkeypatch.setattr(scans, "_GROUP", 2)
+    machine.flush()  # the texts are other ones
+    op = ReduceOp.Or.value if type_ == BOOL else ADD
+    for size, length in ((3000, 0), (3000, 700), (2048, 1024), (513, 0)):
+        node = array(data(type_, size), type_)
+        for exclusive, reverse in ((0, 0), (1, 1)):
+            found = scan(node, op, exclusive, reverse, (1 if not length else 0, length, 1))
+            expected, = interpret([found])
+            assert same_bits(values(found), expected), (size, length, exclusive, reverse)
+    machine.flush()
