@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from drjit_core import TYPES, ReduceOp, interpret
+from drjit_core import TYPES, ReduceOp, evaluate, interpret
+from drjit_core.ir import steps as ir_steps
 from drjit_core.ops.reductions import REDUCTIONS
 from drjit_core.ptx.steps import scan as scans
 from tests.core.harness import (
@@ -25,7 +26,7 @@ from tests.core.harness import (
     plain,
     values,
 )
-from tests.core.test_steps import data, same_bits, scan, shapes
+from tests.core.test_steps import compressed, counted, data, extremum, same_bits, scan, shapes
 from tests.machine.backend import OnMachine
 
 ADD = ReduceOp.Add.value
@@ -72,3 +73,47 @@ def test_tiles_look_back(type_: int, machine: OnMachine, monkeypatch: pytest.Mon
             expected, = interpret([found])
             assert same_bits(values(found), expected), (size, length, exclusive, reverse)
     machine.flush()
+
+
+@ANY_ORDER
+def test_set_positions(machine: OnMachine) -> None:
+    for size, chunk in ((1, 64), (1000, 64), (5000, 1 << 14), (20_000, 256)):
+        for density in (0.0, 0.3, 1.0):
+            mask = np.random.default_rng(size).random(size) < density
+            node = array(mask, BOOL)
+            before, total = counted(node, chunk)
+            evaluate([before, total])
+            assert values(total)[0] == mask.sum()
+            counts = [mask[begin:begin + chunk].sum() for begin in range(0, size, chunk)]
+            assert values(before).tolist() == [0, *np.cumsum(counts)[:-1].tolist()]
+            if mask.any():
+                assert values(compressed(node, chunk)).tolist() == np.flatnonzero(mask).tolist()
+
+
+@pytest.mark.parametrize("type_", ALL_TYPES, ids=name_of)
+def test_extremes(type_: int, machine: OnMachine) -> None:
+    for size, special in ((240, True), (1001, True), (40_000, False)):
+        node = array(data(type_, size, special=special), type_)
+        for extents in [*shapes(size)[::2], (1, 0, 1)] if size < 40_000 else [(1, 0, 1), (2, 20_000, 1)]:
+            for largest in (0, 1):
+                found = extremum(node, largest, extents)
+                expected, = interpret([found])
+                assert same_bits(values(found), expected), (size, extents, largest)
+    if TYPES[type_].kind == "f":
+        nothing = array(np.full(500, np.nan).astype(dtype_of(type_)), type_)
+        assert values(extremum(nothing, 0, (5, 100, 1))).tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("type_", [BOOL, UINT32, UINT64, FLOAT16], ids=name_of)
+@pytest.mark.parametrize("case", [((70, 33), (1, 0)), ((3, 40, 65), (2, 1, 0)), ((2, 3, 33, 40), (0, 3, 1, 2)),
+                                  ((2, 64, 3, 8), (1, 3, 2, 0))], ids=str)
+def test_transposes(case: tuple[tuple[int, ...], tuple[int, ...]], type_: int, machine: OnMachine,
+                    monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ir_steps, "_FEWEST", 1)
+    monkeypatch.setattr(ir_steps, "_SHORTEST", 2)
+    shape, axes = case
+    given = data(type_, int(np.prod(shape)))
+    found = ir_steps.transposed(array(given, type_), shape, axes)
+    if found is None:
+        pytest.skip("it is read by index")
+    assert same_bits(values(found), np.ascontiguousarray(plain(given).reshape(shape).transpose(axes)).reshape(-1))

@@ -3,6 +3,9 @@
 =============  ======================================================================
 :mod:`.writer` writing text: registers, parameters, loops, warps, signals of blocks
 :mod:`.scan`   running reductions
+:mod:`.compress` positions of the set elements of a mask
+:mod:`.extremum` positions of the smallest and largest elements
+:mod:`.transpose` copies with axes in another order
 =============  ======================================================================
 """
 
@@ -11,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ...codegen.steps import Call, Pass
-from . import scan
+from . import compress, extremum, scan, transpose
 
 __all__ = ["LAUNCHES"]
 
 #: By the name of a step, what makes its passes.
-LAUNCHES: dict[str, Callable[[Call], Iterable[Pass]]] = {"scan": scan.passes}
+LAUNCHES: dict[str, Callable[[Call], Iterable[Pass]]] = {
+    "scan": scan.passes, "count": compress.count_passes, "compress": compress.passes, "extremum": extremum.passes,
+    "transpose": transpose.passes}

@@ -107,6 +107,10 @@ class Writer(Registers):
         """A constant in a register."""
         return self.copy(type_, constant(type_, int(value) if value.__class__ is bool else value))
 
+    def zero(self, type_: int) -> str:
+        """Zero in a register."""
+        return self.number(type_, 0)
+
     def select(self, type_: int, mask: str, a: str, b: str) -> str:
         """One of two values."""
         return self._value(T[type_].prefix, f"selp.{T[type_].bits}", (a, b, mask))
