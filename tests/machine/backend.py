@@ -32,7 +32,7 @@ class OnMachine(GPU):
     last: GPUKernel  # that was launched
 
     def __init__(self, architecture: int = 90, seed: int | None = None) -> None:
-        super().__init__(MachineDriver(architecture, seed))
+        super().__init__(MachineDriver(architecture, seed, forgiving=True))
         #: A context of launches, of which it gets the launch, the words and the shape.
         self.listener: Any = None
         #: Names of types, and roles, of the words of kernels, by hash.
@@ -54,10 +54,9 @@ class OnMachine(GPU):
 
     def run(self, launch: Any, /) -> None:
         """Run a launch, while somebody listens."""
-        listens = False
-        if isinstance(launch.kernel, GPUKernel):
-            self.last = launch.kernel
-            listens = self.listener is not None and not launch.kernel.module.words_in_memory
+        self.last = launch.kernel
+        listens = self.listener is not None and launch.kernel.hash in self.slots and not \
+            launch.kernel.module.words_in_memory
         with self.listener(launch, np.frombuffer(launch.words, np.uint64), launch.shape) if listens else nullcontext():
             super().run(launch)
 

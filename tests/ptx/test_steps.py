@@ -7,16 +7,21 @@ import itertools
 import numpy as np
 import pytest
 
-from drjit_core import TYPES, ReduceOp, evaluate, interpret
+from drjit_core import TYPES, ReduceOp, evaluate, interpret, step
 from drjit_core.ir import steps as ir_steps
 from drjit_core.ops.reductions import REDUCTIONS
+from drjit_core.ops.steps import STEPS
+from drjit_core.ptx.steps import LAUNCHES
+from drjit_core.ptx.steps import product as products
 from drjit_core.ptx.steps import scan as scans
+from drjit_core.ptx.steps import sort as sorts
 from tests.core.harness import (
     ALL_TYPES,
     BFLOAT16,
     BOOL,
     FLOAT16,
     FLOAT32,
+    FLOAT64,
     INT8,
     UINT32,
     UINT64,
@@ -26,7 +31,7 @@ from tests.core.harness import (
     plain,
     values,
 )
-from tests.core.test_steps import compressed, counted, data, extremum, same_bits, scan, shapes
+from tests.core.test_steps import compressed, counted, data, extremum, same_bits, scan, shapes, sort
 from tests.machine.backend import OnMachine
 
 ADD = ReduceOp.Add.value
@@ -117,3 +122,64 @@ def test_transposes(case: tuple[tuple[int, ...], tuple[int, ...]], type_: int, m
     if found is None:
         pytest.skip("it is read by index")
     assert same_bits(values(found), np.ascontiguousarray(plain(given).reshape(shape).transpose(axes)).reshape(-1))
+
+
+#: Rows, columns, depth, strides of both operands (row, column), extents and distances of the batch.
+PRODUCTS = [
+    (3, 5, 7, (7, 1), (5, 1), ()), (40, 1, 50, (50, 1), (1, 1), ()), (1, 9, 100, (0, 1), (1, 100), ()),
+    (20, 33, 19, (19, 1), (33, 1), ()), (70, 65, 9, (1, 70), (1, 9), ()), (130, 130, 3, (3, 1), (130, 1), ()),
+    (4, 4, 4, (4, 1), (4, 1), (6, 16, 16)), (17, 18, 5, (5, 1), (18, 1), (2, 0, 90, 3, 85, 0))]
+
+
+@pytest.mark.parametrize("case", PRODUCTS, ids=str)
+@pytest.mark.parametrize("type_", [INT8, UINT32, UINT64, FLOAT16, BFLOAT16, FLOAT32, FLOAT64], ids=name_of)
+def test_products(type_: int, case: tuple, machine: OnMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, columns, depth, a, b, batch = case
+    random = np.random.default_rng(1)
+    extent = max(1, int(np.prod(batch[::3])))
+    given = [random.integers(0, 4, size).astype(dtype_of(type_)) for size in (
+        rows * depth * extent, depth * columns * extent)]
+    count = rows * columns * extent
+    for large in (False, True) if rows == 130 else (False,):
+        if large:
+            monkeypatch.setattr(products, "_LARGE", 1)
+        (found,) = step("matmul", [array(each, type_) for each in given], [(type_, count)],
+                        (rows, columns, depth, 0, 0, *a, *b, *batch))
+        expected, = interpret([found])
+        assert same_bits(values(found), expected)
+
+
+def same_order(type_: int, size: int, extents: tuple[int, int, int]) -> None:
+    node = array(data(type_, size, special=True), type_)
+    for positions, descending in itertools.product((0, 1), (0, 1)):
+        found = sort(node, positions, descending, extents)
+        expected, = interpret([found])
+        assert same_bits(values(found), expected), (size, extents, positions, descending)
+
+
+@pytest.mark.parametrize("type_", ALL_TYPES, ids=name_of)
+def test_rows_in_order(type_: int, machine: OnMachine) -> None:
+    for size, extents in ((1, (1, 0, 1)), (33, (1, 0, 1)), (240, (0, 60, 1)), (1500, (2, 0, 1))):
+        same_order(type_, size, extents)
+
+
+@pytest.mark.parametrize("type_", [BOOL, INT8, UINT32, FLOAT16, FLOAT64], ids=name_of)
+def test_long_rows_in_order(type_: int, machine: OnMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorts, "_SHORT", {32: 64, 64: 64})
+    monkeypatch.setattr(sorts, "_EACH", 2)
+    monkeypatch.setattr(sorts, "_TILE", 2 * sorts.BLOCK)
+    machine.flush()  # the texts are other ones
+    for size, extents in ((1300, (1, 0, 1)), (1200, (2, 0, 1))):
+        same_order(type_, size, extents)
+    machine.flush()
+
+
+@ANY_ORDER
+def test_order_of_many(machine: OnMachine) -> None:
+    given = np.random.default_rng(1).integers(0, 1 << 31, 9000).astype(np.int32)
+    assert values(sort(array(given))).tolist() == np.sort(given).tolist()
+    assert values(sort(array(given[:600]), 1)).tolist() == np.argsort(given[:600], kind="stable").tolist()
+
+
+def test_all_steps_have_texts(machine: OnMachine) -> None:
+    assert set(LAUNCHES) == set(STEPS)

@@ -31,7 +31,6 @@ from ..heap import Heap
 from ..native import Native
 from .kernels import GPUKernel
 from .memory import Device
-from .stand_in import OnHost, StandIn, stand_in
 from .target import LIMITS, target_of
 
 __all__ = ["GPU", "Driver", "availability", "the_gpu"]
@@ -171,13 +170,10 @@ class GPU:
 
     def passes(self, call: Call, /) -> Iterable[Pass]:
         """What a step takes to run."""
-        make = LAUNCHES.get(call.step.name)
-        return stand_in(call) if make is None else make(call)
+        return LAUNCHES[call.step.name](call)
 
-    def compile_text(self, text: Text, launch: Any, /) -> tuple[Any, bool]:
+    def compile_text(self, text: Text, launch: Any, /) -> tuple[GPUKernel, bool]:
         """The kernel of a text, and whether it was in memory already."""
-        if isinstance(launch, OnHost):
-            return StandIn(self, text.name), True
         return self._kernel(text.key, text.work, lambda: Module(text.text(), 1, False, 0, False))
 
     def fill_tables(self, target: Any, memory: Any, op: int, /) -> NoReturn:
@@ -202,9 +198,6 @@ class GPU:
 
     def run(self, launch: Any, /) -> None:
         """Ask the driver for a launch."""
-        if isinstance(launch.kernel, StandIn):
-            launch.kernel.run(launch)
-            return
         kernel, words = launch.kernel, launch.words
         module: Module = kernel.module
         if module.words_in_memory:
