@@ -22,3 +22,13 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     """Runs a test by kernels, and by the interpreter; by kernels in memory that the host cannot access, if asked."""
     with on_backend(request.param if request.param != "second" else backend_of(JitBackend.CUDA.value)):
         yield request.param
+
+
+@pytest.fixture(autouse=True)
+def _on_the_gpu(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With ``--cuda``, tests that choose no backend run on that."""
+    if request.config.getoption("--cuda"):
+        with on_backend(backend_of(JitBackend.CUDA.value)):
+            yield
+    else:
+        yield

@@ -65,9 +65,7 @@ def test_scans(type_: int, machine: OnMachine) -> None:
 @pytest.mark.parametrize("type_", [BOOL, INT8, UINT32, UINT64, FLOAT32], ids=name_of)
 def test_tiles_look_back(type_: int, machine: OnMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over groups of groups of tiles, which are made small."""
-    monkeypatch.setattr(scans, "_EACH", 1)
-    monkeypatch.setattr(scans, "_TILE", scans.BLOCK)
-    monkeypatch.setattr(scans, "_LONG", 2 * scans.BLOCK)
+    monkeypatch.setattr(scans, "_MOST", 1)
     monkeypatch.setattr(scans, "_GROUP", 2)
     machine.flush()  # the texts are other ones
     op = ReduceOp.Or.value if type_ == BOOL else ADD

@@ -23,13 +23,12 @@ from .writer import BLOCK, WARP, Grid, Writer, cleared, in_registers
 
 __all__ = ["LEVELS", "Level", "cleared_pass", "look_back", "passes", "scratch_bytes", "tiles_in", "warp_scan"]
 
-#: Elements of a thread in a tile, and of a tile.
-_EACH = 16
-_TILE = BLOCK * _EACH
+#: Bytes of a thread in a tile, and its elements at most.
+_BYTES, _MOST = 64, 16
 #: Tiles of a group, and groups of a group.
 _GROUP = WARP
-#: Rows from so many elements on are cut into tiles.
-_LONG = 2 * _TILE
+#: Rows of more tiles are cut into them.
+_SHORT = 2
 _WARPS = BLOCK // WARP
 LEVELS = 3
 
@@ -149,12 +148,17 @@ def _start(w: Writer, op: int, type_: int, exclusive: int) -> str:
     return w.number(kept, reduction.empty(kind) if exclusive else reduction.identity(kind))
 
 
+def _each(type_: int) -> int:
+    """Elements of a thread in a tile."""
+    return min(_MOST, _BYTES // TYPES[type_].size)
+
+
 def _tiles(architecture: int, op: int, exclusive: int, reverse: int, type_: int) -> str:
     """Words: source, result, scratch, tiles of a row, elements of a row, and of all, flags, values and numbers of the
     levels."""
     w = Writer(architecture)
     memory, kept = _types(type_)
-    size = TYPES[type_].size
+    size, each = TYPES[type_].size, _each(type_)
     shared = w.shared("totals", 8 * (_WARPS + 2))
     tile = w.ticket(w.parameter(2), shared)
     w.barrier()
@@ -166,21 +170,24 @@ def _tiles(architecture: int, op: int, exclusive: int, reverse: int, type_: int)
     length = w.rd("min.u64", length, w.rd("sub.u64", count, begin))  # the last row may be shorter
     warp = w.r("shr.u32", w.tid, 5)
     level = Level(w)
-    first = w.rd("mad.wide.u32", number, _TILE, w.wide(w.r("mad.lo.u32", warp, _EACH * WARP, level.lane)))
+    first = w.rd("mad.wide.u32", number, BLOCK * each, w.wide(w.r("mad.lo.u32", warp, each * WARP, level.lane)))
     identity = w.number(kept, REDUCTIONS[op].identity(kept))
     if memory != kept:
         nothing = w.number(memory, REDUCTIONS[op].identity(memory))
     else:
         nothing = identity
-    addresses, theres, found = [], [], []
-    for k in range(_EACH):
-        position = w.rd("add.u64", first, k * WARP)
-        theres.append(w.p("setp.lt.u64", position, length))
-        if reverse:
-            position = w.rd("sub.u64", w.rd("sub.u64", length, 1), position)
-        addresses.append(w.rd("add.u64", begin, position))
-    for address, there in zip(addresses, theres, strict=True):
-        found.append(w.load(memory, w.at(w.parameter(0), address, size), there, nothing))
+    after = w.p("setp.lt.u64", first, length)
+    left = w.r("cvt.u32.u64", w.rd("min.u64", w.rd("selp.b64", w.rd("sub.u64", length, first), 0, after), BLOCK * each))
+    position = first
+    if reverse:
+        position = w.rd("sub.u64", w.rd("sub.u64", length, 1), first)
+    position = w.rd("add.u64", begin, position)
+    distance = (-size if reverse else size) * WARP
+    source, target = (w.at(w.parameter(k), position, size) for k in (0, 1))
+
+    def there(k: int) -> str:
+        return w.p("setp.gt.u32", left, k * WARP)
+    found = [w.load(memory, source, there(k), nothing, offset=k * distance) for k in range(each)]
     carry, results = identity, []
     end = w.r("mov.b32", WARP - 1)
     above, is_first = level.steps[0][0], w.p("setp.eq.u32", level.lane, 0)
@@ -210,9 +217,9 @@ def _tiles(architecture: int, op: int, exclusive: int, reverse: int, type_: int)
         w.store(kept, shared, look_back(w, op, kept, total, start, number, levels), is_first, "shared", 8 * _WARPS)
     w.barrier()
     base = w.combine(op, kept, w.load(kept, shared, space="shared", offset=8 * _WARPS), before)
-    for address, there, value in zip(addresses, theres, results, strict=True):
+    for k, value in enumerate(results):
         result = _read(w, kept, memory, w.combine(op, kept, base, value))
-        w.store(memory, w.at(w.parameter(1), address, size), result, there)
+        w.store(memory, target, result, there(k), offset=k * distance)
     return w.text()
 
 
@@ -294,12 +301,13 @@ def passes(call: Call) -> Iterable[Pass]:
                    Grid(width, -(-columns // BLOCK)))
         return
     rows = -(-width // length)
-    if length < _LONG:
+    tile = BLOCK * _each(source.type)
+    if length < _SHORT * tile:
         yield Pass(Text("scan of rows", arguments, _rows, 20), (*words, rows, length, width),
                    Grid(width, -(-rows // _WARPS)))
         return
-    per_row = -(-length // _TILE)
-    levels = tiles_in(length, _TILE)
+    per_row = -(-length // tile)
+    levels = tiles_in(length, tile)
     zeros, nbytes, places = scratch_bytes(rows, levels)
     scratch = call.scratch(nbytes)
     yield cleared_pass(scratch, zeros, architecture)

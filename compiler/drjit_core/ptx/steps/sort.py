@@ -158,17 +158,19 @@ class _Tile:
         own = w.at(self.counts, w.r("mul.lo.u32", self.warp, _DIGITS), 4)
         below = w.r("mov.u32", "%lanemask_lt")
         self.keys, self.positions, self.theres, self.places, self.ranks = [], [], [], [], []
+        at = w.rd("add.u64", self.begin, w.wide(start))
+        source = w.at(w.parameter(0), at, TYPES[type_].size if first else word // 8)
+        positions = w.at(w.parameter(1), at, 4)
         for k in range(_EACH):
             number = w.r("add.u32", start, k * WARP)
             there = w.p("setp.lt.u32", number, length)
-            at = w.rd("add.u64", self.begin, w.wide(number))
             if first:
                 memory = in_registers(type_)
-                value = w.load(memory, w.at(w.parameter(0), at, TYPES[type_].size), there, w.zero(memory))
+                value = w.load(memory, source, there, w.zero(memory), offset=k * WARP * TYPES[type_].size)
                 key, position = _key(w, type_, descending, value), number
             else:
-                key = w.load(key_type, w.at(w.parameter(0), at, word // 8), there, w.zero(key_type))
-                position = w.load(UINT32, w.at(w.parameter(1), at, 4), there, w.zero(UINT32))
+                key = w.load(key_type, source, there, w.zero(key_type), offset=k * WARP * word // 8)
+                position = w.load(UINT32, positions, there, w.zero(UINT32), offset=4 * k * WARP)
             digit = make(f"shr.u{word}", key, shift)
             if word == 64:
                 digit = w.r("cvt.u32.u64", digit)
