@@ -63,6 +63,9 @@ def update(emitter: FunctionEmitter, op: int, type_: int, address: str, data: st
         out.append(f"{done}:")
         return ""
     name = _instruction(op, TYPES[type_])
+    if name is None and op in _EXTREMES and TYPES[type_].bits >= 32 and not access.fetched:
+        _by_bits(emitter, op, type_, address, data, wanted)
+        return ""
     if name is None:
         return _attempts(emitter, op, type_, address, data, wanted)
     if not access.fetched:
@@ -170,6 +173,27 @@ def _attempts(emitter: FunctionEmitter, op: int, type_: int, address: str, data:
             f"setp.ne.u{word} {failed}, {found}, {assumed};", f"@{failed} bra {again};",
             emitter.move(type_, result, old), f"{done}:"]
     return result
+
+
+def _by_bits(emitter: FunctionEmitter, op: int, type_: int, address: str, data: str, wanted: str) -> None:
+    """Minima and maxima of floats, unless they are there already: as integers, those without a sign have the same
+    order, and those with one the opposite one.  NaN, which a number takes the place of, has none."""
+    t, out, word = T[type_], emitter.lines, T[type_].word
+    done, slow = emitter.label("extreme"), emitter.label("nan")
+    if wanted == FALSE:
+        return
+    emitter.skip(wanted, done)
+    old, bits = emitter.new(type_), _bits_register(emitter, word)
+    is_nan, better, negative = emitter.registers("%p", "%p", "%p")
+    lower, upper = ("min", "max") if op == ReduceOp.Min.value else ("max", "min")
+    out += [f"ld.relaxed.gpu.global.{t} {old}, [{address}];", f"setp.nan.{t} {is_nan}, {old}, {old};",
+            f"@{is_nan} bra {slow};",
+            f"setp.{'lt' if lower == 'min' else 'gt'}.{t} {better}, {data}, {old};", f"@!{better} bra {done};",
+            f"mov.b{word} {bits}, {data};", f"setp.lt.s{word} {negative}, {bits}, 0;",
+            f"@!{negative} red{_RELAXED}.{lower}.s{word} [{address}], {bits};",
+            f"@{negative} red{_RELAXED}.{upper}.u{word} [{address}], {bits};", f"bra {done};", f"{slow}:"]
+    _attempts(emitter, op, type_, address, data, TRUE)
+    out.append(f"{done}:")
 
 
 def _bits_register(emitter: Registers, word: int) -> str:
