@@ -58,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _listed(name: str) -> dict[str, str]:
-    """The tests that a file lists: a line is a reason, those after it, indented, are names of tests."""
+    """The tests that a file lists: a line is a reason, those after it, indented, are names of tests, or of files."""
     found, reason = {}, ""
     for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
         if line.startswith("    "):
@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--second") or config.getoption("--cuda"):
         elsewhere = _listed("second.txt") | (_listed("cuda.txt") if config.getoption("--cuda") else {})
         for item in items:
-            reason = elsewhere.get(item.nodeid.partition("[")[0])
+            reason = elsewhere.get(item.nodeid.partition("[")[0]) or elsewhere.get(item.nodeid.partition("::")[0])
             if reason is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
     known = _listed("known.txt")

@@ -2,7 +2,7 @@
 
 A block computes a square of the result: it reads 8 columns of the first operand and 8 rows of the second at a time, the
 next ones while it computes with those in shared memory, and each thread has a square of the square in registers.  A
-warp computes an element of thin results, and a thread one of small ones.  Sums have the type in which elements are
+block, a warp or a thread computes an element of thin results.  Sums have the type in which elements are
 computed, one product after the other.
 """
 
@@ -24,6 +24,9 @@ __all__ = ["passes"]
 _DEPTH = 8
 #: Threads of a block along both axes of its square.
 _SIDE = 16
+#: Elements of thin results that occupy a device, and products that occupy a block.
+_MANY, _DEEP = 1 << 14, 1 << 11
+_ADD = ReduceOp.Add.value
 #: Elements of a result that there have to be for the largest squares.
 _LARGE = 1 << 20
 #: Words before those of the batch.
@@ -154,34 +157,50 @@ def _tiles(architecture: int, type_: int, dimensions: int, each: int, a_along: i
     return w.text()
 
 
-def _elements(architecture: int, type_: int, dimensions: int, by_warps: int) -> str:
-    """A thread, or a warp, for each element of the result."""
+def _elements(architecture: int, type_: int, dimensions: int, threads: int) -> str:
+    """A thread, a warp, or a block for each element of the result."""
     w = Writer(architecture)
     o = _Operands(w, type_, dimensions)
-    if by_warps:
-        number = w.r("mad.lo.u32", w.block, BLOCK // WARP, w.r("shr.u32", w.tid, 5))
-        position, step = w.lane(), WARP
+    if threads == BLOCK:
+        number, own = w.block, w.tid
+    elif threads == WARP:
+        number, own = w.r("mad.lo.u32", w.block, BLOCK // WARP, w.r("shr.u32", w.tid, 5)), w.lane()
     else:
-        number, position, step = w.r("mad.lo.u32", w.block, BLOCK, w.tid), w.r("mov.b32", 0), 1
+        number, own = w.r("mad.lo.u32", w.block, BLOCK, w.tid), w.zero(UINT32)
     with w.when(w.p("setp.lt.u32", number, o.word("count", "u32"))):
         rest, column = o.divided(number, o.columns)
         batch, row = o.divided(rest, o.rows)
         a, b = o.matrices(batch)
-        a, b = o.element(a, "a", row, position), o.element(b, "b", position, column)
-        steps = [w.rd("mul.lo.u64", o.word(name), step * o.size) for name in ("a_column", "b_row")]
-        total, place = w.zero(o.kept), w.copy(UINT32, position) if by_warps else position
-        always = w.p("setp.eq.u32", number, number)
+        a, b = o.element(a, "a", row, own), o.element(b, "b", own, column)
+        steps = [w.rd("mul.lo.u64", o.word(name), threads * o.size) for name in ("a_column", "b_row")]
+        total, place = w.zero(o.kept), w.copy(UINT32, own)
+        wanted = w.p("setp.eq.u32", number, number)
         with w.loop() as unless:
             unless(w.p("setp.lt.u32", place, o.depth))
-            o.add(total, o.load(a, always), o.load(b, always))
+            o.add(total, o.load(a, wanted), o.load(b, wanted))
             for address, distance in zip((a, b), steps, strict=True):
                 w.line(f"add.u64 {address}, {address}, {distance};")
-            w.line(f"add.u32 {place}, {place}, {step};")
-        if by_warps:
-            total = w.total(ReduceOp.Add.value, o.kept, total)
-            always = w.p("setp.eq.u32", w.lane(), 0)
-        o.store(o.result(batch, row, column), total, always)
+            w.line(f"add.u32 {place}, {place}, {threads};")
+        if threads > 1:
+            total = w.total(_ADD, o.kept, total)
+            wanted = w.p("setp.eq.u32", own, 0)
+        if threads == BLOCK:
+            shared = w.shared("totals", 8 * BLOCK // WARP)
+            with w.when(w.p("setp.eq.u32", w.lane(), 0)):
+                w.store(o.kept, w.at(shared, w.r("shr.u32", w.tid, 5), 8), total, space="shared")
+            w.barrier()
+            total = w.load(o.kept, shared, space="shared")
+            for k in range(1, BLOCK // WARP):
+                total = w.combine(_ADD, o.kept, total, w.load(o.kept, shared, space="shared", offset=8 * k))
+        o.store(o.result(batch, row, column), total, wanted)
     return w.text()
+
+
+def _threads(depth: int, count: int, along: bool) -> int:
+    """How many threads compute an element of so many products: ``along`` are neighbours in memory."""
+    if depth < WARP or count >= _MANY and not along:
+        return 1
+    return BLOCK if depth >= _DEEP and count < _MANY else WARP
 
 
 def passes(call: Call) -> Iterable[Pass]:
@@ -204,6 +223,6 @@ def passes(call: Call) -> Iterable[Pass]:
                    (*words.values(), *axes),
                    Grid(result.size, batch * words["row_tiles"] * words["column_tiles"]))
         return
-    by_warps = depth >= WARP and a_column <= 1 and b_row <= 1
-    yield Pass(Text("product of thin matrices", (*arguments, int(by_warps)), _elements, depth),
-               (*words.values(), *axes), Grid(result.size, -(-result.size // (BLOCK // WARP if by_warps else BLOCK))))
+    threads = _threads(depth, result.size, a_column <= 1 and b_row <= 1)
+    yield Pass(Text("product of thin matrices", (*arguments, threads), _elements, depth),
+               (*words.values(), *axes), Grid(result.size, -(-result.size // (BLOCK // threads))))
