@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from drjit_core import (
+    BAKED,
     TYPES,
     JitFlag,
     Node,
@@ -156,6 +157,16 @@ def test_instances_that_differ_in_data_are_one_function(machine: OnMachine) -> N
     assert_same_bits(values(found), (k + 3 + np.arange(size, dtype=np.float32) * (k + np.float32(0.5))))
     text = module_of(machine).text
     assert text.count(".func") == 1 and "setp.ne.u64" not in text
+
+
+@pytest.mark.parametrize("distance", [3, 0])
+def test_neighbours_are_no_vectors_where_rows_begin_anywhere(distance: int, machine: OnMachine) -> None:
+    """Two neighbours of a row of three are not always aligned, nor are those of a place that may be any."""
+    x, number = array(np.arange(1000), FLOAT32), array(np.arange(100) * 2 + 1, UINT32)
+    first = ops.mul(number, literal(UINT32, distance, 1, BAKED)) if distance else number
+    found = [gather(x, ops.add(first, literal(UINT32, k, 1, BAKED)) if k else first, TRUE) for k in range(2)]
+    evaluate([ops.sub(*found)])
+    assert values(ops.sub(*found)).tolist() == [-1] * 100
 
 
 # --- updates of memory -----------------------------------------------------------------------------------------------
