@@ -29,7 +29,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "compiler")]
 
 import numpy as np  # noqa: E402
 
-from conformance.driver import Device, DeviceError, NoDevice  # noqa: E402
+from drjit_core.cuda.driver import Driver  # noqa: E402
+from drjit_core.cuda.errors import DriverError, NoDevice  # noqa: E402
 from tests.machine.corpus import Block, Entry, load, save  # noqa: E402
 
 CORPUS = ROOT / "build" / "corpus.pkl"
@@ -85,9 +86,10 @@ def run_entry(device: Any, module: Any, entry: Entry) -> str:
         for address, block in zip(addresses, entry.blocks, strict=True):
             device.upload(address, moved(block.before, block.moves, addresses))
         words = np.frombuffer(moved(entry.words, entry.moves, addresses), np.uint64)
-        device.launch(module, "kernel", entry.shape, parameters_of(words, entry))
+        device.launch(device.function(module, "kernel"), entry.shape, parameters_of(words, entry))
         if entry.combine:
-            device.launch(module, "combine", entry.combine, words.tobytes() + np.uint32(entry.shape[0]).tobytes())
+            blocks = np.uint32(entry.shape[0]).tobytes()
+            device.launch(device.function(module, "combine"), entry.combine, words.tobytes() + blocks)
         device.wait()
         expected = entry.expected
         for number, (address, block) in enumerate(zip(addresses, entry.blocks, strict=True)):
@@ -132,12 +134,12 @@ def compare(found: bytes, block: Block, expected: str) -> str:
 
 
 def run_corpus(device: Any, entries: list[Entry], numbers: list[int], tell: Callable[[dict[str, Any]], None]) -> None:
-    """Repeat launches.  A :class:`DeviceError` of a launch ends it, when it has been told: nothing works any more."""
+    """Repeat launches.  A :class:`DriverError` of a launch ends it, when it has been told: nothing works any more."""
     def compiled(number: int) -> Any:
         start = time.perf_counter()
         try:
-            return device.load(entries[number].text), time.perf_counter() - start
-        except DeviceError as error:
+            return device.load(device.assemble(entries[number].text)), time.perf_counter() - start
+        except DriverError as error:
             return str(error), 0.0
 
     texts: dict[str, int] = {}
@@ -153,8 +155,9 @@ def run_corpus(device: Any, entries: list[Entry], numbers: list[int], tell: Call
                 tell({**result, "error": module})
                 continue
             try:
-                tell({**result, "error": run_entry(device, module, entry), **device.facts_of(module, "kernel")})
-            except DeviceError as error:
+                error = run_entry(device, module, entry)
+                tell({**result, "error": error, **device.facts_of(device.function(module, "kernel"))})
+            except DriverError as error:
                 tell({**result, "error": str(error), "fatal": True})
                 raise
 
@@ -162,25 +165,34 @@ def run_corpus(device: Any, entries: list[Entry], numbers: list[int], tell: Call
 # --- the other parts -------------------------------------------------------------------------------------------------
 
 
+def seconds_of(device: Any, work: Callable[[], Any]) -> float:
+    """How long the device takes for what a function asks of it."""
+    begin = device.mark()
+    work()
+    found: float = device.milliseconds(begin, device.mark())
+    return found / 1000
+
+
 def facts(device: Any) -> Iterator[dict[str, Any]]:
     """What device there is, and how fast it copies and launches."""
-    yield {"device": device.name, "driver": device.driver, "architecture": device.architecture,
+    yield {"device": device.name, "driver": device.version, "architecture": device.architecture,
            "memory": device.memory, "multiprocessors": device.multiprocessors}
     nbytes = 1 << 28
     source, target = device.allocate(nbytes), device.allocate(nbytes)
     try:
         device.copy(target, source, nbytes)
-        seconds = min(device.seconds(lambda: device.copy(target, source, nbytes)) for _ in range(5))
+        seconds = min(seconds_of(device, lambda: device.copy(target, source, nbytes)) for _ in range(5))
     finally:
         device.release(source)
         device.release(target)
     yield {"copy GB/s": round(2 * nbytes / seconds / 1e9, 1)}
-    module = device.load(f".version 8.1\n.target sm_{min(device.architecture, 90)}\n.address_size 64\n"
-                         ".visible .entry kernel (.param .align 8 .b8 p[8])\n{\nret;\n}\n")
+    empty = (f".version 8.1\n.target sm_{min(device.architecture, 90)}\n.address_size 64\n"
+             ".visible .entry kernel (.param .align 8 .b8 p[8])\n{\nret;\n}\n")
+    function = device.function(device.load(device.assemble(empty)), "kernel")
     count, words = 1000, bytes(8)
     start = time.perf_counter()
     for _ in range(count):
-        device.launch(module, "kernel", (1, 1), words)
+        device.launch(function, (1, 1), words)
     host = time.perf_counter() - start
     device.wait()
     yield {"launch, host us": round(1e6 * host / count, 2),
@@ -203,7 +215,9 @@ class Prepared:
         program = assemble(kernel, target)
         self.device, self.width, self.units = device, width, units or width
         self.made = emit(program)
-        self.module = device.load(self.made.text)
+        module = device.load(device.assemble(self.made.text))
+        self.function = device.function(module, "kernel")
+        self.after = device.function(module, "combine") if self.made.reductions else None
         self.shape = self.made.shape(width, self.units)
         words, self.bytes, scale = list(program.parameters), 0, width // program.width
         self.blocks: dict[int, int] = {}
@@ -222,9 +236,9 @@ class Prepared:
     def launch(self) -> None:
         """Launch it."""
         rows = np.uint64(self.units).tobytes() if self.made.rows else b""
-        self.device.launch(self.module, "kernel", self.shape, self.words + rows)
-        if self.made.reductions:
-            self.device.launch(self.module, "combine", self.made.combine_shape(),
+        self.device.launch(self.function, self.shape, self.words + rows)
+        if self.after is not None:
+            self.device.launch(self.after, self.made.combine_shape(),
                                self.words + np.uint32(self.shape.blocks).tobytes())
 
     def release(self) -> None:
@@ -254,7 +268,7 @@ def kernel(device: Any) -> Iterator[dict[str, Any]]:
     expected = inputs[0] * np.float32(2.5) + inputs[1]
     one.release()
     yield {"error": "" if (found == expected).all() else f"axpy is wrong: {found[:8]}", **device.facts_of(
-        one.module, "kernel"), "lanes": one.made.lanes}
+        one.function), "lanes": one.made.lanes}
 
 
 def speed(device: Any, width: int = 1 << 26) -> Iterator[dict[str, Any]]:
@@ -276,10 +290,10 @@ def speed(device: Any, width: int = 1 << 26) -> Iterator[dict[str, Any]]:
         try:
             one.launch()
             device.wait()
-            seconds = min(device.seconds(one.launch) for _ in range(10))
+            seconds = min(seconds_of(device, one.launch) for _ in range(10))
             yield {"name": name, "us": round(1e6 * seconds, 1), "GB/s": round(one.bytes / seconds / 1e9, 1),
-                   "lanes": one.made.lanes, **device.facts_of(one.module, "kernel")}
-        except DeviceError as error:
+                   "lanes": one.made.lanes, **device.facts_of(one.function)}
+        except DriverError as error:
             yield {"name": name, "error": str(error), "fatal": True}
             raise
         finally:
@@ -362,7 +376,7 @@ def run(arguments: argparse.Namespace) -> int:
         failed, numbers = failed_parts(results.read())
         wanted &= failed
     try:
-        device = Device()
+        device = Driver()
     except NoDevice as error:
         print(f"Nothing was run: {error}")
         return 2
@@ -399,8 +413,8 @@ def work(arguments: argparse.Namespace) -> int:
     """The process of the corpus."""
     results = Results(arguments.out / "results.jsonl")
     try:
-        run_corpus(Device(), load(arguments.corpus), json.load(sys.stdin), results.tell)
-    except DeviceError:
+        run_corpus(Driver(), load(arguments.corpus), json.load(sys.stdin), results.tell)
+    except DriverError:
         return 3
     return 0
 

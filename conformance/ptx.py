@@ -2,11 +2,11 @@
 
     python -m conformance.ptx [--corpus FILE] [--programs N] [--architecture A …] [--most N] [--jobs N]
 
-The kernels are those of a corpus (``conformance/on_gpu.py --make``), or of random programs that go to the null backend,
-for each architecture.  They are assembled by nvJitLink, in process, or by ptxas, whichever is installed: ``pip install
-.[assembler]`` brings the first.  Reported are rejections, with what was said; registers, spills, and the slowest ones.
-Fails if a kernel is rejected, or spills that has no more than 180 reductions and calls no functions (of
-which some remain calls, across which registers are saved).  Without an assembler nothing is checked,
+The kernels are those of a corpus (``conformance/on_gpu.py --make``), or those of all steps, and of random programs that
+go to the null backend, for each architecture.  They are assembled by nvJitLink, in process, or by ptxas, whichever is
+installed: ``pip install .[assembler]`` brings the first.  Reported are rejections, with what was said; registers,
+spills, and the slowest ones.  Fails if a kernel is rejected, or spills that has no more than 180 reductions and calls
+no functions (of which some remain calls, across which registers are saved).  Without an assembler nothing is checked,
 and it says so, with status 2.
 """
 
@@ -135,6 +135,49 @@ def kernels_of_programs(count: int, architecture: int) -> list[str]:
     return [kernel.text for kernel in backend.kernels.values()]
 
 
+def kernels_of_steps(architecture: int) -> list[str]:
+    """Texts of all steps, with every type that they take, and of every kind."""
+    from drjit_core.codegen.steps import Array, Call
+    from drjit_core.ops.reductions import REDUCTIONS
+    from drjit_core.ops.steps import Step
+    from drjit_core.ptx.steps import LAUNCHES
+    from drjit_core.runtime.gpu.target import target_of
+    from drjit_core.types import BOOL, POINTER, TYPES, UINT32, UINT64
+
+    many, few = 1 << 20, 1 << 10
+    matrices = [(rows, rows, rows, 0, 0, rows, 1, rows, 1, 2, 0, 0) for rows in (8, 40, 64, 1024)]
+    texts: dict[str, None] = {}
+
+    def run(name: str, options: tuple[int, ...], extents: tuple[int, ...], type_: int, size: int) -> None:
+        call = Call(Step(name, options, extents), [Array(type_, size, 0)] * 2, dict.fromkeys((0, 1), Array(
+            type_, size, 0)), lambda nbytes: 0, target_of(architecture))
+        if name in ("count", "compress"):
+            call = call._replace(operands=[Array(BOOL, size, 0), Array(UINT64, size, 0)][:1 + (name == "compress")])
+        elif name != "matmul":
+            call = call._replace(operands=call.operands[:1])
+        for each in LAUNCHES[name](call):
+            texts[each.text.text()] = None
+    for info in filter(None, TYPES):
+        type_ = info.type
+        if info.kind not in "biuf" or type_ == POINTER:
+            continue
+        for op in REDUCTIONS.values():
+            for extents in ((1, 0, 1), (0, 64, 1), (0, 64, 16)) if info.kind in op.accepts else ():
+                for exclusive in (0, 1):
+                    run("scan", (op.op.value, exclusive, exclusive), extents, type_, many)
+        for flag in (0, 1):
+            for extents in ((1, 0, 1), (0, 128, 1), (0, 16, 16)):
+                run("extremum", (flag,), extents, type_, many)
+            for size in (many, few):
+                run("sort", (flag, 1 - flag), (1, 0, 1), type_, size)
+        run("transpose", (64, 64, 64, 64, 0, 2, 4096, 4096), (), type_, 8192)
+        for options in matrices if info.kind != "b" else ():
+            run("matmul", options, (), type_, 2 * options[0] ** 2)
+    for name in ("count", "compress"):
+        run(name, (), (1 << 14, 0), UINT32, many)
+    return list(texts)
+
+
 def _for_architecture(text: str, architecture: int) -> str:
     """A text of an older architecture, as one that a newer one accepts."""
     from drjit_core.ptx.features import head
@@ -190,7 +233,7 @@ def main() -> int:
     texts: dict[int, list[str]] = {}
     for architecture in arguments.architecture or ARCHITECTURES:
         if arguments.corpus is None:
-            kernels = kernels_of_programs(arguments.programs, architecture)
+            kernels = kernels_of_steps(architecture) + kernels_of_programs(arguments.programs, architecture)
         else:
             from tests.machine.corpus import load
             kernels = [_for_architecture(text, architecture)

@@ -28,10 +28,13 @@ _PROCESSORS = {"haswell": "+avx,+avx2,+fma,+f16c,+fast-gather", "ivybridge": "+a
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--watched``: every test fails that writes behind the memory of an array (plain rooms only); ``--cpu``: kernels
     are those of an older processor; ``--one-of 10``: a tenth of the tests, always the same ones; ``--second``: types of
-    arrays are those of another backend, whose memory the host cannot access."""
+    arrays are those of another backend, whose memory the host cannot access; ``--cuda=machine``: they are those of the
+    backend of GPUs, over a driver that is simulated."""
     parser.addoption("--watched", action="store_true", help="fail where something is written behind an array")
     parser.addoption("--one-of", type=int, default=1, metavar="N", help="run every N-th test, by a hash of its name")
     parser.addoption("--second", action="store_true", help="run on another backend, beside the CPU's")
+    parser.addoption("--cuda", choices=["machine"], help="run on the backend of GPUs, on a simulated one")
+    parser.addoption("--architecture", default="90", help="that of the simulated GPU")
     parser.addoption("--cpu", choices=_PROCESSORS, help="compile for this processor instead of the one at hand")
 
 
@@ -43,13 +46,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
         jit.host_cpu = cache(lambda: (cpu, _PROCESSORS[cpu]))  # type: ignore[assignment]
     if config.getoption("--second"):
+        from tests.second import Second, take_over
+
+        take_over(Second())
+    elif config.getoption("--cuda"):
+        from drjit_core.runtime.gpu.backend import GPU
+        from tests.machine.driver import MachineDriver
         from tests.second import take_over
 
-        take_over()
+        take_over(GPU(MachineDriver(int(config.getoption("--architecture")), forgiving=True)))
 
 
 def _listed(name: str) -> dict[str, str]:
-    """The tests that a file lists: a line is a reason, those after it, indented, are names of tests."""
+    """The tests that a file lists: a line is a reason, those after it, indented, are names of tests, or of files."""
     found, reason = {}, ""
     for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
         if line.startswith("    "):
@@ -67,10 +76,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left = [item for item in items if zlib.crc32(item.nodeid.encode()) % count]
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if not zlib.crc32(item.nodeid.encode()) % count]
-    if config.getoption("--second"):
-        elsewhere = _listed("second.txt")
+    if config.getoption("--second") or config.getoption("--cuda"):
+        elsewhere = _listed("second.txt") | (_listed("cuda.txt") if config.getoption("--cuda") else {})
         for item in items:
-            reason = elsewhere.get(item.nodeid.partition("[")[0])
+            reason = elsewhere.get(item.nodeid.partition("[")[0]) or elsewhere.get(item.nodeid.partition("::")[0])
             if reason is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
     known = _listed("known.txt")

@@ -1,6 +1,7 @@
 """A second backend in one process, in the place of CUDA's: kernels of the CPU, in memory that the host cannot access.
 
-Suites run on it with ``pytest --second``: ``drjit.llvm`` is then a name of ``drjit.cuda``.
+Suites run on it with ``pytest --second``: ``drjit.llvm`` is then a name of ``drjit.cuda``; and so they do with ``pytest
+--cuda=machine``, on the backend of GPUs, whose driver is the machine (:mod:`tests.machine.driver`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import sys
 from typing import Any, NoReturn
 
 from drjit_core import JitBackend, register
+from drjit_core.runtime.backend import Backend
 from drjit_core.runtime.buffer import Buffer
 from drjit_core.runtime.cpu import pool
 from drjit_core.runtime.cpu.backend import CPU
@@ -48,13 +50,12 @@ class Second(CPU):
         raise RuntimeError(f"the host has no access to the {buffer.nbytes} bytes at {buffer.address:#x}")
 
 
-def take_over() -> Second:
-    """Register the backend, and let those who ask for the package of LLVM have its package instead.
+def take_over(backend: Backend) -> None:
+    """Register a backend, and let those who ask for the package of LLVM have its package instead.
 
     To be called before ``drjit`` is imported: types are made once, and know whether their backend is there.
     """
-    second = Second()
-    register(second)
+    register(backend)
     from drjit._base import records
 
     for diff in (False, True):  # messages name types as they do elsewhere
@@ -66,4 +67,3 @@ def take_over() -> Second:
         module = sys.modules[name] = sys.modules[name.replace("llvm", "cuda")]
         module.__name__ = name
     drjit.llvm = drjit.cuda
-    return second

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from drjit_core.codegen.signature import Role
+from drjit_core.runtime.buffer import Buffer
 
 from .backend import OnMachine
 
@@ -68,7 +69,7 @@ class Recorder:
 
     def _moves(self, words: Any, numbers: dict[int, int]) -> tuple[tuple[int, int, int], ...]:
         """Which words are addresses; blocks get numbers in the order of finding."""
-        memory, found = self.backend.machine.memory, []
+        memory, found = self.backend.memory, []
         for place, word in enumerate(words.tolist()):
             block = memory.block_of(word)
             if block is not None:
@@ -78,26 +79,30 @@ class Recorder:
     @contextmanager
     def launch(self, launch: Any, words: Any, shape: Any) -> Iterator[None]:
         """Record a launch, which happens in this context."""
-        kernel, memory = launch.kernel, self.backend.machine.memory
+        kernel, memory = launch.kernel, self.backend.memory
         count = self._launches[kernel.hash] = self._launches.get(kernel.hash, 0) + 1
         numbers: dict[int, int] = {}
         moves = self._moves(words, numbers)
+        tables = {each.address for each in launch.keep if isinstance(each, Buffer)}
         inner: dict[int, tuple[tuple[int, int, int], ...]] = {}
         for address in numbers.copy():
-            if address in self.backend.tables:
+            if address in tables:
                 inner[address] = self._moves(memory.contents(address).view(np.uint64), numbers)
         before = {address: memory.contents(address).tobytes() for address in numbers}
         yield
         if count > _MOST_LAUNCHES or sum(map(len, before.values())) > _MOST_BYTES:
             return
+        slots, names = self.backend.slots[kernel.hash]
         types = {place: "" if slot.role in (Role.PARTIALS, Role.CALLS, Role.REPORT) else "bool" if slot.type == 1 else
-                 np.dtype(kernel.types[place]).name for place, slot in enumerate(kernel.slots)}
-        type_of = {block: types.get(place, "") for place, block, _ in reversed(moves)} if len(words) > 1 else {}
+                 np.dtype(names[place]).name for place, slot in enumerate(slots)}
+        type_of = {block: types.get(place, "") for place, block, _ in reversed(moves)}
         blocks = tuple(Block(before[address], memory.contents(address).tobytes(), type_of.get(number, ""),
                              inner.get(address, ())) for address, number in numbers.items())
         module = kernel.module
-        self.entries.append(Entry(kernel.hash, kernel.text, tuple(shape), tuple(module.combine_shape()) if
-                                  kernel.reductions else (), words.tobytes(), launch.units, moves, blocks))
+        units = int.from_bytes(launch.units, "little")
+        combine = tuple(module.combine_shape()) if kernel.reductions else ()
+        self.entries.append(Entry(kernel.hash, kernel.text, tuple(shape), combine, words.tobytes(), units, moves,
+                                  blocks))
 
 
 @contextmanager

@@ -168,7 +168,7 @@ class Frame:
         mask = self.function.steps[pc].mask
         if mask is not None:
             return self.ready_of(pc, places, mask)
-        party, name = (self.block, "barrier") if self.function.code[pc].opcode.startswith("bar.") else (WARP, "shuffle")
+        party, name = (self.block, "barrier") if self.function.code[pc].opcode == "bar.sync" else (WARP, "shuffle")
         if self.count % party:
             raise Fault(f"a {name} of threads that are no whole {'block' if party == self.block else 'warp'}")
         here, gone = (places == pc).reshape(-1, party), self.gone.reshape(-1, party)
@@ -692,7 +692,7 @@ def _shuffled(function: Function, parts: list[str], operands: list[str], line: s
 
 
 def _barrier(function: Function, parts: list[str], operands: list[str], line: str) -> Any:
-    if parts[1:] != ["sync"] or operands != ["0"]:
+    if (parts[1:], operands) not in ((["sync"], ["0"]), (["warp", "sync"], ["-1"])):
         raise SyntaxError(line)
     return lambda frame, chosen: None
 

@@ -73,7 +73,7 @@ def test_threads_compute_neighbours(machine: OnMachine) -> None:
         values(ops.add(x, x))
         module = machine.last.module
         assert module.lanes == lanes
-        assert f"ld.global.nc.v{lanes}." in module.text and f"st.global.v{lanes}." in module.text
+        assert f"ld.global.nc.v{lanes}." in machine.last.text and f"st.global.v{lanes}." in machine.last.text
 
 
 def test_expansions_agree_with_the_cpu(machine: OnMachine) -> None:

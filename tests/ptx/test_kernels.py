@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from drjit_core import (
+    BAKED,
     TYPES,
     JitFlag,
     Node,
@@ -52,7 +53,7 @@ RNG = np.random.default_rng(0)
 
 def module_of(machine: OnMachine):
     """What was launched last."""
-    return machine.last.module
+    return machine.last.module._replace(text=machine.last.text)
 
 
 # --- reductions ------------------------------------------------------------------------------------------------------
@@ -158,6 +159,16 @@ def test_instances_that_differ_in_data_are_one_function(machine: OnMachine) -> N
     assert text.count(".func") == 1 and "setp.ne.u64" not in text
 
 
+@pytest.mark.parametrize("distance", [3, 0])
+def test_neighbours_are_no_vectors_where_rows_begin_anywhere(distance: int, machine: OnMachine) -> None:
+    """Two neighbours of a row of three are not always aligned, nor are those of a place that may be any."""
+    x, number = array(np.arange(1000), FLOAT32), array(np.arange(100) * 2 + 1, UINT32)
+    first = ops.mul(number, literal(UINT32, distance, 1, BAKED)) if distance else number
+    found = [gather(x, ops.add(first, literal(UINT32, k, 1, BAKED)) if k else first, TRUE) for k in range(2)]
+    evaluate([ops.sub(*found)])
+    assert values(ops.sub(*found)).tolist() == [-1] * 100
+
+
 # --- updates of memory -----------------------------------------------------------------------------------------------
 
 
@@ -180,6 +191,23 @@ def test_scatter_reductions(op: ReduceOp, type_: int, machine: OnMachine) -> Non
 
 
 @pytest.mark.parametrize("machine", [(90, None), (90, 1)], indirect=True, ids=["in order", "any order"])
+@pytest.mark.parametrize("type_", [FLOAT32, FLOAT64], ids=name_of)
+@pytest.mark.parametrize("op", [ReduceOp.Min, ReduceOp.Max])
+def test_extremes_of_floats_are_those_of_their_bits(op: ReduceOp, type_: int, machine: OnMachine) -> None:
+    """Whatever sign the numbers have, and NaN, which stands for no number."""
+    dtype = dtype_of(type_)
+    memory = np.array([np.nan, -np.nan, 1, -1, 0, np.inf, -np.inf, np.nan], dtype)
+    data = np.concatenate([np.array(each, dtype) for each in (
+        [3, -2, 5], [-2, 3, 5], [2, -3, np.nan], [-3, 2, -0.5], [7, -7, 1], [4, -4, 1], [4, -4, 1], [np.nan] * 3)])
+    index = np.repeat(np.arange(8), 3)
+    for mode in (ReduceMode.Direct, ReduceMode.Local):
+        found = values(scatter(array(memory), array(data), array(index, UINT32), TRUE, op.value, mode.value))
+        function = np.fmin if op == ReduceOp.Min else np.fmax
+        assert_same_bits(np.nan_to_num(found, nan=99), np.nan_to_num(function(memory, function.reduce(
+            data.reshape(8, 3), axis=1)), nan=99), mode)
+    assert f".{op.name.lower()}.s{8 * dtype.itemsize}" in module_of(machine).text
+
+
 @pytest.mark.parametrize("places", [1, 2, 7, 32, 1000])
 def test_neighbours_combine_what_they_have_for_one_element(places: int, machine: OnMachine) -> None:
     """All of a warp, some, or none; some take no part; and in a loop that threads leave at different times."""

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from conformance import on_gpu
-from conformance.driver import Device, DeviceError, NoDevice
 from drjit_core import on_backend
+from drjit_core.cuda.driver import Driver
+from drjit_core.cuda.errors import DriverError, NoDevice
 from tests.machine import corpus
 from tests.machine.backend import OnMachine
-from tests.machine.device import FakeDevice
+from tests.machine.driver import MachineDriver
 from tests.ptx.test_programs import CHECKS, use_copies
 
 
@@ -34,18 +35,18 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> list[corpus.Entry]:
     return found
 
 
-def run(device: FakeDevice, entries: list[corpus.Entry], numbers: list[int] | None = None) -> list[dict]:
+def run(device: MachineDriver, entries: list[corpus.Entry], numbers: list[int] | None = None) -> list[dict]:
     told: list[dict] = []
     try:
         on_gpu.run_corpus(device, entries, list(range(len(entries))) if numbers is None else numbers, told.append)
-    except DeviceError:
+    except DriverError:
         pass
     return told
 
 
 @pytest.mark.parametrize("seed", [None, 2], ids=["in order", "any order"])
 def test_launches_can_be_repeated(entries: list[corpus.Entry], seed: int | None) -> None:
-    told = run(FakeDevice(DeviceError, seed), entries)
+    told = run(MachineDriver(seed=seed), entries)
     assert [each["entry"] for each in told] == list(range(len(entries)))
     assert not [each for each in told if each["error"]]
     assert any(entry.expected == "bits" and entry.blocks for entry in entries)
@@ -58,16 +59,16 @@ def test_what_is_wrong_is_told(entries: list[corpus.Entry]) -> None:
     entry = entries[number]
     blocks = [block._replace(after=block.before) if block.type else block for block in entry.blocks]
     changed = [*entries[:number], entry._replace(blocks=tuple(blocks)), *entries[number + 1:]]
-    wrong = [each for each in run(FakeDevice(DeviceError), changed) if each["error"]]
+    wrong = [each for each in run(MachineDriver(), changed) if each["error"]]
     assert [each["entry"] for each in wrong] == [number] and "differ" in wrong[0]["error"]
     rejected = [entry._replace(text=entry.text + "nonsense"), entries[0]]
-    assert [bool(each["error"]) for each in run(FakeDevice(DeviceError), rejected)] == [True, False]
+    assert [bool(each["error"]) for each in run(MachineDriver(), rejected)] == [True, False]
 
 
 def test_a_fault_ends_the_process(entries: list[corpus.Entry]) -> None:
     entry = next(entry for entry in entries if entry.blocks and not entry.combine)
     broken = entry._replace(moves=())
-    told = run(FakeDevice(DeviceError), [entries[0], broken, entries[1]])
+    told = run(MachineDriver(), [entries[0], broken, entries[1]])
     assert len(told) == 2 and told[1]["fatal"]
 
 
@@ -93,7 +94,7 @@ def test_what_follows_a_fault_runs_in_another_process(entries: list[corpus.Entry
 
 
 def test_the_other_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    device = FakeDevice(DeviceError)
+    device = MachineDriver()
     assert next(on_gpu.facts(device))["device"] == "machine"
     (found,) = on_gpu.kernel(device)
     assert not found["error"] and found["lanes"] == 4
@@ -120,8 +121,8 @@ def test_without_a_driver_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: 
                                      capsys: pytest.CaptureFixture[str]) -> None:
     def missing(name: str) -> None:
         raise OSError(f"{name}: no such file")
-    monkeypatch.setattr("conformance.driver.ctypes.CDLL", missing)
+    monkeypatch.setattr("drjit_core.cuda.driver.ctypes.CDLL", missing)
     with pytest.raises(NoDevice, match="no CUDA driver"):
-        Device()
+        Driver()
     arguments = Namespace(out=tmp_path, minutes=1, only=None, failed=False, corpus=tmp_path / "none")
     assert on_gpu.run(arguments) == 2 and "Nothing was run" in capsys.readouterr().out

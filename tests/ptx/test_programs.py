@@ -65,7 +65,7 @@ CHECKS = {"regions": regions_agree, "graphs": graphs_agree, "rows": rows_agree}
 @SCHEDULES
 @pytest.mark.parametrize(("check", "count"), [("regions", 25), ("graphs", 20), ("rows", 20)])
 def test_programs_agree_with_the_interpreter(check: str, count: int, machine: OnMachine) -> None:
-    first = {90: 0, 75: 1000}[machine.architecture] + (machine.machine.random is not None) * 5000
+    first = {90: 0, 75: 1000}[machine.driver.architecture] + (machine.driver.machine.random is not None) * 5000
     for seed in range(first, first + count):
         CHECKS[check](seed)
 

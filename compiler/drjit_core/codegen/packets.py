@@ -49,7 +49,7 @@ def pieces_of(nodes: Iterable[Node], target: Target) -> dict[int, Piece]:
         length, size = known, TYPES[next(iter(accesses.values())).type].size
         while length in accesses:
             length += 1
-        for start, count in target.pieces(length, size, True):
+        for start, count in target.pieces(length, size, True, known):
             wanted = {offset: node for offset, node in accesses.items() if start <= offset < start + count}
             if len(wanted) > 1:
                 pieces[next(iter(wanted.values())).id] = Piece(length, start, count, wanted)
@@ -77,7 +77,7 @@ def added_pieces(writes: Sequence[Node], strategies: dict[int, int], pointers: d
         length = 0
         while length in accesses:
             length += 1
-        for start, count in target.pieces(length, TYPES[next(iter(accesses.values())).type].size):
+        for start, count in target.pieces(length, TYPES[next(iter(accesses.values())).type].size, distance=0):
             if count > 1:
                 written = {offset: accesses[offset] for offset in range(start, start + count)}
                 pieces[max(node.id for node in written.values())] = Piece(length, start, count, written)

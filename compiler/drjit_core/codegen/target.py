@@ -201,15 +201,17 @@ class Target(NamedTuple):
 
     # --- pieces ------------------------------------------------------------------------------------------------------
 
-    def pieces(self, length: int, size: int, read: bool = False) -> list[tuple[int, int]]:
+    def pieces(self, length: int, size: int, read: bool = False, distance: int | None = None) -> list[tuple[int, int]]:
         """First elements and lengths of the pieces of a row of so many elements of some size: powers of two, the
-        longest ones first. What is ``read`` may end with three elements of four, of which the last is left alone."""
+        longest ones first. What is ``read`` may end with three elements of four, of which the last is left alone.
+        Rows begin at multiples of a distance, which is their length unless it is given; anywhere, if it is 0."""
+        step = length if distance is None else distance or 1
         found, start, count = [], 0, self.piece_bytes // size
         while start < length:
             if read and length - start == 3 and count == 4 and not self.aligned_pieces:
                 found.append((start, 3))
                 break
-            while count > length - start or self.aligned_pieces and (length % count or start % count):
+            while count > length - start or self.aligned_pieces and (step % count or start % count):
                 count //= 2
             found.append((start, count))
             start += count

@@ -17,13 +17,13 @@ from ..codegen.target import ATOMIC, COMBINED
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE
 from ..types import BOOL, FLOAT16, TYPES, ReduceOp, TypeInfo
 from . import elements
-from .function import FALSE, TRUE
+from .registers import FALSE, TRUE, Registers
 from .texts import Lines, T, accumulation
 
 if TYPE_CHECKING:
     from .function import FunctionEmitter
 
-__all__ = ["exchange", "shuffled", "update"]
+__all__ = ["as_bits", "exchange", "from_bits", "shuffled", "update"]
 
 _RELAXED, _ORDERED = ".relaxed.gpu.global", ".acq_rel.gpu.global"
 _BITWISE = {ReduceOp.And.value: "and", ReduceOp.Or.value: "or"}
@@ -63,6 +63,9 @@ def update(emitter: FunctionEmitter, op: int, type_: int, address: str, data: st
         out.append(f"{done}:")
         return ""
     name = _instruction(op, TYPES[type_])
+    if name is None and op in _EXTREMES and TYPES[type_].bits >= 32 and not access.fetched:
+        _by_bits(emitter, op, type_, address, data, wanted)
+        return ""
     if name is None:
         return _attempts(emitter, op, type_, address, data, wanted)
     if not access.fetched:
@@ -73,7 +76,7 @@ def update(emitter: FunctionEmitter, op: int, type_: int, address: str, data: st
     return old
 
 
-def shuffled(emitter: FunctionEmitter, type_: int, name: str, how: str, rest: str) -> tuple[Lines, str]:
+def shuffled(emitter: Registers, type_: int, name: str, how: str, rest: str) -> tuple[Lines, str]:
     """Text of the value that another thread of the warp has."""
     t, other, shuffle = T[type_], emitter.new(type_), f"shfl.sync.{how}.b32"
     if t.word == 64:
@@ -115,14 +118,14 @@ def exchange(emitter: FunctionEmitter, op: int, type_: int, address: str, data: 
     if TYPES[type_].size < 4:
         return _attempts(emitter, op, type_, address, data, wanted, *expected)
     word, out, guard = TYPES[type_].bits, emitter.lines, emitter.guard(wanted)
-    bits, old = _as_bits(emitter, type_, data), _bits_register(emitter, word)
+    bits, old = as_bits(emitter, type_, data), _bits_register(emitter, word)
     out.append(f"mov.b{word} {old}, 0;")
     if op == EXCHANGE:
         out.append(f"{guard}atom{_ORDERED}.exch.b{word} {old}, [{address}], {bits};")
     else:
         out.append(f"{guard}atom{_ORDERED}.cas.b{word} {old}, [{address}], "
-                   f"{_as_bits(emitter, type_, expected[0])}, {bits};")
-    return _from_bits(emitter, type_, old)
+                   f"{as_bits(emitter, type_, expected[0])}, {bits};")
+    return from_bits(emitter, type_, old)
 
 
 def _attempts(emitter: FunctionEmitter, op: int, type_: int, address: str, data: str, wanted: str,
@@ -145,15 +148,15 @@ def _attempts(emitter: FunctionEmitter, op: int, type_: int, address: str, data:
         out += [f"and.b64 {base}, {address}, -4;", f"and.b64 {low}, {address}, 3;", f"cvt.u32.u64 {shift}, {low};",
                 f"shl.b32 {shift}, {shift}, 3;", f"mov.b32 {hole}, {field};", f"shl.b32 {hole}, {hole}, {shift};",
                 f"not.b32 {hole}, {hole};"]
-    bits = _as_bits(emitter, type_, data) if order == _ORDERED else ""
-    wished = _as_bits(emitter, type_, expected) if op == COMPARE_EXCHANGE else ""
+    bits = as_bits(emitter, type_, data) if order == _ORDERED else ""
+    wished = as_bits(emitter, type_, expected) if op == COMPARE_EXCHANGE else ""
     out += [f"ld.relaxed.gpu.global.b{word} {found}, [{base}];", f"{again}:", f"mov.b{word} {assumed}, {found};"]
     piece = assumed
     if small:
         piece = emitter.register("%r")
         out += [f"shr.u32 {piece}, {assumed}, {shift};", f"and.b32 {piece}, {piece}, {field};",
                 f"and.b32 {cleared}, {assumed}, {hole};"]
-    old = _from_bits(emitter, type_, piece)
+    old = from_bits(emitter, type_, piece)
     if op == COMPARE_EXCHANGE:
         same, chosen = emitter.new(BOOL), _bits_register(emitter, word)
         out += [f"setp.eq.u{word} {same}, {piece}, {wished};", f"selp.b{word} {chosen}, {bits}, {piece}, {same};"]
@@ -161,7 +164,7 @@ def _attempts(emitter: FunctionEmitter, op: int, type_: int, address: str, data:
     elif op != EXCHANGE:
         new = emitter.new(type_)
         out += accumulation(emitter, op, new, old, data, t)
-        bits = _as_bits(emitter, type_, new)
+        bits = as_bits(emitter, type_, new)
     if small:
         out += [f"shl.b32 {new_word}, {bits}, {shift};", f"or.b32 {new_word}, {new_word}, {cleared};"]
     else:
@@ -172,11 +175,32 @@ def _attempts(emitter: FunctionEmitter, op: int, type_: int, address: str, data:
     return result
 
 
-def _bits_register(emitter: FunctionEmitter, word: int) -> str:
+def _by_bits(emitter: FunctionEmitter, op: int, type_: int, address: str, data: str, wanted: str) -> None:
+    """Minima and maxima of floats, unless they are there already: as integers, those without a sign have the same
+    order, and those with one the opposite one.  NaN, which a number takes the place of, has none."""
+    t, out, word = T[type_], emitter.lines, T[type_].word
+    done, slow = emitter.label("extreme"), emitter.label("nan")
+    if wanted == FALSE:
+        return
+    emitter.skip(wanted, done)
+    old, bits = emitter.new(type_), _bits_register(emitter, word)
+    is_nan, better, negative = emitter.registers("%p", "%p", "%p")
+    lower, upper = ("min", "max") if op == ReduceOp.Min.value else ("max", "min")
+    out += [f"ld.relaxed.gpu.global.{t} {old}, [{address}];", f"setp.nan.{t} {is_nan}, {old}, {old};",
+            f"@{is_nan} bra {slow};",
+            f"setp.{'lt' if lower == 'min' else 'gt'}.{t} {better}, {data}, {old};", f"@!{better} bra {done};",
+            f"mov.b{word} {bits}, {data};", f"setp.lt.s{word} {negative}, {bits}, 0;",
+            f"@!{negative} red{_RELAXED}.{lower}.s{word} [{address}], {bits};",
+            f"@{negative} red{_RELAXED}.{upper}.u{word} [{address}], {bits};", f"bra {done};", f"{slow}:"]
+    _attempts(emitter, op, type_, address, data, TRUE)
+    out.append(f"{done}:")
+
+
+def _bits_register(emitter: Registers, word: int) -> str:
     return emitter.register("%rd" if word == 64 else "%r")
 
 
-def _as_bits(emitter: FunctionEmitter, type_: int, value: str) -> str:
+def as_bits(emitter: Registers, type_: int, value: str) -> str:
     """A value as it lies in memory, in a register of at least 32 bits."""
     t, word = T[type_], max(32, 8 * T[type_].size)
     bits = _bits_register(emitter, word)
@@ -192,7 +216,7 @@ def _as_bits(emitter: FunctionEmitter, type_: int, value: str) -> str:
     return bits
 
 
-def _from_bits(emitter: FunctionEmitter, type_: int, bits: str) -> str:
+def from_bits(emitter: Registers, type_: int, bits: str) -> str:
     """The value that such bits are."""
     t, value = T[type_], emitter.new(type_)
     if type_ == BOOL:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..types import BOOL, INT32, UINT32
-from .function import FALSE, TRUE
+from .registers import FALSE, TRUE, Registers
 from .texts import Lines, T
-
-if TYPE_CHECKING:
-    from .function import FunctionEmitter
 
 __all__ = ["address_of", "as_byte", "loaded", "stored"]
 
 
-def loaded(emitter: FunctionEmitter, type_: int, target: str, address: str, guard: str = "",
+def loaded(emitter: Registers, type_: int, target: str, address: str, guard: str = "",
            space: str = "global") -> Lines:
     """Text that loads an element; zero where the guard does not hold."""
     if type_ == BOOL:
@@ -25,7 +20,7 @@ def loaded(emitter: FunctionEmitter, type_: int, target: str, address: str, guar
             f"{guard}ld.{space}.{T[type_].memory} {target}, [{address}];"]
 
 
-def stored(emitter: FunctionEmitter, type_: int, address: str, value: str, guard: str = "",
+def stored(emitter: Registers, type_: int, address: str, value: str, guard: str = "",
            space: str = "global") -> Lines:
     """Text that stores an element."""
     if type_ != BOOL:
@@ -34,7 +29,7 @@ def stored(emitter: FunctionEmitter, type_: int, address: str, value: str, guard
     return [*lines, f"{guard}st.{space}.u8 [{address}], {byte};"]
 
 
-def as_byte(emitter: FunctionEmitter, mask: str) -> tuple[str, Lines]:
+def as_byte(emitter: Registers, mask: str) -> tuple[str, Lines]:
     """A mask as it lies in memory, and text that makes it."""
     byte = emitter.register("%h")
     if mask in (TRUE, FALSE):
@@ -42,7 +37,7 @@ def as_byte(emitter: FunctionEmitter, mask: str) -> tuple[str, Lines]:
     return byte, [f"selp.b16 {byte}, 1, 0, {mask};"]
 
 
-def address_of(emitter: FunctionEmitter, base: str, index: str, type_: int, size: int) -> str:
+def address_of(emitter: Registers, base: str, index: str, type_: int, size: int) -> str:
     """The address of an element, by its index."""
     address = emitter.register("%rd")
     if type_ in (UINT32, INT32):  # one instruction, for the assembler

@@ -12,27 +12,25 @@ from collections.abc import Sequence
 from ..codegen.linear import Block, Function, Instruction
 from ..types import BOOL
 from .module import ModuleContext
-from .texts import REGISTERS, Lines, T, zero
+from .registers import FALSE, TRUE, Registers
+from .texts import Lines, T
 
 __all__ = ["FALSE", "TRUE", "FunctionEmitter"]
 
-#: Masks that are known.
-TRUE, FALSE = "true", "false"
 #: Prefixes of the registers that parameters are loaded to, by the bits of their type.
 _WORDS = {"8": "%h", "16": "%h", "32": "%r", "64": "%rd"}
 
 
-class FunctionEmitter:
+class FunctionEmitter(Registers):
     """Builds the text of one function."""
 
     def __init__(self, module: ModuleContext, function: Function, lanes: int = 1, record: str = "") -> None:
+        super().__init__(function.name, module.architecture)
         self.module = module
         self.function = function
         self.lanes = lanes
-        self.architecture = module.architecture
         #: Of the target of a call: the register with the address of its record.
         self.record = record
-        self.counts: dict[str, int] = {}  # of registers, by prefix
         self.variables: Lines = []  # shared and local memory
         self.prologue: Lines = []  # parameters
         self.entry: Lines = []  # what is the same in all elements
@@ -40,7 +38,6 @@ class FunctionEmitter:
         self.lines = self.entry
         self.names: dict[int, list[str]] = {}  # registers by instruction: one, or one a lane
         self.parameters: dict[tuple[int, str], str] = {}
-        self.labels = 0
         #: Masks of the elements that exist; within regions that is what branches are for.
         self.active = [TRUE] * lanes
         self.index = ""  # number of the thread's first element, 64 bits
@@ -51,30 +48,6 @@ class FunctionEmitter:
         self.arrays: set[int] = set()  # those that stand for arrays
         self.counters: dict[int, str] = {}  # of iterations, by loop
         self.block: Block = function.each
-
-    # --- registers ---------------------------------------------------------------------------------------------------
-
-    def register(self, prefix: str) -> str:
-        """A new register."""
-        number = self.counts[prefix] = self.counts.get(prefix, 0) + 1
-        return f"{prefix}{number}"
-
-    def registers(self, *prefixes: str) -> list[str]:
-        """Several of them."""
-        return [self.register(prefix) for prefix in prefixes]
-
-    def new(self, type_: int) -> str:
-        """A new register for a value of some type."""
-        return self.register(T[type_].prefix)
-
-    def declarations(self) -> Lines:
-        """What all registers are."""
-        return [f".reg .{REGISTERS[prefix]} {prefix}<{count + 1}>;" for prefix, count in self.counts.items()]
-
-    def label(self, name: str) -> str:
-        """A new label."""
-        self.labels += 1
-        return f"${self.function.name}_{name}{self.labels}"
 
     # --- values ------------------------------------------------------------------------------------------------------
 
@@ -123,25 +96,7 @@ class FunctionEmitter:
             self.prologue.insert(0, f"ld.param.u64 {words}, [p];")
         return f"ld.global.nc.{type_} {name}, [{words}+{8 * slot}];"
 
-    def move(self, type_: int, target: str, source: str) -> str:
-        """Text that sets a register."""
-        if type_ == BOOL and source in (TRUE, FALSE):
-            return f"setp.{'eq' if source == TRUE else 'ne'}.u32 {target}, 0, 0;"
-        return f"mov.{T[type_].declared} {target}, {source};"
-
-    def clear(self, type_: int, target: str) -> str:
-        """Text that sets a register to zero."""
-        return self.move(type_, target, zero(type_))
-
     # --- masks -------------------------------------------------------------------------------------------------------
-
-    def as_register(self, mask: str) -> str:
-        """A mask in a register."""
-        if mask not in (TRUE, FALSE):
-            return mask
-        register = self.new(BOOL)
-        self.lines.append(self.move(BOOL, register, mask))
-        return register
 
     def both(self, a: str, b: str) -> str:
         """The conjunction of two masks."""
@@ -152,10 +107,6 @@ class FunctionEmitter:
         both = self.new(BOOL)
         self.lines.append(f"and.pred {both}, {a}, {b};")
         return both
-
-    def guard(self, mask: str) -> str:
-        """What stands before an instruction that some elements take part in."""
-        return "" if mask == TRUE else f"@{self.as_register(mask)} "
 
     def skip(self, mask: str, label: str) -> None:
         """Text that leads those elements to a label that a mask is not set for."""

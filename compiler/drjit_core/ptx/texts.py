@@ -23,8 +23,9 @@ Lines = list[str]
 #: Text of a row: of the emitter, the register of the result, those of the operands, and the type of the last operand.
 Text = Callable[..., Lines]
 
-class Registers(Protocol):
-    """What gives new registers."""
+
+class Emitter(Protocol):
+    """What gives new registers, see :class:`.registers.Registers`."""
 
     architecture: int
 
@@ -105,24 +106,24 @@ def _extended(t: TypeText, d: str) -> Lines:
 
 
 def _infix(name: str) -> Text:
-    def text(e: Registers, d: str, a: str, b: str, t: TypeText) -> Lines:
+    def text(e: Emitter, d: str, a: str, b: str, t: TypeText) -> Lines:
         return [f"{name.format(t=t, b=t.bits)} {d}, {a}, {b};", *_extended(t, d)]
     return text
 
 
 def _prefix(name: str) -> Text:
-    def text(e: Registers, d: str, a: str, t: TypeText) -> Lines:
+    def text(e: Emitter, d: str, a: str, t: TypeText) -> Lines:
         return [f"{name.format(t=t, b=t.bits)} {d}, {a};", *_extended(t, d)]
     return text
 
 
-def _negated_unsigned(e: Registers, d: str, a: str, t: TypeText) -> Lines:
+def _negated_unsigned(e: Emitter, d: str, a: str, t: TypeText) -> Lines:
     return [f"neg.s{t.word} {d}, {a};", *_extended(t, d)]
 
 
 def _in_single(name: str) -> Text:
     """Half precision through single: rounding twice gives what rounding once would have (24 >= 2 * 11 + 2 bits)."""
-    def text(e: Registers, d: str, *rest: Any) -> Lines:
+    def text(e: Emitter, d: str, *rest: Any) -> Lines:
         *operands, _ = rest
         singles, result = [e.new(FLOAT32) for _ in operands], e.new(FLOAT32)
         return [*(f"cvt.f32.f16 {single}, {a};" for single, a in zip(singles, operands, strict=True)),
@@ -132,7 +133,7 @@ def _in_single(name: str) -> Text:
 
 def _minimum(name: str) -> Text:
     """A minimum or maximum that is NaN if one of its operands is."""
-    def text(e: Registers, d: str, a: str, b: str, t: TypeText) -> Lines:
+    def text(e: Emitter, d: str, a: str, b: str, t: TypeText) -> Lines:
         if t.info.bits < 64 and features.has_nan_minimum(e.architecture):
             return [f"{name}.NaN.{t} {d}, {a}, {b};"]
         unordered = e.new(BOOL)
@@ -147,15 +148,15 @@ def _minimum(name: str) -> Text:
     return text
 
 
-def _fma(e: Registers, d: str, a: str, b: str, c: str, t: TypeText) -> Lines:
+def _fma(e: Emitter, d: str, a: str, b: str, c: str, t: TypeText) -> Lines:
     return [f"fma.rn.{t} {d}, {a}, {b}, {c};"]
 
 
-def _mad(e: Registers, d: str, a: str, b: str, c: str, t: TypeText) -> Lines:
+def _mad(e: Emitter, d: str, a: str, b: str, c: str, t: TypeText) -> Lines:
     return [f"mad.lo.{t} {d}, {a}, {b}, {c};", *_extended(t, d)]
 
 
-def _high_half(e: Registers, d: str, a: str, b: str, t: TypeText) -> Lines:
+def _high_half(e: Emitter, d: str, a: str, b: str, t: TypeText) -> Lines:
     if t.info.bits == 8:
         return [f"mul.lo.{t} {d}, {a}, {b};", f"shr.{t} {d}, {d}, 8;"]
     return [f"mul.hi.{t} {d}, {a}, {b};"]
@@ -163,7 +164,7 @@ def _high_half(e: Registers, d: str, a: str, b: str, t: TypeText) -> Lines:
 
 def _divided(name: str) -> Text:
     """Zero for a divisor of zero; what ``minimum / -1`` is follows from the divisor being 1 there."""
-    def text(e: Registers, d: str, a: str, b: str, t: TypeText) -> Lines:
+    def text(e: Emitter, d: str, a: str, b: str, t: TypeText) -> Lines:
         by_zero, replaced, divisor, result = e.new(BOOL), e.new(BOOL), e.new(t.info.type), e.new(t.info.type)
         lines = [f"setp.eq.{t} {by_zero}, {b}, 0;"]
         if t.info.kind == "i":
@@ -178,7 +179,7 @@ def _divided(name: str) -> Text:
     return text
 
 
-def _count(e: Registers, b: str, t: TypeText) -> tuple[Lines, str]:
+def _count(e: Emitter, b: str, t: TypeText) -> tuple[Lines, str]:
     """A count of a shift modulo the bits of a word, in 32 bits."""
     count = e.new(UINT32)
     if t.word == 32:
@@ -186,17 +187,17 @@ def _count(e: Registers, b: str, t: TypeText) -> tuple[Lines, str]:
     return [f"cvt.u32.u{t.word} {count}, {b};", f"and.b32 {count}, {count}, {t.info.bits - 1};"], count
 
 
-def _shifted_left(e: Registers, d: str, a: str, b: str, t: TypeText) -> Lines:
+def _shifted_left(e: Emitter, d: str, a: str, b: str, t: TypeText) -> Lines:
     lines, count = _count(e, b, t)
     return [*lines, f"shl.{t.bits} {d}, {a}, {count};", *_extended(t, d)]
 
 
-def _shifted_right(e: Registers, d: str, a: str, b: str, t: TypeText) -> Lines:
+def _shifted_right(e: Emitter, d: str, a: str, b: str, t: TypeText) -> Lines:
     lines, count = _count(e, b, t)
     return [*lines, f"shr.{t} {d}, {a}, {count};"]
 
 
-def _rotated(e: Registers, d: str, a: str, b: str, t: TypeText) -> Lines:
+def _rotated(e: Emitter, d: str, a: str, b: str, t: TypeText) -> Lines:
     bits = t.info.bits
     if bits == 32:
         return [f"shf.r.wrap.b32 {d}, {a}, {a}, {b};"]
@@ -211,7 +212,7 @@ def _rotated(e: Registers, d: str, a: str, b: str, t: TypeText) -> Lines:
             f"or.{t.bits} {d}, {low}, {high};", *_extended(t, d)]
 
 
-def _as_word(e: Registers, a: str, t: TypeText) -> tuple[Lines, str]:
+def _as_word(e: Emitter, a: str, t: TypeText) -> tuple[Lines, str]:
     """The bits of an integer, and zeros above them, in a register of at least 32 bits."""
     bits = t.info.bits
     if bits >= 32:
@@ -225,13 +226,13 @@ def _from_word(d: str, word: str, t: TypeText) -> str:
     return f"cvt.u{t.word}.u32 {d}, {word};" if t.word != 32 else f"mov.b32 {d}, {word};"
 
 
-def _ones(e: Registers, d: str, a: str, t: TypeText) -> Lines:
+def _ones(e: Emitter, d: str, a: str, t: TypeText) -> Lines:
     lines, word = _as_word(e, a, t)
     count = e.new(UINT32)
     return [*lines, f"popc.b{max(t.info.bits, 32)} {count}, {word};", _from_word(d, count, t)]
 
 
-def _leading_zeros(e: Registers, d: str, a: str, t: TypeText) -> Lines:
+def _leading_zeros(e: Emitter, d: str, a: str, t: TypeText) -> Lines:
     lines, word = _as_word(e, a, t)
     count, bits = e.new(UINT32), t.info.bits
     lines.append(f"clz.b{max(bits, 32)} {count}, {word};")
@@ -240,7 +241,7 @@ def _leading_zeros(e: Registers, d: str, a: str, t: TypeText) -> Lines:
     return [*lines, _from_word(d, count, t)]
 
 
-def _trailing_zeros(e: Registers, d: str, a: str, t: TypeText) -> Lines:
+def _trailing_zeros(e: Emitter, d: str, a: str, t: TypeText) -> Lines:
     lines, word = _as_word(e, a, t)
     count, bits = e.new(UINT32), t.info.bits
     if bits < 32:
@@ -250,7 +251,7 @@ def _trailing_zeros(e: Registers, d: str, a: str, t: TypeText) -> Lines:
     return [*lines, f"brev.b{width} {turned}, {word};", f"clz.b{width} {count}, {turned};", _from_word(d, count, t)]
 
 
-def _reversed(e: Registers, d: str, a: str, t: TypeText) -> Lines:
+def _reversed(e: Emitter, d: str, a: str, t: TypeText) -> Lines:
     bits = t.info.bits
     if bits >= 32:
         return [f"brev.{t.bits} {d}, {a};"]
@@ -259,7 +260,7 @@ def _reversed(e: Registers, d: str, a: str, t: TypeText) -> Lines:
             f"cvt.u16.u32 {d}, {word};", *_extended(t, d)]
 
 
-def _selected(e: Registers, d: str, mask: str, a: str, b: str, t: TypeText) -> Lines:
+def _selected(e: Emitter, d: str, mask: str, a: str, b: str, t: TypeText) -> Lines:
     if t.word > 1:
         return [f"selp.{t.bits} {d}, {a}, {b}, {mask};"]
     first, other = e.new(BOOL), e.new(BOOL)
@@ -271,7 +272,7 @@ def _comparison(name: str, floating: str) -> dict[str, Text]:
     def of_numbers(predicate: str) -> Text:
         return lambda e, d, a, b, t: [f"setp.{predicate}.{t} {d}, {a}, {b};"]
 
-    def of_masks(e: Registers, d: str, a: str, b: str, t: TypeText) -> Lines:
+    def of_masks(e: Emitter, d: str, a: str, b: str, t: TypeText) -> Lines:
         if name in ("eq", "ne"):
             lines = [f"xor.pred {d}, {a}, {b};"]
             return lines if name == "ne" else [*lines, f"not.pred {d}, {d};"]
@@ -317,13 +318,13 @@ _ROWS: dict[str, dict[str, Text]] = {
 # --- bfloat16 --------------------------------------------------------------------------------------------------------
 
 
-def _widened(e: Registers, d: str, a: str) -> Lines:
+def _widened(e: Emitter, d: str, a: str) -> Lines:
     """Single precision from bfloat16, which are the upper halves."""
     low = e.register("%h")
     return [f"mov.b16 {low}, 0;", f"mov.b32 {d}, {{{low}, {a}}};"]
 
 
-def _narrowed(e: Registers, d: str, a: str) -> Lines:
+def _narrowed(e: Emitter, d: str, a: str) -> Lines:
     """The nearest bfloat16 of single precision, the even one of two: a carry from the lower half."""
     bits, carry, nan = e.registers("%r", "%r", "%p")
     return [f"mov.b32 {bits}, {a};", f"shr.u32 {carry}, {bits}, 16;", f"and.b32 {carry}, {carry}, 1;",
@@ -333,7 +334,7 @@ def _narrowed(e: Registers, d: str, a: str) -> Lines:
 
 def _by_single(text: Text, is_predicate: bool) -> Text:
     """A row of bfloat16 by that of single precision: rounding twice gives what rounding once would have."""
-    def through(e: Registers, d: str, *rest: Any) -> Lines:
+    def through(e: Emitter, d: str, *rest: Any) -> Lines:
         *operands, _ = rest
         singles = [e.new(FLOAT32) for _ in operands]
         lines = [line for single, a in zip(singles, operands, strict=True) for line in _widened(e, single, a)]
@@ -343,14 +344,14 @@ def _by_single(text: Text, is_predicate: bool) -> Text:
     return through
 
 
-def _odd(e: Registers, d: str, a: str, inexact: str, bits: int) -> Lines:
+def _odd(e: Emitter, d: str, a: str, inexact: str, bits: int) -> Lines:
     """What was rounded towards zero, rounded to odd: it can be rounded again."""
     word, other = e.registers(*["%rd" if bits == 64 else "%r"] * 2)
     return [f"mov.b{bits} {word}, {a};", f"or.b{bits} {other}, {word}, 1;",
             f"selp.b{bits} {word}, {other}, {word}, {inexact};", f"mov.b{bits} {d}, {word};"]
 
 
-def _fused_bfloat(e: Registers, d: str, a: str, b: str, c: str, t: TypeText) -> Lines:
+def _fused_bfloat(e: Emitter, d: str, a: str, b: str, c: str, t: TypeText) -> Lines:
     singles, inexact = [e.new(FLOAT32) for _ in range(7)], e.new(BOOL)
     x, y, z, low, high, middle, odd = singles
     operands = f"{x}, {y}, {z}"
@@ -359,7 +360,7 @@ def _fused_bfloat(e: Registers, d: str, a: str, b: str, c: str, t: TypeText) -> 
             f"setp.neu.f32 {inexact}, {low}, {high};", *_odd(e, odd, middle, inexact, 32), *_narrowed(e, d, odd)]
 
 
-def _cast_to_bfloat(e: Registers, d: str, a: str, s: TypeText) -> Lines:
+def _cast_to_bfloat(e: Emitter, d: str, a: str, s: TypeText) -> Lines:
     single, info = e.new(FLOAT32), s.info
     if info.bits == 64:  # rounded to odd on the way
         back, inexact, lines = e.new(info.type), e.new(BOOL), []
@@ -407,7 +408,7 @@ TEXTS: list[Any] = _texts()
 # --- conversions -----------------------------------------------------------------------------------------------------
 
 
-def cast(e: Registers, d: str, a: str, s: TypeText, t: TypeText) -> Lines:
+def cast(e: Emitter, d: str, a: str, s: TypeText, t: TypeText) -> Lines:
     """Text of a conversion, with the meaning of :func:`drjit_core.ops.semantics.cast`."""
     source, target = s.info, t.info
     if source.type == BFLOAT16 != target.type:
@@ -437,7 +438,7 @@ def cast(e: Registers, d: str, a: str, s: TypeText, t: TypeText) -> Lines:
     return [f"cvt.{t}.{s} {d}, {a};", *_extended(t, d)]
 
 
-def _cast_to_mask(e: Registers, d: str, a: str, s: TypeText) -> Lines:
+def _cast_to_mask(e: Emitter, d: str, a: str, s: TypeText) -> Lines:
     if s.info.kind == "b":
         return [f"mov.pred {d}, {a};"]
     if s.info.type == FLOAT16:
@@ -446,7 +447,7 @@ def _cast_to_mask(e: Registers, d: str, a: str, s: TypeText) -> Lines:
     return [f"setp.{'neu' if s.info.kind == 'f' else 'ne'}.{s} {d}, {a}, {zero(s.info.type)};"]
 
 
-def _truncated(e: Registers, d: str, a: str, s: TypeText, t: TypeText) -> Lines:
+def _truncated(e: Emitter, d: str, a: str, s: TypeText, t: TypeText) -> Lines:
     """``cvt`` saturates, and makes 0 of NaN; wanted is the smallest number of a signed type, and the largest of an
     unsigned one, for all that does not fit."""
     info, lines = t.info, []
@@ -472,7 +473,7 @@ def _truncated(e: Registers, d: str, a: str, s: TypeText, t: TypeText) -> Lines:
     return [*lines, *_extended(t, d)]
 
 
-def bitcast(e: Registers, d: str, a: str, s: TypeText, t: TypeText) -> Lines:
+def bitcast(e: Emitter, d: str, a: str, s: TypeText, t: TypeText) -> Lines:
     """Text of a reinterpretation."""
     if s.info.bits == 8:
         return [f"cvt.{t}.{t.memory} {d}, {a};"]
@@ -482,7 +483,7 @@ def bitcast(e: Registers, d: str, a: str, s: TypeText, t: TypeText) -> Lines:
 # --- reductions ------------------------------------------------------------------------------------------------------
 
 
-def accumulation(e: Registers, op: int, d: str, a: str, b: str, t: TypeText) -> Lines:
+def accumulation(e: Emitter, op: int, d: str, a: str, b: str, t: TypeText) -> Lines:
     """Text that combines ``b`` into ``a``; minimum and maximum prefer numbers, as ``min.f32`` does."""
     row = REDUCTIONS[op].row(t.info.type)
     if row not in ("fmin", "fmax"):

@@ -7,7 +7,7 @@ kernels (:class:`KernelBackend`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from ..codegen.program import Program
@@ -117,6 +117,10 @@ class LoadedKernel(Protocol):
 
     def fill_calls(self, program: Program, keep: list[Any], /) -> None:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
+
+    def place(self, words: Any, moves: Sequence[tuple[int, int]], keep: list[Any], /) -> None:
+        """Enter the addresses of words among them (word, another one, whose address it is), where launches will find
+        tables of calls that lie behind parameters; ``keep`` gets what must live as long."""
 
     def function_address(self, number: int, records: bool, /) -> int:
         """The address of a function that calls reach, by its number in the program, or of the one that takes several

@@ -11,6 +11,7 @@ from ..types import JitBackend
 from .backend import Backend
 from .cpu.backend import CPU, availability
 from .cpu.texts import TEXTS
+from .gpu import backend as gpu
 from .interpreted import Interpreted
 from .null import Null
 
@@ -23,7 +24,8 @@ LLVM = CPU()
 _INTERPRETER = Interpreted(LLVM.limits)
 _BY_PLACE: dict[int, Backend] = {0: LLVM, LLVM.where: LLVM}
 _BY_NAME: dict[str, Callable[[], Backend]] = {"llvm": lambda: LLVM, "null": lambda: Null(TEXTS),
-                                              "interpreter": lambda: _INTERPRETER}
+                                              "interpreter": lambda: _INTERPRETER,
+                                              "cuda": lambda: backend_of(JitBackend.CUDA.value)}
 
 
 def backend_of(where: int) -> Backend:
@@ -34,8 +36,20 @@ def backend_of(where: int) -> Backend:
         return backend
     found = _BY_PLACE.get(where)
     if found is None:
-        raise RuntimeError(f"the backend '{JitBackend(where).name}' is not available on this machine")
+        if where != JitBackend.CUDA.value or not _has_gpu():
+            reason = f": {gpu.availability()[1]}" if where == JitBackend.CUDA.value else ""
+            raise RuntimeError(f"the backend '{JitBackend(where).name}' is not available on this machine{reason}")
+        found = _BY_PLACE[where]
     return found
+
+
+def _has_gpu() -> bool:
+    """Whether there is a GPU, or what stands for one; it is looked for when somebody asks first."""
+    if JitBackend.CUDA.value not in _BY_PLACE:
+        found = gpu.the_gpu()
+        if found is not None:
+            register(found)
+    return JitBackend.CUDA.value in _BY_PLACE
 
 
 def register(backend: Backend) -> None:
@@ -106,9 +120,11 @@ def has_backend(backend: JitBackend, /) -> bool:
     """Whether a backend can compile and run kernels on this machine."""
     if not isinstance(backend, JitBackend):
         raise TypeError(f"drjit.has_backend(): expected a drjit.JitBackend, found {type(backend).__name__}")
-    return backend.value in _BY_PLACE and (backend != JitBackend.LLVM or availability()[0])
+    if backend == JitBackend.CUDA:
+        return _has_gpu()
+    return backend == JitBackend.LLVM and availability()[0]
 
 
 def backend_report() -> list[tuple[str, bool, str]]:
     """Name, availability and details of every backend; for a missing one, why and how to get it."""
-    return [("LLVM", *availability()), ("CUDA", False, "not part of this version: kernels run on the CPU")]
+    return [("LLVM", *availability()), ("CUDA", *gpu.availability())]

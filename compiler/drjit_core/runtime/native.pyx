@@ -85,10 +85,7 @@ cdef class Native:
                 parameters[1] = partials.address
             if entry.count >= 0:
                 tables = array("Q", parameters)
-                first = tables.buffer_info()[0]
-                for number, other in entry.moves:
-                    tables[number] = first + 8 * other
-                keep.append(tables)
+                entry.kernel.place(tables, entry.moves, keep)
                 parameters = tables.tolist()[:entry.count]
             launched = entry.kernel.launch(Binding(parameters, units, unit), entry.course, keep, False)
         try:

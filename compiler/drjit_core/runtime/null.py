@@ -7,7 +7,7 @@ texts are the same.  Memory is addresses that nobody touches; what would have be
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, Protocol
 from weakref import WeakKeyDictionary
@@ -107,6 +107,13 @@ class NullKernel:
     def function_address(self, number: int, records: bool, /) -> int:
         """What stands for the address of a function."""
         return self.functions[self._texts.name_of(number, records)]
+
+    def place(self, words: Any, moves: Sequence[tuple[int, int]], keep: list[Any], /) -> None:
+        """Enter the addresses of words in this process."""
+        base = words.buffer_info()[0]
+        for number, other in moves:
+            words[number] = base + 8 * other
+        keep.append(words)
 
     def launch(self, bound: Program | Binding, course: Any, keep: list[Any], timed: bool, /) -> NullLaunch:
         """A record of a launch.  It holds no node, since planning asks who does."""

@@ -95,10 +95,7 @@ def _run_kernel(backend: KernelBackend, target: Target, stage: Stage, kernel: Lo
         words[number] = words[other]
     for number, function, records in stage.functions:
         words[number] = kernel.function_address(function, records)
-    base = words.buffer_info()[0]
-    for number, other in stage.moves:
-        words[number] = base + words.itemsize * other
-    keep.append(words)
+    kernel.place(words, stage.moves, keep)
     launched = kernel.launch(Binding(words.tolist()[:stage.count], units, stage.unit), stage.course, keep,
                              flags & KERNEL_HISTORY != 0)
     history.tell(kernel, True, width, *stage.arrays, 0.0)

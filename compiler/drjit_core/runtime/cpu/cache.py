@@ -151,6 +151,13 @@ class CompiledKernel:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
         call_tables.fill(program, self.native.addresses, keep)
 
+    def place(self, words: Any, moves: Sequence[tuple[int, int]], keep: list[Any]) -> None:
+        """Enter addresses of words among them; ``keep`` gets what must live as long."""
+        base = words.buffer_info()[0]
+        for number, other in moves:
+            words[number] = base + 8 * other
+        keep.append(words)
+
     def function_address(self, number: int, records: bool) -> int:
         """The address of a function that calls reach."""
         return self.native.addresses[name_of_function(number, records)]

@@ -13,6 +13,7 @@ from ...codegen.target import Target
 from ...ir.node import Node
 from ...ops.table import OPS
 from ...ptx.emit import emit
+from ...ptx.steps import LAUNCHES
 from ...types import JitBackend
 from .target import LIMITS, target_of
 
@@ -79,8 +80,8 @@ class PTXTexts:
     merge_tables: Any = fill_tables
 
     def passes(self, call: Call, /) -> Iterable[Pass]:
-        """Steps have no texts yet."""
-        raise NotImplementedError(f"there is no PTX of the step {call.step.name} yet")
+        """What a step takes to run."""
+        return LAUNCHES[call.step.name](call)
 
 
 def laid_out(bound: Program, words: Any, base: int) -> None:

@@ -1,0 +1,228 @@
+"""Products of matrices.
+
+A block computes a square of the result: it reads 8 columns of the first operand and 8 rows of the second at a time, the
+next ones while it computes with those in shared memory, and each thread has a square of the square in registers.  A
+block, a warp or a thread computes an element of thin results.  Sums have the type in which elements are
+computed, one product after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from ...codegen.steps import Call, Pass, Text
+from ...ops.table import KIND
+from ...types import COMPUTES_IN, TYPES, UINT32, ReduceOp
+from .. import texts
+from ..texts import TEXTS, T
+from .writer import BLOCK, WARP, Grid, Writer
+
+__all__ = ["passes"]
+
+#: Elements along the depth that a block has at hand.
+_DEPTH = 8
+#: Threads of a block along both axes of its square.
+_SIDE = 16
+#: Elements of thin results that occupy a device, and products that occupy a block.
+_MANY, _DEEP = 1 << 14, 1 << 11
+_ADD = ReduceOp.Add.value
+#: Elements of a result that there have to be for the largest squares.
+_LARGE = 1 << 20
+#: Words before those of the batch.
+_WORDS = ("a", "b", "result", "rows", "columns", "depth", "a_row", "a_column", "b_row", "b_column", "row_tiles",
+          "column_tiles", "count")
+
+
+class _Operands:
+    """What kernels have in common: words, the place in the batch, products."""
+
+    def __init__(self, w: Writer, type_: int, dimensions: int) -> None:
+        self.w, self.type, self.kept, self.dimensions = w, type_, COMPUTES_IN[type_], dimensions
+        self.size = TYPES[type_].size
+        self.rows, self.columns, self.depth = (self.word(name, "u32") for name in ("rows", "columns", "depth"))
+
+    def word(self, name: str, type_: str = "u64") -> str:
+        """A word by its name."""
+        return self.w.parameter(_WORDS.index(name), type_)
+
+    def divided(self, number: str, by: str) -> tuple[str, str]:
+        """Quotient and remainder."""
+        quotient = self.w.r("div.u32", number, by)
+        return quotient, self.w.r("sub.u32", number, self.w.r("mul.lo.u32", quotient, by))
+
+    def matrices(self, number: str) -> tuple[str, str]:
+        """The addresses of both operands in the batch."""
+        w, a, b = self.w, self.w.rd("mov.b64", 0), self.w.rd("mov.b64", 0)
+        for k in range(self.dimensions):
+            at = len(_WORDS) + 3 * k
+            number, index = self.divided(number, w.parameter(at, "u32"))
+            wide = w.wide(index)
+            a, b = (w.rd("mad.lo.u64", wide, w.parameter(at + j), place) for j, place in ((1, a), (2, b)))
+        return w.at(self.word("a"), a, self.size), w.at(self.word("b"), b, self.size)
+
+    def element(self, base: str, operand: str, row: str, column: str) -> str:
+        """The address of an element."""
+        w = self.w
+        at = w.rd("mul.lo.u64", w.wide(row), self.word(f"{operand}_row"))
+        return w.at(base, w.rd("mad.lo.u64", w.wide(column), self.word(f"{operand}_column"), at), self.size)
+
+    def load(self, address: str, mask: str) -> str:
+        """An element, as it is computed with; zero where there is none."""
+        w = self.w
+        value = w.load(self.type, address, mask, w.zero(self.type))
+        if self.kept == self.type:
+            return value
+        result = w.new(self.kept)
+        w.lines += texts.cast(w, result, value, T[self.type], T[self.kept])
+        return result
+
+    def store(self, address: str, value: str, mask: str) -> None:
+        """A result."""
+        w = self.w
+        if self.kept != self.type:
+            result = w.new(self.type)
+            w.lines += texts.cast(w, result, value, T[self.kept], T[self.type])
+            value = result
+        w.store(self.type, address, value, mask)
+
+    def add(self, total: str, a: str, b: str) -> None:
+        """Add a product."""
+        self.w.lines += TEXTS[KIND["fma"] << 4 | self.kept](self.w, total, a, b, total, T[self.kept])
+
+    def result(self, batch: str, row: str, column: str) -> str:
+        """The address of an element of the result."""
+        w = self.w
+        rows = w.rd("mad.lo.u64", w.wide(batch), w.wide(self.rows), w.wide(row))
+        return w.at(self.word("result"), w.rd("mad.lo.u64", rows, w.wide(self.columns), w.wide(column)), self.size)
+
+
+def _tiles(architecture: int, type_: int, dimensions: int, each: int, a_along: int, b_along: int) -> str:
+    """A block for each square, each thread of which has so many elements along both axes; ``along``: whether
+    neighbouring threads read neighbours along the depth."""
+    w = Writer(architecture)
+    o = _Operands(w, type_, dimensions)
+    tile, size = _SIDE * each, T[o.kept].word // 8
+    rest, column_tile = o.divided(w.block, o.word("column_tiles", "u32"))
+    batch, row_tile = o.divided(rest, o.word("row_tiles", "u32"))
+    bases = o.matrices(batch)
+    first = [w.r("mul.lo.u32", number, tile) for number in (row_tile, column_tile)]
+    shared = [w.shared(name, _DEPTH * tile * size) for name in ("a_tile", "b_tile")]
+    count, offset = tile * _DEPTH // BLOCK, w.r("mov.b32", 0)
+    loads = []  # base, operand, place along the result's axis and along the depth, in shared memory
+    for operand, (base, along) in enumerate(zip(bases, (a_along, b_along), strict=True)):
+        for k in range(count):
+            number = w.r("add.u32", w.tid, k * BLOCK)
+            if along:
+                place, deep = w.r("shr.u32", number, 3), w.r("and.b32", number, _DEPTH - 1)
+            else:
+                bits = tile.bit_length() - 1
+                place, deep = w.r("and.b32", number, tile - 1), w.r("shr.u32", number, bits)
+            target = w.at(shared[operand], w.r("mad.lo.u32", deep, tile, place), size)
+            place = w.r("add.u32", first[operand], place)
+            there = w.p("setp.lt.u32", place, o.rows if operand == 0 else o.columns)
+            loads.append((base, operand, place, deep, there, target, w.new(o.kept)))
+
+    def read() -> None:
+        for base, operand, place, deep, there, _, register in loads:
+            at = w.r("add.u32", offset, deep)
+            mask = w.both(there, w.p("setp.lt.u32", at, o.depth))
+            address = o.element(base, "a", place, at) if operand == 0 else o.element(base, "b", at, place)
+            w.set(o.kept, register, o.load(address, mask))
+    read()
+    x, y = w.r("and.b32", w.tid, _SIDE - 1), w.r("shr.u32", w.tid, _SIDE.bit_length() - 1)
+    totals = [[w.zero(o.kept) for _ in range(each)] for _ in range(each)]
+    left, right = w.at(shared[0], y, size), w.at(shared[1], x, size)
+    with w.loop() as unless:
+        unless(w.p("setp.lt.u32", offset, o.depth))
+        for *_, target, register in loads:
+            w.store(o.kept, target, register, space="shared")
+        w.barrier()
+        w.line(f"add.u32 {offset}, {offset}, {_DEPTH};")
+        read()
+        for k in range(_DEPTH):
+            a, b = ([w.load(o.kept, base, space="shared", offset=size * (tile * k + _SIDE * i)) for i in range(each)]
+                    for base in (left, right))
+            for i in range(each):
+                for j in range(each):
+                    o.add(totals[i][j], a[i], b[j])
+        w.barrier()
+    for i in range(each):
+        row = w.r("add.u32", first[0], w.r("add.u32", y, _SIDE * i))
+        row_there = w.p("setp.lt.u32", row, o.rows)
+        for j in range(each):
+            column = w.r("add.u32", first[1], w.r("add.u32", x, _SIDE * j))
+            there = w.both(row_there, w.p("setp.lt.u32", column, o.columns))
+            o.store(o.result(batch, row, column), totals[i][j], there)
+    return w.text()
+
+
+def _elements(architecture: int, type_: int, dimensions: int, threads: int) -> str:
+    """A thread, a warp, or a block for each element of the result."""
+    w = Writer(architecture)
+    o = _Operands(w, type_, dimensions)
+    if threads == BLOCK:
+        number, own = w.block, w.tid
+    elif threads == WARP:
+        number, own = w.r("mad.lo.u32", w.block, BLOCK // WARP, w.r("shr.u32", w.tid, 5)), w.lane()
+    else:
+        number, own = w.r("mad.lo.u32", w.block, BLOCK, w.tid), w.zero(UINT32)
+    with w.when(w.p("setp.lt.u32", number, o.word("count", "u32"))):
+        rest, column = o.divided(number, o.columns)
+        batch, row = o.divided(rest, o.rows)
+        a, b = o.matrices(batch)
+        a, b = o.element(a, "a", row, own), o.element(b, "b", own, column)
+        steps = [w.rd("mul.lo.u64", o.word(name), threads * o.size) for name in ("a_column", "b_row")]
+        total, place = w.zero(o.kept), w.copy(UINT32, own)
+        wanted = w.p("setp.eq.u32", number, number)
+        with w.loop() as unless:
+            unless(w.p("setp.lt.u32", place, o.depth))
+            o.add(total, o.load(a, wanted), o.load(b, wanted))
+            for address, distance in zip((a, b), steps, strict=True):
+                w.line(f"add.u64 {address}, {address}, {distance};")
+            w.line(f"add.u32 {place}, {place}, {threads};")
+        if threads > 1:
+            total = w.total(_ADD, o.kept, total)
+            wanted = w.p("setp.eq.u32", own, 0)
+        if threads == BLOCK:
+            shared = w.shared("totals", 8 * BLOCK // WARP)
+            with w.when(w.p("setp.eq.u32", w.lane(), 0)):
+                w.store(o.kept, w.at(shared, w.r("shr.u32", w.tid, 5), 8), total, space="shared")
+            w.barrier()
+            total = w.load(o.kept, shared, space="shared")
+            for k in range(1, BLOCK // WARP):
+                total = w.combine(_ADD, o.kept, total, w.load(o.kept, shared, space="shared", offset=8 * k))
+        o.store(o.result(batch, row, column), total, wanted)
+    return w.text()
+
+
+def _threads(depth: int, count: int, along: bool) -> int:
+    """How many threads compute an element of so many products: ``along`` are neighbours in memory."""
+    if depth < WARP or count >= _MANY and not along:
+        return 1
+    return BLOCK if depth >= _DEEP and count < _MANY else WARP
+
+
+def passes(call: Call) -> Iterable[Pass]:
+    """Those of a step."""
+    (first, second), result = call.operands, call.results[0]
+    rows, columns, depth, a_base, b_base, a_row, a_column, b_row, b_column, *rest = map(int, call.step.options)
+    architecture, type_, size = call.target.features, first.type, TYPES[first.type].size
+    batch = math.prod(rest[::3])
+    words = {"a": first.address + a_base * size, "b": second.address + b_base * size, "result": result.address,
+             "rows": rows, "columns": columns, "depth": depth, "a_row": a_row, "a_column": a_column, "b_row": b_row,
+             "b_column": b_column, "row_tiles": 1, "column_tiles": 1, "count": batch * rows * columns}
+    axes = [word for k in range(len(rest) - 3, -1, -3) for word in rest[k:k + 3]]
+    arguments = (architecture, type_, len(rest) // 3)
+    if min(rows, columns) >= _SIDE:
+        large = batch * rows * columns > _LARGE and size < 8  # otherwise there are too few squares for a device
+        each = 8 if large and min(rows, columns) >= 128 else 4 if min(rows, columns) >= 64 else 2
+        tile = _SIDE * each
+        words["row_tiles"], words["column_tiles"] = -(-rows // tile), -(-columns // tile)
+        yield Pass(Text("product", (*arguments, each, int(a_column == 1), int(b_row == 1)), _tiles, depth),
+                   (*words.values(), *axes),
+                   Grid(result.size, batch * words["row_tiles"] * words["column_tiles"]))
+        return
+    threads = _threads(depth, result.size, a_column <= 1 and b_row <= 1)
+    yield Pass(Text("product of thin matrices", (*arguments, threads), _elements, depth),
+               (*words.values(), *axes), Grid(result.size, -(-result.size // (BLOCK // threads))))

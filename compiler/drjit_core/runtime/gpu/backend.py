@@ -1,0 +1,345 @@
+"""The backend of a GPU: kernels in PTX, and memory, over a driver (:class:`Driver`).
+
+All that is asked of the driver happens in one order, that of a stream.  So the memory of an array may be used again as
+soon as nobody has the array, by whatever comes later, and what the host writes or reads comes after the launches before
+it without waiting for anything but itself.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, NoReturn, Protocol
+
+from ...codegen.program import Program
+from ...codegen.steps import Call, Pass, Text
+from ...codegen.target import Target
+from ...cuda.driver import Driver as CUDADriver
+from ...cuda.errors import DriverError, NoDevice
+from ...ir.frames import is_internal
+from ...ptx.emit import Module, emit
+from ...ptx.steps import LAUNCHES
+from ...types import JitBackend
+from .. import recipes, shortage
+from ..buffer import Buffer
+from ..disk import Environment
+from ..heap import Heap
+from ..native import Native
+from .kernels import GPUKernel
+from .memory import Device
+from .target import LIMITS, target_of
+
+__all__ = ["GPU", "Driver", "availability", "the_gpu"]
+
+
+class Driver(Protocol):
+    """A device: everything happens in the order in which it is asked for.
+
+    Failures are a :class:`~drjit_core.cuda.errors.DriverError`, a shortage of memory is a ``MemoryError``.
+    """
+
+    name: str
+    version: int
+    architecture: int
+
+    def assemble(self, text: str) -> bytes:
+        """The code of a module in PTX."""
+
+    def load(self, code: bytes) -> Any:
+        """A module of some code."""
+
+    def unload(self, module: Any) -> None:
+        """Forget a module."""
+
+    def function(self, module: Any, name: str) -> Any:
+        """A kernel of a module."""
+
+    def launch(self, function: Any, shape: Sequence[int], parameters: bytes) -> None:
+        """Launch a kernel: blocks, threads along both axes, and its parameters as they lie in memory."""
+
+    def wait(self) -> None:
+        """Wait for all that was asked for."""
+
+    def mark(self) -> Any:
+        """A point in the order of what is asked for."""
+
+    def milliseconds(self, begin: Any, end: Any) -> float:
+        """The time between two points, when the device has come to the second one; both are forgotten."""
+
+    def allocate(self, nbytes: int) -> int:
+        """New memory."""
+
+    def release(self, address: int) -> None:
+        """Give memory back."""
+
+    def trim(self) -> None:
+        """Give the system the memory that nobody has."""
+
+    def upload(self, address: int, data: bytes | memoryview) -> None:
+        """Write to memory; the data may be changed afterwards."""
+
+    def download(self, address: int, nbytes: int) -> bytes:
+        """Read memory, when all is done that was asked for."""
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copy within the device."""
+
+    def fill(self, address: int, byte: int, nbytes: int) -> None:
+        """Set bytes of memory."""
+
+
+#: Launches that are remembered until it is known that they have run; older ones are waited for.
+_MOST_WAITING = 4096
+#: Kernels after which all are forgotten.
+_MOST_KERNELS = 16_384
+#: Launches that the message about a fault lists.
+_LISTED = 5
+
+
+class GPU:
+    """A device."""
+
+    name, language, is_host = "cuda", JitBackend.CUDA, False
+    where = JitBackend.CUDA.value
+    limits = LIMITS
+    evaluate = recipes.evaluate
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.heap = Heap(Device(self))
+        self.environment = Environment(lambda: ("ptx", str(driver.architecture), driver.name, str(driver.version)))
+        self.kernels: dict[bytes, GPUKernel] = {}
+        self.hits = self.loaded = self.compiled = 0
+        self.count = 0  # launches so far: the ticket of the last one
+        self._done = 0  # the last one that is known to have run
+        #: Launches that may not have run: tickets, kernels, where the user's program was, and what must live so long.
+        self._waiting: deque[tuple[int, str, str, list[Any]]] = deque()
+        self._lock = threading.RLock()
+        self._lost = ""  # why the device is of no use any more
+        self._target = target_of(driver.architecture)
+        self.recipes = recipes.Recipes(Native(self))
+
+    # --- failures ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Calls of the driver: what ruins the context is told once, with the launches that may have done it."""
+        if self._lost:
+            raise RuntimeError(self._lost)
+        try:
+            yield
+        except DriverError as error:
+            if not error.lost:
+                raise RuntimeError(f"the CUDA driver has failed: {error}") from error
+            launches = [f"{name[:16]} ({place})" if place else name[:16] for _, name, place, _ in self._waiting]
+            text = f"a kernel has failed, and the GPU is lost to this process, other libraries included: {error}. "
+            text += f"It was one of {len(launches)} launches" if launches else "No launches were waiting"
+            if launches:
+                left = len(launches) - _LISTED
+                text += f": {', '.join(launches[-_LISTED:])}" + (f" and {left} before them" if left > 0 else "")
+            self._lost = f"{text}. Out-of-bounds accesses are found by dr.set_flag(dr.JitFlag.Debug, True)"
+            self._waiting.clear()
+            raise RuntimeError(self._lost) from error
+
+    # --- kernels -----------------------------------------------------------------------------------------------------
+
+    def target(self) -> Target:
+        """That of the architecture."""
+        return self._target
+
+    def _kernel(self, key: bytes, operations: int, make: Any) -> tuple[GPUKernel, bool]:
+        kernel = self.kernels.get(key)
+        if kernel is not None:
+            kernel.reuse(0)
+            return kernel, True
+        with self.watching():
+            kernel = self.kernels[key] = GPUKernel(self, key, operations, make)
+        if kernel.from_disk:
+            self.loaded += 1
+        else:
+            self.compiled += 1
+        return kernel, False
+
+    def compile(self, program: Program, /) -> tuple[GPUKernel, bool]:
+        """The kernel of a program, and whether it was in memory already."""
+        return self._kernel(program.key, len(program.order), lambda: emit(program))
+
+    def passes(self, call: Call, /) -> Iterable[Pass]:
+        """What a step takes to run."""
+        return LAUNCHES[call.step.name](call)
+
+    def compile_text(self, text: Text, launch: Any, /) -> tuple[GPUKernel, bool]:
+        """The kernel of a text, and whether it was in memory already."""
+        return self._kernel(text.key, text.work, lambda: Module(text.text(), 1, False, 0, False))
+
+    def fill_tables(self, target: Any, memory: Any, op: int, /) -> NoReturn:
+        """The target asks for none."""
+        raise NotImplementedError("scatter-reductions have no tables on this backend")
+
+    merge_tables: Any = fill_tables
+
+    def submit(self, launch: Any, /) -> int:
+        """Run a launch after those before it."""
+        if self.count - self._done >= _MOST_WAITING:
+            self.wait()
+        with self._lock, self.watching():
+            begin = self.driver.mark() if launch.timed else None
+            launch.begun = True
+            self.run(launch)
+            self.count += 1
+            self._waiting.append((self.count, launch.kernel.hash, _user_line(), launch.keep))
+            if launch.timed:
+                launch.events = self.driver, begin, self.driver.mark()
+            return self.count
+
+    def run(self, launch: Any, /) -> None:
+        """Ask the driver for a launch."""
+        kernel, words = launch.kernel, launch.words
+        module: Module = kernel.module
+        if module.words_in_memory:
+            memory = self.allocate(len(words))
+            self.driver.upload(memory.address, words)
+            launch.keep.append(memory)
+            words = memory.address.to_bytes(8, "little")
+        self.driver.launch(kernel.function, launch.shape, words + launch.units)
+        if kernel.combine is not None:
+            blocks = launch.shape.blocks.to_bytes(4, "little")
+            self.driver.launch(kernel.combine, module.combine_shape(), words + blocks)
+
+    def submitted(self) -> int:
+        """Ticket of the last launch."""
+        return self.count
+
+    def wait(self, ticket: int | None = None, /) -> None:
+        """Wait for a launch, or for all of them."""
+        if ticket is not None and ticket <= self._done:
+            return
+        count = self.count
+        with self.watching():
+            self.driver.wait()
+        self._have_run(count)
+
+    def _have_run(self, count: int) -> None:
+        """All launches up to one have run."""
+        with self._lock:
+            self._done = max(self._done, count)
+            while self._waiting and self._waiting[0][0] <= count:
+                self._waiting.popleft()
+
+    def is_done(self, ticket: int, /) -> bool:
+        """Whether a launch is known to have finished."""
+        return ticket <= self._done
+
+    def finish(self) -> bool:
+        """At exit: wait for what is queued."""
+        if not self._lost:
+            self.wait()
+        return True
+
+    def kernel_statistics(self) -> dict[str, int]:
+        """How often kernels were launched, and found in memory, on disk, or nowhere."""
+        return {"launches": self.hits + self.loaded + self.compiled, "hits": self.hits, "loaded": self.loaded,
+                "compiled": self.compiled}
+
+    def crowded(self) -> bool:
+        """Whether there are so many kernels that it is time to forget them."""
+        return len(self.kernels) >= _MOST_KERNELS
+
+    def flush(self) -> None:
+        """Forget all kernels."""
+        self.wait()
+        with self.watching():
+            for kernel in self.kernels.values():
+                self.driver.unload(kernel.loaded)
+        self.kernels.clear()
+        self.recipes.forget()
+
+    # --- memory ------------------------------------------------------------------------------------------------------
+
+    def allocate(self, nbytes: int, /) -> Buffer:
+        """A buffer with undefined contents."""
+        try:
+            block = self.heap.allocate(nbytes)
+        except (MemoryError, OverflowError):
+            block = shortage.allocate(self.heap, nbytes)
+        return Buffer(self, block.address, nbytes, block)
+
+    def release(self, block: Any, /) -> None:
+        """Take memory back."""
+        block.heap.release(block)
+
+    def copy(self, source: Buffer, /) -> Buffer:
+        """A buffer of its own with the contents of another one."""
+        result = self.allocate(source.nbytes)
+        with self.watching():
+            self.driver.copy(result.address, source.address, source.nbytes)
+        return result
+
+    def read(self, buffer: Buffer, offset: int, count: int, /) -> bytes:
+        """Some bytes of a buffer, once all has run."""
+        launched = self.count
+        with self.watching():
+            data = self.driver.download(buffer.address + offset, count)
+        self._have_run(launched)
+        return data
+
+    def write(self, buffer: Buffer, offset: int, data: bytes | memoryview, /) -> None:
+        """Replace some bytes."""
+        with self.watching():
+            self.driver.upload(buffer.address + offset, data)
+
+    def fill(self, buffer: Buffer, byte: int, /) -> None:
+        """Set all bytes."""
+        with self.watching():
+            self.driver.fill(buffer.address, byte, buffer.nbytes)
+
+    def host_address(self, buffer: Buffer, /) -> NoReturn:
+        """There is no such place."""
+        raise RuntimeError(f"the host has no access to the {buffer.nbytes} bytes at {buffer.address:#x} of the GPU")
+
+    def memory_statistics(self) -> dict[str, int]:
+        """Those of the heap."""
+        return self.heap.statistics()
+
+    def flush_memory(self) -> None:
+        """Return what the heap and the pool have cached."""
+        self.heap.flush()
+        with self.watching():
+            self.driver.wait()
+            self.driver.trim()
+
+
+def _user_line() -> str:
+    """The line of the user's program that is at work."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and is_internal(frame):
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+@cache
+def _found() -> GPU | str:
+    try:
+        return GPU(CUDADriver())
+    except (NoDevice, DriverError, ValueError) as error:  # ValueError: an architecture that is too old
+        return str(error)
+
+
+def the_gpu() -> GPU | None:
+    """The backend of this machine's first GPU, if there is one."""
+    found = _found()
+    return found if isinstance(found, GPU) else None
+
+
+def availability() -> tuple[bool, str]:
+    """Whether kernels can run on a GPU of this machine; in words, which one it is, or why not."""
+    found = _found()
+    if not isinstance(found, GPU):
+        return False, found
+    driver = found.driver
+    return True, (f"{driver.name}, sm_{driver.architecture}, driver {driver.version // 1000}."
+                  f"{driver.version % 1000 // 10}")

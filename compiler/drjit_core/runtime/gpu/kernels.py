@@ -1,0 +1,116 @@
+"""Kernels of a device: from the key of a program to a function of the driver's; :mod:`..disk` carries code across
+processes."""
+
+from __future__ import annotations
+
+import struct
+import time
+import zlib
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...codegen.program import Program
+from ...codegen.records import layout_of
+from ...codegen.steps import Pass
+from ...ptx.emit import COMBINE, KERNEL, Module, Shape
+from .. import disk
+from ..backend import Binding
+from .launches import Launch
+from .texts import laid_out
+
+__all__ = ["GPUKernel"]
+
+#: A cached kernel is what launches have to know of its module, the length of its compressed text, the text, the code.
+_HEAD = struct.Struct("<BBBxIQ")
+
+
+class GPUKernel:
+    """A kernel that is loaded, with what diagnostics want to know of it."""
+
+    __slots__ = ("_backend", "_text", "build_time", "code_time", "combine", "from_disk", "function", "hash", "loaded",
+                 "module", "operations", "size")
+
+    def __init__(self, backend: Any, key: bytes, operations: int, make: Callable[[], Module]) -> None:
+        self._backend, self.operations = backend, operations
+        start = time.perf_counter_ns()
+        name = backend.environment.key_of(key, "kernel")
+        self.hash = name.hex()[:32]
+        found = disk.load(name)
+        self.from_disk = found is not None
+        if found is None:
+            module = make()
+            self._text = zlib.compress(module.text.encode(), 1)
+        else:
+            lanes, rows, in_memory, reductions, length = _HEAD.unpack_from(found)
+            self._text = found[_HEAD.size:_HEAD.size + length]
+            module = Module("", lanes, bool(rows), reductions, bool(in_memory))
+        self.code_time = (time.perf_counter_ns() - start) * 1e-6
+        if found is None:
+            code = backend.driver.assemble(module.text)
+            disk.store(name, _HEAD.pack(module.lanes, module.rows, module.words_in_memory, module.reductions,
+                                        len(self._text)) + self._text + code)
+        else:
+            code = found[_HEAD.size + length:]
+        self.module, self.size = module._replace(text=""), len(code)
+        self.loaded = backend.driver.load(code)
+        self.function = backend.driver.function(self.loaded, KERNEL)
+        self.combine = backend.driver.function(self.loaded, COMBINE) if module.reductions else None
+        self.build_time = (time.perf_counter_ns() - start) * 1e-6 - self.code_time
+
+    @property
+    def text(self) -> str:
+        """The kernel's PTX."""
+        return zlib.decompress(self._text).decode()
+
+    @property
+    def reductions(self) -> int:
+        """Number of its outputs that are reductions."""
+        return self.module.reductions
+
+    def reuse(self, width: int, /) -> None:
+        """Note a launch for which the kernel has not been looked up."""
+        self._backend.hits += 1
+        self.build_time = 0.0
+
+    def partial_bytes(self, units: int, unit: int = 1, /) -> int:
+        """Bytes of partial results that the blocks of a launch write."""
+        return self.module.partial_bytes(units * unit, units)
+
+    def fill_calls(self, program: Program, keep: list[Any], /) -> None:
+        """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
+        words = array("Q", layout_of(program).words)
+        buffer = self._backend.allocate(8 * len(words))
+        laid_out(program, words, buffer.address)
+        self._backend.write(buffer, 0, words.tobytes())
+        keep.append(buffer)
+
+    def place(self, words: Any, moves: Sequence[tuple[int, int]], keep: list[Any], /) -> None:
+        """Enter addresses of words among them, where kernels will find them; ``keep`` gets what must live as long."""
+        if moves:
+            buffer = self._backend.allocate(8 * len(words))
+            for number, other in moves:
+                words[number] = buffer.address + 8 * other
+            self._backend.write(buffer, 0, words.tobytes())
+            keep.append(buffer)
+
+    def function_address(self, number: int, records: bool, /) -> int:
+        """What tables of calls have in the place of functions: their numbers; each element calls one by itself."""
+        return 0 if records else number
+
+    def course(self, program: Program, /) -> None:
+        """Launches depend on parameters and width alone."""
+
+    def launch(self, bound: Program | Binding, course: Any, keep: list[Any], timed: bool, /) -> Launch:
+        """A launch with the parameters that are bound now."""
+        shape = self.module.shape(bound.width, bound.units)
+        units = struct.pack("<Q", bound.units) if self.module.rows else b""
+        return Launch(self, array("Q", bound.parameters).tobytes(), shape, units, keep, timed)
+
+    def launch_pass(self, one: Pass, keep: list[Any], timed: bool, /) -> Launch:
+        """A launch of a pass of a step."""
+        grid: Any = one.launch
+        return Launch(self, array("Q", one.words).tobytes(), Shape(grid.blocks, grid.x, grid.y), b"", keep, timed)
+
+    def dump(self, program: Program, /) -> None:
+        """There are no files for people yet."""

@@ -1,0 +1,147 @@
+"""The backend of GPUs over the machine's driver: memory, kernels on disk, tickets, failures; how a driver is found."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from drjit_core import JitFlag, ReduceOp, evaluate, kernel_history, literal, on_backend, ops, reduce, scoped_set_flag
+from drjit_core.cuda.driver import Driver
+from drjit_core.cuda.errors import NoDevice
+from drjit_core.runtime import disk
+from drjit_core.runtime.gpu import backend as gpu
+from drjit_core.runtime.gpu.backend import GPU
+from tests.core.harness import FLOAT32, array, values
+from tests.machine.driver import MachineDriver
+
+
+@pytest.fixture
+def device() -> Iterator[GPU]:
+    """A device of its own."""
+    backend = GPU(MachineDriver())
+    with on_backend(backend):
+        yield backend
+
+
+def increased(size: int = 100):
+    return ops.add(array(np.arange(size), FLOAT32), literal(FLOAT32, 1))
+
+
+def test_kernels_are_found_in_memory_and_on_disk(device: GPU, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path))
+    disk.directory.cache_clear()
+    try:
+        for _ in range(2):
+            assert values(increased())[-1] == 100
+        assert values(reduce(increased(), ReduceOp.Add.value))[0] == 5050
+        assert device.kernel_statistics() == {"launches": 3, "hits": 1, "loaded": 0, "compiled": 2}
+        with on_backend(GPU(MachineDriver())) as other:
+            assert values(increased())[-1] == 100 and values(reduce(increased(), ReduceOp.Add.value))[0] == 5050
+            assert other.kernel_statistics()["loaded"] == 2
+            assert [each.text for each in other.kernels.values()] == [each.text for each in device.kernels.values()]
+        with on_backend(GPU(MachineDriver(75))) as older:  # another architecture
+            assert values(increased())[-1] == 100
+            assert older.kernel_statistics()["loaded"] == 0
+    finally:
+        disk.directory.cache_clear()
+    device.flush()
+    assert values(increased())[-1] == 100
+
+
+def test_memory_comes_from_a_heap_and_goes_back(device: GPU) -> None:
+    x = increased(5000)
+    evaluate([x])
+    asked = device.memory_statistics()["allocations"]
+    del x
+    evaluate([increased(5000)])
+    assert device.memory_statistics()["allocations"] == asked
+    device.flush_memory()
+    assert not device.driver.machine.memory.blocks and device.memory_statistics()["cached"] == 0
+
+
+def test_a_shortage_names_the_largest_arrays() -> None:
+    device = GPU(MachineDriver(memory=1 << 16))
+    with on_backend(device):
+        x = array(np.arange(8000), FLOAT32)
+        array(np.arange(6000), FLOAT32)  # goes back to the heap, and from there to the device
+        y = array(np.arange(3000), FLOAT32)
+        with pytest.raises(MemoryError, match=r"memory of the GPU.*float32\[8000\]"):
+            array(np.arange(7000), FLOAT32)
+        assert values(x)[-1] == 7999 and values(y)[-1] == 2999
+
+
+def test_a_fault_names_what_was_launched_and_other_backends_go_on(device: GPU) -> None:
+    x = increased()
+    evaluate([x])
+    device.wait()
+    x.payload.address += 1 << 40
+    evaluate([ops.mul(x, x)])
+    with pytest.raises(RuntimeError, match=r"the GPU is lost.*test_backend\.py:\d+.*Debug") as caught:
+        device.wait()
+    assert "one of 1 launches" in str(caught.value)
+    with pytest.raises(RuntimeError, match="the GPU is lost"):
+        evaluate([increased()])
+    assert device.finish()
+    with on_backend("llvm"):
+        assert values(increased())[-1] == 100
+    x.payload.address -= 1 << 40
+
+
+def test_tickets(device: GPU) -> None:
+    evaluate([increased()])
+    ticket = device.submitted()
+    assert ticket == 1 and not device.is_done(ticket)
+    device.wait(ticket)
+    assert device.is_done(ticket)
+    x = increased()
+    evaluate([x])
+    values(x)  # which waits for everything
+    assert device.is_done(device.submitted())
+
+
+def test_histories_have_times(device: GPU) -> None:
+    with scoped_set_flag(JitFlag.KernelHistory):
+        evaluate([increased()])
+        (entry,) = kernel_history()
+    assert entry["execution_time"] > 0 and ".visible .entry kernel" in entry["ir"].getvalue()
+
+
+# --- how a driver is found -------------------------------------------------------------------------------------------
+
+
+class Library:
+    """As much of a driver as is asked before it is refused."""
+
+    def __init__(self, version: int | None, status: int) -> None:
+        self.cuInit = lambda flags: status
+        if version is not None:
+            self.cuDriverGetVersion = lambda found: setattr(found._obj, "value", version) or 0
+
+
+@pytest.mark.parametrize(("version", "status", "message"), [
+    (None, 0, "is no CUDA driver"), (11080, 0, "too old: its version is 11.8, kernels need 12.1"),
+    (12040, 100, r"no device \(cuInit: 100\)")])
+def test_drivers_that_do_not_do(version: int | None, status: int, message: str,
+                                monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library(version, status))
+    with pytest.raises(NoDevice, match=message):
+        Driver()
+
+
+def test_the_library_may_be_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRJIT_LIBCUDA_PATH", "/nowhere/libcuda.so")
+    with pytest.raises(NoDevice, match=r"/nowhere/libcuda\.so"):
+        Driver()
+
+
+def test_reports_say_why_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "_found", lambda: "there is no CUDA driver: it is gone")
+    assert gpu.availability() == (False, "there is no CUDA driver: it is gone") and gpu.the_gpu() is None
+    there = SimpleNamespace(name="H", architecture=90, version=12040)
+    monkeypatch.setattr(gpu, "_found", lambda: GPU(there))
+    assert gpu.availability() == (True, "H, sm_90, driver 12.4") and gpu.the_gpu() is not None
