@@ -422,7 +422,8 @@ def test_an_interrupt_while_threads_end_leaves_nothing_behind(interrupted_at: st
     assert np.array_equal(slow(20).numpy(), expected)
     dr.set_thread_count(2)
     del running
-    assert len(os.listdir("/proc/self/task")) == before and not pool._ending
+    # Threads of a test before may have ended since.
+    assert len(os.listdir("/proc/self/task")) <= before and not pool._ending
 
 
 # --- kernels that nobody knows the length of --------------------------------------------------------------------------
