@@ -380,7 +380,7 @@ def test_a_linear_program_has_no_cycles_and_takes_its_nodes_along(calls: bool) -
 
 
 #: Memory that is never accessed.
-_NOWHERE = SimpleNamespace(address=0, nbytes=1 << 40, padded=True, read_only=False, ticket=0)
+_NOWHERE = SimpleNamespace(backend=None, address=0, nbytes=1 << 40, padded=True, read_only=False, ticket=0)
 
 
 def random_kernels(seeds: range) -> Iterator[Program]:

@@ -184,7 +184,7 @@ def test_random_programs_agree_in_every_way_of_interpreting_them() -> None:
 
 
 #: Memory that is never accessed.
-_NOWHERE = SimpleNamespace(address=0, nbytes=1 << 40, padded=True, read_only=False, ticket=0)
+_NOWHERE = SimpleNamespace(backend=None, address=0, nbytes=1 << 40, padded=True, read_only=False, ticket=0)
 
 
 def check_keys(seeds: range, variants: int) -> Kernels:

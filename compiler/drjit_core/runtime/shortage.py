@@ -34,10 +34,10 @@ def allocate(heap: Heap, nbytes: int) -> Block:
 
 
 def _describe(heap: Heap, nbytes: int) -> str:
-    arrays: dict[int, tuple[int, Node]] = {}  # by buffer
+    arrays: dict[int, tuple[int, Node]] = {}  # by buffer: those that have memory of this heap, or of its device
     for node in live_nodes():
-        if node.kind == EVALUATED:
-            buffer = node.payload
+        buffer = node.payload if node.kind == EVALUATED else None
+        if buffer is not None and getattr(buffer.backend, "heap", None) is heap:
             arrays[id(buffer)] = buffer.nbytes, node
     largest = sorted(arrays.values(), key=lambda entry: entry[0], reverse=True)[:_LISTED]
     in_use = heap.statistics()["in_use"]
