@@ -32,13 +32,17 @@ def traversed(mode: int, inputs: Sequence[Vertex], outputs: Sequence[Vertex], se
 
 
 class Call:
-    """A call in the graph of derivatives: the payload of its vertex."""
+    """A call in the graph of derivatives, as far as some results depend on some inputs: the payload of a vertex."""
 
     #: There are no recordings of derivatives of derivatives.
     again = False
 
-    def __init__(self, name: str, given: Sequence[Node], inputs: Sequence[Vertex], results: Sequence[Node],
+    def __init__(self, name: str, given: Sequence[Node], types: dict[int, list[tuple[int, int]]],
+                 places: tuple[list[int], list[int]], inputs: Sequence[Vertex], results: Sequence[Node],
                  recordings: dict[int, core.Recording]) -> None:
+        #: Types and sizes of all derivatives that a traversal of a mode begins with, and which of all inputs and results
+        #: these are.
+        self.types, self.places = types, places
         self.name = name
         self.given = list(given)
         self.inputs = list(inputs)
@@ -59,21 +63,26 @@ class Call:
 
     def reverse(self, flow: Flow) -> None:
         """Let gradients flow from the results to the inputs."""
-        seeds = [self.received.get(place) for place in range(len(self.outputs))]
-        for vertex, node in zip(self.inputs, self.replayed(BACKWARD, self.outputs, seeds), strict=True):
-            flow.bring(vertex, node, node.size)
+        inputs, outputs = self.places
+        seeds = {outputs[place]: node for place, node in self.received.items()}
+        found = self.replayed(BACKWARD, seeds)
+        for place, vertex in zip(inputs, self.inputs, strict=True):
+            flow.bring(vertex, found[place], found[place].size)
 
     def forward(self, flow: Flow) -> None:
         """Let changes flow from the inputs to the results."""
-        seeds = [flow.change(vertex) for vertex in self.inputs]
-        sizes = [(vertex.type, vertex.size) for vertex in self.inputs]
-        self.sent.update(enumerate(self.replayed(FORWARD_MODE, sizes, seeds)))
+        inputs, outputs = self.places
+        seeds = {place: node for place, vertex in zip(inputs, self.inputs, strict=True)
+                 if (node := flow.change(vertex)) is not None}
+        found = self.replayed(FORWARD_MODE, seeds)
+        self.sent.update({number: found[place] for number, place in enumerate(outputs)})
 
-    def replayed(self, mode: int, sizes: Sequence[tuple[int, int]], seeds: Sequence[Node | None]) -> list[Node]:
+    def replayed(self, mode: int, seeds: dict[int, Node]) -> list[Node]:
         """Launch what was recorded, with the derivatives where it begins."""
         where = self.given[0].where
         nodes = []
-        for (type_, size), seed in zip(sizes, seeds, strict=True):
+        for place, (type_, size) in enumerate(self.types[mode]):
+            seed = seeds.get(place)
             node = literal(type_, 0, size) if seed is None else primal(seed)
             nodes.append(broadcast(node, size) if node.size == 1 else node)
         nodes = core.opaque_all(nodes, where)

@@ -316,12 +316,22 @@ class Frozen:
     def _applied(self, entry: _Entry, inputs: Inputs, results: Sequence[Node]) -> Any:
         """Return what a call has computed, and do to objects what it did."""
         outcome = entry.outcome
-        outputs: Sequence[Node] = ()
+        outputs: list[Node] = []
         if outcome.diff:
             given = [primal(inputs.nodes[position]) for position in entry.positions] + _gradients(inputs.nodes)
-            vertices = [vertex for node in inputs.nodes if (vertex := tracked(node)) is not None]
-            outputs = Call(self.__name__, given, vertices, [results[slot] for slot in outcome.diff],
-                           entry.derivatives).nodes_after
+            variables = {position: vertex for position, node in enumerate(inputs.nodes)
+                         if (vertex := tracked(node)) is not None}
+            numbers = {position: number for number, position in enumerate(variables)}
+            nodes = [results[slot] for slot in outcome.diff]
+            types = {BACKWARD: [(node.type, node.size) for node in nodes],
+                     FORWARD_MODE: [(vertex.type, vertex.size) for vertex in variables.values()]}
+            outputs = list(nodes)
+            for needed, numbered in outcome.groups.items():
+                call = Call(self.__name__, given, types, ([numbers[position] for position in needed], numbered),
+                            [variables[position] for position in needed], [nodes[number] for number in numbered],
+                            entry.derivatives)
+                for number, node in zip(numbered, call.nodes_after, strict=True):
+                    outputs[number] = node
         found = outcome.apply(inputs, results, outputs)
         if outcome.gradients:
             self._let_flow(entry, inputs, results)

@@ -34,7 +34,7 @@ class _Value(NamedTuple):
 class Outcome:
     """What a call has done; ``nodes`` are what the recording returns."""
 
-    __slots__ = ("_alive", "_inputs", "_keep", "_leaves", "_made", "diff", "gradients", "nodes", "places", "result",
+    __slots__ = ("_alive", "_inputs", "_keep", "_leaves", "_made", "diff", "gradients", "groups", "nodes", "places", "result",
                  "steps", "stores", "vertices")
 
     def __init__(self, inputs: Inputs, given: Sequence[Node], result: Any) -> None:
@@ -48,6 +48,8 @@ class Outcome:
         #: The slots of what depends on inputs in a way that derivatives can follow, with the vertices.
         self.diff: list[int] = []
         self.vertices: list[Vertex] = []
+        #: Which of them depend on which inputs, by the positions of these.
+        self.groups: dict[tuple[int, ...], list[int]] = {}
         #: Arrays that hold something else: their number, what, and the shape of a tensor.
         self.stores: list[tuple[int, tuple[_Value, ...], Any]] = []
         inputs.fetch()
@@ -103,9 +105,26 @@ class Outcome:
             return _Value(slot, ("input", position))
         if vertex.rule is LEAF or vertex.rule is CONSUMED:  # or a traversal has taken apart what lies behind it
             return _Value(slot, ("leaf", -1 if vertex.gradient is None else self._slot(primal(vertex.gradient))))
+        needed = self._needed(vertex)
+        if not needed:  # of what the function made itself
+            return _Value(slot, ("leaf", -1))
+        self.groups.setdefault(needed, []).append(len(self.diff))
         self.diff.append(slot)
         self.vertices.append(vertex)
         return _Value(slot, ("result", len(self.diff) - 1))
+
+    def _needed(self, vertex: Vertex) -> tuple[int, ...]:
+        """The positions of the inputs that a vertex depends on."""
+        found, seen, todo = set[int](), {id(vertex)}, [vertex]
+        while todo:
+            for operand in todo.pop().operands():
+                if id(operand) not in seen:
+                    seen.add(id(operand))
+                    if id(operand) in self._leaves:
+                        found.add(self._leaves[id(operand)])
+                    else:
+                        todo.append(operand)
+        return tuple(sorted(found))
 
     # --- values -------------------------------------------------------------------------------------------------------
 
@@ -174,7 +193,8 @@ class Outcome:
     def is_like(self, other: Outcome) -> bool:
         """Whether another outcome is the same."""
         return self.stores == other.stores and self.gradients == other.gradients and self.places == other.places \
-            and self.result == other.result and self.diff == other.diff
+            and self.result == other.result and self.diff == other.diff and \
+            self.groups == other.groups
 
     # --- again --------------------------------------------------------------------------------------------------------
 
