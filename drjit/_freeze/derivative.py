@@ -40,7 +40,7 @@ class Call:
     def __init__(self, name: str, given: Sequence[Node], types: dict[int, list[tuple[int, int]]],
                  places: tuple[list[int], list[int]], inputs: Sequence[Vertex], results: Sequence[Node],
                  recordings: dict[int, core.Recording]) -> None:
-        #: Types and sizes of all derivatives that a traversal of a mode begins with, and which of all inputs and results
+        #: Types and sizes of all derivatives that a traversal of a mode begins with; which of all inputs and results
         #: these are.
         self.types, self.places = types, places
         self.name = name

@@ -31,9 +31,9 @@ from drjit_core import (
 from .._access.lanes import in_plain_code
 from .._base.arguments import require_bool
 from .._base.errors import ArgumentError, describe, passed_on
-from .._control.places import look_through
+from .._control.places import Snapshot, look_through
 from .derivative import Call, traversed
-from .inputs import Inputs
+from .inputs import Inputs, Quick, known_by
 from .outcome import Outcome
 
 __all__ = ["Frozen", "freeze"]
@@ -99,6 +99,10 @@ class Frozen:
         #: Literals that have turned out to differ, by keys.
         self._opaque: dict[Any, set[int]] = {}
         self._recordings = 0
+        #: What the function knew at its last call, if that was seen to be nothing that changes but by rebinding; and
+        #: recordings for flat arrays, by their types.
+        self._known: Snapshot | None = None
+        self._quick: dict[tuple[type, ...], _Entry] = {}
 
     # What the functions that look at what others know see of it.
     @property
@@ -125,6 +129,7 @@ class Frozen:
     def clear(self) -> None:
         """Forget all recordings, and set both counts to zero."""
         self._entries, self._opaque, self._recordings = {}, {}, 0
+        self._quick, self._known = {}, None
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else _Bound(self, instance)
@@ -137,6 +142,17 @@ class Frozen:
         if not self.enabled or self._limit == 0 or not state.flags & _FREEZING or state.recording is not None or \
                 innermost() is not None or not in_plain_code():
             return self._function(*args, **kwargs)
+        if self._known is not None and not kwargs and state.derivatives is None:
+            entry = self._quick.get(tuple([type(array) for array in args]))
+            if entry is not None and not self._known.changes():
+                quick = Quick.of(args)
+                if quick is not None and core.pattern_of(quick.nodes) == entry.pattern:
+                    with evaluation_lock:
+                        values: Any = entry.recording.terms(quick.nodes)
+                        if not isinstance(values, str) and (entry.general or entry.sizes == [
+                                node.size for node in quick.nodes]):
+                            entry.used = _clock()
+                            return entry.outcome.apply(quick, entry.recording.run(quick.nodes, values), ())
         found = None if self._state_fn is None else self._state_fn(*args, **kwargs)
         inputs = Inputs(self._function, args, kwargs, found)
         self._require_backend(inputs)
@@ -151,7 +167,21 @@ class Frozen:
         if entry.derivatives and not entry.derivable(inputs, arguments, results):
             return self._record(inputs)
         entry.used = _clock()
+        self._note_quick(entry, inputs, args, kwargs)
         return self._applied(entry, inputs, results)
+
+    def _note_quick(self, entry: _Entry, inputs: Inputs, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note a recording that is found by the types of arguments alone, if these are different flat arrays, and all
+        that the function knows changes by being rebound only."""
+        quick = Quick.of(args)
+        if quick is None or kwargs or self._state_fn is not None or self._backend is not None or entry.baked or \
+                len(inputs.arrays) != len(args) or entry.derivatives or not entry.outcome.is_plain():
+            return
+        if self._known is None or self._known.changes():
+            self._quick = {}
+            self._known = known_by(self._function)
+        if self._known is not None:
+            self._quick[tuple([type(array) for array in args])] = entry
 
     # --- which recording ----------------------------------------------------------------------------------------------
 
@@ -247,6 +277,7 @@ class Frozen:
                 oldest, group = min(((each, group) for group in self._entries.items() for each in group[1]),
                                     key=lambda pair: pair[0].used)
                 group[1].remove(oldest)
+                self._quick = {types: each for types, each in self._quick.items() if each is not oldest}
                 if not group[1]:
                     del self._entries[group[0]]
         if before is not None and self._recordings > max(1, self._warn_after):

@@ -13,7 +13,7 @@ import math
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -22,11 +22,13 @@ from drjit_core import KIND, Node, any_vertex, primal, tracked, vertex_of
 
 from .._access.store import owner_of, store_same
 from .._base.array import ArrayBase
+from .._base.operators import FlatSlots
 from .._control.places import (
     CELL,
     CLASS,
     DICT,
     LIST,
+    MISSING,
     MODULE,
     OBJECT,
     TUPLE,
@@ -364,6 +366,52 @@ def _words_of_array(array: Any) -> str:
     if any(vertex_of(node) is not None for node in nodes):
         words += ", with derivatives" if any(tracked(node) is not None for node in nodes) else ", derivatives suspended"
     return words
+
+
+class Quick:
+    """The inputs of a call with nothing but different flat arrays, which are evaluated."""
+
+    __slots__ = ("arrays", "nodes")
+
+    #: See :class:`Inputs`.
+    containers: ClassVar[list[Any]] = []
+    variables: ClassVar[list[_Variable]] = []
+
+    def __init__(self, arrays: tuple[Any, ...], nodes: list[Node]) -> None:
+        self.arrays, self.nodes = arrays, nodes
+
+    @classmethod
+    def of(cls, args: tuple[Any, ...]) -> Quick | None:
+        """The inputs of a call, if they are of that kind."""
+        nodes: list[Node] = []
+        for array in args:
+            if not isinstance(array, FlatSlots) or array._o is not None:
+                return None
+            node = array._n
+            if node.kind != _EVALUATED:
+                return None
+            nodes.append(node)
+        return cls(args, nodes) if nodes and len(set(map(id, args))) == len(args) else None
+
+    def hand_on(self) -> None:
+        """There are no variables."""
+
+
+def known_by(function: Callable[..., Any]) -> Snapshot | None:
+    """What a function knows, if it is seen to change by being rebound only, and if there are no arrays."""
+    found = Snapshot()
+    found.add(function)
+    if found.owners:
+        found.add_named()
+    return None if [value for value in found.values() if not _is_fixed(value, found.seen)] else found
+
+
+def _is_fixed(value: Any, seen: set[int]) -> bool:
+    """Whether an object has no contents that change unnoticed."""
+    if isinstance(value, np.ndarray | set | bytearray | ArrayBase):
+        return False
+    return type(value) in _PLAIN or type(value) is float or id(value) in seen or isinstance(
+        value, type | ModuleType | FunctionType | BuiltinMethodType) or value is MISSING
 
 
 def _owners_of_variables(snapshot: Snapshot) -> list[Any]:

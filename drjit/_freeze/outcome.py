@@ -19,7 +19,7 @@ from .._access.store import owner_of, store, store_same
 from .._base.array import ArrayBase
 from .._base.handle import fresh_array
 from .._control.places import LIST, MISSING, Change, attributes_of, has_array, write_place
-from .inputs import Inputs, fill, token_of
+from .inputs import Inputs, Quick, fill, token_of
 
 __all__ = ["Outcome"]
 
@@ -34,8 +34,8 @@ class _Value(NamedTuple):
 class Outcome:
     """What a call has done; ``nodes`` are what the recording returns."""
 
-    __slots__ = ("_alive", "_inputs", "_keep", "_leaves", "_made", "diff", "gradients", "groups", "nodes", "places", "result",
-                 "steps", "stores", "vertices")
+    __slots__ = ("_alive", "_inputs", "_keep", "_leaves", "_made", "diff", "gradients", "groups", "nodes", "places",
+                 "result", "steps", "stores", "vertices")
 
     def __init__(self, inputs: Inputs, given: Sequence[Node], result: Any) -> None:
         self._inputs: Any = inputs
@@ -190,6 +190,11 @@ class Outcome:
         self.nodes, self.vertices, self._alive, self._inputs = [], [], [], None
         self._leaves, self._made = {}, {}
 
+    def is_plain(self) -> bool:
+        """Whether it has to do with nothing but arguments that are arrays, and no derivatives."""
+        return not (self.places or self.gradients or self.diff or self.steps or _mentions_objects(self.result) or any(
+            value.derivative for _, nodes, _ in self.stores for value in nodes))
+
     def is_like(self, other: Outcome) -> bool:
         """Whether another outcome is the same."""
         return self.stores == other.stores and self.gradients == other.gradients and self.places == other.places \
@@ -198,7 +203,7 @@ class Outcome:
 
     # --- again --------------------------------------------------------------------------------------------------------
 
-    def apply(self, inputs: Inputs, results: Sequence[Node], outputs: Sequence[Node]) -> Any:
+    def apply(self, inputs: Inputs | Quick, results: Sequence[Node], outputs: Sequence[Node]) -> Any:
         """Do for a call what the recorded one did, given what was computed; ``outputs`` are results with derivatives.
         """
         return _Application(self, inputs, results, outputs).run()
@@ -208,12 +213,24 @@ class Outcome:
         return self._keep[number]
 
 
+def _mentions_objects(template: Any) -> bool:
+    """Whether something is made of objects that were there before the call, but for arrays, or has derivatives."""
+    kind = template[0]
+    if kind == "array":
+        return any(value.derivative for value in template[3])
+    if kind in ("list", "tuple", "deque"):
+        return any(map(_mentions_objects, template[4]))
+    if kind in ("dict", "object"):
+        return any(_mentions_objects(entry) for _, entry in template[4])
+    return kind in ("container", "view")
+
+
 class _Application:
     """One call."""
 
     __slots__ = ("before", "inputs", "made", "outcome", "outputs", "results")
 
-    def __init__(self, outcome: Outcome, inputs: Inputs, results: Sequence[Node], outputs: Sequence[Node]) -> None:
+    def __init__(self, outcome: Outcome, inputs: Any, results: Sequence[Node], outputs: Sequence[Node]) -> None:
         self.outcome, self.inputs, self.results, self.outputs = outcome, inputs, results, outputs
         self.made: dict[int, Any] = {}
         self.before = inputs.nodes

@@ -51,7 +51,8 @@ def reduce_axes(op: ReduceOp, combine: Combine, node: Node, shape: tuple[int, ..
         return core.reduce(node, op.value)
     if node.kind == core.KIND["literal"]:
         single = core.reduce(literal(node.type, node.payload, extent, node.attr), op.value)
-        return literal(node.type, single.payload, count, single.attr)
+        if single.kind == node.kind:  # its value may not be known while a program is recorded
+            return literal(node.type, single.payload, count, single.attr)
     if symbolic:
         return _scattered(op, node, shape, kept, count)
     sizes = list(shape)
