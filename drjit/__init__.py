@@ -82,7 +82,7 @@ from ._ad.arrays import (
     accum_grad, clear_grad, detach, disable_grad, enable_grad, grad, grad_enabled, relative_grad, replace_grad,
     set_grad, set_grad_enabled,
 )
-from ._freeze.frozen import freeze
+from ._freeze.decorator import freeze
 from ._ad.custom import CustomOp, custom
 from ._ad.explain import explain_grad
 from ._ad.functions import gradcheck, hvp, jacobian, value_and_grad

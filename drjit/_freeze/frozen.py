@@ -1,4 +1,4 @@
-"""``dr.freeze``: functions that are traced once, and launched again by later calls."""
+"""Functions that are traced once, and launched again by later calls: which recording is good for a call."""
 
 from __future__ import annotations
 
@@ -29,14 +29,17 @@ from drjit_core import (
 )
 
 from .._access.lanes import in_plain_code
-from .._base.arguments import require_bool
-from .._base.errors import ArgumentError, describe, passed_on
+from .._base.array import ArrayBase
+from .._base.errors import passed_on
+from .._base.types import reshape, retype
 from .._control.places import Snapshot, look_through
+from .._functions.creation import opaque
+from .._trees.pytree import leaves
 from .derivative import Call, traversed
 from .inputs import Inputs, Quick, known_by
 from .outcome import Outcome
 
-__all__ = ["Frozen", "freeze"]
+__all__ = ["Frozen"]
 
 _log = logging.getLogger("drjit")
 _LITERAL = KIND["literal"]
@@ -88,12 +91,14 @@ class Frozen:
     __name__: str
 
     def __init__(self, function: Callable[..., Any], state_fn: Callable[..., Any] | None, limit: int | None,
-                 warn_after: int, backend: JitBackend | None, auto_opaque: bool, enabled: bool) -> None:
+                 warn_after: int, backend: JitBackend | None, auto_opaque: bool, enabled: bool,
+                 dynamic: tuple[str, ...] = ()) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._state_fn, self._warn_after, self._backend = state_fn, warn_after, backend
         self._limit = None if limit is None or limit < 0 else limit
         self._auto_opaque = auto_opaque
+        self._dynamic, self._signature = dynamic, inspect.signature(function) if dynamic else None
         self.enabled = enabled
         self._entries: dict[Any, list[_Entry]] = {}
         #: Literals that have turned out to differ, by keys.
@@ -142,6 +147,8 @@ class Frozen:
         if not self.enabled or self._limit == 0 or not state.flags & _FREEZING or state.recording is not None or \
                 innermost() is not None or not in_plain_code():
             return self._function(*args, **kwargs)
+        if self._dynamic:
+            args, kwargs = self._with_arrays(args, kwargs)
         if self._known is not None and not kwargs and state.derivatives is None:
             entry = self._quick.get(tuple([type(array) for array in args]))
             if entry is not None and not self._known.changes():
@@ -169,6 +176,21 @@ class Frozen:
         entry.used = _clock()
         self._note_quick(entry, inputs, args, kwargs)
         return self._applied(entry, inputs, results)
+
+    def _with_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments, with arrays of one element in the place of numbers that may change from call to call."""
+        assert self._signature is not None
+        bound = self._signature.bind(*args, **kwargs)
+        array = next((leaf for leaf in leaves(list(bound.arguments.values()), "drjit.freeze")
+                      if isinstance(leaf, ArrayBase) and leaf._dynamic and leaf._kind == "f"), None)
+        if array is None:
+            return args, kwargs
+        cls = retype(reshape(type(array), ()), array._type)
+        for name in self._dynamic:
+            value = bound.arguments.get(name)
+            if type(value) is int or type(value) is float:
+                bound.arguments[name] = opaque(cls, value)
+        return bound.args, bound.kwargs
 
     def _note_quick(self, entry: _Entry, inputs: Inputs, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note a recording that is found by the types of arguments alone, if these are different flat arrays, and all
@@ -448,74 +470,3 @@ def _difference(before: dict[str, str], now: dict[str, str]) -> str:
 
 
 _MOST_DIFFERENCES = 4
-
-
-def freeze(f: Callable[..., Any] | None = None, /, *, state_fn: Callable[..., Any] | None = None,
-           limit: int | None = None, warn_after: int = 10, backend: JitBackend | None = None,
-           auto_opaque: bool = True, enabled: bool = True) -> Any:
-    """Make a function that is traced by its first call, and whose later calls only launch what that has launched.
-
-    ``f`` is any callable, a method, or a static or class method; without it, a decorator is returned. A call is traced
-    again (*recorded*) if it depends on other things than arrays that differ from those of earlier calls: the structure
-    of arguments, types of arrays, which arrays are the same, Python numbers and texts, flags, whether derivatives are
-    tracked; and shapes of tensors, and sizes where the function uses them as numbers. All that the function can be seen
-    to refer to counts: default values, variables of enclosing functions and of modules, attributes and entries, also
-    those that functions use which it calls. What it returns and what it does to objects is done by each call.
-    Derivatives flow through calls in both modes, once.
-
-    - ``state_fn``: is given the arguments, and returns further objects with arrays that the function uses.
-    - ``limit``: so many recordings are kept; the one that was used least recently goes. ``None``, or negative: all;
-      0: the function is called as it is.
-    - ``warn_after``: a recording after so many of them is logged as a warning, with what was different.
-    - ``backend``: that of the arrays, which is checked; for functions that are given none.
-    - ``auto_opaque``: whether constants among the arrays are built into a recording, until they have turned out to
-      differ between calls. Otherwise they are evaluated.
-    - ``enabled``: whether to record; an attribute of the result, too, like ``n_recordings``, ``n_cached_recordings``,
-      ``clear()``, and the function ``f``.
-
-    The function must not look at contents of arrays (``x[0]``, ``.numpy()``, ``dr.compress``), print or assert: that
-    raises a ``RuntimeError``. What the function raises is raised, and nothing has changed then. Within symbolic loops,
-    branches and calls, and in other frozen functions, it is called as it is.
-
-    >>> from drjit.llvm import Float
-    >>> @dr.freeze
-    ... def f(x, k):
-    ...     return x * k + 1
-    >>> f(Float(1, 2), 3), f(Float(1, 2, 3), 3), f.n_recordings
-    ([4, 7], [4, 7, 10], 1)
-    >>> f(Float(1, 2), 4), f.n_recordings
-    ([5, 9], 2)
-    """
-    def decorated(function: Callable[..., Any]) -> Any:
-        return _frozen(function, state_fn, limit, warn_after, backend, auto_opaque, enabled)
-
-    return decorated if f is None else decorated(f)
-
-
-def _frozen(function: Any, state_fn: Any, limit: Any, warn_after: Any, backend: Any, auto_opaque: Any,
-            enabled: Any) -> Any:
-    """Check the options, and freeze a function."""
-    if isinstance(function, staticmethod | classmethod):
-        return type(function)(_frozen(function.__func__, state_fn, limit, warn_after, backend, auto_opaque, enabled))
-    if not callable(function):
-        raise ArgumentError(f"drjit.freeze(): expected a callable (found {describe(function)}).")
-    called = function if inspect.isroutine(function) or isinstance(function, functools.partial) else \
-        type(function).__call__
-    for test, what in ((inspect.iscoroutinefunction, "a coroutine function"),
-                       (inspect.isgeneratorfunction, "a generator function"),
-                       (inspect.isasyncgenfunction, "an asynchronous generator function")):
-        if test(called):
-            raise ArgumentError(f"drjit.freeze(): {what} computes nothing when it is called, so that there is nothing "
-                                "to record.")
-    if state_fn is not None and not callable(state_fn):
-        raise ArgumentError(f"drjit.freeze(): 'state_fn' must be a callable (found {describe(state_fn)}).")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
-        raise ArgumentError(f"drjit.freeze(): 'limit' must be an int or None (found {describe(limit)}).")
-    if isinstance(warn_after, bool) or not isinstance(warn_after, int) or warn_after < 0:
-        raise ArgumentError(f"drjit.freeze(): 'warn_after' must be an int that is not negative (found "
-                            f"{describe(warn_after)}).")
-    if backend is not None and not isinstance(backend, JitBackend):
-        raise ArgumentError(f"drjit.freeze(): 'backend' must be a drjit.JitBackend (found {describe(backend)}).")
-    require_bool("freeze", "auto_opaque", auto_opaque)
-    require_bool("freeze", "enabled", enabled)
-    return Frozen(function, state_fn, limit, warn_after, backend, auto_opaque, enabled)

@@ -173,6 +173,17 @@ def test_numbers_and_texts_are_part_of_the_key():
     assert counts(frozen) == (5, 5)
 
 
+def test_dynamic_numbers_are_no_part_of_the_key():
+    frozen = dr.freeze(lambda x, rate, k=1: x * rate + k, dynamic=("rate",))
+    for rate in (0.5, 2, 3.0):
+        assert values(frozen(Float(1, 2), rate)) == [rate + 1, 2 * rate + 1] == values(frozen(Float(1, 2), rate=rate))
+        assert type(frozen(Float64(1, 2), rate)) is Float64
+    assert counts(frozen) == (2, 2)
+    for names in ("rate", ("other",), (1,)):
+        with pytest.raises(TypeError):
+            dr.freeze(lambda x, rate: x, dynamic=names)
+
+
 def test_default_values_are_inputs():
     def add(x, y=Float(1, 2)):  # noqa: B008
         return x + y
