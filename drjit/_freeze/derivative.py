@@ -39,14 +39,14 @@ class Call:
 
     def __init__(self, name: str, given: Sequence[Node], types: dict[int, list[tuple[int, int]]],
                  places: tuple[list[int], list[int]], inputs: Sequence[Vertex], results: Sequence[Node],
-                 recordings: dict[int, core.Recording]) -> None:
+                 recordings: dict[int, core.Recording], failures: dict[int, str]) -> None:
         #: Types and sizes of all derivatives that a traversal of a mode begins with; which of all inputs and results
         #: these are.
         self.types, self.places = types, places
         self.name = name
         self.given = list(given)
         self.inputs = list(inputs)
-        self.recordings = recordings
+        self.recordings, self.failures = recordings, failures
         self.outputs = [(node.type, node.size) for node in results]
         self.received: dict[int, Node] = {}
         self.sent: dict[int, Node] = {}
@@ -79,6 +79,8 @@ class Call:
 
     def replayed(self, mode: int, seeds: dict[int, Node]) -> list[Node]:
         """Launch what was recorded, with the derivatives where it begins."""
+        if mode not in self.recordings:
+            raise RuntimeError(f"drjit.freeze(): {self.name}() has no derivative in this mode: {self.failures[mode]}")
         where = self.given[0].where
         nodes = []
         for place, (type_, size) in enumerate(self.types[mode]):

@@ -52,8 +52,8 @@ _clock = itertools.count(1).__next__
 class _Entry:
     """One recording."""
 
-    __slots__ = ("baked", "derivatives", "general", "outcome", "pattern", "positions", "recording", "sizes", "used",
-                 "words")
+    __slots__ = ("baked", "derivatives", "failures", "general", "outcome", "pattern", "positions", "recording",
+                 "sizes", "used", "words")
 
     def __init__(self, recording: core.Recording, outcome: Outcome, inputs: Inputs, positions: list[int],
                  baked: dict[int, Any]) -> None:
@@ -65,6 +65,8 @@ class _Entry:
         #: Whether it is known that it is good for other sizes; ``None``: nobody has tried.
         self.general: bool | None = None
         self.derivatives: dict[int, core.Recording] = {}
+        #: Why there are none, by modes.
+        self.failures: dict[int, str] = {}
         self.words = inputs.words()
         self.used = _clock()
 
@@ -319,7 +321,11 @@ class Frozen:
             for mode, shaped in ((BACKWARD, [found[slot] for slot in outcome.diff]), (FORWARD_MODE, like)):
                 seeds = [core.opaque(literal(primal(node).type, 0, node.size), inputs.arrays[0]._where)
                          for node in shaped]
-                entry.derivatives[mode], _ = self._traced(inputs, positions, [*arguments, *seeds], mode, [], len(seeds))
+                try:
+                    entry.derivatives[mode], _ = self._traced(inputs, positions, [*arguments, *seeds], mode, [],
+                                                              len(seeds))
+                except Exception as error:  # of use to those only who ask for this mode
+                    entry.failures[mode] = str(error)
         outcome.settle()
         if results is not None:
             results += found
@@ -382,7 +388,7 @@ class Frozen:
             for needed, numbered in outcome.groups.items():
                 call = Call(self.__name__, given, types, ([numbers[position] for position in needed], numbered),
                             [variables[position] for position in needed], [nodes[number] for number in numbered],
-                            entry.derivatives)
+                            entry.derivatives, entry.failures)
                 for number, node in zip(numbered, call.nodes_after, strict=True):
                     outputs[number] = node
         found = outcome.apply(inputs, results, outputs)

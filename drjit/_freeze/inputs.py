@@ -97,6 +97,10 @@ def token_of(value: Any) -> Any:
         return cls, bytes(value)
     if isinstance(value, type | ModuleType | BuiltinMethodType) or cls.__hash__ is None or \
             _by_identity(cls):
+        if cls.__module__.startswith("drjit.") and any(
+                isinstance(entry, Node) for entry in getattr(value, "__dict__", {}).values()):
+            raise RuntimeError(f"drjit.freeze(): the function uses an object of type {cls.__name__}, whose state "
+                               "cannot be an input yet. Keep it outside of the frozen function.")
         return cls, _Same(value)
     try:
         hash(value)

@@ -588,6 +588,33 @@ def test_derivatives_flow_forward():
         assert dr.allclose(y.grad, dr.exp(dr.detach(x)) * (1 + dr.detach(x)))
 
 
+def test_custom_operations_need_only_what_is_used():
+    class Square(dr.CustomOp):
+        def eval(self, x):
+            self.x = x
+            return x * x
+
+        def backward(self):
+            self.set_grad_in("x", 2 * self.x * self.grad_out())
+
+    frozen = dr.freeze(lambda x: dr.custom(Square, x) + 1)
+    for k in range(2):
+        x = Float(1, 2 + k)
+        dr.enable_grad(x)
+        dr.backward(frozen(x))
+        assert values(x.grad) == [2, 4 + 2 * k]
+    y = frozen(x)
+    with pytest.raises(RuntimeError, match="forward"):
+        dr.forward_from(x)
+    del y
+
+
+def test_what_cannot_be_an_input_is_refused():
+    from drjit.opt import GradScaler
+    with pytest.raises(RuntimeError, match="GradScaler"):
+        dr.freeze(lambda x, scaler: scaler.scale(x))(Float(1, 2), GradScaler())
+
+
 def test_gradients_are_part_of_the_key():
     frozen = dr.freeze(lambda x: x * x)
     x = Float(1, 2)
