@@ -50,10 +50,13 @@ class Call:
         self.outputs = [(node.type, node.size) for node in results]
         self.received: dict[int, Node] = {}
         self.sent: dict[int, Node] = {}
+
+    def followed(self, results: Sequence[Node]) -> list[Node]:
+        """The results with vertices that depend on the call. (It knows none of them: they would keep each other.)"""
         hub = Vertex(HUB, 0, 1, info=self)
-        hub.label = name
-        self.nodes_after = [dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=place))
-                            for place, node in enumerate(results)]
+        hub.label = self.name
+        return [dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=place))
+                for place, node in enumerate(results)]
 
     @staticmethod
     def uses(place: int) -> tuple[bool, bool]:

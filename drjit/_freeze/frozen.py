@@ -386,10 +386,10 @@ class Frozen:
                      FORWARD_MODE: [(vertex.type, vertex.size) for vertex in variables.values()]}
             outputs = list(nodes)
             for needed, numbered in outcome.groups.items():
+                own = [nodes[number] for number in numbered]
                 call = Call(self.__name__, given, types, ([numbers[position] for position in needed], numbered),
-                            [variables[position] for position in needed], [nodes[number] for number in numbered],
-                            entry.derivatives, entry.failures)
-                for number, node in zip(numbered, call.nodes_after, strict=True):
+                            [variables[position] for position in needed], own, entry.derivatives, entry.failures)
+                for number, node in zip(numbered, call.followed(own), strict=True):
                     outputs[number] = node
         found = outcome.apply(inputs, results, outputs)
         if outcome.gradients:

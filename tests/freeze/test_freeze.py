@@ -16,7 +16,8 @@ import pytest
 
 import drjit as dr
 from drjit.llvm import Float as Plain
-from drjit.llvm.ad import Array3f, Bool, Float, Float64, Int, TensorXf, UInt
+from drjit.llvm.ad import Array3f, Float, Float64, TensorXf, UInt
+from drjit_core import live_vertices
 
 
 def counts(frozen):
@@ -627,6 +628,26 @@ def test_gradients_are_part_of_the_key():
     assert not dr.grad_enabled(frozen(dr.detach(x)))
 
 
+@pytest.mark.parametrize("through", [False, True])
+def test_calls_that_are_differentiated_leave_nothing_behind(through):
+    frozen = dr.freeze(lambda x, y: (dr.sum(x * y), dr.sin(x)))
+
+    def step():
+        x, y = Float(1, 2, 3), Float(3, 2, 1)
+        dr.enable_grad(x, y)
+        value, _ = frozen(x, y)
+        if through:
+            dr.backward(value)
+
+    step()
+    gc.collect()
+    before = len(live_vertices())
+    for _ in range(10):
+        step()
+    gc.collect()
+    assert len(live_vertices()) == before
+
+
 def test_backward_in_the_body():
     @dr.freeze
     def f(x):
@@ -763,5 +784,3 @@ def test_random_numbers():
         found.append([values(function(rng, Float(1, 2, 3, 4))) for _ in range(4)])
     assert found[0] == found[1]
 
-
-_ = Bool, Int
