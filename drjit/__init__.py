@@ -84,6 +84,7 @@ from ._ad.arrays import (
 )
 from ._ad.checkpoint import checkpoint
 from ._ad.custom import CustomOp, custom
+from ._freeze.decorator import freeze
 from ._ad.explain import explain_grad
 from ._ad.functions import gradcheck, hvp, jacobian, value_and_grad
 from ._ad.listing import graphviz_ad, whos_ad
@@ -115,7 +116,7 @@ del _name
 
 #: Names of the reference that do not exist yet, for the message.
 _YET_TO_COME = """
-    freeze nn"""
+    nn"""
 
 
 def __getattr__(name: str) -> _Any:

@@ -3348,6 +3348,8 @@ def forward_from(arg: Any, flags: Any = ...) -> None:
     """Let derivatives flow from an array to all that was computed from it."""
 def forward_to(*args: Any, flags: Any = ...) -> Any:
     """Let derivatives flow to arrays from the variables that they were computed from; returns their gradients."""
+def freeze(f: Callable[..., Any] | None = None, /, *, state_fn: Callable[..., Any] | None = None, limit: int | None = None, warn_after: int = 10, backend: JitBackend | None = None, auto_opaque: bool = True, enabled: bool = True, dynamic: Sequence[str] = ()) -> Any:
+    """Make a function that is traced by its first call, and whose later calls only launch what that has launched."""
 def frob(arg: _Matrices[Any, Any, Any, Any, _R], /) -> _R:
     """Squared Frobenius norm of a matrix: the sum of the squares of its entries."""
 def full(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:

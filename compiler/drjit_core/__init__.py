@@ -33,6 +33,7 @@ from .derivatives.flow import Flow
 from .derivatives.loop import repeat
 from .derivatives.tape import Copy
 from .derivatives.traversal import (
+    CONSUMED,
     BACKWARD,
     FORWARD_MODE,
     Consumed,
@@ -113,6 +114,7 @@ from .runtime.captured import captured
 from .runtime.disk import report as cache_report
 from .runtime.elements import destructor
 from .runtime.evaluation import evaluate, flush_kernel_cache, schedule
+from .runtime.exclusion import lock as evaluation_lock
 from .runtime.history import clear as kernel_history_clear
 from .runtime.history import Range as ProfileRange
 from .runtime.history import kernel_history
@@ -120,7 +122,7 @@ from .runtime.history import mark as profile_mark
 from .runtime.host import (copied, exported_view, host_view, import_copy, import_shared, opaque, opaque_all,
                            read_bytes, read_element, state_of, sync, unshared, write_element)
 from .runtime.interpret import interpret
-from .runtime.recording import Recorded, pattern_of, record
+from .runtime.recording import Recorded, Recording, pattern_of, record
 
 #: Every public name that is imported above.
 __all__ = [name for name, value in globals().items()

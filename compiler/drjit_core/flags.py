@@ -76,12 +76,12 @@ class JitFlag(enum.IntEnum):
     ScatterReduceLocal = 1 << 18
     #: Set while symbolic operations are being traced: to be queried, not to be changed by programs.
     SymbolicScope = 1 << 19
-    #: Frozen functions are recorded and replayed. Accepted, without effect as long as there are none. On by default.
+    #: Frozen functions are recorded and replayed; else their calls are plain ones. On by default.
     KernelFreezing = 1 << 20
-    #: Set while a frozen function is being recorded: to be queried. Never set as long as there are none.
+    #: Set while the body of a frozen function is being recorded: to be queried, not to be changed by programs.
     FreezingScope = 1 << 21
-    #: Objects are traversed when frozen functions are recorded. Accepted, without effect as long as there are none. Off
-    #: by default.
+    #: Objects are traversed when frozen functions are recorded. Accepted, without effect: they always are. Off by
+    #: default.
     EnableObjectTraversal = 1 << 22
     #: Of the CUDA backend (ray tracing): accepted, without effect. On by default.
     ShaderExecutionReordering = 1 << 23

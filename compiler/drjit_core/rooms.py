@@ -84,6 +84,9 @@ ROOMS = (
     "drjit._control.repetition",
     "drjit._arrays.handles",
     "drjit._random.tracing",
+    "drjit._freeze.inputs",
+    "drjit._freeze.outcome",
+    "drjit._freeze.frozen",
 )
 
 _PACKAGES = {room.partition(".")[0] for room in ROOMS}

@@ -26,7 +26,7 @@ from drjit_core import (
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, BoundsError, SizeError, describe, translate
-from .._base.nodes import broadcast
+from .._base.nodes import broadcast, exact_size
 from .._base.types import lookup, reshape
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import coerce, wrap
@@ -156,7 +156,7 @@ def flat_get(array: Any, key: Any) -> Any:
             return wrap(type(array), [gather(node, index, with_lanes(TRUE, index.size))])
     position = key if key.__class__ is int else key_integer(key)
     if position is not None:
-        size = node.size
+        size = exact_size(node)
         if 0 <= position < size:
             return read_element(node, position)
         if size == 1:  # which goes with any other size
@@ -164,7 +164,7 @@ def flat_get(array: Any, key: Any) -> Any:
         return read_element(node, bounded(f"{array._name}.__getitem__", position, size))
     if key.__class__ is slice:
         try:
-            positions_ = range(*key.indices(node.size))
+            positions_ = range(*key.indices(exact_size(node)))
         except (TypeError, ValueError):
             positions_ = slice_positions(f"{array._name}.__getitem__", key, node.size)  # raises, in words
         count, start, step = len(positions_), positions_.start, positions_.step
@@ -179,7 +179,7 @@ def flat_get(array: Any, key: Any) -> Any:
         return type(array)(array)
     if not (key.__class__ in (slice, tuple) or is_array_key(key) or key is None or key is ...):
         raise _invalid_key(array, key, "__getitem__")
-    found, shape = _read_selection(function, node, (node.size,), key)
+    found, shape = _read_selection(function, node, (exact_size(node),), key)
     if len(shape) == 1:
         return wrap(type(array), [found])
     return read_element(found, 0) if not shape else _tensor(array, found, shape)
@@ -213,7 +213,7 @@ def flat_set(array: Any, key: Any, value: Any) -> None:
     function = f"{array._name}.__setitem__"
     position = key if key.__class__ is int else key_integer(key)
     if position is not None:
-        position = bounded(function, position, array._n.size)
+        position = bounded(function, position, exact_size(array._n))
         store_element(array, position, _element(array, value, function))
         return
     refuse_floats(array, value, function)
@@ -232,7 +232,7 @@ def flat_set(array: Any, key: Any, value: Any) -> None:
         return
     if not (key.__class__ in (slice, tuple) or is_array_key(key) or key is None or key is ...) or _is_truth_value(key):
         raise _invalid_key(array, key, "__setitem__")
-    _write_selection(function, array, (array._n.size,), key, value)
+    _write_selection(function, array, (exact_size(array._n),), key, value)
 
 
 def _element(array: Any, value: Any, function: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from drjit_core import HUB, LEAF, TYPES, Vertex, live_vertices
+from drjit_core import LEAF, TYPES, Vertex, live_vertices
 
 __all__ = ["escaped", "graphviz_ad", "whos_ad"]
 
@@ -40,7 +40,7 @@ def whos_ad(as_string: bool = False) -> str | None:
     rule = "  " + "=" * 57
     lines = ["", "  ID        Type        Size     Refs    Label", rule]
     for vertex in vertices:
-        type_ = "-" if vertex.rule is HUB else TYPES[vertex.type].short
+        type_ = TYPES[vertex.type].short if vertex.type else "-"
         lines.append(f"  {vertex.id:<9} {type_:<6} {vertex.size:>9} {references.get(vertex.id, 0):>8}    "
                      f"{_name(vertex)}".replace("\n", " ").rstrip())
     if not vertices:
@@ -66,7 +66,7 @@ def graphviz_ad(as_string: bool = False) -> Any:
     edges = []
     for vertex in live_vertices():
         name = escaped(_name(vertex))
-        type_ = "" if vertex.rule is HUB else f"Type: {TYPES[vertex.type].name}|"
+        type_ = f"Type: {TYPES[vertex.type].name}|" if vertex.type else ""
         colour = "salmon" if vertex.gradient is not None else "wheat" if vertex.rule is LEAF else "white"
         lines.append(f'    a{vertex.id} [label="{{{name}|{{{type_}Size: {vertex.size}}}|{{a{vertex.id}}}}}" '
                      f"style=filled fillcolor={colour}];")

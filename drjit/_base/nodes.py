@@ -24,13 +24,15 @@ from drjit_core import (
     ops,
     read_bytes,
     read_element,
+    size_of,
+    state,
     to_memory,
 )
 
 from .types import BOOL, INT64, UINT32, UINT64
 
-__all__ = ["C_TYPES", "as_literal", "broadcast", "depending_on", "elements_of", "index_node", "index_type",
-           "number_of", "pack", "short_positions", "values", "values_at", "without_widening"]
+__all__ = ["C_TYPES", "as_literal", "broadcast", "depending_on", "elements_of", "exact_size", "index_node",
+           "index_type", "number_of", "pack", "short_positions", "values", "values_at", "without_widening"]
 
 _LITERAL, _DUAL, _CAST = KIND["literal"], KIND["dual"], KIND["cast"]
 
@@ -40,6 +42,14 @@ C_TYPES: dict[str, Any] = {
     "i": ctypes.c_int32, "I": ctypes.c_uint32, "q": ctypes.c_int64, "Q": ctypes.c_uint64, "f": ctypes.c_float,
     "d": ctypes.c_double, "e": ctypes.c_uint16, "": ctypes.c_uint16,
 }
+
+
+def exact_size(node: Node) -> int:
+    """How many elements a node has, where something is decided by that: a program that is being recorded is good for
+    this size only."""
+    if state.recording is not None:
+        int(size_of(node))
+    return node.size
 
 
 def broadcast(node: Node, size: int) -> Node:

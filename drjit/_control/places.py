@@ -46,9 +46,9 @@ from .._base.array import ArrayBase
 from .._base.handle import Handle
 from .._trees.pytree import TreeSpec, flatten_nodes, is_pytree
 
-__all__ = ["CELL", "MISSING", "OBJECT", "Change", "Snapshot", "are_others", "attributes_of", "difference_at",
-           "has_array", "is_kept_by_class", "keep_new", "knows_nothing", "place_key", "read_place", "restore",
-           "snapshot", "words_of", "write_place"]
+__all__ = ["CELL", "CLASS", "DICT", "LIST", "MISSING", "MODULE", "OBJECT", "TUPLE", "VARIABLES", "Change", "Snapshot",
+           "are_others", "attributes_of", "difference_at", "has_array", "is_kept_by_class", "keep_new", "knows_nothing",
+           "look_through", "names_of", "place_key", "read_place", "restore", "snapshot", "words_of", "write_place"]
 
 #: What is in a place where nothing is.
 MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
@@ -65,6 +65,7 @@ _MOST_MEMBERS = 1024
 _MOST_BYTES = 1 << 16
 #: What other modules know of these, and what is where nothing is, as it is compiled.
 OBJECT, CELL, _MISSING = _OBJECT, _CELL, MISSING
+LIST, TUPLE, DICT, CLASS, MODULE, VARIABLES = _LIST, _TUPLE, _DICT, _CLASS, _MODULE, _VARIABLES
 _kinds: dict[type, int] = {
     list: _LIST, tuple: _TUPLE, dict: _DICT, CellType: _CELL, FunctionType: _FUNCTION, MethodType: _METHOD,
     functools.partial: _PARTIAL, int: _SKIPPED, float: _SKIPPED, bool: _SKIPPED, str: _SKIPPED, type(None): _SKIPPED,
@@ -116,6 +117,11 @@ def _kind_of(cls: type) -> int:
             found = _OBJECT
         _kinds[cls] = found
     return found
+
+
+def look_through(cls: type) -> None:
+    """Let objects of a class of ours be functions of the user's, which are their ``__func__``, as those of methods."""
+    _kinds[cls] = _METHOD
 
 
 def _kind_at(value: Any) -> int:
@@ -848,3 +854,7 @@ def has_array(value: Any) -> bool:
             elif entry._dynamic:
                 return True
     return False
+
+
+if type(restore) is not FunctionType:  # the compiled form: functions of ours show nothing of the user's
+    _kinds.setdefault(type(restore), _SKIPPED)

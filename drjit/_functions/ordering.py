@@ -18,7 +18,7 @@ from .._arrays.broadcasting import concatenate, make, transposed
 from .._arrays.tensor import TensorBase
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
-from .._base.nodes import broadcast, number_of
+from .._base.nodes import broadcast, exact_size, number_of
 from .._base.types import SCALAR, UINT32, UINT64, reshape, retype
 from .._base.typing import ArrayT
 from .._base.values import plain_scalar
@@ -318,7 +318,7 @@ def median(value: Any, /, axis: int | tuple[int, ...] | None = -1, keepdims: boo
         if axis is not None:
             normalise_axes(function, axis, 1)
         _require_elements(function, array._n.size, array)
-        found = _medians(array._n, array._n.size, return_index)
+        found = _medians(array._n, exact_size(array._n), return_index)
         results = [wrap(cls, [node]) for cls, node in zip((type(array), retype(type(array), UINT32)), found,
                                                          strict=False)]
         return tuple(results) if return_index else results[0]

@@ -200,7 +200,7 @@ class _Plans(dict[type, Callable[[Any], Any]]):
                     given = value._n
                     node = core.reduce(given, number)
                     if finish is not None:
-                        node = finish(node, given.size)
+                        node = finish(node, core.size_of(given))
                     return make(cls, node, ()) if tensor else flat_array(cls, node)
                 except CORE_ERRORS as error:
                     raise translate(error, call_of(function, value)) from None
@@ -437,6 +437,8 @@ def _divided(total: Node, count: int) -> Node:
     """
     if not total.size:
         return total
+    if count.__class__ is not int:
+        return ops.div(total, core.bound(total.type, count))  # type: ignore[no-any-return]
     return ops.div(total, literal(total.type, count or 1, 1, SHAPE, 3))  # type: ignore[no-any-return]
 
 

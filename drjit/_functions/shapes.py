@@ -17,7 +17,7 @@ from .._arrays.tensor import TensorBase
 from .._base.arguments import require_tensor
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
-from .._base.nodes import broadcast, elements_of
+from .._base.nodes import broadcast, elements_of, exact_size
 from .._base.types import SCALAR, lookup
 from .._base.types import reshape as reshape_type
 from .._base.typing import ArrayT, T
@@ -136,7 +136,7 @@ def _unravel_scalars(function: str, dtype: Any, entries: list[Any], order: str) 
 
 def _unravel(function: str, dtype: Any, node: Any, static: tuple[int, ...], order: str) -> Any:
     count = math.prod(static)
-    if count and node.size % count:
+    if count and exact_size(node) % count:
         raise SizeError(f"{function}(): the number of elements ({node.size}) is not divisible by the number of "
                         f"components of {dtype._name} ({count}).")
     width = node.size // count if count else 0
@@ -249,11 +249,11 @@ def _reshape(function: str, dtype: Any, value: Any, shape: Any, order: Any, shri
     if all(tensors):
         if order == "F":  # through the transposes of both
             flat = transposed(value._n, value._s, tuple(range(len(value._s)))[::-1])[0]
-            sizes = _target_shape(function, shape, flat.size, False)
+            sizes = _target_shape(function, shape, exact_size(flat), False)
             node, _ = transposed(flat, sizes[::-1], tuple(range(len(sizes)))[::-1])
             return make(cls, cast(node, cls._type), sizes)
         _order(function, order, "C")
-        sizes = _target_shape(function, shape, value._n.size, shrink)
+        sizes = _target_shape(function, shape, exact_size(value._n), shrink)
         count = math.prod(sizes)
         node = value._n if count == value._n.size else strided(value._n, (count,), (1,))
         return make(cls, cast(node, cls._type), sizes)
@@ -269,8 +269,8 @@ def _reshape(function: str, dtype: Any, value: Any, shape: Any, order: Any, shri
     flat = ravel(value, order if not tensors[0] else "A")
     node = cast(flat._n, cls._type)
     if tensors[1]:
-        return make(cls, node, _target_shape(function, shape, node.size, shrink))
-    sizes = _target_shape(function, shape, node.size, shrink)
+        return make(cls, node, _target_shape(function, shape, exact_size(node), shrink))
+    sizes = _target_shape(function, shape, exact_size(node), shrink)
     declared = (*cls._record.shape, -1)
     if len(sizes) != len(declared) or any(d not in (-1, s) for d, s in zip(declared, sizes, strict=True)):
         expected = ", ".join("*" if size < 0 else str(size) for size in declared)

@@ -35,6 +35,8 @@ def _of_sequence(value: Any, axis: Any, mode: str | None, keepdims: bool, ddof: 
 
 def _divide(node: Node, count: int) -> Node:
     # the number of elements stays a parameter of the kernel: another size is no other program
+    if count.__class__ is not int:
+        return ops.div(node, core.bound(node.type, count))  # type: ignore[no-any-return]
     return ops.div(node, literal(node.type, max(count, 0), 1, SHAPE, tag=3))  # type: ignore[no-any-return]
 
 
@@ -70,7 +72,7 @@ def _of_array(value: ArrayBase, axis: Any, mode: str | None, keepdims: bool, ddo
     nodes = value._nodes()
     if mode == "evaluated" and trailing:
         core.evaluate(nodes)
-    count = extent_of(function, value, axes)
+    count = core.size_of(nodes[0]) if trailing and len(nodes) == 1 else extent_of(function, value, axes)
     kept = [k for k in range(value._depth) if k not in axes]
     try:
         nodes = [cast(node, COMPUTES_IN[node.type]) for node in nodes]

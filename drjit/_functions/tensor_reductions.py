@@ -51,7 +51,8 @@ def reduce_axes(op: ReduceOp, combine: Combine, node: Node, shape: tuple[int, ..
         return core.reduce(node, op.value)
     if node.kind == core.KIND["literal"]:
         single = core.reduce(literal(node.type, node.payload, extent, node.attr), op.value)
-        return literal(node.type, single.payload, count, single.attr)
+        if single.kind == node.kind:  # its value may not be known while a program is recorded
+            return literal(node.type, single.payload, count, single.attr)
     if symbolic:
         return _scattered(op, node, shape, kept, count)
     sizes = list(shape)
@@ -81,9 +82,26 @@ def _reduce_run(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: 
         while len(parts) > 1:  # pairwise, for the sake of accuracy
             parts = [combine(*parts[k:k + 2]) if k + 1 < len(parts) else parts[k] for k in range(0, len(parts), 2)]
         return parts[0]
+    if core.state.recording is not None and core.tracked(node) is not None:
+        return _halved(combine, node, outer, extent, inner)
     parts_wanted = max(1, min(extent // numbers.unrolled, numbers.parallel // (outer * inner)))
     node = _looped(op, combine, node, outer, extent, inner, parts_wanted)
     return _reduce_run(op, combine, node, outer, parts_wanted, inner)
+
+
+def _halved(combine: Combine, node: Node, outer: int, extent: int, inner: int) -> Node:
+    """The reduction of the middle axis of three by halves, where loops would have no derivatives."""
+    odd: list[Node] = []
+    while extent > 1:
+        half, strides = extent // 2, (extent * inner, inner, 1)
+        if extent % 2:
+            odd.append(strided(node, (outer, 1, inner), strides, 2 * half * inner))
+        node = combine(strided(node, (outer, half, inner), strides),
+                       strided(node, (outer, half, inner), strides, half * inner))
+        extent = half
+    for part in odd:
+        node = combine(node, part)
+    return node
 
 
 def _segments(op: ReduceOp, node: Node, outer: int, extent: int, inner: int) -> Node | None:

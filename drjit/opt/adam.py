@@ -71,9 +71,10 @@ class Adam(Optimizer):
     def _correction(self, step: Step) -> float | Node:
         """What makes up for averages that begin at zero.
 
-        The host counts the steps, unless the device decides which ones count: it keeps powers of the weights then.
+        The host counts the steps, unless the device decides which ones count, or a frozen function is recorded: the
+        device keeps powers of the weights then.
         """
-        if step.active is None and not step.shared:
+        if step.active is None and not step.shared and core.state.recording is None:
             return math.sqrt(1 - self.beta_2**step.count) / (1 - self.beta_1**step.count)
         powers = []
         for name, beta in (("power_1", self.beta_1), ("power_2", self.beta_2)):

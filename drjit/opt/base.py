@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, ClassVar, Literal
 
 import drjit_core as core
-from drjit_core import COMPUTES_IN, LEAF, SHAPE, Node, Vertex, cast, dual, literal, ops, primal
+from drjit_core import COMPUTES_IN, LEAF, SHAPE, Node, Vertex, cast, dual, literal, ops, primal, vertex_of
 
 from .._ad.arrays import differentiable
 from .._base.arguments import require_float
@@ -86,6 +86,18 @@ class Parameter:
         """Equal for parameters of one type and shape."""
         return self.cls, type(self.form), type(self.value), _tensor_shape(self.value), \
             [node.size for node in self.value._nodes()]
+
+    def take(self, nodes: Nodes) -> None:
+        """Hold others, values and vertices, as if the program had assigned them."""
+        if [id(node) for node in nodes] == [id(node) for node in self.duals]:
+            return
+        values = values_of(self.value)
+        new = [primal(node) for node in nodes]
+        if [id(primal(node)) for node in self.duals] != [id(node) for node in new]:
+            values = [cast(node, self.value._type) for node in new]
+        self.value = wrap_like(self.value, type(self.value), values)
+        self.duals = list(nodes)
+        self.vertices = [vertex_of(node) or Vertex(LEAF, node.type, node.size) for node in nodes]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__ if name not in ("duals", "vertices")}
@@ -632,6 +644,11 @@ class Optimizer(MutableMapping[str, Any]):
         parameter.shared, parameter.steps = {}, 0
 
     # --- a PyTree ----------------------------------------------------------------------------------------------------
+
+    def __drjit_variables__(self) -> list[tuple[Parameter, bool]]:
+        """The parameters, which are kept apart from what the traversal protocol shows, and whether their steps count.
+        """
+        return [(parameter, self._counts) for parameter in self._parameters.values()]
 
     def __drjit_children__(self) -> dict[Any, Any]:
         return {"lr": self._rate, "state": {name: {

@@ -92,7 +92,7 @@ def test_a_star_import_brings_the_public_names() -> None:
     assert {*dr.__all__} == {*names} - {"__builtins__"}
 
 
-NOT_YET = ["nn", "freeze"]
+NOT_YET = ["nn"]
 
 
 @pytest.mark.parametrize("name", NOT_YET)
@@ -160,7 +160,7 @@ def test_listing_leaves_no_trace_on_identity() -> None:
 
 def test_names_of_the_reference_are_found_or_not() -> None:
     assert state_of("drjit.sin") == "exists" and find("drjit.llvm.ad.Float") is ad.Float
-    assert state_of("drjit.freeze") == state_of("drjit.nn.Linear") == state_of("drjit.cuda.GLInterop") == "to come"
+    assert state_of("drjit.nn.Linear") == state_of("drjit.cuda.GLInterop") == "to come"
     assert member_state("drjit.ArrayBase", "numpy") == "exists"
     assert member_state("drjit.ArrayBase", "torch") == "exists"
     assert member_state("drjit.ReduceOp", "Add") == "exists" and member_state("drjit.ReduceOp", "Foo") == "to come"

@@ -303,8 +303,11 @@ def is_presumed(node: Node) -> bool:
 
 def size_for_program(node: Node) -> int:
     """How many elements a node has, for a program that may depend on it: a region that has turned out to have another
-    number is traced by calling the user's functions again."""
+    number is traced by calling the user's functions again, and a program that is being recorded is good for this size
+    only."""
     region: Tracing | None
+    if state.recording is not None:
+        int(state.recording.extent(node))
     if not node.scope or is_presumed(node):
         region = innermost()
         if region is not None and node.id not in region.measured:

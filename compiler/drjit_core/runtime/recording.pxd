@@ -42,6 +42,7 @@ cdef class Recording:
     cdef list _written
     cdef Py_ssize_t _count
 
+    cpdef is_like(self, Recording other)
     cdef object _checked(self, list arguments)
     @cython.locals(kind=cython.int, found=list, operands=tuple, number=cython.Py_ssize_t, first=cython.Py_ssize_t,
                    second=cython.Py_ssize_t, one=Node, other=Node)

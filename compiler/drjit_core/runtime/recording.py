@@ -177,6 +177,18 @@ class Recording:
         note_releases(self.stages, [*range(len(recorder.actuals)), *recorder.captured,
                                            *(result for result in self._results if isinstance(result, int))])
 
+    def is_like(self, other: Recording) -> bool:
+        """Whether another recording of the same function, for arguments of other sizes, is the same: no number in it
+        has been computed from sizes in a way that nobody has noticed."""
+        return (self._rows == other._rows and self._numbers == other._numbers and self._order == other._order
+                and self._written == other._written
+                and [(place, id(node)) for place, node in self._captured]
+                == [(place, id(node)) for place, node in other._captured]
+                and [made[:2] + made[2 if made[3] < 0 else 3:] for made in self._made]
+                == [made[:2] + made[2 if made[3] < 0 else 3:] for made in other._made]
+                and list(map(_described, self._results)) == list(map(_described, other._results))
+                and [stage.described() for stage in self.stages] == [stage.described() for stage in other.stages])
+
     def obstacle(self, arguments: Sequence[Node]) -> str | None:
         """Why the recording is not good for arguments, which are evaluated; ``None`` if it is."""
         found = self._checked(list(arguments))
@@ -284,6 +296,11 @@ class Recording:
         if len(found) == len(self._order):
             return found
         return [found[number] for number in self._order]
+
+
+def _described(result: Any) -> Any:
+    """What is equal for two results that are computed alike."""
+    return (result.kind, result.type, result.size, result.attr, result.payload) if isinstance(result, Node) else result
 
 
 def _pair_of(guard: Guard) -> tuple[int, int] | None:

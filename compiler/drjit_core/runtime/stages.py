@@ -78,6 +78,15 @@ class Stage:
     releases: list[int] = field(default_factory=list)  # places that nothing needs afterwards
     loaded: Any = None  # what the compiled form has made of it
 
+    def described(self) -> tuple[Any, ...]:
+        """What is equal for two stages that launch the same for arguments of any size."""
+        free = {*self.slots, *(self.firsts if self.width >= 0 else ()), *(slot for slot, _ in self.reports)}
+        words = [word for position, word in enumerate(self.words) if position not in free and (
+            position >= len(self.places) or self.places[position] < 0)]
+        return (id(self.kernel), self.units if self.width < 0 else None, self.unit, self.width, words, self.places,
+                self.count, self.firsts, self.links, self.moves, self.functions, self.outputs, self.slots,
+                self.undefined, self.written, self.tables, self.step, self.operands, self.positions)
+
     def used(self) -> set[int]:
         """The places that it looks at."""
         found = {*self.outputs, *self.undefined, *self.operands, *self.places}

@@ -1,0 +1,1 @@
+"""Frozen functions: traced once, and launched again by later calls."""

@@ -1,0 +1,110 @@
+"""Derivatives through a call of a frozen function: recordings of what a traversal of its graph computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import drjit_core as core
+from drjit_core import BACKWARD, FORWARD_MODE, HUB, KIND, STRUCTURE, Flow, Node, Vertex, dual, literal, primal
+
+from .._base.nodes import broadcast
+
+__all__ = ["Call", "traversed"]
+
+_EVALUATED = KIND["evaluated"]
+
+
+def traversed(mode: int, inputs: Sequence[Vertex], outputs: Sequence[Vertex], seeds: Sequence[Node]) -> list[Node]:
+    """What derivatives of the outputs, or of the inputs, are on the other side."""
+    for vertex in inputs:
+        vertex.gradient = None
+    starts, ends = (outputs, inputs) if mode == BACKWARD else (inputs, outputs)
+    for vertex, seed in zip(starts, seeds, strict=True):
+        vertex.gradient = seed if vertex.gradient is None else core.ops.add(primal(vertex.gradient), seed)
+    core.enqueue(mode, list(starts))
+    core.traverse(mode, int(core.ADFlag.ClearInterior))
+    found = []
+    for vertex in ends:
+        gradient = vertex.gradient
+        found.append(literal(vertex.type, 0, vertex.size) if gradient is None else
+                     broadcast(primal(gradient), vertex.size))
+    return found
+
+
+class Call:
+    """A call in the graph of derivatives, as far as some results depend on some inputs: the payload of a vertex."""
+
+    #: There are no recordings of derivatives of derivatives.
+    again = False
+
+    def __init__(self, name: str, given: Sequence[Node], types: dict[int, list[tuple[int, int]]],
+                 places: tuple[list[int], list[int]], inputs: Sequence[Vertex], results: Sequence[Node],
+                 recordings: dict[int, core.Recording], failures: dict[int, str]) -> None:
+        #: Types and sizes of all derivatives that a traversal of a mode begins with; which of all inputs and results
+        #: these are.
+        self.types, self.places = types, places
+        self.name = name
+        self.given = list(given)
+        self.inputs = list(inputs)
+        self.recordings, self.failures = recordings, failures
+        self.outputs = [(node.type, node.size) for node in results]
+        self.received: dict[int, Node] = {}
+        self.sent: dict[int, Node] = {}
+
+    def followed(self, results: Sequence[Node]) -> list[Node]:
+        """The results with vertices that depend on the call. (It knows none of them: they would keep each other.)"""
+        hub = Vertex(HUB, 0, 1, info=self)
+        hub.label = self.name
+        return [dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=place))
+                for place, node in enumerate(results)]
+
+    @staticmethod
+    def uses(place: int) -> tuple[bool, bool]:
+        """Whether an input is read by index as a whole, and whether it is used in another way."""
+        del place
+        return False, True
+
+    def reverse(self, flow: Flow) -> None:
+        """Let gradients flow from the results to the inputs."""
+        inputs, outputs = self.places
+        seeds = {outputs[place]: node for place, node in self.received.items()}
+        found = self.replayed(BACKWARD, seeds)
+        for place, vertex in zip(inputs, self.inputs, strict=True):
+            flow.bring(vertex, found[place], found[place].size)
+
+    def forward(self, flow: Flow) -> None:
+        """Let changes flow from the inputs to the results."""
+        inputs, outputs = self.places
+        seeds = {place: node for place, vertex in zip(inputs, self.inputs, strict=True)
+                 if (node := flow.change(vertex)) is not None}
+        found = self.replayed(FORWARD_MODE, seeds)
+        self.sent.update({number: found[place] for number, place in enumerate(outputs)})
+
+    def replayed(self, mode: int, seeds: dict[int, Node]) -> list[Node]:
+        """Launch what was recorded, with the derivatives where it begins."""
+        if mode not in self.recordings:
+            raise RuntimeError(f"drjit.freeze(): {self.name}() has no derivative in this mode: {self.failures[mode]}")
+        where = self.given[0].where
+        nodes = []
+        for place, (type_, size) in enumerate(self.types[mode]):
+            seed = seeds.get(place)
+            node = literal(type_, 0, size) if seed is None else primal(seed)
+            nodes.append(broadcast(node, size) if node.size == 1 else node)
+        nodes = core.opaque_all(nodes, where)
+        seen = {node.payload for node in self.given if node.kind == _EVALUATED}
+        for position, node in enumerate(nodes):  # each in memory of its own, as when it was recorded
+            if node.payload in seen:
+                nodes[position] = node = core.copied(node)
+            seen.add(node.payload)
+        try:
+            return self.recordings[mode].replay([*self.given, *nodes])
+        except RuntimeError as error:
+            raise RuntimeError(f"drjit.freeze(): the derivative of {self.name}() cannot be replayed: {error}") from None
+
+    def nodes(self) -> list[Node]:
+        """The values that it has kept."""
+        return [primal(node) for node in self.given]
+
+    def moved(self, copy: core.Copy) -> Call:
+        """The same call where other nodes stand for those that it has kept: there is none in symbolic constructs."""
+        raise AssertionError("frozen functions are traced into symbolic constructs")

@@ -1,0 +1,478 @@
+"""Functions that are traced once, and launched again by later calls: which recording is good for a call."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import drjit_core as core
+from drjit_core import (
+    BACKWARD,
+    FORWARD_MODE,
+    KIND,
+    LEAF,
+    JitBackend,
+    JitFlag,
+    Node,
+    Vertex,
+    dual,
+    evaluation_lock,
+    innermost,
+    literal,
+    primal,
+    tracked,
+)
+
+from .._access.lanes import in_plain_code
+from .._base.array import ArrayBase
+from .._base.errors import passed_on
+from .._base.types import reshape, retype
+from .._control.places import Snapshot, look_through
+from .._functions.creation import opaque
+from .._trees.pytree import leaves
+from .derivative import Call, traversed
+from .inputs import Inputs, Quick, known_by
+from .outcome import Outcome
+
+__all__ = ["Frozen"]
+
+_log = logging.getLogger("drjit")
+_LITERAL = KIND["literal"]
+_FREEZING = JitFlag.KernelFreezing.value
+#: One function is recorded at a time: it sees other nodes in the arrays that it knows.
+_recording = threading.RLock()
+_clock = itertools.count(1).__next__
+
+
+class _Entry:
+    """One recording."""
+
+    __slots__ = ("baked", "derivatives", "failures", "general", "outcome", "pattern", "positions", "recording",
+                 "sizes", "used", "words")
+
+    def __init__(self, recording: core.Recording, outcome: Outcome, inputs: Inputs, positions: list[int],
+                 baked: dict[int, Any]) -> None:
+        self.recording, self.outcome = recording, outcome
+        self.pattern = recording.pattern
+        #: Which nodes of the inputs are arguments; the others are literals, and baked in.
+        self.positions, self.baked = positions, baked
+        self.sizes = [inputs.nodes[position].size for position in positions]
+        #: Whether it is known that it is good for other sizes; ``None``: nobody has tried.
+        self.general: bool | None = None
+        self.derivatives: dict[int, core.Recording] = {}
+        #: Why there are none, by modes.
+        self.failures: dict[int, str] = {}
+        self.words = inputs.words()
+        self.used = _clock()
+
+    def derivable(self, inputs: Inputs, arguments: list[Node], results: Sequence[Node]) -> bool:
+        """Whether its derivatives are good for a call, too."""
+        seeds = {BACKWARD: [results[slot] for slot in self.outcome.diff],
+                 FORWARD_MODE: [primal(node) for node in inputs.nodes if tracked(node) is not None]}
+        return not [mode for mode, recording in self.derivatives.items()
+                    if isinstance(recording.terms([*arguments, *seeds[mode]]), str)]
+
+    def is_like(self, other: _Entry) -> bool:
+        """Whether another recording, for other sizes, launches the same."""
+        return self.outcome.is_like(other.outcome) and self.recording.is_like(other.recording) and \
+            self.derivatives.keys() == other.derivatives.keys() and \
+            all(each.is_like(other.derivatives[mode]) for mode, each in self.derivatives.items())
+
+
+class Frozen:
+    """A function that is traced once for each kind of arguments, and launched again by later calls.
+
+    See :func:`freeze`.
+    """
+
+    __name__: str
+
+    def __init__(self, function: Callable[..., Any], state_fn: Callable[..., Any] | None, limit: int | None,
+                 warn_after: int, backend: JitBackend | None, auto_opaque: bool, enabled: bool,
+                 dynamic: tuple[str, ...] = ()) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._state_fn, self._warn_after, self._backend = state_fn, warn_after, backend
+        self._limit = None if limit is None or limit < 0 else limit
+        self._auto_opaque = auto_opaque
+        self._dynamic, self._signature = dynamic, inspect.signature(function) if dynamic else None
+        self.enabled = enabled
+        self._entries: dict[Any, list[_Entry]] = {}
+        #: Literals that have turned out to differ, by keys.
+        self._opaque: dict[Any, set[int]] = {}
+        self._recordings = 0
+        #: What the function knew at its last call, if that was seen to be nothing that changes but by rebinding; and
+        #: recordings for flat arrays, by their types.
+        self._known: Snapshot | None = None
+        self._quick: dict[tuple[type, ...], _Entry] = {}
+
+    # What the functions that look at what others know see of it.
+    @property
+    def __func__(self) -> Callable[..., Any]:
+        return self._function
+
+    __self__ = None
+
+    @property
+    def f(self) -> Callable[..., Any]:
+        """The function that is frozen."""
+        return self._function
+
+    @property
+    def n_recordings(self) -> int:
+        """How many times the function has been recorded."""
+        return self._recordings
+
+    @property
+    def n_cached_recordings(self) -> int:
+        """How many recordings there are."""
+        return sum(map(len, self._entries.values()))
+
+    def clear(self) -> None:
+        """Forget all recordings, and set both counts to zero."""
+        self._entries, self._opaque, self._recordings = {}, {}, 0
+        self._quick, self._known = {}, None
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else _Bound(self, instance)
+
+    def __copy__(self) -> Frozen:
+        return self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        state = core.state
+        if not self.enabled or self._limit == 0 or not state.flags & _FREEZING or state.recording is not None or \
+                innermost() is not None or not in_plain_code():
+            return self._function(*args, **kwargs)
+        if self._dynamic:
+            args, kwargs = self._with_arrays(args, kwargs)
+        if self._known is not None and not kwargs and state.derivatives is None:
+            entry = self._quick.get(tuple([type(array) for array in args]))
+            if entry is not None and not self._known.changes():
+                quick = Quick.of(args)
+                if quick is not None and core.pattern_of(quick.nodes) == entry.pattern:
+                    with evaluation_lock:
+                        values: Any = entry.recording.terms(quick.nodes)
+                        if not isinstance(values, str) and (entry.general or entry.sizes == [
+                                node.size for node in quick.nodes]):
+                            entry.used = _clock()
+                            return entry.outcome.apply(quick, entry.recording.run(quick.nodes, values), ())
+        found = None if self._state_fn is None else self._state_fn(*args, **kwargs)
+        inputs = Inputs(self._function, args, kwargs, found)
+        self._require_backend(inputs)
+        inputs.evaluate(not self._auto_opaque)
+        entry, values, arguments = self._look_up(inputs)
+        if entry is None:
+            return self._record(inputs)
+        with evaluation_lock:  # between the question and the launches, the number of threads stays the same
+            if values is None:
+                values = entry.recording.terms(arguments)
+            results = entry.recording.run(arguments, values)
+        if entry.derivatives and not entry.derivable(inputs, arguments, results):
+            return self._record(inputs)
+        entry.used = _clock()
+        self._note_quick(entry, inputs, args, kwargs)
+        return self._applied(entry, inputs, results)
+
+    def _with_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments, with arrays of one element in the place of numbers that may change from call to call."""
+        assert self._signature is not None
+        bound = self._signature.bind(*args, **kwargs)
+        array = next((leaf for leaf in leaves(list(bound.arguments.values()), "drjit.freeze")
+                      if isinstance(leaf, ArrayBase) and leaf._dynamic and leaf._kind == "f"), None)
+        if array is None:
+            return args, kwargs
+        cls = retype(reshape(type(array), ()), array._type)
+        for name in self._dynamic:
+            value = bound.arguments.get(name)
+            if type(value) is int or type(value) is float:
+                bound.arguments[name] = opaque(cls, value)
+        return bound.args, bound.kwargs
+
+    def _note_quick(self, entry: _Entry, inputs: Inputs, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note a recording that is found by the types of arguments alone, if these are different flat arrays, and all
+        that the function knows changes by being rebound only."""
+        quick = Quick.of(args)
+        if quick is None or kwargs or self._state_fn is not None or self._backend is not None or entry.baked or \
+                len(inputs.arrays) != len(args) or entry.derivatives or not entry.outcome.is_plain():
+            return
+        if self._known is None or self._known.changes():
+            self._quick = {}
+            self._known = known_by(self._function)
+        if self._known is not None:
+            self._quick[tuple([type(array) for array in args])] = entry
+
+    # --- which recording ----------------------------------------------------------------------------------------------
+
+    def _require_backend(self, inputs: Inputs) -> None:
+        """Refuse calls without arrays, and those of another backend."""
+        where = {array._where for array in inputs.arrays}
+        if self._backend is None:
+            if not where:
+                raise RuntimeError(
+                    f"drjit.freeze(): {self.__name__}() was called with no arrays of a backend that compiles among its "
+                    "arguments, what 'state_fn' returns, and what it refers to. Pass some, or say 'backend=…'.")
+            return
+        if not core.has_backend(self._backend):
+            raise RuntimeError(f"drjit.freeze(): the backend {self._backend} is not available.")
+        if self._backend not in (JitBackend.LLVM, JitBackend.Invalid) and where or len(where) > 1:
+            raise RuntimeError(f"drjit.freeze(): {self.__name__}() was frozen for the backend {self._backend}, and is "
+                               "given arrays of another one.")
+
+    def _look_up(self, inputs: Inputs) -> tuple[_Entry | None, Any, list[Node]]:
+        """A recording that is good for a call, with the values of its expressions and its arguments."""
+        nodes = [primal(node) for node in inputs.nodes]
+        key = inputs.key = inputs.key, self._context(), tuple([node.kind == _LITERAL for node in nodes])
+        entries = self._entries.get(key)
+        if not entries:
+            return None, None, []
+        opaque = self._opaque.get(key, set())
+        for entry in sorted(entries, key=lambda each: -each.used):
+            arguments = [nodes[position] for position in entry.positions]
+            if any(_constant(nodes[position]) != constant for position, constant in entry.baked.items()):
+                continue
+            arguments += _gradients(inputs.nodes)
+            if core.pattern_of(arguments) != entry.pattern:
+                continue
+            sizes = [nodes[position].size for position in entry.positions]
+            if sizes != entry.sizes and entry.general is False:
+                continue
+            values = entry.recording.terms(arguments)
+            if isinstance(values, str):
+                continue
+            if sizes != entry.sizes and entry.general is None:
+                return self._confirm(key, entry, inputs), None, arguments
+            return entry, values, arguments
+        baked = [entry.baked for entry in entries]
+        if baked:
+            last = max(entries, key=lambda each: each.used).baked
+            opaque |= {position for position, constant in last.items() if _constant(nodes[position]) != constant}
+            if opaque:
+                self._opaque[key] = opaque
+        return None, None, []
+
+    def _confirm(self, key: Any, entry: _Entry, inputs: Inputs) -> _Entry | None:
+        """Trace the function for other sizes, too: if it launches the same, it does so for all that satisfy the guards.
+
+        A number that was computed from a size would be another one.
+        """
+        with _recording:
+            if entry.general is not None:
+                return entry if entry.general else None
+            other = self._recorded(inputs, entry.baked)
+            entry.general = entry.is_like(other)
+            if entry.general:
+                return entry
+            other.general = False
+            self._recordings += 1
+            self._enter(key, other, entry.words)
+            return other
+
+    def _context(self) -> Any:
+        scope = core.state.derivatives
+        return None if scope is None else scope.records
+
+    # --- recording ----------------------------------------------------------------------------------------------------
+
+    def _record(self, inputs: Inputs) -> Any:
+        key = inputs.key
+        with _recording:
+            opaque = self._opaque.get(key, ())
+            baked = {position: _constant(primal(node)) for position, node in enumerate(inputs.nodes)
+                     if primal(node).kind == _LITERAL and position not in opaque} if self._auto_opaque else {}
+            self._recordings += 1
+            previous = max((each for group in self._entries.values() for each in group), key=lambda each: each.used,
+                           default=None)
+            holder: list[Any] = []
+            entry = self._recorded(inputs, baked, holder)
+            self._enter(key, entry, None if previous is None else previous.words)
+        return self._applied(entry, inputs, holder)
+
+    def _enter(self, key: Any, entry: _Entry, before: dict[str, str] | None) -> None:
+        """Keep a recording; the one that was used least recently goes."""
+        self._entries.setdefault(key, []).append(entry)
+        if self._limit is not None:
+            while self.n_cached_recordings > self._limit:
+                oldest, group = min(((each, group) for group in self._entries.items() for each in group[1]),
+                                    key=lambda pair: pair[0].used)
+                group[1].remove(oldest)
+                self._quick = {types: each for types, each in self._quick.items() if each is not oldest}
+                if not group[1]:
+                    del self._entries[group[0]]
+        if before is not None and self._recordings > max(1, self._warn_after):
+            _log.warning("drjit.freeze(): %s() was recorded again (%d recordings): %s.", self.__name__,
+                         self._recordings, _difference(before, entry.words))
+
+    def _recorded(self, inputs: Inputs, baked: dict[int, Any], results: list[Any] | None = None) -> _Entry:
+        """Call the function, and record what it launches; objects are as before afterwards."""
+        positions = [position for position in range(len(inputs.nodes)) if position not in baked]
+        arguments = [primal(inputs.nodes[position]) for position in positions] + _gradients(inputs.nodes)
+        outcomes: list[Outcome] = []
+        recording, found = self._traced(inputs, positions, arguments, 0, outcomes)
+        outcome = outcomes[0]
+        entry = _Entry(recording, outcome, inputs, positions, baked)
+        if outcome.diff:
+            like = [node for node in inputs.nodes if tracked(node) is not None]
+            for mode, shaped in ((BACKWARD, [found[slot] for slot in outcome.diff]), (FORWARD_MODE, like)):
+                seeds = [core.opaque(literal(primal(node).type, 0, node.size), inputs.arrays[0]._where)
+                         for node in shaped]
+                try:
+                    entry.derivatives[mode], _ = self._traced(inputs, positions, [*arguments, *seeds], mode, [],
+                                                              len(seeds))
+                except Exception as error:  # of use to those only who ask for this mode
+                    entry.failures[mode] = str(error)
+        outcome.settle()
+        if results is not None:
+            results += found
+        return entry
+
+    def _traced(self, inputs: Inputs, positions: Sequence[int], arguments: Sequence[Node], mode: int,
+                outcomes: list[Outcome], seeds: int = 0) -> tuple[core.Recording, list[Node]]:
+        """Record the function, or a traversal of its graph."""
+        shapes = inputs.shapes()
+        args, kwargs, _ = inputs.tree
+
+        def body(*actuals: Node) -> list[Node]:
+            given = [primal(node) for node in inputs.nodes]
+            for position, actual in zip(positions, actuals, strict=False):
+                given[position] = actual
+            gradients = iter(actuals[len(positions):])
+            before: list[Node | None] = []
+            for position, node in enumerate(inputs.nodes):
+                vertex = tracked(node)
+                before.append(None)
+                if vertex is not None:
+                    leaf = Vertex(LEAF, vertex.type, vertex.size)
+                    if vertex.gradient is not None:
+                        leaf.gradient = before[-1] = next(gradients)
+                    given[position] = dual(given[position], leaf)
+            inputs.give(given)
+            with core.scoped_set_flag(JitFlag.FreezingScope, True):
+                result = self._function(*args, **kwargs)
+            outcome = Outcome(inputs, given, result)
+            if not mode:
+                outcome.note_gradients(given, before)
+                outcomes.append(outcome)
+                return outcome.nodes
+            variables = [vertex for node in given if (vertex := tracked(node)) is not None]
+            return traversed(mode, variables, outcome.vertices, actuals[len(actuals) - seeds:])
+
+        try:
+            return core.record(body, arguments)
+        except Exception as error:
+            error.add_note(f"(This happened while the frozen function {self.__name__}() was recorded.)")
+            raise passed_on(error)  # noqa: B904
+        finally:
+            inputs.roll_back(shapes)
+
+    # --- after a call -------------------------------------------------------------------------------------------------
+
+    def _applied(self, entry: _Entry, inputs: Inputs, results: Sequence[Node]) -> Any:
+        """Return what a call has computed, and do to objects what it did."""
+        outcome = entry.outcome
+        outputs: list[Node] = []
+        if outcome.diff:
+            given = [primal(inputs.nodes[position]) for position in entry.positions] + _gradients(inputs.nodes)
+            variables = {position: vertex for position, node in enumerate(inputs.nodes)
+                         if (vertex := tracked(node)) is not None}
+            numbers = {position: number for number, position in enumerate(variables)}
+            nodes = [results[slot] for slot in outcome.diff]
+            types = {BACKWARD: [(node.type, node.size) for node in nodes],
+                     FORWARD_MODE: [(vertex.type, vertex.size) for vertex in variables.values()]}
+            outputs = list(nodes)
+            for needed, numbered in outcome.groups.items():
+                own = [nodes[number] for number in numbered]
+                call = Call(self.__name__, given, types, ([numbers[position] for position in needed], numbered),
+                            [variables[position] for position in needed], own, entry.derivatives, entry.failures)
+                for number, node in zip(numbered, call.followed(own), strict=True):
+                    outputs[number] = node
+        found = outcome.apply(inputs, results, outputs)
+        if outcome.gradients:
+            self._let_flow(entry, inputs, results)
+        return found
+
+    def _let_flow(self, entry: _Entry, inputs: Inputs, results: Sequence[Node]) -> None:
+        """Give inputs the gradients that the function has computed, and what these depend on."""
+        inner: list[Vertex] = []
+        for position, slot in entry.outcome.gradients:
+            vertex = tracked(inputs.nodes[position])
+            assert vertex is not None
+            vertex.gradient = None if slot < 0 else results[slot]
+            if vertex.rule is not LEAF and slot >= 0:
+                inner.append(vertex)
+        if inner:
+            core.enqueue(BACKWARD, inner)
+            core.traverse(BACKWARD, int(core.ADFlag.Default))
+
+
+look_through(Frozen)
+
+
+class _Bound:
+    """A frozen method of an object; all objects share recordings."""
+
+    __slots__ = ("__self__", "_frozen")
+
+    def __init__(self, frozen: Frozen, instance: Any) -> None:
+        object.__setattr__(self, "_frozen", frozen)
+        object.__setattr__(self, "__self__", instance)
+
+    @property
+    def __func__(self) -> Any:
+        return self._frozen
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._frozen(self.__self__, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._frozen, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._frozen, name, value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Bound) and self._frozen is other._frozen and self.__self__ is other.__self__
+
+    def __hash__(self) -> int:
+        return hash((id(self._frozen), id(self.__self__)))
+
+
+look_through(_Bound)
+_Bound.__doc__ = property(lambda self: self._frozen.__doc__)  # type: ignore[assignment]
+
+
+def _constant(node: Node) -> Any:
+    """The value and size of a literal, as a key."""
+    return node.type, node.payload, node.size
+
+
+def _gradients(nodes: Sequence[Node]) -> list[Node]:
+    """The gradients that inputs have."""
+    found = []
+    for node in nodes:
+        vertex = tracked(node)
+        if vertex is not None and vertex.gradient is not None:
+            found.append(primal(vertex.gradient))
+    if found:
+        core.evaluate(found)
+    return found
+
+
+def _difference(before: dict[str, str], now: dict[str, str]) -> str:
+    """What differs between the inputs of two calls, in words."""
+    found = []
+    for path in dict.fromkeys([*before, *now]):
+        old, new = before.get(path), now.get(path)
+        if old != new:
+            found.append(f"{path or 'the arguments'} was {old or 'not there'}, and is {new or 'not there'}")
+    more = f", and {len(found) - _MOST_DIFFERENCES} more" if len(found) > _MOST_DIFFERENCES else ""
+    return "; ".join(found[:_MOST_DIFFERENCES]) + more if found else "flags, scopes of derivatives, or what it " \
+        "refers to differ"
+
+
+_MOST_DIFFERENCES = 4

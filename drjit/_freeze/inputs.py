@@ -1,0 +1,446 @@
+"""What a call of a frozen function depends on: its arguments, and all that the function can be seen to know.
+
+Arrays are arguments of a recording. All else is part of its *key*: the containers, with which values and arrays are in
+them, and which of these are the same object. Of objects only those attributes count that a function of the user's
+mentions, unless they are PyTrees, or some function asks for attributes by names that it computes.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+import weakref
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+
+import drjit_core as core
+from drjit_core import KIND, Node, any_vertex, primal, tracked, vertex_of
+
+from .._access.store import owner_of, store_same
+from .._base.array import ArrayBase
+from .._base.operators import FlatSlots
+from .._control.places import (
+    CELL,
+    CLASS,
+    DICT,
+    LIST,
+    MISSING,
+    MODULE,
+    OBJECT,
+    TUPLE,
+    VARIABLES,
+    Change,
+    Snapshot,
+    names_of,
+    restore,
+)
+from .._trees.pytree import is_pytree
+
+__all__ = ["Inputs", "fill", "token_of"]
+
+_LITERAL, _EVALUATED = KIND["literal"], KIND["evaluated"]
+#: Names by which a function asks for attributes of which it computes the names.
+_REFLECTION = {"getattr", "vars", "__dict__", "attrgetter", "__getattribute__"}
+_PLAIN = {int, bool, str, bytes, type(None), complex, type(Ellipsis)}
+
+
+class _Same:
+    """An object that is equal to itself only; it need not live for that."""
+
+    __slots__ = ("_hash", "_object")
+
+    def __init__(self, value: Any) -> None:
+        self._hash = id(value)
+        try:
+            self._object: Callable[[], Any] = weakref.ref(value)
+        except TypeError:
+            self._object = lambda: value
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, _Same) or self._hash != other._hash:
+            return False
+        value = self._object()
+        return value is not None and value is other._object()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return repr(self._object())
+
+
+def token_of(value: Any) -> Any:
+    """What is equal for two values that make no difference to a function, but for containers and arrays."""
+    cls = type(value)
+    if cls in _PLAIN:
+        return cls, value
+    if cls is float:
+        return cls, value, math.copysign(1.0, value) if value == 0 else 0
+    if cls is FunctionType:
+        return cls, _Same(value.__code__)
+    if cls is MethodType:
+        return cls, token_of(value.__func__)
+    if cls is functools.partial:
+        return cls, token_of(value.func), tuple(map(token_of, value.args)), \
+            tuple([(key, token_of(entry)) for key, entry in value.keywords.items()])
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return cls, value.shape, value.dtype.str, hashlib.blake2b(np.ascontiguousarray(value).tobytes()).digest()
+    if isinstance(value, set | frozenset):
+        return cls, frozenset(map(token_of, value))
+    if isinstance(value, bytearray):
+        return cls, bytes(value)
+    if isinstance(value, type | ModuleType | BuiltinMethodType) or cls.__hash__ is None or \
+            _by_identity(cls):
+        if cls.__module__.startswith("drjit.") and any(
+                isinstance(entry, Node) for entry in getattr(value, "__dict__", {}).values()):
+            raise RuntimeError(f"drjit.freeze(): the function uses an object of type {cls.__name__}, whose state "
+                               "cannot be an input yet. Keep it outside of the frozen function.")
+        return cls, _Same(value)
+    try:
+        hash(value)
+    except TypeError:
+        return cls, _Same(value)
+    return cls, value
+
+
+def _by_identity(cls: Any) -> bool:
+    return cls.__hash__ is object.__hash__
+
+
+@functools.lru_cache(maxsize=1024)
+def _mentioned(codes: tuple[CodeType, ...]) -> frozenset[str] | None:
+    """The names that functions mention; ``None`` if they may mention any."""
+    found: set[str] = set()
+    for code in codes:
+        found.update(names_of(code), _texts(code))
+    return None if found & _REFLECTION else frozenset(found)
+
+
+def _texts(code: CodeType) -> set[str]:
+    found = {constant for constant in code.co_consts if isinstance(constant, str)}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _texts(constant)
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _counts_in_full(cls: Any) -> bool:
+    """Whether functions of the package read attributes of objects."""
+    return is_pytree(cls) or cls.__module__.startswith("drjit.")
+
+
+class _Variable(NamedTuple):
+    """A variable that an object keeps apart from what it shows: a parameter of an optimiser."""
+
+    owner: Any
+    number: int  # of the array that stands for it
+    counts: bool  # whether the number of steps matters
+
+
+#: What of such objects is looked at as it is.
+_SHOWN = ("name", "form", "cls", "rate", "state", "shared")
+
+
+class Inputs:
+    """What one call depends on."""
+
+    __slots__ = ("_numbers", "_spans", "_steps", "arrays", "containers", "key", "nodes", "snapshot", "tree",
+                 "variables")
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any) -> None:
+        self.snapshot = snapshot = Snapshot()
+        self.tree = [args, kwargs, state]
+        snapshot.add(self.tree)
+        snapshot.add(function)
+        if snapshot.owners:
+            snapshot.add_named()
+        self.variables: list[_Variable] = []
+        found = [each for value in _owners_of_variables(snapshot) for each in value.__drjit_variables__()]
+        for owner, _ in found:
+            snapshot.seen.add(id(owner))
+            snapshot.held += (owner, OBJECT, 2 * len(_SHOWN),
+                              *[each for name in _SHOWN for each in (name, getattr(owner, name))])
+            for name in _SHOWN:
+                snapshot.add(getattr(owner, name))
+        #: The containers, in the order in which they are found, and their numbers.
+        self.containers: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        #: The arrays that are no parts of others, likewise.
+        self.arrays: list[Any] = []
+        self._spans: dict[int, int] = {}
+        held = snapshot.held
+        position = 0
+        while position < len(held):
+            container, kind, content = held[position], held[position + 1], held[position + 2]
+            position += 3
+            self._numbers.setdefault(id(container), len(self.containers))
+            self.containers.append(container)
+            if kind not in (LIST, TUPLE, CELL):
+                position += content
+        parts: Any = tuple([self._part(*entry) for entry in self.entries()])
+        for owner, counts in found:
+            self.variables.append(_Variable(owner, len(self.arrays), counts))
+            self.arrays.append(owner.array())
+            parts += ((owner.steps if counts and not owner.shared else 0,),)
+        self._steps = [owner.steps for owner, _, _ in self.variables]
+        #: The nodes of the arrays, with what is tracked of them.
+        self.nodes: list[Node] = [node for array in self.arrays for node in array._nodes()]
+        self.key: Any = parts, tuple([self._described(array) for array in self.arrays])
+
+    def number(self, container: Any) -> int:
+        """The number of a container; -1 if it is none of those that were there before the call."""
+        number = self._numbers.get(id(container), -1)
+        return number if number >= 0 and self.containers[number] is container else -1
+
+    def number_of_array(self, array: Any) -> int:
+        """Likewise of an array."""
+        return self._spans.get(id(array), -1)
+
+    def entries(self) -> Iterator[tuple[Any, int, Sequence[tuple[Any, Any]]]]:
+        """The containers, with what counts of what was in them."""
+        held, position = self.snapshot.held, 0
+        names = _mentioned(tuple(dict.fromkeys(self.snapshot.codes)))
+        while position < len(held):
+            container, kind, content = held[position], held[position + 1], held[position + 2]
+            position += 3
+            if kind == CELL:
+                yield container, kind, (("", content),)
+            elif kind == LIST or kind == TUPLE:
+                yield container, kind, list(enumerate(content))
+            else:
+                items = list(zip(held[position:position + content:2], held[position + 1:position + content:2],
+                                 strict=True))
+                position += content
+                if names is not None and (kind == CLASS or kind == MODULE or kind == OBJECT
+                                          and not _counts_in_full(cast(Hashable, type(container)))):
+                    items = [item for item in items if item[0] in names]
+                yield container, kind, items
+
+    def _part(self, container: Any, kind: int, items: Sequence[tuple[Any, Any]]) -> Any:
+        """The part of the key that a container makes."""
+        cls = type(container) if kind not in (CLASS, MODULE) else _Same(container)
+        if kind in (LIST, TUPLE, CELL):
+            return (cls, *[self._token(value) for _, value in items])
+        return (cls, *[(type(key), key, self._token(value)) for key, value in items])
+
+    def _token(self, value: Any) -> Any:
+        number = self._numbers.get(id(value))
+        if number is not None:
+            return number
+        if isinstance(value, ArrayBase):
+            if not value._dynamic:
+                return type(value), tuple([primal(node).payload for node in value._nodes()])
+            owner, offset = owner_of(value)
+            place = self._spans.get(id(owner))
+            if place is None:
+                place = self._spans[id(owner)] = len(self.arrays)
+                self.arrays.append(owner)
+            return type(value), place, offset
+        if type(value) is MethodType:
+            return MethodType, self._token(value.__self__), self._token(value.__func__)
+        return token_of(value)
+
+    def _described(self, array: Any) -> Any:
+        nodes = array._nodes()
+        shape = array._s if array._depth < 0 else len(nodes)
+        if not any_vertex():
+            return type(array), shape
+        flags = [0 if vertex_of(node) is None else 1 if tracked(node) is None else
+                 2 if vertex_of(node).gradient is None else 3 for node in nodes]  # type: ignore[union-attr]
+        return type(array), shape, tuple(flags) if any(flags) else ()
+
+    def steps(self) -> list[int]:
+        """How many steps each variable has made since."""
+        return [owner.steps - before for (owner, _, _), before in zip(self.variables, self._steps, strict=True)]
+
+    # --- what is done with it -----------------------------------------------------------------------------------------
+
+    def evaluate(self, all_opaque: bool) -> None:
+        """Evaluate the arrays; literals, too, if these are to be opaque."""
+        pending = False
+        for array in self.arrays:
+            nodes = array._nodes()
+            kinds = [primal(node).kind for node in nodes]
+            if [kind for kind in kinds if kind != _EVALUATED and (all_opaque or kind != _LITERAL)]:
+                if _UNDEFINED in kinds or all_opaque:
+                    store_same(array, core.opaque_all(nodes, array._where))
+                pending = True
+        if pending:
+            self.nodes = [node for array in self.arrays for node in array._nodes()]
+            core.evaluate([primal(node) for node in self.nodes])
+
+    def give(self, nodes: Sequence[Node]) -> None:
+        """Let the arrays hold other nodes."""
+        position = 0
+        for array in self.arrays:
+            count = len(array._nodes())
+            store_same(array, nodes[position:position + count])
+            position += count
+        self.hand_on()
+
+    def hand_on(self) -> None:
+        """Let variables be what the arrays hold that stand for them."""
+        for owner, number, _ in self.variables:
+            owner.take(self.arrays[number]._nodes())
+
+    def fetch(self) -> None:
+        """The opposite."""
+        for owner, number, _ in self.variables:
+            store_same(self.arrays[number], owner.array()._nodes())
+
+    def changes(self) -> list[Change]:
+        """The places that hold something else than before the call."""
+        hidden = {id(owner) for owner, _, _ in self.variables}
+        return [change for change in self.snapshot.changes() if id(change.container) not in hidden or
+                change.key in _SHOWN]
+
+    def roll_back(self, shapes: Sequence[Any]) -> None:
+        """Let everything be as it was before the call."""
+        held, position, lists = self.snapshot.held, 0, set[int]()
+        while position < len(held):
+            container, kind, content = held[position], held[position + 1], held[position + 2]
+            position += 3
+            if kind == LIST:
+                lists.add(id(container))
+                fill(container, content)
+            elif kind not in (TUPLE, CELL):
+                position += content
+        restore([change for change in self.changes() if id(change.container) not in lists])
+        for (owner, _, _), steps in zip(self.variables, self._steps, strict=True):
+            owner.steps = steps
+        for array, shape in zip(self.arrays, shapes, strict=True):
+            if shape is not None:
+                array._s = shape
+        self.give(self.nodes)
+
+    def shapes(self) -> list[Any]:
+        """The shapes of the arrays that are tensors."""
+        return [array._s if array._depth < 0 else None for array in self.arrays]
+
+    def words(self) -> dict[str, str]:
+        """What counts, for people, by where it is."""
+        found: dict[str, str] = {}
+        places: dict[int, str] = {id(self.tree): ""}
+        for container, kind, items in self.entries():
+            place = places.get(id(container), "")
+            for key, value in items:
+                if container is self.tree:
+                    path = ("args", "kwargs", "state")[key]
+                elif kind in (LIST, TUPLE, DICT):
+                    path = str(key) if kind == DICT and "__builtins__" in container else f"{place}[{key!r}]"
+                elif kind == CELL:
+                    path = place or "a variable of an enclosing function"
+                elif kind == VARIABLES:
+                    path = str(key)
+                else:
+                    path = f"{place or getattr(container, '__name__', type(container).__name__)}.{key}"
+                if id(value) in self._numbers:
+                    places.setdefault(id(value), path)
+                    found[path] = f"{type(value).__name__} of {len(value)}" if hasattr(type(value), "__len__") and \
+                        isinstance(value, list | tuple | dict) else f"object of type {type(value).__name__}"
+                elif isinstance(value, ArrayBase):
+                    found[path] = _words_of_array(value)
+                else:
+                    text = repr(value)
+                    found[path] = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+                    if type(value) is FunctionType and value.__closure__:
+                        for name, cell in zip(value.__code__.co_freevars, value.__closure__, strict=True):
+                            places.setdefault(id(cell), name)
+        return found
+
+
+_UNDEFINED = KIND["undefined"]
+_LONGEST = 80
+
+
+def _words_of_array(array: Any) -> str:
+    nodes = array._nodes()
+    kinds = {primal(node).kind for node in nodes}
+    shape = array._s if array._depth < 0 else (*array._static_shape(), max([node.size for node in nodes], default=0))
+    words = f"{array._name}{list(shape)}"
+    if _LITERAL in kinds:
+        words += f" literal {[primal(node).payload for node in nodes if primal(node).kind == _LITERAL]}"
+    if any(vertex_of(node) is not None for node in nodes):
+        words += ", with derivatives" if any(tracked(node) is not None for node in nodes) else ", derivatives suspended"
+    return words
+
+
+class Quick:
+    """The inputs of a call with nothing but different flat arrays, which are evaluated."""
+
+    __slots__ = ("arrays", "nodes")
+
+    #: See :class:`Inputs`.
+    containers: ClassVar[list[Any]] = []
+    variables: ClassVar[list[_Variable]] = []
+
+    def __init__(self, arrays: tuple[Any, ...], nodes: list[Node]) -> None:
+        self.arrays, self.nodes = arrays, nodes
+
+    @classmethod
+    def of(cls, args: tuple[Any, ...]) -> Quick | None:
+        """The inputs of a call, if they are of that kind."""
+        nodes: list[Node] = []
+        for array in args:
+            if not isinstance(array, FlatSlots) or array._o is not None:
+                return None
+            node = array._n
+            if node.kind != _EVALUATED:
+                return None
+            nodes.append(node)
+        return cls(args, nodes) if nodes and len(set(map(id, args))) == len(args) else None
+
+    def hand_on(self) -> None:
+        """There are no variables."""
+
+
+def known_by(function: Callable[..., Any]) -> Snapshot | None:
+    """What a function knows, if it is seen to change by being rebound only, and if there are no arrays."""
+    found = Snapshot()
+    found.add(function)
+    if found.owners:
+        found.add_named()
+    return None if [value for value in found.values() if not _is_fixed(value, found.seen)] else found
+
+
+def _is_fixed(value: Any, seen: set[int]) -> bool:
+    """Whether an object has no contents that change unnoticed."""
+    if isinstance(value, np.ndarray | set | bytearray | ArrayBase):
+        return False
+    return type(value) in _PLAIN or type(value) is float or id(value) in seen or isinstance(
+        value, type | ModuleType | FunctionType | BuiltinMethodType) or value is MISSING
+
+
+def _owners_of_variables(snapshot: Snapshot) -> list[Any]:
+    """The objects that keep variables."""
+    held, position, found = snapshot.held, 0, []
+    while position < len(held):
+        container, kind, content = held[position], held[position + 1], held[position + 2]
+        position += 3
+        if kind == OBJECT:
+            position += content
+            if hasattr(type(container), "__drjit_variables__"):
+                found.append(container)
+        elif kind not in (LIST, TUPLE, CELL):
+            position += content
+    return found
+
+
+def fill(container: Any, content: Sequence[Any]) -> None:
+    """Let a list, a queue or a NumPy array of objects have some entries."""
+    if isinstance(container, list):
+        if len(container) != len(content) or any(a is not b for a, b in zip(container, content, strict=False)):
+            list.__setitem__(container, slice(None), content)
+    elif isinstance(container, np.ndarray):
+        for number, value in enumerate(content):
+            container[np.unravel_index(number, container.shape)] = value
+    else:
+        container.clear()
+        container.extend(content)

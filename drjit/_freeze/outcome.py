@@ -1,0 +1,363 @@
+"""What a call of a frozen function has done, in terms of its inputs: what it returned, and what it did to objects.
+
+An :class:`Outcome` is made when the function is recorded, from the objects themselves; :meth:`Outcome.apply` does the
+same for another call, given the nodes that this has computed. Objects that were there before the call are themselves;
+those that the function made are made anew, each once, wherever they are found.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from drjit_core import CONSUMED, LEAF, Node, Vertex, dual, primal, vertex_of
+
+from .._access.store import owner_of, store, store_same
+from .._base.array import ArrayBase
+from .._base.handle import fresh_array
+from .._control.places import LIST, MISSING, Change, attributes_of, has_array, write_place
+from .inputs import Inputs, Quick, fill, token_of
+
+__all__ = ["Outcome"]
+
+
+class _Value(NamedTuple):
+    """A node that the call computes."""
+
+    slot: int
+    derivative: tuple[str, int] | None
+
+
+class Outcome:
+    """What a call has done; ``nodes`` are what the recording returns."""
+
+    __slots__ = ("_alive", "_inputs", "_keep", "_leaves", "_made", "diff", "gradients", "groups", "nodes", "places",
+                 "result", "steps", "stores", "vertices")
+
+    def __init__(self, inputs: Inputs, given: Sequence[Node], result: Any) -> None:
+        self._inputs: Any = inputs
+        self.nodes: list[Node] = []
+        self._leaves = {id(vertex): position for position, node in enumerate(given)
+                        if (vertex := vertex_of(node)) is not None}
+        self._made: dict[int, int] = {}
+        self._keep: list[Any] = []
+        self._alive: list[Any] = []  # as long as ids count
+        #: The slots of what depends on inputs in a way that derivatives can follow, with the vertices.
+        self.diff: list[int] = []
+        self.vertices: list[Vertex] = []
+        #: Which of them depend on which inputs, by the positions of these.
+        self.groups: dict[tuple[int, ...], list[int]] = {}
+        #: Arrays that hold something else: their number, what, and the shape of a tensor.
+        self.stores: list[tuple[int, tuple[_Value, ...], Any]] = []
+        inputs.fetch()
+        #: How many steps variables have made.
+        self.steps = inputs.steps()
+        position = 0
+        for number, array in enumerate(inputs.arrays):
+            now = array._nodes()
+            before = given[position:position + len(now)]
+            position += len(now)
+            if any(primal(a) is not primal(b) or vertex_of(a) is not vertex_of(b)
+                   for a, b in zip(now, before, strict=True)):
+                self.stores.append((number, tuple(map(self._value, now)), array._s if array._depth < 0 else None))
+        #: Gradients that the function has let flow to its inputs: the position of the node, and the slot; -1: none any
+        #: more.
+        self.gradients: list[tuple[int, int]] = []
+        #: What is in places now.
+        self.places: list[tuple[int, int, Any, Any]] = []
+        lists: dict[int, Any] = {}
+        for change in inputs.changes():
+            self._note(change, lists)
+        self.result = self._template(result)
+
+    def _note(self, change: Change, lists: dict[int, Any]) -> None:
+        container = change.container
+        number = self._inputs.number(container)
+        if change.kind == LIST:
+            if id(container) not in lists:
+                lists[id(container)] = container
+                content = container.ravel().tolist() if hasattr(container, "ravel") else list(container)
+                self.places.append((number, LIST, None, tuple(map(self._template, content))))
+        else:
+            self.places.append((number, change.kind, change.key, self._template(change.now)))
+
+    def note_gradients(self, given: Sequence[Node], before: Sequence[Node | None]) -> None:
+        """Note what gradients of the inputs have become."""
+        for position, node in enumerate(given):
+            vertex = vertex_of(node)
+            if vertex is not None and vertex.gradient is not before[position]:
+                gradient = vertex.gradient
+                self.gradients.append((position, -1 if gradient is None else self._slot(primal(gradient))))
+
+    def _slot(self, node: Node) -> int:
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    def _value(self, node: Node) -> _Value:
+        slot, vertex = self._slot(primal(node)), vertex_of(node)
+        if vertex is None:
+            return _Value(slot, None)
+        position = self._leaves.get(id(vertex))
+        if position is not None:
+            return _Value(slot, ("input", position))
+        if vertex.rule is LEAF or vertex.rule is CONSUMED:  # or a traversal has taken apart what lies behind it
+            return _Value(slot, ("leaf", -1 if vertex.gradient is None else self._slot(primal(vertex.gradient))))
+        needed = self._needed(vertex)
+        if not needed:  # of what the function made itself
+            return _Value(slot, ("leaf", -1))
+        self.groups.setdefault(needed, []).append(len(self.diff))
+        self.diff.append(slot)
+        self.vertices.append(vertex)
+        return _Value(slot, ("result", len(self.diff) - 1))
+
+    def _needed(self, vertex: Vertex) -> tuple[int, ...]:
+        """The positions of the inputs that a vertex depends on."""
+        found, seen, todo = set[int](), {id(vertex)}, [vertex]
+        while todo:
+            for operand in todo.pop().operands():
+                if id(operand) not in seen:
+                    seen.add(id(operand))
+                    if id(operand) in self._leaves:
+                        found.add(self._leaves[id(operand)])
+                    else:
+                        todo.append(operand)
+        return tuple(sorted(found))
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def _template(self, value: Any) -> Any:
+        """How a value is made again."""
+        number = self._inputs.number(value)
+        if number >= 0:
+            return "container", number
+        if isinstance(value, ArrayBase):
+            return self._template_of_array(value)
+        if isinstance(value, Node):
+            raise RuntimeError("drjit.freeze(): the function changes an object whose state cannot be repeated (a "
+                               "GradScaler, say). Keep it outside of the frozen function.")
+        if value is MISSING or not (isinstance(value, list | tuple | dict | deque) or has_array(value)):
+            self._keep.append(value)
+            return "constant", token_of(value), len(self._keep) - 1
+        known = self._made.get(id(value))
+        if known is not None:
+            return "again", known
+        place = self._made[id(value)] = len(self._made)
+        self._alive.append(value)
+        cls = type(value)
+        if isinstance(value, dict):
+            shell = copy.copy(value)
+            shell.clear()
+            self._keep.append(shell)
+            number = len(self._keep) - 1
+            return "dict", place, cls, number, tuple([(key, self._template(entry)) for key, entry in value.items()])
+        if isinstance(value, tuple):
+            return "tuple", place, cls, 0, tuple(map(self._template, value))
+        if isinstance(value, list):
+            return "list", place, cls, 0, tuple(map(self._template, value))
+        if isinstance(value, deque):
+            return "deque", place, cls, value.maxlen, tuple(map(self._template, value))
+        return "object", place, cls, 0, tuple([(key, self._template(entry))
+                                              for key, entry in attributes_of(value).items()])
+
+    def _template_of_array(self, array: Any) -> Any:
+        if not array._dynamic:
+            self._keep.append(array)
+            return "copy", type(array), tuple([primal(node).payload for node in array._nodes()]), len(self._keep) - 1
+        owner, offset = owner_of(array)
+        if owner is array:
+            number = self._inputs.number_of_array(array)
+            if number >= 0:
+                return "input", number
+        else:
+            for tree_array in self._inputs.arrays:
+                if tree_array is owner:
+                    for entry in self._inputs.snapshot.values():
+                        if entry is array:
+                            return "view", self._inputs.number_of_array(owner), offset, type(array)
+        known = self._made.get(id(array))
+        if known is not None:
+            return "again", known
+        place = self._made[id(array)] = len(self._made)
+        self._alive.append(array)
+        return "array", place, type(array), tuple(map(self._value, array._nodes())), \
+            array._s if array._depth < 0 else None
+
+    def settle(self) -> None:
+        """Forget what only the recording needs."""
+        self.nodes, self.vertices, self._alive, self._inputs = [], [], [], None
+        self._leaves, self._made = {}, {}
+
+    def is_plain(self) -> bool:
+        """Whether it has to do with nothing but arguments that are arrays, and no derivatives."""
+        return not (self.places or self.gradients or self.diff or self.steps or _mentions_objects(self.result) or any(
+            value.derivative for _, nodes, _ in self.stores for value in nodes))
+
+    def is_like(self, other: Outcome) -> bool:
+        """Whether another outcome is the same."""
+        return self.stores == other.stores and self.gradients == other.gradients and self.places == other.places \
+            and self.result == other.result and self.diff == other.diff and \
+            self.groups == other.groups
+
+    # --- again --------------------------------------------------------------------------------------------------------
+
+    def apply(self, inputs: Inputs | Quick, results: Sequence[Node], outputs: Sequence[Node]) -> Any:
+        """Do for a call what the recorded one did, given what was computed; ``outputs`` are results with derivatives.
+        """
+        return _Application(self, inputs, results, outputs).run()
+
+    def kept(self, number: int) -> Any:
+        """What the recorded call had itself."""
+        return self._keep[number]
+
+
+def _mentions_objects(template: Any) -> bool:
+    """Whether something is made of objects that were there before the call, but for arrays, or has derivatives."""
+    kind = template[0]
+    if kind == "array":
+        return any(value.derivative for value in template[3])
+    if kind in ("list", "tuple", "deque"):
+        return any(map(_mentions_objects, template[4]))
+    if kind in ("dict", "object"):
+        return any(_mentions_objects(entry) for _, entry in template[4])
+    return kind in ("container", "view")
+
+
+class _Application:
+    """One call."""
+
+    __slots__ = ("before", "inputs", "made", "outcome", "outputs", "results")
+
+    def __init__(self, outcome: Outcome, inputs: Any, results: Sequence[Node], outputs: Sequence[Node]) -> None:
+        self.outcome, self.inputs, self.results, self.outputs = outcome, inputs, results, outputs
+        self.made: dict[int, Any] = {}
+        self.before = inputs.nodes
+
+    def run(self) -> Any:
+        outcome, inputs = self.outcome, self.inputs
+        if outcome.places:  # what is made of what was there, before that changes
+            containers = inputs.containers
+            found = [(kind, containers[number], key, [self.value(each) for each in template] if kind == LIST else
+                      self.value(template)) for number, kind, key, template in outcome.places]
+        else:
+            found = []
+        result = self.value(outcome.result)
+        values = [[self.node(value) for value in nodes] for _, nodes, _ in outcome.stores]
+        for (number, _, shape), nodes in zip(outcome.stores, values, strict=True):
+            array = inputs.arrays[number]
+            if shape is not None and shape != array._s:
+                store(array, array._nodes())
+                array._s = shape
+                store_same(array, nodes)
+            else:
+                store(array, nodes)
+        inputs.hand_on()
+        for (owner, _, _), steps in zip(inputs.variables, outcome.steps, strict=True):
+            owner.steps += steps
+        for kind, container, key, value in found:
+            if kind == LIST:
+                fill(container, value)
+            else:
+                write_place(container, kind, key, value)
+        return result
+
+    def node(self, value: _Value) -> Node:
+        node = self.results[value.slot]
+        if value.derivative is None:
+            return node
+        kind, number = value.derivative
+        if kind == "input":
+            vertex = vertex_of(self.before[number])
+            assert vertex is not None
+            return dual(node, vertex)
+        if kind == "leaf":
+            vertex = Vertex(LEAF, node.type, node.size)
+            if number >= 0:
+                vertex.gradient = self.results[number]
+            return dual(node, vertex)
+        return self.outputs[number]
+
+    def value(self, template: Any) -> Any:
+        return _MAKERS[template[0]](self, template)
+
+    def constant(self, template: Any) -> Any:
+        return self.outcome.kept(template[2])
+
+    def copied(self, template: Any) -> Any:
+        array = self.outcome.kept(template[3])
+        return type(array)(array)
+
+    def container(self, template: Any) -> Any:
+        return self.inputs.containers[template[1]]
+
+    def input(self, template: Any) -> Any:
+        return self.inputs.arrays[template[1]]
+
+    def view(self, template: Any) -> Any:
+        owner = self.inputs.arrays[template[1]]
+        for entry in self.inputs.snapshot.values():
+            if type(entry) is template[3] and entry._o is not None:
+                whole, offset = owner_of(entry)
+                if whole is owner and offset == template[2]:
+                    return entry
+        raise AssertionError("a part of an argument is not there")
+
+    def again(self, template: Any) -> Any:
+        return self.made[template[1]]
+
+    def array(self, template: Any) -> Any:
+        _, place, cls, values, shape = template
+        array = fresh_array(cls)
+        array._o = None
+        nodes = [self.node(value) for value in values]
+        if cls._depth > 0:
+            array._c = nodes
+        else:
+            array._n = nodes[0]
+            if shape is not None:
+                if math.prod(shape) != nodes[0].size:
+                    raise AssertionError(f"a tensor of shape {shape} with {nodes[0].size} elements")
+                array._s = shape
+        self.made[place] = array
+        return array
+
+    def dictionary(self, template: Any) -> Any:
+        _, place, _, number, entries = template
+        found = self.made[place] = copy.copy(self.outcome.kept(number))
+        for key, entry in entries:
+            found[key] = self.value(entry)
+        return found
+
+    def tuple(self, template: Any) -> Any:
+        _, place, cls, _, entries = template
+        values = [self.value(entry) for entry in entries]
+        found = self.made[place] = tuple(values) if cls is tuple else tuple.__new__(cls, values)
+        return found
+
+    def list(self, template: Any) -> Any:
+        _, place, cls, _, entries = template
+        found = self.made[place] = [] if cls is list else cls.__new__(cls)
+        list.extend(found, [self.value(entry) for entry in entries])
+        return found
+
+    def deque(self, template: Any) -> Any:
+        _, place, _, length, entries = template
+        found = self.made[place] = deque(maxlen=length)
+        found.extend([self.value(entry) for entry in entries])
+        return found
+
+    def object(self, template: Any) -> Any:
+        _, place, cls, _, entries = template
+        found = self.made[place] = object.__new__(cls)
+        for key, entry in entries:
+            object.__setattr__(found, key, self.value(entry))
+        return found
+
+
+_MAKERS: dict[str, Callable[[_Application, Any], Any]] = {
+    "constant": _Application.constant, "copy": _Application.copied, "container": _Application.container,
+    "input": _Application.input, "view": _Application.view, "again": _Application.again, "array": _Application.array,
+    "dict": _Application.dictionary, "tuple": _Application.tuple, "list": _Application.list,
+    "deque": _Application.deque, "object": _Application.object}

@@ -1,0 +1,786 @@
+"""Frozen functions: forms, what counts as an input, what is done on replays, derivatives."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import gc
+import inspect
+import logging
+import threading
+from collections import OrderedDict, namedtuple
+from types import SimpleNamespace
+
+import pytest
+
+import drjit as dr
+from drjit.llvm import Float as Plain
+from drjit.llvm.ad import Array3f, Float, Float64, TensorXf, UInt
+from drjit_core import live_vertices
+
+
+def counts(frozen):
+    return frozen.n_recordings, frozen.n_cached_recordings
+
+
+def values(array):
+    return array.numpy().tolist()
+
+
+# --- forms -----------------------------------------------------------------------------------------------------------
+
+
+def test_forms_and_attributes():
+    def add(x, y=1):
+        """Adds."""
+        return x + y
+
+    for frozen in (dr.freeze(add), dr.freeze()(add), dr.freeze(limit=3)(add), dr.freeze(add, warn_after=2)):
+        assert values(frozen(Float(1, 2))) == [2, 3] == values(frozen(Float(1, 2), y=1))
+        assert (frozen.__name__, frozen.__doc__, frozen.__wrapped__) == ("add", "Adds.", add)
+        assert inspect.signature(frozen) == inspect.signature(add)
+        assert frozen.f is add
+        assert frozen.enabled
+        assert copy.copy(frozen) is frozen
+        with pytest.raises(AttributeError):
+            frozen.n_recordings = 3
+        frozen.clear()
+        assert counts(frozen) == (0, 0)
+
+
+def test_any_callable_can_be_frozen():
+    class Scale:
+        def __init__(self, k):
+            self.k = k
+
+        def __call__(self, x):
+            return x * self.k
+
+    scale = Scale(2)
+    for function in (scale, functools.partial(lambda a, x: a * x, 2), scale.__call__, dr.freeze(lambda x: x * 2)):
+        frozen = dr.freeze(function)
+        assert values(frozen(Float(1, 2))) == [2, 4] == values(frozen(Float(1, 2)))
+    frozen = dr.freeze(scale)
+    frozen(Float(1, 2))
+    scale.k = 5
+    assert values(frozen(Float(1, 2))) == [5, 10]
+    assert values(dr.freeze(dr.sin)(Float(0, 0))) == [0, 0]
+
+
+def test_methods_share_recordings():
+    class Model:
+        k = 1.0
+
+        @dr.freeze
+        def plus(self, x):
+            """Adds k."""
+            return x + self.k
+
+        @staticmethod
+        @dr.freeze
+        def double(x):
+            return x * 2
+
+        @classmethod
+        @dr.freeze
+        def name(cls, x):
+            return x + cls.k
+
+        @dr.freeze
+        @staticmethod
+        def triple(x):
+            return x * 3
+
+    one, two = Model(), Model()
+    two.k = 2.0
+    assert values(one.plus(Float(1, 2))) == [2, 3]
+    assert values(two.plus(Float(1, 2))) == [3, 4]
+    assert values(one.plus(Float(1, 2))) == [2, 3]
+    assert one.plus.n_recordings == two.plus.n_recordings == Model.plus.n_recordings == 2
+    assert (one.plus.__name__, one.plus.__doc__) == ("plus", "Adds k.")
+    one.plus.enabled = False
+    assert not Model.plus.enabled
+    for _ in range(2):
+        assert values(one.double(Float(1, 2))) == [2, 4]
+        assert values(Model.name(Float(1, 2))) == [2, 3]
+        assert values(one.triple(Float(1, 2))) == [3, 6]
+
+
+@pytest.mark.parametrize("options", [{"limit": "a"}, {"warn_after": -1}, {"backend": 3}, {"auto_opaque": 1},
+                                     {"state_fn": 3}, {"enabled": None}])
+def test_wrong_options_are_refused(options):
+    with pytest.raises(TypeError):
+        dr.freeze(lambda x: x, **options)
+
+
+def test_what_computes_nothing_when_called_is_refused():
+    async def later(x):
+        return x
+
+    def one_by_one(x):
+        yield x
+
+    for function in (later, one_by_one, 3):
+        with pytest.raises(TypeError):
+            dr.freeze(function)
+
+
+def test_plain_calls():
+    frozen = dr.freeze(lambda x: x + 1, limit=0)
+    frozen(Float(1, 2))
+    assert counts(frozen) == (0, 0)
+    frozen = dr.freeze(lambda x: x + 1, enabled=False)
+    frozen(Float(1, 2))
+    assert counts(frozen) == (0, 0)
+    frozen.enabled = True
+    with dr.scoped_set_flag(dr.JitFlag.KernelFreezing, False):
+        frozen(Float(1, 2))
+    assert counts(frozen) == (0, 0)
+    outer = dr.freeze(lambda x: frozen(x) * 2)
+    assert values(outer(Float(1, 2))) == [4, 6] == values(outer(Float(1, 2)))
+    assert counts(frozen) == (0, 0)
+    assert counts(outer) == (1, 1)
+
+
+def test_the_flag_is_set_while_recording():
+    seen = []
+    frozen = dr.freeze(lambda x: (seen.append(dr.flag(dr.JitFlag.FreezingScope)), x)[1])
+    frozen(Float(1, 2))
+    assert seen == [True]
+    frozen(Float(1, 2))
+    assert seen == [True, True]  # what the function did to the list is done again
+
+
+def test_backend():
+    frozen = dr.freeze(lambda k: k)
+    with pytest.raises(RuntimeError, match="no arrays"):
+        frozen(1)
+    frozen = dr.freeze(lambda x: x + 1, backend=dr.JitBackend.CUDA)
+    with pytest.raises(RuntimeError):
+        frozen(Float(1, 2))
+    frozen = dr.freeze(lambda: dr.arange(Float, 4) + 1, backend=dr.JitBackend.LLVM)
+    for _ in range(2):
+        assert values(frozen()) == [1, 2, 3, 4]
+
+
+# --- what is an input ------------------------------------------------------------------------------------------------
+
+
+def test_numbers_and_texts_are_part_of_the_key():
+    frozen = dr.freeze(lambda x, k: x * float(k))
+    for k in (1, 1.0, True, 2, 1, "3", 2):
+        assert values(frozen(Float(1, 2), k)) == [float(k), 2 * float(k)]
+    assert counts(frozen) == (5, 5)
+
+
+def test_dynamic_numbers_are_no_part_of_the_key():
+    frozen = dr.freeze(lambda x, rate, k=1: x * rate + k, dynamic=("rate",))
+    for rate in (0.5, 2, 3.0):
+        assert values(frozen(Float(1, 2), rate)) == [rate + 1, 2 * rate + 1] == values(frozen(Float(1, 2), rate=rate))
+        assert type(frozen(Float64(1, 2), rate)) is Float64
+    assert counts(frozen) == (2, 2)
+    for names in ("rate", ("other",), (1,)):
+        with pytest.raises(TypeError):
+            dr.freeze(lambda x, rate: x, dynamic=names)
+
+
+def test_default_values_are_inputs():
+    def add(x, y=Float(1, 2)):  # noqa: B008
+        return x + y
+
+    frozen = dr.freeze(add)
+    assert values(frozen(Float(1, 2))) == [2, 4]
+    add.__defaults__[0][:] = Float(5, 5)
+    assert values(frozen(Float(1, 2))) == [6, 7]
+    assert counts(frozen) == (1, 1)
+
+
+def test_closures_attributes_and_helpers_are_watched():
+    class Settings:
+        a, b = 1, 7
+
+    k, config, table, weights = 1, Settings(), {"x": 1}, Float(1, 2)
+
+    def helper(x):
+        return x * config.a
+
+    @dr.freeze
+    def f(x):
+        return helper(x) + k + table["x"] + weights
+
+    def expected(x):
+        return (x * config.a + k + table["x"] + weights).numpy().tolist()
+
+    x = Float(1, 2)
+    assert values(f(x)) == expected(x)
+    config.b = 8  # which nobody reads
+    assert values(f(x)) == expected(x)
+    assert counts(f) == (1, 1)
+    config.a = 3
+    assert values(f(x)) == expected(x)
+    k = 5
+    assert values(f(x)) == expected(x)
+    table["x"] = 4
+    assert values(f(x)) == expected(x)
+    assert f.n_recordings == 4
+    weights = Float(7, 8)
+    assert values(f(x)) == expected(x)
+    weights += 1
+    assert values(f(x)) == expected(x)
+    assert f.n_recordings == 4
+
+
+MODULE_LEVEL = 2.0
+
+
+def _reads_global(x):
+    return x * MODULE_LEVEL
+
+
+def test_globals_of_helpers_are_watched():
+    global MODULE_LEVEL
+    frozen = dr.freeze(lambda x: _reads_global(x) + 1)
+    assert values(frozen(Float(1, 2))) == [3, 5]
+    MODULE_LEVEL = 3.0
+    try:
+        assert values(frozen(Float(1, 2))) == [4, 7]
+    finally:
+        MODULE_LEVEL = 2.0
+    assert counts(frozen) == (2, 2)
+
+
+def test_nonlocal_variables_are_rebound_on_replays():
+    total = Float(0, 0)
+
+    @dr.freeze
+    def f(x):
+        nonlocal total
+        total = total + x
+
+    for step in range(1, 4):
+        f(Float(1, 2))
+        assert values(total) == [step, 2 * step]
+
+
+def test_state_fn():
+    class Holder:
+        __slots__ = ("hidden",)
+
+    holder = Holder()
+    holder.hidden = Float(1, 2)
+    frozen = dr.freeze(lambda h, x: x + h.hidden, state_fn=lambda h, x: h.hidden)
+    for k in range(3):
+        holder.hidden = Float(k, k)
+        assert values(frozen(holder, Float(1, 2))) == [1 + k, 2 + k]
+    assert counts(frozen) == (1, 1)
+
+
+def test_types_of_containers_are_kept():
+    Pair = namedtuple("Pair", "a b")
+
+    @dataclasses.dataclass
+    class Point:
+        x: Float
+        y: Float
+
+    @dr.freeze
+    def f(pair, table, point):
+        return (Pair(pair.b, pair.a + 1), OrderedDict(reversed(list(table.items()))), Point(point.y, point.x * 2),
+                None, 3, "text", [pair.a, pair.a], pair)
+
+    for k in range(3):
+        pair, point = Pair(Float(1, k), Float(3, 4)), Point(Float(5, 6), Float(7, k))
+        result = f(pair, OrderedDict(a=Float(1, 2), b=Float(3, k)), point)
+        assert type(result[0]) is Pair
+        assert values(result[0].b) == [2, k + 1]
+        assert type(result[1]) is OrderedDict
+        assert list(result[1]) == ["b", "a"]
+        assert type(result[2]) is Point
+        assert values(result[2].y) == [10, 12]
+        assert result[3:6] == (None, 3, "text")
+        assert result[6][0] is pair.a is result[6][1]
+        assert result[7] is pair
+    assert counts(f) == (1, 1)
+
+
+def test_aliases_are_keys():
+    frozen = dr.freeze(lambda a, b: a + b)
+    a, b = Float(1, 2), Float(3, 4)
+    for first, second, total in ((a, a, [2, 4]), (a, b, [4, 6]), (a, Float(a), [2, 4]), (a, a, [2, 4]), (b, a, [4, 6])):
+        assert values(frozen(first, second)) == total
+    assert counts(frozen) == (3, 3)
+
+
+def test_an_array_that_is_a_key_may_become_another_kind():
+    frozen = dr.freeze(lambda x, k: x * k)
+    x = Float(1, 2)
+    for k in (2, dr.opaque(Float, 3), 2, Float64(2, 3), Float(4, 5), Array3f(1, 2, 3)):
+        expected = x * k
+        assert dr.allclose(frozen(x, k), expected)
+    assert counts(frozen) == (5, 5)
+
+
+def test_cycles_in_arguments():
+    entries = [Float(1, 2)]
+    entries.append(entries)
+    frozen = dr.freeze(lambda e: e[1][1][0] + 1)
+    for _ in range(2):
+        assert values(frozen(entries)) == [2, 3]
+    assert counts(frozen) == (1, 1)
+
+
+def test_literals():
+    frozen = dr.freeze(lambda x, k: x + k)
+    found = []
+    for k in (1, 1, 2, 3, 3):
+        assert values(frozen(Float(1, 2), Float(k))) == [1 + k, 2 + k]
+        found.append(frozen.n_recordings)
+    assert found == [1, 1, 2, 2, 2]
+    frozen = dr.freeze(lambda x, k: x + k, auto_opaque=False)
+    for k in (1, 2, 3):
+        literal = Float(k)
+        assert values(frozen(Float(1, 2), literal)) == [1 + k, 2 + k]
+        assert literal.state == dr.VarState.Evaluated
+    assert counts(frozen) == (1, 1)
+
+
+def test_inputs_are_evaluated():
+    x = Float(1, 2) + 1
+    dr.freeze(lambda x: x + 1)(x)
+    assert x.state == dr.VarState.Evaluated
+
+
+# --- what the body does ----------------------------------------------------------------------------------------------
+
+
+def test_changes_of_arguments_are_repeated():
+    @dr.freeze
+    def f(x, table, entries, state):
+        before = Float(x)
+        x += 1
+        dr.scatter(state.buffer, Float(9), UInt(0))
+        table["new"] = x * 2
+        table.pop("old", None)
+        entries[0] = before
+        entries.pop()
+        entries.pop()
+        entries.append(x + 5)
+        state.n = 3
+        state.kept = x
+        return before
+
+    def plain(x, table, entries, state):
+        return f.f(x, table, entries, state)
+
+    for k in range(3):
+        made = []
+        for function in (f, plain):
+            x, state = Float(k, 2), SimpleNamespace(buffer=Float(1, 2, 3), n=0)
+            copy_, table, entries = Float(x), {"old": 1, "a": Float(1, 2)}, [1, 2, 3]
+            other = state.buffer
+            result = function(x, table, entries, state)
+            assert state.buffer is other
+            assert state.kept is x
+            assert values(copy_) == [k, 2]
+            made.append((values(x), values(state.buffer), list(table), values(table["new"]), values(entries[0]),
+                         len(entries), values(entries[1]), state.n, values(result)))
+        assert made[0] == made[1]
+    assert counts(f) == (1, 1)
+
+
+def test_scatters_into_closures():
+    target, again = Float(0, 0, 0), dr.zeros(Float, 3)
+
+    @dr.freeze
+    def f(i):
+        dr.scatter_add(target, Float(1), i)
+        dr.scatter_add(again, Float(1), i)
+
+    for k in range(3):
+        f(UInt(k))
+    f(UInt(0))
+    assert values(target) == [2, 1, 1] == values(again)
+
+
+def test_loops_branches_and_calls():
+    @dr.freeze
+    @dr.syntax
+    def f(x, n):
+        i = UInt(0)
+        while i < n:
+            x = x * 2
+            i += 1
+        if x > 10:
+            x = -x
+        return dr.switch(UInt(n) % 2, [lambda v: v + 1, lambda v: v + 2], x)
+
+    for n in ([1, 2], [3, 0], [5, 1, 2]):
+        x = dr.arange(Float, len(n)) + 1
+        expected = f.f(Float(x), UInt(n))
+        assert dr.allclose(f(x, UInt(n)), expected)
+    assert counts(f) == (1, 1)
+
+
+def test_reads_by_the_host_are_refused():
+    for function in (lambda x: x[0], lambda x: float(dr.sum(x)), str, lambda x: x.numpy(), list):
+        frozen = dr.freeze(lambda x, function=function: function(x))
+        x = Float(1, 2)
+        with pytest.raises(RuntimeError, match="recorded"):
+            frozen(x)
+        assert frozen.n_cached_recordings == 0
+        assert values(x) == [1, 2]
+    assert not dr.flag(dr.JitFlag.FreezingScope)
+
+
+def test_exceptions_of_the_body():
+    calls = []
+
+    @dr.freeze
+    def f(x, fail):
+        calls.append(1)
+        x += 1
+        if fail:
+            raise KeyError("mine")
+        return x
+
+    x = Float(1, 2)
+    with pytest.raises(KeyError, match="mine") as caught:
+        f(x, True)
+    assert isinstance(caught.value, RuntimeError)
+    assert any("recorded" in note for note in caught.value.__notes__)
+    assert values(x) == [1, 2]
+    assert calls == []
+    assert counts(f) == (1, 0)
+    assert values(f(x, False)) == [2, 3]
+
+
+def test_inside_constructs_the_body_is_traced():
+    frozen = dr.freeze(lambda x: x + 1)
+
+    @dr.syntax
+    def f(x, n):
+        i = UInt(0)
+        while i < n:
+            x = frozen(x)
+            i += 1
+        return x
+
+    assert values(f(Float(0, 0), UInt(2, 3))) == [2, 3]
+    assert counts(frozen) == (0, 0)
+
+
+# --- sizes -----------------------------------------------------------------------------------------------------------
+
+BY_SIZE = {
+    "elementwise": lambda x: x * 2 + dr.sin(x), "sum": dr.sum, "mean": dr.mean, "min": dr.min, "max": dr.max,
+    "prod": dr.prod, "dot": lambda x: dr.dot(x, x), "norm": dr.norm, "cumsum": dr.cumsum, "prefix": dr.prefix_sum,
+    "sort": dr.sort, "argsort": dr.argsort, "argmax": dr.argmax, "repeat": lambda x: dr.repeat(x, 2),
+    "any": lambda x: dr.any(x > 3), "all": lambda x: dr.all(x > 0), "none": lambda x: dr.none(x > 3), "var": dr.var,
+    "std": dr.std, "median": dr.median, "reverse": dr.reverse, "tile": lambda x: dr.tile(x, 2),
+    "concat": lambda x: dr.concat([x, x + 1]), "ravel": lambda x: dr.ravel(Array3f(x, 1, 2)),
+    "roll": lambda x: dr.gather(Float, x, (dr.arange(UInt, dr.width(x)) + 1) % dr.width(x)),
+    "zeros": lambda x: dr.zeros(Float, dr.width(x)), "len": lambda x: (len(x), x.shape, dr.width(x)),
+    "factor": lambda x: x * len(x), "arange": lambda x: dr.arange(Float, dr.width(x)), "slice": lambda x: x[:5],
+    "steps": lambda x: x[::2], "last": lambda x: x[-2:], "opaque": lambda x: x / dr.opaque_width(x),
+    "count": lambda x: dr.count(x > 2), "linspace": lambda x: dr.linspace(Float, 0, 1, dr.width(x)),
+    "reshape": lambda x: dr.reshape(TensorXf, x, (-1, 1)), "nested": lambda x: dr.sum(Array3f(x, 2, 3)),
+    "scatter": lambda x: _scattered(x), "shape": lambda x: 1 if len(x) > 5 else 2,
+    "outer": lambda x: TensorXf(x)[:, None] * TensorXf(x)[None, :], "block": lambda x: dr.block_sum(x, 1),
+}
+
+
+def _scattered(x):
+    found = dr.zeros(Float, dr.width(x))
+    dr.scatter_add(found, x, dr.arange(UInt, dr.width(x)) // 2)
+    return found
+
+
+@pytest.mark.parametrize("name", BY_SIZE)
+def test_right_at_every_size(name):
+    function = BY_SIZE[name]
+    frozen = dr.freeze(function)
+    for size in (3, 4, 4, 7, 9, 1, 2, 300, 5, 3):
+        x = Float([(k * 7 + 3) % 11 for k in range(size)])
+        try:
+            expected = function(Float(x))
+        except RuntimeError as error:
+            with pytest.raises(type(error)):
+                frozen(x)
+            continue
+        _same(frozen(x), expected)
+
+
+BY_SHAPE = {
+    "sum0": lambda t: dr.sum(t, axis=0), "sum1": lambda t: dr.sum(t, axis=1), "row": lambda t: t[0],
+    "column": lambda t: t[:, 1], "transpose": lambda t: dr.transpose(t),
+    "flat": lambda t: dr.reshape(TensorXf, t, (-1,)),
+    "concat": lambda t: dr.concat([t, t], axis=0), "cumsum": lambda t: dr.cumsum(t, axis=0), "array": lambda t: t.array,
+    "matmul": lambda t: t @ dr.transpose(t), "shape": lambda t: t.shape, "elementwise": lambda t: t * 2 + 1,
+    "mean": lambda t: dr.mean(t, axis=0), "large": lambda t: 1 if t.shape[0] > 3 else 0,
+}
+
+
+@pytest.mark.parametrize("name", BY_SHAPE)
+def test_right_at_every_shape(name):
+    function = BY_SHAPE[name]
+    frozen = dr.freeze(function)
+    for shape in ((2, 3), (3, 2), (4, 3), (2, 3), (1, 2), (5, 2)):
+        count = shape[0] * shape[1]
+        t = TensorXf(dr.arange(Float, count) * 1.5 + dr.opaque(Float, 0, count), shape=shape)
+        _same(frozen(t), function(t))
+
+
+def _same(found, expected):
+    assert type(found) is type(expected)
+    if isinstance(expected, tuple):
+        for one, other in zip(found, expected, strict=True):
+            _same(one, other)
+    elif isinstance(expected, dr.ArrayBase):
+        assert found.shape == expected.shape
+        assert dr.allclose(found, expected)
+    else:
+        assert found == expected
+
+
+def test_widths_do_not_record_again():
+    frozen = dr.freeze(lambda x, y: (x * y + 1, dr.sum(x)))
+    for size in (2, 3, 100, 5000, 7):
+        x = dr.arange(Float, size) + dr.opaque(Float, 1)
+        found = frozen(x, x + 1)
+        assert dr.allclose(found[0], x * (x + 1) + 1)
+    assert counts(frozen) == (1, 1)
+    frozen(Float(3) + dr.opaque(Float, 1), Float(1, 2))
+    assert counts(frozen) == (2, 2)
+
+
+def test_arrays_without_elements():
+    frozen = dr.freeze(lambda x: (x + 1, dr.sum(x)))
+    for x in (Float(), Float(1, 2), Float()):
+        _same(frozen(x), frozen.f(x))
+    assert counts(frozen) == (2, 2)
+
+
+# --- derivatives -----------------------------------------------------------------------------------------------------
+
+
+def test_derivatives_flow_through_the_call():
+    frozen = dr.freeze(lambda x, k: (dr.sin(x) * x * k, x + k))
+    for step, size in enumerate((3, 3, 5, 2)):
+        grads = []
+        for function in (frozen, frozen.f):
+            x, k = dr.arange(Float, size) + step, Float(2) + dr.opaque(Float, step)
+            dr.enable_grad(x, k)
+            y, z = function(x * 2, k)
+            assert dr.grad_enabled(y, z)
+            dr.backward(y * 3 + z)
+            grads.append((x.grad, k.grad))
+        _same(*grads)
+    assert frozen.n_recordings == 1
+
+
+def test_derivatives_flow_forward():
+    frozen = dr.freeze(lambda x: dr.exp(x) * x)
+    for _ in range(2):
+        x = Float(1, 2, 3)
+        dr.enable_grad(x)
+        y = frozen(x)
+        dr.forward(x)
+        assert dr.allclose(y.grad, dr.exp(dr.detach(x)) * (1 + dr.detach(x)))
+
+
+def test_custom_operations_need_only_what_is_used():
+    class Square(dr.CustomOp):
+        def eval(self, x):
+            self.x = x
+            return x * x
+
+        def backward(self):
+            self.set_grad_in("x", 2 * self.x * self.grad_out())
+
+    frozen = dr.freeze(lambda x: dr.custom(Square, x) + 1)
+    for k in range(2):
+        x = Float(1, 2 + k)
+        dr.enable_grad(x)
+        dr.backward(frozen(x))
+        assert values(x.grad) == [2, 4 + 2 * k]
+    y = frozen(x)
+    with pytest.raises(RuntimeError, match="forward"):
+        dr.forward_from(x)
+    del y
+
+
+def test_what_cannot_be_an_input_is_refused():
+    from drjit.opt import GradScaler
+    with pytest.raises(RuntimeError, match="GradScaler"):
+        dr.freeze(lambda x, scaler: scaler.scale(x))(Float(1, 2), GradScaler())
+
+
+def test_gradients_are_part_of_the_key():
+    frozen = dr.freeze(lambda x: x * x)
+    x = Float(1, 2)
+    frozen(x)
+    dr.enable_grad(x)
+    assert dr.grad_enabled(frozen(x))
+    with dr.suspend_grad():
+        assert not dr.grad_enabled(frozen(x))
+    assert dr.grad_enabled(frozen(x))
+    assert not dr.grad_enabled(frozen(dr.detach(x)))
+
+
+@pytest.mark.parametrize("through", [False, True])
+def test_calls_that_are_differentiated_leave_nothing_behind(through):
+    frozen = dr.freeze(lambda x, y: (dr.sum(x * y), dr.sin(x)))
+
+    def step():
+        x, y = Float(1, 2, 3), Float(3, 2, 1)
+        dr.enable_grad(x, y)
+        value, _ = frozen(x, y)
+        if through:
+            dr.backward(value)
+
+    step()
+    gc.collect()
+    before = len(live_vertices())
+    for _ in range(10):
+        step()
+    gc.collect()
+    assert len(live_vertices()) == before
+
+
+def test_backward_in_the_body():
+    @dr.freeze
+    def f(x):
+        dr.backward(x * x)
+
+    x = Float(1, 2)
+    dr.enable_grad(x)
+    z = x * 3
+    f(z)
+    assert values(x.grad) == [18, 36]
+    y = Float(1, 2)
+    dr.enable_grad(y)
+    for k in range(1, 4):
+        f(y)
+        assert values(y.grad) == [2 * k, 4 * k]
+
+    @dr.freeze
+    def g(x):
+        dr.enable_grad(x)
+        dr.backward(x * x)
+        return dr.grad(x)
+
+    for _ in range(2):
+        x = Float(1, 2)
+        assert values(g(x)) == [2, 4]
+        assert dr.grad_enabled(x)
+        assert values(x.grad) == [2, 4]
+
+
+def test_gradients_of_inputs_are_read_and_written():
+    @dr.freeze
+    def f(x):
+        found = dr.grad(x)
+        dr.set_grad(x, found * 2)
+        return found
+
+    x = Float(1, 2)
+    dr.enable_grad(x)
+    x.grad = Float(3, 4)
+    assert values(f(x)) == [3, 4]
+    assert values(f(x)) == [6, 8]
+    assert values(x.grad) == [12, 16]
+
+
+@pytest.mark.parametrize("make", [lambda o: o.SGD(lr=0.1), lambda o: o.SGD(lr=0.1, momentum=0.9),
+                                  lambda o: o.Adam(lr=0.1), lambda o: o.RMSProp(lr=0.1)])
+def test_optimizers(make):
+    import drjit.opt as opt
+    found = []
+    for freeze in (True, False):
+        optimizer = make(opt)
+        optimizer["x"] = Float(1, 2, 3)
+        target = Float(3, 2, 1)
+
+        def step(optimizer, target):
+            loss = dr.mean(dr.square(optimizer["x"] - target))
+            dr.backward(loss)
+            optimizer.step()
+            return loss
+
+        function = dr.freeze(step) if freeze else step
+        losses = [function(optimizer, target).numpy().tolist() for _ in range(6)]
+        if freeze:
+            assert function.n_recordings <= 3
+        found.append((losses, optimizer["x"]))
+    assert dr.allclose(Plain(found[0][1]), Plain(found[1][1]))
+
+
+# --- limit, warnings, threads ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("limit", "recordings"), [(None, 3), (-1, 3), (2, 4), (1, 5), (0, 0)])
+def test_limit(limit, recordings):
+    frozen = dr.freeze(lambda x, p: x + p, limit=limit)
+    for p in (0, 1, 2, 1, 0, 0):
+        assert values(frozen(Float(1, 2), p)) == [1 + p, 2 + p]
+    assert frozen.n_recordings == recordings
+    if limit is not None and limit > 0:
+        assert frozen.n_cached_recordings == limit
+
+
+def test_warnings_name_what_changed(caplog):
+    frozen = dr.freeze(lambda x, settings: x * settings["lr"], warn_after=1)
+    with caplog.at_level(logging.WARNING, logger="drjit"):
+        frozen(Float(1, 2), {"lr": 0.5})
+        assert not caplog.records
+        frozen(Float(1, 2), {"lr": 0.25})
+    (record,) = caplog.records
+    assert "args[1]['lr']" in record.getMessage()
+    assert "0.5" in record.getMessage()
+    assert "0.25" in record.getMessage()
+
+
+def test_threads():
+    frozen = dr.freeze(lambda x, k: x * k + 1)
+    failures = []
+
+    def work(number):
+        try:
+            for k in range(20):
+                x = dr.arange(Float, 4) + number
+                dr.eval(x)
+                assert values(frozen(x, k % 3)) == [(i + number) * (k % 3) + 1 for i in range(4)]
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert frozen.n_cached_recordings >= 3
+
+
+def test_replays_do_not_grow():
+    frozen = dr.freeze(lambda x, y: x * y + 1)
+    x = Float(1, 2)
+    for _ in range(10):
+        frozen(x, x)
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(500):
+        frozen(x, x)
+    gc.collect()
+    assert len(gc.get_objects()) - before < 100
+
+
+def test_random_numbers():
+    found = []
+    for freeze in (True, False):
+        rng = dr.rng(seed=3)
+        function = dr.freeze(lambda r, x: r.random(Float, 4) + x) if freeze else (lambda r, x: r.random(Float, 4) + x)
+        found.append([values(function(rng, Float(1, 2, 3, 4))) for _ in range(4)])
+    assert found[0] == found[1]
+
