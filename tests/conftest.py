@@ -28,12 +28,13 @@ _PROCESSORS = {"haswell": "+avx,+avx2,+fma,+f16c,+fast-gather", "ivybridge": "+a
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--watched``: every test fails that writes behind the memory of an array (plain rooms only); ``--cpu``: kernels
     are those of an older processor; ``--one-of 10``: a tenth of the tests, always the same ones; ``--second``: types of
-    arrays are those of another backend, whose memory the host cannot access; ``--cuda=machine``: they are those of the
-    backend of GPUs, over a driver that is simulated."""
+    arrays are those of another backend, whose memory the host cannot access; ``--cuda``: they are those of the backend of
+    GPUs, over a driver that is simulated (``machine``), or the real one (``device``), where a test that ruins the device
+    ends its process: with ``-n``, pytest goes on in another."""
     parser.addoption("--watched", action="store_true", help="fail where something is written behind an array")
     parser.addoption("--one-of", type=int, default=1, metavar="N", help="run every N-th test, by a hash of its name")
     parser.addoption("--second", action="store_true", help="run on another backend, beside the CPU's")
-    parser.addoption("--cuda", choices=["machine"], help="run on the backend of GPUs, on a simulated one")
+    parser.addoption("--cuda", choices=["machine", "device"], help="run on the backend of GPUs")
     parser.addoption("--architecture", default="90", help="that of the simulated GPU")
     parser.addoption("--cpu", choices=_PROCESSORS, help="compile for this processor instead of the one at hand")
 
@@ -50,11 +51,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
         take_over(Second())
     elif config.getoption("--cuda"):
+        from drjit_core.cuda.driver import Driver
         from drjit_core.runtime.gpu.backend import GPU
         from tests.machine.driver import MachineDriver
         from tests.second import take_over
 
-        take_over(GPU(MachineDriver(int(config.getoption("--architecture")), forgiving=True)))
+        take_over(GPU(Driver() if config.getoption("--cuda") == "device" else
+                      MachineDriver(int(config.getoption("--architecture")), forgiving=True)))
 
 
 def _listed(name: str) -> dict[str, str]:
@@ -77,7 +80,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if not zlib.crc32(item.nodeid.encode()) % count]
     if config.getoption("--second") or config.getoption("--cuda"):
-        elsewhere = _listed("second.txt") | (_listed("cuda.txt") if config.getoption("--cuda") else {})
+        elsewhere = _listed("second.txt")
+        for name in {"machine": ["cuda.txt", "machine.txt"], "device": ["cuda.txt"]}.get(config.getoption("--cuda"), []):
+            elsewhere |= _listed(name)
         for item in items:
             reason = elsewhere.get(item.nodeid.partition("[")[0]) or elsewhere.get(item.nodeid.partition("::")[0])
             if reason is not None:
@@ -117,3 +122,17 @@ def _nothing_left_open() -> Iterator[None]:
     assert innermost() is None
     assert in_plain_code()
     assert innermost_journal() is None
+
+
+@pytest.fixture(autouse=True)
+def _device_lives(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that has ruined the device is the last one of its process."""
+    yield
+    if request.config.getoption("--cuda") == "device":
+        from drjit_core import JitBackend, backend_of
+
+        try:
+            backend_of(JitBackend.CUDA).wait()
+        except RuntimeError as error:
+            os.write(2, f"{request.node.nodeid}: {error}\n".encode())
+            os._exit(3)

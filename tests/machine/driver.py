@@ -15,7 +15,7 @@ from .machine import Fault, Machine, parse
 __all__ = ["MachineDriver"]
 
 #: Statuses of the real one: what is no program, and what a fault leaves behind.
-_INVALID_VALUE, _INVALID_PTX, _ILLEGAL_ADDRESS = 1, 218, 700
+_INVALID_VALUE, _INVALID_PTX, _ILLEGAL_ADDRESS, _OUT_OF_RESOURCES = 1, 218, 700, 701
 
 
 class MachineDriver:
@@ -75,6 +75,9 @@ class MachineDriver:
         """Run a kernel: what it has behind its words are the last bytes."""
         self._enter()
         module, name = function
+        if len(parameters) != module[name].given:
+            raise DriverError("cuLaunchKernel", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", _OUT_OF_RESOURCES,
+                              f"{len(parameters)} bytes of parameters, of {module[name].given}")
         words = {"p": np.frombuffer(parameters[:len(parameters) & -8], np.uint8),
                  "units": np.frombuffer(parameters[-8:], np.uint64),
                  "blocks": np.frombuffer(parameters[-4:], np.uint32)}

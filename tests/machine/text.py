@@ -44,6 +44,7 @@ class Function:
         self.branches: dict[str, list[str]] = {}
         self.variables: dict[str, tuple[str, int]] = {}  # space and offset
         self.bytes = {"local": 0, "shared": 0}
+        self.given = 0  # bytes of the parameters of a kernel
         self.steps: list[Any] = []  # what the machine makes of the code
 
     def type_of(self, register: str) -> str:
@@ -75,6 +76,12 @@ def _parameters(text: str | None) -> list[str]:
     return found
 
 
+def _bytes(parameter: str) -> int:
+    match = _PARAMETER.match(parameter)
+    assert match is not None
+    return int(match[1][1:]) // 8 * int(match[3] or 1)
+
+
 def _renamed(text: str, names: dict[str, str]) -> str:
     return _NAME.sub(lambda name: names.get(name[0], name[0]), text) if names else text
 
@@ -90,6 +97,7 @@ def parse(text: str) -> dict[str, Function]:
             if match is None:
                 raise SyntaxError(line)
             current = functions[match[2]] = Function(match[2], _parameters(match[3]), _parameters(match[1]))
+            current.given = sum(_bytes(each) for each in filter(None, (match[3] or "").split(",")))
         elif line in ("{", "}"):
             scopes, inner = scopes + 1, {}
         elif line.startswith(_DIRECTIVES) or not line:

@@ -82,7 +82,7 @@ def _count(architecture: int, chunk: int) -> str:
             target = w.parameter(k)
             wanted = w.both(mask, w.p("setp.ne.u64", target, 0))
             w.store(UINT64, w.at(target, number, 8) if k == 1 else target, value, wanted)
-    return w.text()
+    return w.text(6 + 2 * scan.LEVELS)
 
 
 def count_passes(call: Call) -> Iterable[Pass]:
@@ -115,7 +115,7 @@ def _compress(architecture: int, chunk: int) -> str:
         w.store(UINT32, own, w.r("cvt.u32.u64", position), is_set)
         w.line(f"add.u64 {at}, {at}, {w.wide(w.r('popc.b32', ballot))};")
         w.line(f"add.u64 {offset}, {offset}, {WARP};")
-    return w.text()
+    return w.text(4)
 
 
 def passes(call: Call) -> Iterable[Pass]:

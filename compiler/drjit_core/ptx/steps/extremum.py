@@ -107,7 +107,7 @@ def _rows(architecture: int, type_: int, largest: int, parts: int) -> str:
             w.store(UINT32, w.at(w.parameter(1), w.block, 4), best[1])
         else:
             _result(w, best[1], w.at(w.parameter(1), w.block, 4))
-    return w.text()
+    return w.text(6 if parts else 3)
 
 
 def _result(w: Writer, position: str, address: str) -> None:
@@ -132,7 +132,7 @@ def _parts(architecture: int, type_: int, largest: int) -> str:
         pairs.of_warp(best)
         with w.when(w.p("setp.eq.u32", lane, 0)):
             _result(w, best[1], w.at(w.parameter(2), row, 4))
-    return w.text()
+    return w.text(5)
 
 
 def _columns(architecture: int, type_: int, largest: int) -> str:
@@ -154,7 +154,7 @@ def _columns(architecture: int, type_: int, largest: int) -> str:
             w.line(f"add.u64 {source}, {source}, {step};")
             w.line(f"add.u32 {position}, {position}, 1;")
         _result(w, best[1], w.at(w.parameter(1), number, 4))
-    return w.text()
+    return w.text(5)
 
 
 def passes(call: Call) -> Iterable[Pass]:

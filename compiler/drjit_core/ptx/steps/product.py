@@ -154,7 +154,7 @@ def _tiles(architecture: int, type_: int, dimensions: int, each: int, a_along: i
             column = w.r("add.u32", first[1], w.r("add.u32", x, _SIDE * j))
             there = w.both(row_there, w.p("setp.lt.u32", column, o.columns))
             o.store(o.result(batch, row, column), totals[i][j], there)
-    return w.text()
+    return w.text(len(_WORDS) + 3 * dimensions)
 
 
 def _elements(architecture: int, type_: int, dimensions: int, threads: int) -> str:
@@ -193,7 +193,7 @@ def _elements(architecture: int, type_: int, dimensions: int, threads: int) -> s
             for k in range(1, BLOCK // WARP):
                 total = w.combine(_ADD, o.kept, total, w.load(o.kept, shared, space="shared", offset=8 * k))
         o.store(o.result(batch, row, column), total, wanted)
-    return w.text()
+    return w.text(len(_WORDS) + 3 * dimensions)
 
 
 def _threads(depth: int, count: int, along: bool) -> int:

@@ -220,7 +220,7 @@ def _tiles(architecture: int, op: int, exclusive: int, reverse: int, type_: int)
     for k, value in enumerate(results):
         result = _read(w, kept, memory, w.combine(op, kept, base, value))
         w.store(memory, target, result, there(k), offset=k * distance)
-    return w.text()
+    return w.text(6 + 3 * LEVELS)
 
 
 def _rows(architecture: int, op: int, exclusive: int, reverse: int, type_: int) -> str:
@@ -251,7 +251,7 @@ def _rows(architecture: int, op: int, exclusive: int, reverse: int, type_: int) 
             w.store(memory, w.at(w.parameter(1), element, size), _read(w, kept, memory, result), there)
             w.set(kept, carry, w.shuffle(kept, value, end))
             w.line(f"add.u64 {offset}, {offset}, {WARP};")
-    return w.text()
+    return w.text(5)
 
 
 def _columns(architecture: int, op: int, exclusive: int, reverse: int, type_: int) -> str:
@@ -283,7 +283,7 @@ def _columns(architecture: int, op: int, exclusive: int, reverse: int, type_: in
             w.line(f"sub.u64 {length}, {length}, 1;")
             for place in (source, target):
                 w.line(f"{'sub' if reverse else 'add'}.u64 {place}, {place}, {step};")
-    return w.text()
+    return w.text(6)
 
 
 def passes(call: Call) -> Iterable[Pass]:

@@ -111,7 +111,7 @@ def _rows(architecture: int, type_: int, descending: int, positions: int, log: i
         else:
             w.store(memory, w.at(result, number, size), w.load(memory, w.at(source, place, size)))
         w.line(f"add.u32 {number}, {number}, {threads};")
-    return w.text()
+    return w.text(3)
 
 
 def _exchange(w: Writer, keys: str, places: str, first: str, distance: str, block: str) -> None:
@@ -206,7 +206,7 @@ def _count(architecture: int, type_: int, descending: int, shift: int, first: in
         one = w.load(UINT32, w.at(tile.counts, w.tid, 4), space="shared", offset=4 * k * _DIGITS)
         w.line(f"add.u32 {total}, {total}, {one};")
     w.store(UINT32, tile.at_counts(w.parameter(4)), total)
-    return w.text()
+    return w.text(5)
 
 
 def _move(architecture: int, type_: int, descending: int, shift: int, first: int, last: int) -> str:
@@ -233,7 +233,7 @@ def _move(architecture: int, type_: int, descending: int, shift: int, first: int
             type_of_key = UINT64 if _word(type_) == 64 else UINT32
             w.store(type_of_key, w.at(w.parameter(5), at, _word(type_) // 8), key, there)
         w.store(UINT32, w.at(w.parameter(6 if not last else 5), at, 4), position, there)
-    return w.text()
+    return w.text(8)
 
 
 def passes(call: Call) -> Iterable[Pass]:

@@ -56,7 +56,7 @@ def _transpose(architecture: int, type_: int, dimensions: int) -> str:
         value = w.load(memory, w.at(shared, w.r("mad.lo.u32", x, _TILE + 1, within), place), space="shared")
         at = w.rd("add.u64", w.rd("mad.lo.u64", w.wide(row), w.parameter(7), target), w.wide(column))
         w.store(memory, w.at(w.parameter(1), at, size), value, there)
-    return w.text()
+    return w.text(8 + 3 * dimensions)
 
 
 def passes(call: Call) -> Iterable[Pass]:
