@@ -58,6 +58,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
         take_over(GPU(Driver() if config.getoption("--cuda") == "device" else
                       MachineDriver(int(config.getoption("--architecture")), forgiving=True)))
+        from tests.core import harness
+
+        harness.flushes = config.getoption("--cuda") == "device"
 
 
 def _listed(name: str) -> dict[str, str]:
@@ -81,10 +84,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not zlib.crc32(item.nodeid.encode()) % count]
     if config.getoption("--second") or config.getoption("--cuda"):
         elsewhere = _listed("second.txt")
-        for name in {"machine": ["cuda.txt", "machine.txt"], "device": ["cuda.txt"]}.get(config.getoption("--cuda"), []):
+        for name in {"machine": ["cuda.txt", "machine.txt"], "device": ["cuda.txt", "device.txt"]}.get(config.getoption("--cuda"), []):
             elsewhere |= _listed(name)
         for item in items:
-            reason = elsewhere.get(item.nodeid.partition("[")[0]) or elsewhere.get(item.nodeid.partition("::")[0])
+            names = item.nodeid, item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]
+            reason = next((elsewhere[name] for name in names if name in elsewhere), None)
             if reason is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
     known = _listed("known.txt")
@@ -129,7 +133,8 @@ def _device_lives(request: pytest.FixtureRequest) -> Iterator[None]:
     """A test that has ruined the device is the last one of its process."""
     yield
     if request.config.getoption("--cuda") == "device":
-        from drjit_core import JitBackend, backend_of
+        from drjit_core import JitBackend
+        from drjit_core.runtime.backends import backend_of
 
         try:
             backend_of(JitBackend.CUDA).wait()

@@ -171,7 +171,7 @@ class JitBackend(_Enum):
 
     #: None: that of ``drjit.scalar``, which computes at once.
     Invalid = 0
-    #: GPUs of NVIDIA; there is no such backend yet.
+    #: GPUs of NVIDIA, through PTX.
     CUDA = 1
     #: CPUs, through LLVM.
     LLVM = 2
