@@ -2,14 +2,16 @@
 
 .. code-block:: shell
 
-    python benchmarks/runner.py [--peer PYTHON] [--runs 5] [--only WORD …] [--scale N]
+    python benchmarks/runner.py [--peer PYTHON] [--runs 5] [--only WORD …] [--scale N] [--backend cuda]
 
 ``--peer`` (or ``DRJIT_PEER_PYTHON`` in the environment) is the interpreter of a virtual environment in which
 ``import drjit`` finds the peer; without one, only this project is measured.  The programs are the files of
 ``benchmarks/programs``.  Each run executes each of them once on either side, one after the other and in changing order,
 so that whatever else the machine does meets both; a program warms up by itself and reports medians.  The figure of a
 case is the median over the runs of *the peer's time over ours*: 1 is the same speed, and at least 0.95 counts as equal.
-Checksums prove that both sides computed the same.  The ceilings of the machine are measured in the same run.
+Checksums prove that both sides computed the same.  The ceilings of the machine are measured in the same run.  With
+``--backend cuda``, the programs use that package's types in the place of LLVM's.  Ctrl-C ends the measuring: what there
+is by then is reported.
 
 Every process gets an empty directory as its home, so that kernels cached on disk play a part only where a program is
 about them.  Writes ``benchmarks/out/runner.json`` and a plot beside it.
@@ -26,13 +28,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ROOT / "benchmarks" / "programs"
 OUTPUT = ROOT / "benchmarks" / "out"
+PROLOGUE = ROOT / "benchmarks" / "on_backend.py"
 EQUAL = 0.95  #: A speed ratio from which on we count as at least as fast.
 TIMEOUT = 300  #: Seconds after which a program counts as hung.
 #: Files of ``programs/`` that are not run here: what programs share, and those of ``tracing.py`` and ``stages.py``.
@@ -48,6 +51,7 @@ class Side:
     name: str
     python: str
     variables: dict[str, str] = field(default_factory=dict)
+    backend: str = "llvm"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -60,7 +64,8 @@ class Side:
         """Run a program in a fresh process; returns its reports, the last of which may be an error."""
         environment = self.environment | {"HOME": home, "BENCH_SCALE": str(scale)}
         try:
-            process = subprocess.run([self.python, str(program), *arguments], capture_output=True, text=True, cwd=home,
+            prologue = () if self.backend == "llvm" else (str(PROLOGUE), self.backend)
+            process = subprocess.run([self.python, *prologue, str(program), *arguments], capture_output=True, text=True, cwd=home,
                                      env=environment, timeout=TIMEOUT, check=False)
         except subprocess.TimeoutExpired:
             return [{"name": program.stem, "error": f"no result after {TIMEOUT} s"}]
@@ -166,15 +171,18 @@ def measure(sides: list[Side], chosen: list[Path], runs: int, scale: int) -> dic
     """Run all programs on all sides, alternating."""
     results: dict[str, Result] = {}
     planned = [(program, turn) for program in chosen for turn in turns(program)]
-    for run in range(runs):
-        for number, (program, turn) in enumerate(planned):
-            for side in rotated(sides, run + number):
-                print(f"\r  run {run + 1}/{runs}: {program.stem} ({side.name})".ljust(60), end="", file=sys.stderr,
-                      flush=True)
-                with tempfile.TemporaryDirectory(prefix="drjit-bench-") as home:
-                    for arguments in turn:
-                        for report in side.run(program, arguments, home, scale):
-                            results.setdefault(report["name"], Result(report["name"])).add(side.name, report)
+    try:
+        for run in range(runs):
+            for number, (program, turn) in enumerate(planned):
+                for side in rotated(sides, run + number):
+                    print(f"\r  run {run + 1}/{runs}: {program.stem} ({side.name})".ljust(60), end="", file=sys.stderr,
+                          flush=True)
+                    with tempfile.TemporaryDirectory(prefix="drjit-bench-") as home:
+                        for arguments in turn:
+                            for report in side.run(program, arguments, home, scale):
+                                results.setdefault(report["name"], Result(report["name"])).add(side.name, report)
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
     print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
     return results
 
@@ -366,9 +374,10 @@ def checkout(name: str, root: Path, **variables: str) -> Side:
     return Side(name, sys.executable, {"PYTHONPATH": os.pathsep.join((str(root), str(root / "compiler"))), **variables})
 
 
-def sides(peer: str | None) -> list[Side]:
+def sides(peer: str | None, backend: str = "llvm") -> list[Side]:
     """This checkout, and the peer if there is one."""
-    return [checkout("ours", ROOT), *([Side("peer", peer)] if peer else [])]
+    found = [checkout("ours", ROOT), *([Side("peer", peer)] if peer else [])]
+    return [replace(side, backend=backend) for side in found]
 
 
 def forms() -> list[Side]:
@@ -391,15 +400,16 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="alternating runs (default: %(default)s)")
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="programs with such words in their names")
     parser.add_argument("--scale", type=int, default=1, metavar="N", help="divide array sizes by N, for a quick look")
+    parser.add_argument("--backend", choices=["llvm", "cuda"], default="llvm", help="whose types are used")
     options = parser.parse_args()
     if options.runs < 1 or options.scale < 1:
         parser.error("--runs and --scale must be at least 1")
 
     chosen = programs(options.only)
     warn_if_busy()
-    before = ceilings()
-    results = measure(sides(options.peer), chosen, options.runs, options.scale)
-    limits = higher(before, ceilings())
+    before = ceilings() if options.backend == "llvm" else []
+    results = measure(sides(options.peer, options.backend), chosen, options.runs, options.scale)
+    limits = higher(before, ceilings()) if before else []
     print(table(results, limits))
     print()
     print(summary(results, limits))

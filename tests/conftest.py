@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import zlib
 from collections.abc import Iterator
@@ -64,7 +65,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _listed(name: str) -> dict[str, str]:
-    """The tests that a file lists: a line is a reason, those after it, indented, are names of tests, or of files."""
+    """The tests that a file lists: a line is a reason, those after it, indented, are names of tests, or of files; ``*``
+    stands for anything."""
     found, reason = {}, ""
     for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
         if line.startswith("    "):
@@ -86,9 +88,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         elsewhere = _listed("second.txt")
         for name in {"machine": ["cuda.txt", "machine.txt"], "device": ["cuda.txt", "device.txt"]}.get(config.getoption("--cuda"), []):
             elsewhere |= _listed(name)
+        parts = [(re.compile(re.escape(name).replace(r"\*", ".*")), why) for name, why in elsewhere.items() if "*" in name]
         for item in items:
             names = item.nodeid, item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]
-            reason = next((elsewhere[name] for name in names if name in elsewhere), None)
+            reason = next((elsewhere[name] for name in names if name in elsewhere), None) or next(
+                (why for pattern, why in parts if pattern.fullmatch(item.nodeid)), None)
             if reason is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
     known = _listed("known.txt")

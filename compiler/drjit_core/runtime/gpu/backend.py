@@ -7,8 +7,10 @@ it without waiting for anything but itself.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -100,6 +102,10 @@ _MOST_KERNELS = 16_384
 _LISTED = 5
 
 
+#: Backends of this process.
+_IN_USE: weakref.WeakSet[GPU] = weakref.WeakSet()
+
+
 class GPU:
     """A device."""
 
@@ -121,9 +127,21 @@ class GPU:
         self._lock = threading.RLock()
         self._lost = ""  # why the device is of no use any more
         self._target = target_of(driver.architecture)
+        _IN_USE.add(self)
         self.recipes = recipes.Recipes(Native(self))
 
     # --- failures ----------------------------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """In a process that was forked: the device, its memory and its driver stay with the other one."""
+        self._lock = threading.RLock()
+        self._lost = ("a process that was forked cannot use the GPU of the process that it was forked from; start "
+                      "processes by 'spawn' (multiprocessing.set_start_method), or fork before the GPU is used")
+        self._waiting.clear()
+
+    def is_lost(self) -> bool:
+        """Whether the device is of no use any more."""
+        return bool(self._lost)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -311,6 +329,15 @@ class GPU:
         with self.watching():
             self.driver.wait()
             self.driver.trim()
+
+
+def _leave_all() -> None:
+    for gpu in list(_IN_USE):
+        gpu.leave()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_all)
 
 
 def _user_line() -> str:

@@ -31,7 +31,9 @@ class Device:
         return address, address
 
     def free(self, base: int) -> None:
-        """Give memory back."""
+        """Give memory back; that of a device that is lost is gone."""
+        if self._backend.is_lost():
+            return
         with self._backend.watching():
             self._backend.driver.release(base)
 
