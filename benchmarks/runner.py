@@ -65,8 +65,8 @@ class Side:
         environment = self.environment | {"HOME": home, "BENCH_SCALE": str(scale)}
         try:
             prologue = () if self.backend == "llvm" else (str(PROLOGUE), self.backend)
-            process = subprocess.run([self.python, *prologue, str(program), *arguments], capture_output=True, text=True, cwd=home,
-                                     env=environment, timeout=TIMEOUT, check=False)
+            process = subprocess.run([self.python, *prologue, str(program), *arguments], capture_output=True, text=True,
+                                     cwd=home, env=environment, timeout=TIMEOUT, check=False)
         except subprocess.TimeoutExpired:
             return [{"name": program.stem, "error": f"no result after {TIMEOUT} s"}]
         except OSError as error:

@@ -29,9 +29,9 @@ _PROCESSORS = {"haswell": "+avx,+avx2,+fma,+f16c,+fast-gather", "ivybridge": "+a
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--watched``: every test fails that writes behind the memory of an array (plain rooms only); ``--cpu``: kernels
     are those of an older processor; ``--one-of 10``: a tenth of the tests, always the same ones; ``--second``: types of
-    arrays are those of another backend, whose memory the host cannot access; ``--cuda``: they are those of the backend of
-    GPUs, over a driver that is simulated (``machine``), or the real one (``device``), where a test that ruins the device
-    ends its process: with ``-n``, pytest goes on in another."""
+    arrays are those of another backend, whose memory the host cannot access; ``--cuda``: they are those of the backend
+    of GPUs, over a driver that is simulated (``machine``), or the real one (``device``), where a test that ruins the
+    device ends its process: with ``-n``, pytest goes on in another."""
     parser.addoption("--watched", action="store_true", help="fail where something is written behind an array")
     parser.addoption("--one-of", type=int, default=1, metavar="N", help="run every N-th test, by a hash of its name")
     parser.addoption("--second", action="store_true", help="run on another backend, beside the CPU's")
@@ -86,9 +86,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not zlib.crc32(item.nodeid.encode()) % count]
     if config.getoption("--second") or config.getoption("--cuda"):
         elsewhere = _listed("second.txt")
-        for name in {"machine": ["cuda.txt", "machine.txt"], "device": ["cuda.txt", "device.txt"]}.get(config.getoption("--cuda"), []):
-            elsewhere |= _listed(name)
-        parts = [(re.compile(re.escape(name).replace(r"\*", ".*")), why) for name, why in elsewhere.items() if "*" in name]
+        if config.getoption("--cuda"):
+            elsewhere |= _listed("cuda.txt") | _listed(f"{config.getoption('--cuda')}.txt")
+        parts = [(re.compile(re.escape(name).replace(r"\*", ".*")), reason)
+                 for name, reason in elsewhere.items() if "*" in name]
         for item in items:
             names = item.nodeid, item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]
             reason = next((elsewhere[name] for name in names if name in elsewhere), None) or next(

@@ -102,8 +102,8 @@ def bits(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.where(np.isnan(data), ~raw.dtype.type(0), raw) if data.dtype.kind == "f" else raw
 
 
-#: Whether numbers below the smallest normal one are zeros after additions to memory: devices of NVIDIA do that (PTX ISA,
-#: ``red.add.f32``).
+#: Whether numbers below the smallest normal one are zeros after additions to memory: devices of NVIDIA do that (PTX
+#: ISA, ``red.add.f32``).
 flushes = False
 
 
