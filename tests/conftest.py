@@ -142,7 +142,7 @@ def _device_lives(request: pytest.FixtureRequest) -> Iterator[None]:
         from drjit_core.runtime.backends import backend_of
 
         try:
-            backend_of(JitBackend.CUDA).wait()
+            backend_of(JitBackend.CUDA.value).wait()
         except RuntimeError as error:
             os.write(2, f"{request.node.nodeid}: {error}\n".encode())
             os._exit(3)
