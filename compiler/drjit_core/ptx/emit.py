@@ -231,6 +231,7 @@ class ModuleEmitter:
         emitter = rows.RowsEmitter(self, function)
         body = emitter.text()
         self.accumulators = emitter.totals
+        del emitter.flushes  # which know it
         return [f".visible .entry {KERNEL} ({self.parameter_list}, .param .u64 units)", f".maxntid {BLOCK}, 1, 1", "{",
                 *emitter.declarations(), *emitter.variables, *emitter.prologue, *body, "ret;", "}"]
 
@@ -238,17 +239,19 @@ class ModuleEmitter:
 def _order_of_calls(linear: Linear) -> list[int]:
     """The targets of calls, those that others call first."""
     order: list[int] = []
-
-    def visit(number: int) -> None:
-        if number not in order:
-            for instruction in linear.targets[number]:
-                if instruction.site is not None:
-                    for callee in instruction.site.functions:
-                        visit(callee)
-            order.append(number)
     for number in range(len(linear.targets)):
-        visit(number)
+        _visit(linear, number, order)
     return order
+
+
+def _visit(linear: Linear, number: int, order: list[int]) -> None:
+    """Append a target to those that were visited, behind those that it calls."""
+    if number not in order:
+        for instruction in linear.targets[number]:
+            if instruction.site is not None:
+                for callee in instruction.site.functions:
+                    _visit(linear, callee, order)
+        order.append(number)
 
 
 def _lanes_of(linear: Linear) -> int:
@@ -278,5 +281,7 @@ def emit(program: Program) -> Module:
     """The PTX of a program, for the architecture that its target tells (:attr:`.target.Target.features`)."""
     linear = linearize(program)
     module = ModuleEmitter(linear, program.target.features)
-    return Module(module.text(), module.lanes, linear.kernel.domain is not None, len(linear.kernel.reductions),
+    text = module.text()
+    module.accumulators.clear()  # which know their emitters: nodes would wait for the collector of cycles
+    return Module(text, module.lanes, linear.kernel.domain is not None, len(linear.kernel.reductions),
                   module.words_in_memory)
