@@ -61,6 +61,7 @@ ROOMS = (
     "drjit_core.runtime.native",
     "drjit_core.runtime.recipes",
     "drjit_core.runtime.cpu.native",
+    "drjit_core.runtime.gpu.native",
     "drjit_core.runtime.evaluation",
     "drjit_core.runtime.contents",
     "drjit_core.runtime.recording",

@@ -16,6 +16,8 @@ from drjit_core.runtime.gpu.backend import GPU
 from drjit_core.runtime.gpu.kernels import GPUKernel
 from drjit_core.runtime.gpu.target import LIMITS
 from drjit_core.runtime.launch import evaluate_by_kernels
+from drjit_core.runtime.native import Native
+from drjit_core.runtime.recipes import Recipes
 from drjit_core.types import TYPES
 
 from .driver import MachineDriver
@@ -33,6 +35,7 @@ class OnMachine(GPU):
 
     def __init__(self, architecture: int = 90, seed: int | None = None) -> None:
         super().__init__(MachineDriver(architecture, seed, forgiving=True))
+        self.recipes = Recipes(Native(self))  # which launches by the methods of this class
         #: A context of launches, of which it gets the launch, the words and the shape.
         self.listener: Any = None
         #: Names of types, and roles, of the words of kernels, by hash.

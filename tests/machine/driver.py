@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
+from drjit_core.cuda.driver import Natives
 from drjit_core.cuda.errors import DriverError
 
 from .machine import Fault, Machine, parse
@@ -16,6 +18,9 @@ __all__ = ["MachineDriver"]
 
 #: Statuses of the real one: what is no program, and what a fault leaves behind.
 _INVALID_VALUE, _INVALID_PTX, _ILLEGAL_ADDRESS, _OUT_OF_RESOURCES = 1, 218, 700, 701
+_STREAM = 4096  # a handle
+_LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
+_UPLOAD = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 
 
 class MachineDriver:
@@ -36,6 +41,9 @@ class MachineDriver:
         self._held = 0  # bytes that are allocated
         self._forgiving = forgiving
         self._fault = ""  # which has ruined it
+        self._functions: list[tuple[Any, str]] = []  # by their handles
+        self._error: BaseException | None = None  # of the last function of C that has failed
+        self._callbacks = _LAUNCH(self._launch), _UPLOAD(self._upload)
 
     def _enter(self) -> None:
         if self._fault:
@@ -61,20 +69,22 @@ class MachineDriver:
     def unload(self, module: Any) -> None:
         """Nothing is kept."""
 
-    def function(self, module: Any, name: str) -> Any:
+    def function(self, module: Any, name: str) -> int:
         """A kernel of a module."""
-        return module, name
+        self._functions.append((module, name))
+        return len(self._functions)
 
-    def facts_of(self, function: Any) -> dict[str, int]:
+    def facts_of(self, function: int) -> dict[str, int]:
         """Declared registers."""
-        declared = function[0][function[1]]
+        module, name = self._functions[function - 1]
+        declared = module[name]
         return {"registers": sum(count for _, count in declared.registers.values()),
                 "local": declared.bytes["local"], "shared": declared.bytes["shared"]}
 
-    def launch(self, function: Any, shape: Sequence[int], parameters: bytes) -> None:
+    def launch(self, function: int, shape: Sequence[int], parameters: bytes) -> None:
         """Run a kernel: what it has behind its words are the last bytes."""
         self._enter()
-        module, name = function
+        module, name = self._functions[function - 1]
         if len(parameters) != module[name].given:
             raise DriverError("cuLaunchKernel", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", _OUT_OF_RESOURCES,
                               f"{len(parameters)} bytes of parameters, of {module[name].given}")
@@ -87,6 +97,45 @@ class MachineDriver:
             if self._forgiving:
                 raise DriverError("cuLaunchKernel", "CUDA_ERROR_INVALID_VALUE", _INVALID_VALUE, str(fault)) from fault
             self._fault = str(fault)
+
+    # --- functions of C ----------------------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """All threads may use it."""
+
+    def natives(self) -> Natives:
+        """Functions of C that do the same."""
+        launch, upload = (ctypes.cast(callback, ctypes.c_void_p).value or 0 for callback in self._callbacks)
+        return Natives(launch, upload, _STREAM)
+
+    def fail(self, function: str, status: int) -> NoReturn:
+        """Raise what one of them has met."""
+        error, self._error = self._error, None
+        assert error is not None and status == _INVALID_VALUE
+        raise error
+
+    def _told(self, work: Callable[[], None]) -> int:
+        try:
+            work()
+        except BaseException as error:
+            self._error = error
+            return _INVALID_VALUE
+        return 0
+
+    def _launch(self, function: int, blocks: int, y: int, z: int, threads_x: int, threads_y: int, threads_z: int,
+                shared: int, stream: int, parameters: int | None, extra: int) -> int:
+        """As ``cuLaunchKernel``."""
+        given = (ctypes.c_size_t * 5).from_address(extra)
+        assert (y, z, threads_z, shared, stream, parameters) == (1, 1, 1, 0, _STREAM, None)
+        assert (given[0], given[2], given[4]) == (1, 2, 0)
+        data = ctypes.string_at(given[1], ctypes.c_size_t.from_address(given[3]).value)
+        return self._told(lambda: self.launch(function, (blocks, threads_x, threads_y), data))
+
+    def _upload(self, target: int, source: int, nbytes: int, stream: int) -> int:
+        """As ``cuMemcpyHtoDAsync``."""
+        return self._told(lambda: self.upload(target, ctypes.string_at(source, nbytes)))
+
+    # --- the order of what is asked for ------------------------------------------------------------------------------
 
     def wait(self) -> None:
         """All has run."""

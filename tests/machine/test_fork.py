@@ -17,6 +17,8 @@ from tests.machine.driver import MachineDriver
 def test_it_is_told_that_the_gpu_stays_with_its_parent() -> None:
     with on_backend(GPU(MachineDriver())):
         x = array([1, 2, 3], FLOAT32)
+        for _ in range(2):  # in both ways
+            values(ops.neg(x))
         child = os.fork()
         if not child:
             status = 1

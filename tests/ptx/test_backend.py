@@ -142,6 +142,6 @@ def test_the_library_may_be_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_reports_say_why_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "_found", lambda: "there is no CUDA driver: it is gone")
     assert gpu.availability() == (False, "there is no CUDA driver: it is gone") and gpu.the_gpu() is None
-    there = SimpleNamespace(name="H", architecture=90, version=12040)
+    there = SimpleNamespace(name="H", architecture=90, version=12040, natives=lambda: None)
     monkeypatch.setattr(gpu, "_found", lambda: GPU(there))
     assert gpu.availability() == (True, "H, sm_90, driver 12.4") and gpu.the_gpu() is not None

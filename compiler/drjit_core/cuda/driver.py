@@ -10,11 +10,11 @@ import ctypes
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 from .errors import DriverError, NoDevice
 
-__all__ = ["OLDEST", "Driver"]
+__all__ = ["OLDEST", "Driver", "Natives"]
 
 #: The oldest version of the driver: parameters of 32 KiB came with it.
 OLDEST = 12010
@@ -30,6 +30,66 @@ _KEPT = 4
 #: Bytes of a ``CUmemPoolProps``, all versions of which begin with four numbers: pinned memory, not exported, on a
 #: device, which one.
 _PROPERTIES = 128
+_INT, _WORD, _POINTER = ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p
+#: The functions that are called, and their arguments; handles, and addresses of the device, are words.
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "cuDeviceGet": (_POINTER, _INT),
+    "cuDeviceGetName": (_POINTER, _INT, _INT),
+    "cuDeviceTotalMem_v2": (_POINTER, _INT),
+    "cuDeviceGetAttribute": (_POINTER, _INT, _INT),
+    "cuDevicePrimaryCtxRetain": (_POINTER, _INT),
+    "cuCtxSetCurrent": (_POINTER,),
+    "cuStreamCreate": (_POINTER, _INT),
+    "cuStreamSynchronize": (_POINTER,),
+    "cuMemPoolCreate": (_POINTER, _POINTER),
+    "cuMemPoolSetAttribute": (_POINTER, _INT, _POINTER),
+    "cuMemPoolTrimTo": (_POINTER, _WORD),
+    "cuMemAllocFromPoolAsync": (_POINTER, _WORD, _POINTER, _POINTER),
+    "cuMemFreeAsync": (_WORD, _POINTER),
+    "cuMemcpyHtoDAsync_v2": (_WORD, _POINTER, _WORD, _POINTER),
+    "cuMemcpyDtoHAsync_v2": (_POINTER, _WORD, _WORD, _POINTER),
+    "cuMemcpyDtoDAsync_v2": (_WORD, _WORD, _WORD, _POINTER),
+    "cuMemsetD8Async": (_WORD, ctypes.c_ubyte, _WORD, _POINTER),
+    "cuLinkCreate_v2": (_INT, _POINTER, _POINTER, _POINTER),
+    "cuLinkAddData_v2": (_POINTER, _INT, _POINTER, _WORD, _POINTER, _INT, _POINTER, _POINTER),
+    "cuLinkComplete": (_POINTER, _POINTER, _POINTER),
+    "cuLinkDestroy": (_POINTER,),
+    "cuModuleLoadData": (_POINTER, _POINTER),
+    "cuModuleUnload": (_POINTER,),
+    "cuModuleGetFunction": (_POINTER, _POINTER, ctypes.c_char_p),
+    "cuFuncGetAttribute": (_POINTER, _INT, _POINTER),
+    "cuLaunchKernel": (_POINTER, _INT, _INT, _INT, _INT, _INT, _INT, _INT, _POINTER, _POINTER, _POINTER),
+    "cuEventCreate": (_POINTER, _INT),
+    "cuEventRecord": (_POINTER, _POINTER),
+    "cuEventSynchronize": (_POINTER,),
+    "cuEventElapsedTime": (_POINTER, _POINTER, _POINTER),
+    "cuEventDestroy_v2": (_POINTER,),
+}
+
+
+class Natives(NamedTuple):
+    """Addresses of functions in C, as the driver has them, for who launches without Python, and the stream."""
+
+    launch: int  #: ``cuLaunchKernel``
+    upload: int  #: ``cuMemcpyHtoDAsync_v2``
+    stream: int
+
+
+class _Extra(ctypes.Structure):
+    """How the parameters of a launch are given: what follows is where they are, and how many bytes, and the end."""
+
+    _fields_ = (("pointer", _WORD), ("parameters", ctypes.c_char_p), ("size", _WORD), ("bytes", _POINTER),
+                ("end", _WORD))
+
+
+class _Thread(threading.local):
+    """What a thread has of its own; the context is its current one as soon as it looks here."""
+
+    def __init__(self, driver: Driver) -> None:
+        driver.use()
+        self.bytes = _WORD()
+        self.extra = _Extra(1, None, 2, ctypes.addressof(self.bytes), 0)
+        self.address = ctypes.addressof(self.extra)
 
 
 class Driver:
@@ -38,13 +98,13 @@ class Driver:
     def __init__(self) -> None:
         library = os.environ.get("DRJIT_LIBCUDA_PATH") or _LIBRARY
         try:
-            self._cuda: Any = ctypes.CDLL(library)
+            cuda = ctypes.CDLL(library)
         except OSError as error:
             raise NoDevice(f"there is no CUDA driver: {error}") from None
         number, version = ctypes.c_int(), ctypes.c_int()
         try:
-            status = self._cuda.cuInit(0)
-            self._call("cuDriverGetVersion", ctypes.byref(version))
+            status = cuda.cuInit(0)
+            cuda.cuDriverGetVersion(ctypes.byref(version))
         except AttributeError as error:
             raise NoDevice(f"{library} is no CUDA driver: {error}") from None
         if version.value < OLDEST:
@@ -52,86 +112,103 @@ class Driver:
             raise NoDevice(f"the CUDA driver is too old: its version is {found}, kernels need {oldest}")
         if status:
             raise NoDevice(f"the CUDA driver has no device (cuInit: {status})")
+        self._name_of_error = cuda.cuGetErrorName
+        self._functions: dict[str, Any] = {}
+        for name, arguments in _FUNCTIONS.items():
+            function = self._functions[name] = cuda[name]  # an object of its own, whose arguments nobody else sets
+            function.argtypes = arguments
+        self._launch, self._allocate, self._release, self._upload = (self._functions[name] for name in (
+            "cuLaunchKernel", "cuMemAllocFromPoolAsync", "cuMemFreeAsync", "cuMemcpyHtoDAsync_v2"))
         self._call("cuDeviceGet", ctypes.byref(number), 0)
-        name, total = ctypes.create_string_buffer(_NAME_LENGTH), ctypes.c_size_t()
-        self._call("cuDeviceGetName", name, _NAME_LENGTH, number)
-        self._call("cuDeviceTotalMem_v2", ctypes.byref(total), number)
-        self.name, self.version, self.memory = name.value.decode(), version.value, total.value
+        text, total = ctypes.create_string_buffer(_NAME_LENGTH), _WORD()
+        self._call("cuDeviceGetName", text, _NAME_LENGTH, number.value)
+        self._call("cuDeviceTotalMem_v2", ctypes.byref(total), number.value)
+        self.name, self.version, self.memory = text.value.decode(), version.value, total.value
         self.architecture = 10 * self._attribute(_MAJOR, number) + self._attribute(_MINOR, number)
         self.multiprocessors = self._attribute(_MULTIPROCESSORS, number)
-        self._threads = threading.local()
-        self._context, self._stream, self._pool = (ctypes.c_void_p() for _ in range(3))
-        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), number)
-        self.enter()
-        self._call("cuStreamCreate", ctypes.byref(self._stream), 1)  # which does not wait for the default one
+        self._context = self._made("cuDevicePrimaryCtxRetain", number.value)
+        self._thread = _Thread(self)
+        self._stream = self._made("cuStreamCreate", 1)  # which does not wait for the default one
         properties = (ctypes.c_int * (_PROPERTIES // 4))(1, 0, 1, number.value)
-        self._call("cuMemPoolCreate", ctypes.byref(self._pool), properties)
+        self._pool = self._made("cuMemPoolCreate", properties)
         self._call("cuMemPoolSetAttribute", self._pool, _KEPT, ctypes.byref(ctypes.c_uint64(-1)))
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
     def _call(self, function: str, *arguments: Any, details: Any = None) -> None:
-        status = getattr(self._cuda, function)(*arguments)
-        if not status:
-            return
+        status = self._functions[function](*arguments)
+        if status:
+            self.fail(function, status, details)
+
+    def _made(self, function: str, *arguments: Any) -> int:
+        """The handle that a function makes."""
+        found = _POINTER()
+        self._call(function, ctypes.byref(found), *arguments)
+        return found.value or 0
+
+    def fail(self, function: str, status: int, details: Any = None) -> NoReturn:
+        """Raise what a status means that a function has returned."""
         if status == _OUT_OF_MEMORY:
             raise MemoryError
         text = ctypes.c_char_p()
-        self._cuda.cuGetErrorName(status, ctypes.byref(text))
+        self._name_of_error(status, ctypes.byref(text))
         log = "" if details is None else details.value.decode(errors="replace").strip()[:2000]
         raise DriverError(function, (text.value or b"").decode(), status, log)
 
     def _attribute(self, attribute: int, number: ctypes.c_int) -> int:
         value = ctypes.c_int()
-        self._call("cuDeviceGetAttribute", ctypes.byref(value), attribute, number)
+        self._call("cuDeviceGetAttribute", ctypes.byref(value), attribute, number.value)
         return value.value
 
+    def use(self) -> None:
+        """Make the context the current one of the calling thread."""
+        self._call("cuCtxSetCurrent", self._context)
+
     def enter(self) -> None:
-        """Let the calling thread use the device."""
-        if not getattr(self._threads, "entered", False):
-            self._call("cuCtxSetCurrent", self._context)
-            self._threads.entered = True
+        """Let the calling thread use the device: what it has is made when it asks for the first time."""
+        self._thread.address  # noqa: B018
+
+    def natives(self) -> Natives | None:
+        """The functions for who launches without Python."""
+        launch, upload = (ctypes.cast(function, _POINTER).value for function in (self._launch, self._upload))
+        return Natives(launch or 0, upload or 0, self._stream)
 
     # --- kernels -----------------------------------------------------------------------------------------------------
 
     def assemble(self, text: str) -> bytes:
         """The code of a module in PTX."""
         self.enter()
-        log, state = ctypes.create_string_buffer(_LOG_LENGTH), ctypes.c_void_p()
+        log = ctypes.create_string_buffer(_LOG_LENGTH)
         options = (ctypes.c_int * 2)(_ERRORS, _LENGTH_OF_ERRORS)
         values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _LOG_LENGTH)
+        state = _POINTER()
         self._call("cuLinkCreate_v2", 2, options, values, ctypes.byref(state))
         try:
             data = text.encode() + b"\0"
-            self._call("cuLinkAddData_v2", state, _PTX, data, ctypes.c_size_t(len(data)), None, 0, None, None,
-                       details=log)
-            code, size = ctypes.c_void_p(), ctypes.c_size_t()
+            self._call("cuLinkAddData_v2", state, _PTX, data, len(data), None, 0, None, None, details=log)
+            code, size = _POINTER(), _WORD()
             self._call("cuLinkComplete", state, ctypes.byref(code), ctypes.byref(size), details=log)
             assert code.value is not None
             return ctypes.string_at(code.value, size.value)  # the memory is the linker's
         finally:
             self._call("cuLinkDestroy", state)
 
-    def load(self, code: bytes) -> Any:
+    def load(self, code: bytes) -> int:
         """A module of some code."""
         self.enter()
-        module = ctypes.c_void_p()
-        self._call("cuModuleLoadData", ctypes.byref(module), code)
-        return module
+        return self._made("cuModuleLoadData", code)
 
-    def unload(self, module: Any) -> None:
+    def unload(self, module: int) -> None:
         """Forget a module."""
         self.enter()
         self._call("cuModuleUnload", module)
 
-    def function(self, module: Any, name: str) -> Any:
+    def function(self, module: int, name: str) -> int:
         """A kernel of a module."""
         self.enter()
-        function = ctypes.c_void_p()
-        self._call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
-        return function
+        return self._made("cuModuleGetFunction", module, name.encode())
 
-    def facts_of(self, function: Any) -> dict[str, int]:
+    def facts_of(self, function: int) -> dict[str, int]:
         """Registers, and bytes of local and shared memory, of a kernel."""
         found, value = {}, ctypes.c_int()
         for what, attribute in (("registers", _REGISTERS), ("local", _LOCAL), ("shared", _SHARED)):
@@ -139,29 +216,29 @@ class Driver:
             found[what] = value.value
         return found
 
-    def launch(self, function: Any, shape: Sequence[int], parameters: bytes) -> None:
+    def launch(self, function: int, shape: Sequence[int], parameters: bytes) -> None:
         """Launch a kernel: blocks, threads along both axes, and its parameters as they lie in memory."""
-        self.enter()
-        blocks, x, y = (*shape, 1)[:3]
-        size = ctypes.c_size_t(len(parameters))
-        given = ctypes.cast(ctypes.c_char_p(parameters), ctypes.c_void_p)
-        extra = (ctypes.c_void_p * 5)(1, given.value, 2, ctypes.addressof(size), 0)
-        self._call("cuLaunchKernel", function, blocks, 1, 1, x, y, 1, 0, self._stream, None, extra)
+        thread = self._thread
+        thread.bytes.value = len(parameters)
+        thread.extra.parameters = parameters
+        status = self._launch(function, shape[0], 1, 1, shape[1], shape[2] if len(shape) > 2 else 1, 1, 0, self._stream,
+                              None, thread.address)
+        if status:
+            self.fail("cuLaunchKernel", status)
 
     def wait(self) -> None:
         """Wait for all that was asked for."""
         self.enter()
         self._call("cuStreamSynchronize", self._stream)
 
-    def mark(self) -> Any:
+    def mark(self) -> int:
         """A point in the order of what is asked for."""
         self.enter()
-        event = ctypes.c_void_p()
-        self._call("cuEventCreate", ctypes.byref(event), 0)
+        event = self._made("cuEventCreate", 0)
         self._call("cuEventRecord", event, self._stream)
         return event
 
-    def milliseconds(self, begin: Any, end: Any) -> float:
+    def milliseconds(self, begin: int, end: int) -> float:
         """The time between two points, when the device has come to the second one; both are forgotten."""
         self.enter()
         found = ctypes.c_float()
@@ -176,43 +253,47 @@ class Driver:
     def allocate(self, nbytes: int) -> int:
         """New memory, from now on in the order of what is asked for; raises a ``MemoryError``."""
         self.enter()
-        address = ctypes.c_uint64()
-        self._call("cuMemAllocFromPoolAsync", ctypes.byref(address), ctypes.c_size_t(nbytes), self._pool, self._stream)
+        address = _WORD()
+        status = self._allocate(ctypes.byref(address), nbytes, self._pool, self._stream)
+        if status:
+            self.fail("cuMemAllocFromPoolAsync", status)
         return address.value
 
     def release(self, address: int) -> None:
         """Give memory back to the pool."""
         self.enter()
-        self._call("cuMemFreeAsync", ctypes.c_uint64(address), self._stream)
+        status = self._release(address, self._stream)
+        if status:
+            self.fail("cuMemFreeAsync", status)
 
     def trim(self) -> None:
         """Give the system what the pool has."""
         self.enter()
-        self._call("cuMemPoolTrimTo", self._pool, ctypes.c_size_t(0))
+        self._call("cuMemPoolTrimTo", self._pool, 0)
 
     def upload(self, address: int, data: bytes | memoryview) -> None:
         """Write to memory; the data may be changed afterwards."""
         self.enter()
         # memory that is not pinned is copied before the call returns
         source = data if data.__class__ is bytes else bytes(data)
-        self._call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(address), source, ctypes.c_size_t(len(source)), self._stream)
+        status = self._upload(address, source, len(source), self._stream)
+        if status:
+            self.fail("cuMemcpyHtoDAsync_v2", status)
 
     def download(self, address: int, nbytes: int) -> bytes:
         """Read memory, when all is done that was asked for."""
         self.enter()
         data = ctypes.create_string_buffer(nbytes)
-        self._call("cuMemcpyDtoHAsync_v2", data, ctypes.c_uint64(address), ctypes.c_size_t(nbytes), self._stream)
-        self.wait()
+        self._call("cuMemcpyDtoHAsync_v2", data, address, nbytes, self._stream)
+        self._call("cuStreamSynchronize", self._stream)
         return data.raw
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy within the device."""
         self.enter()
-        self._call("cuMemcpyDtoDAsync_v2", ctypes.c_uint64(target), ctypes.c_uint64(source), ctypes.c_size_t(nbytes),
-                   self._stream)
+        self._call("cuMemcpyDtoDAsync_v2", target, source, nbytes, self._stream)
 
     def fill(self, address: int, byte: int, nbytes: int) -> None:
         """Set bytes of memory."""
         self.enter()
-        self._call("cuMemsetD8Async", ctypes.c_uint64(address), ctypes.c_ubyte(byte), ctypes.c_size_t(nbytes),
-                   self._stream)
+        self._call("cuMemsetD8Async", address, byte, nbytes, self._stream)

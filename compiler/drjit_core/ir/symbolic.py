@@ -22,9 +22,9 @@ from .node import Node
 from .region import arguments_of, is_version, operands, origin_of
 
 __all__ = ["Tracing", "become_memory", "call_site", "close", "describe_value", "innermost", "is_presumed",
-           "is_replaced", "is_same_in_all_elements", "known", "new_region", "note_seen", "open_", "outside_of",
-           "recompute", "replace_elements", "replace_version", "require_memory", "require_open", "scope_of",
-           "scope_of_all", "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart",
+           "is_replaced", "is_same_in_all_elements", "known", "line_at", "new_region", "note_seen", "open_",
+           "outside_of", "recompute", "replace_elements", "replace_version", "require_memory", "require_open",
+           "scope_of", "scope_of_all", "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart",
            "traced_elsewhere", "undo_writes", "user_line", "width_of_write", "writes_so_far", "written_outside"]
 
 #: So many regions that have been closed are remembered, up to twice as many at times.
@@ -456,10 +456,10 @@ def tells_elements_apart(node: Node, literals: bool = False) -> bool:
 
 def user_line() -> tuple[str, int] | None:
     """File and line of the innermost frame that is the user's."""
-    return _line_at(user_place())
+    return line_at(user_place())
 
 
-def _line_at(place: tuple[CodeType, int] | None) -> tuple[str, int] | None:
+def line_at(place: tuple[CodeType, int] | None) -> tuple[str, int] | None:
     """File and line of a place; the latter takes a search in the code's table."""
     if place is None:
         return None
@@ -563,7 +563,7 @@ def _noun(place: Tracing | None) -> str:
 def _construct_words(place: Tracing | None) -> str:
     """``the symbolic loop 'newton' (program.py:12)``."""
     noun = _noun(place)
-    line = None if place is None else _line_at(place.place)
+    line = None if place is None else line_at(place.place)
     words = f"a symbolic {noun}" if place is None or not (place.label or line) else f"the symbolic {noun}"
     if place is not None and place.label:
         words += f" '{place.label}'"

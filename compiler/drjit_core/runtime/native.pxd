@@ -1,7 +1,10 @@
 from libc.stdint cimport int64_t, uint64_t
 
 from .buffer cimport Buffer
+from .heap cimport Heap
 from .walk cimport Walk
+
+cdef Buffer buffer_from(object backend, Heap heap, int64_t nbytes)
 
 
 cdef class Entry:

@@ -5,9 +5,29 @@ from array import array
 from libc.stdint cimport int64_t, uint64_t
 
 from .buffer cimport Buffer
+from .heap cimport Block, Heap
 from .walk cimport Walk
 
+from . import shortage
 from .backend import Binding
+
+
+cdef Buffer buffer_from(object backend, Heap heap, int64_t nbytes):
+    """A buffer with undefined contents, of a backend's heap."""
+    cdef Block block
+    cdef Buffer buffer
+    try:
+        block = heap.allocate(nbytes)
+    except (MemoryError, OverflowError):
+        block = shortage.allocate(heap, nbytes)
+    buffer = Buffer.__new__(Buffer)
+    buffer.backend = backend
+    buffer.address = block.address
+    buffer.nbytes = nbytes
+    buffer.padded = True
+    buffer._block = block
+    buffer.ticket = block.ticket
+    return buffer
 
 
 cdef class Entry:

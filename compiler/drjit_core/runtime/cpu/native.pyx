@@ -7,14 +7,13 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from ..buffer cimport Buffer
-from ..heap cimport Block, Heap
-from ..native cimport Entry, Native
+from ..heap cimport Heap
+from ..native cimport Entry, Native, buffer_from
 from ..walk cimport Walk
 
 from ...llvm import threads as _threads
 from ...llvm.emit import COMBINE, KERNEL
 from ...llvm.reduction import partial_stride
-from .. import shortage
 from . import cache, launches, pool
 
 ctypedef void (*KernelFunction)(void*, int64_t, int64_t, int64_t, int64_t, int64_t, int32_t) noexcept nogil
@@ -159,20 +158,7 @@ cdef class CPUNative(Native):
         return self.number
 
     cdef Buffer allocate(self, int64_t nbytes):
-        cdef Block block
-        cdef Buffer buffer
-        try:
-            block = self.heap.allocate(nbytes)
-        except (MemoryError, OverflowError):
-            block = shortage.allocate(self.heap, nbytes)
-        buffer = Buffer.__new__(Buffer)
-        buffer.backend = self.backend
-        buffer.address = block.address
-        buffer.nbytes = nbytes
-        buffer.padded = True
-        buffer._block = block
-        buffer.ticket = block.ticket
-        return buffer
+        return buffer_from(self.backend, self.heap, nbytes)
 
     cdef Entry find(self, Walk walk, int64_t width, Py_ssize_t reductions):
         cdef Entry entry

@@ -1,1 +1,1 @@
-"""Kernels on GPUs of NVIDIA: so far what programs are planned and printed for, no memory and no launches."""
+"""Kernels on GPUs of NVIDIA: memory, launches, and what programs are planned for."""

@@ -8,12 +8,10 @@ it without waiting for anything but itself.
 from __future__ import annotations
 
 import os
-import sys
-import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, NoReturn, Protocol
 
@@ -21,8 +19,8 @@ from ...codegen.program import Program
 from ...codegen.steps import Call, Pass, Text
 from ...codegen.target import Target
 from ...cuda.driver import Driver as CUDADriver
+from ...cuda.driver import Natives
 from ...cuda.errors import DriverError, NoDevice
-from ...ir.frames import is_internal
 from ...ptx.emit import Module, emit
 from ...ptx.steps import LAUNCHES
 from ...types import JitBackend
@@ -30,9 +28,9 @@ from .. import recipes, shortage
 from ..buffer import Buffer
 from ..disk import Environment
 from ..heap import Heap
-from ..native import Native
 from .kernels import GPUKernel
-from .memory import Device
+from .memory import Device, Foreign
+from .native import GPUNative
 from .target import LIMITS, target_of
 
 __all__ = ["GPU", "Driver", "availability", "the_gpu"]
@@ -48,6 +46,15 @@ class Driver(Protocol):
     version: int
     architecture: int
 
+    def enter(self) -> None:
+        """Let the calling thread use the device, by the functions of :meth:`natives`: others do so themselves."""
+
+    def natives(self) -> Natives | None:
+        """The functions of C for who launches without Python, if there are any."""
+
+    def fail(self, function: str, status: int) -> NoReturn:
+        """Raise what a status means that one of these has returned."""
+
     def assemble(self, text: str) -> bytes:
         """The code of a module in PTX."""
 
@@ -57,10 +64,10 @@ class Driver(Protocol):
     def unload(self, module: Any) -> None:
         """Forget a module."""
 
-    def function(self, module: Any, name: str) -> Any:
+    def function(self, module: Any, name: str) -> int:
         """A kernel of a module."""
 
-    def launch(self, function: Any, shape: Sequence[int], parameters: bytes) -> None:
+    def launch(self, function: int, shape: Sequence[int], parameters: bytes) -> None:
         """Launch a kernel: blocks, threads along both axes, and its parameters as they lie in memory."""
 
     def wait(self) -> None:
@@ -94,12 +101,10 @@ class Driver(Protocol):
         """Set bytes of memory."""
 
 
-#: Launches that are remembered until it is known that they have run; older ones are waited for.
-_MOST_WAITING = 4096
+#: Owners of memory that is gone here are waited for when there are more.
+_MOST_OWNERS = 64
 #: Kernels after which all are forgotten.
 _MOST_KERNELS = 16_384
-#: Launches that the message about a fault lists.
-_LISTED = 5
 
 
 #: Backends of this process.
@@ -119,25 +124,25 @@ class GPU:
         self.heap = Heap(Device(self))
         self.environment = Environment(lambda: ("ptx", str(driver.architecture), driver.name, str(driver.version)))
         self.kernels: dict[bytes, GPUKernel] = {}
-        self.hits = self.loaded = self.compiled = 0
-        self.count = 0  # launches so far: the ticket of the last one
-        self._done = 0  # the last one that is known to have run
-        #: Launches that may not have run: tickets, kernels, where the user's program was, and what must live so long.
-        self._waiting: deque[tuple[int, str, str, list[Any]]] = deque()
-        self._lock = threading.RLock()
+        self.unused: list[Any] = []  # modules of kernels that nobody has any more
+        self.owners: deque[Foreign] = deque()  # of memory that launches may still use
+        self.loaded = self.compiled = 0
         self._lost = ""  # why the device is of no use any more
         self._target = target_of(driver.architecture)
+        self.native = GPUNative(self)
+        self.recipes = recipes.Recipes(self.native)
         _IN_USE.add(self)
-        self.recipes = recipes.Recipes(Native(self))
 
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def leave(self) -> None:
         """In a process that was forked: the device, its memory and its driver stay with the other one."""
-        self._lock = threading.RLock()
-        self._lost = ("a process that was forked cannot use the GPU of the process that it was forked from; start "
-                      "processes by 'spawn' (multiprocessing.set_start_method), or fork before the GPU is used")
-        self._waiting.clear()
+        self._lose("a process that was forked cannot use the GPU of the process that it was forked from; start "
+                   "processes by 'spawn' (multiprocessing.set_start_method), or fork before the GPU is used")
+
+    def _lose(self, why: str) -> None:
+        self._lost = why
+        self.native.is_lost = True
 
     def is_lost(self) -> bool:
         """Whether the device is of no use any more."""
@@ -153,15 +158,17 @@ class GPU:
         except DriverError as error:
             if not error.lost:
                 raise RuntimeError(f"the CUDA driver has failed: {error}") from error
-            launches = [f"{name[:16]} ({place})" if place else name[:16] for _, name, place, _ in self._waiting]
+            count, launches = self.native.waiting()
             text = f"a kernel has failed, and the GPU is lost to this process, other libraries included: {error}. "
-            text += f"It was one of {len(launches)} launches" if launches else "No launches were waiting"
-            if launches:
-                left = len(launches) - _LISTED
-                text += f": {', '.join(launches[-_LISTED:])}" + (f" and {left} before them" if left > 0 else "")
-            self._lost = f"{text}. Out-of-bounds accesses are found by dr.set_flag(dr.JitFlag.Debug, True)"
-            self._waiting.clear()
+            text += f"It was one of {count} launches: {', '.join(launches)}" if count else "No launches were waiting"
+            text += f" and {count - len(launches)} before them" if count > len(launches) else ""
+            self._lose(f"{text}. Out-of-bounds accesses are found by dr.set_flag(dr.JitFlag.Debug, True)")
             raise RuntimeError(self._lost) from error
+
+    def fail(self, function: str, status: int) -> NoReturn:
+        """Raise what a status means that a function of the driver's has returned."""
+        with self.watching():
+            self.driver.fail(function, status)
 
     # --- kernels -----------------------------------------------------------------------------------------------------
 
@@ -181,6 +188,15 @@ class GPU:
         else:
             self.compiled += 1
         return kernel, False
+
+    def known(self, key: bytes, operations: int) -> tuple[GPUKernel | None, bool]:
+        """The kernel of a key, if it is in memory or on disk, and whether it was in memory already."""
+        if key in self.kernels:
+            return self.kernels[key], True
+        try:
+            return self._kernel(key, operations, None)
+        except LookupError:
+            return None, False
 
     def compile(self, program: Program, /) -> tuple[GPUKernel, bool]:
         """The kernel of a program, and whether it was in memory already."""
@@ -202,17 +218,17 @@ class GPU:
 
     def submit(self, launch: Any, /) -> int:
         """Run a launch after those before it."""
-        if self.count - self._done >= _MOST_WAITING:
+        if len(self.owners) > _MOST_OWNERS:
             self.wait()
-        with self._lock, self.watching():
+        with self.watching():
             begin = self.driver.mark() if launch.timed else None
             launch.begun = True
             self.run(launch)
-            self.count += 1
-            self._waiting.append((self.count, launch.kernel.hash, _user_line(), launch.keep))
+            ticket = self.native.note(launch.kernel.hash)
+            launch.keep = []  # what is allocated from now on comes after the launch
             if launch.timed:
                 launch.events = self.driver, begin, self.driver.mark()
-            return self.count
+            return ticket
 
     def run(self, launch: Any, /) -> None:
         """Ask the driver for a launch."""
@@ -230,27 +246,29 @@ class GPU:
 
     def submitted(self) -> int:
         """Ticket of the last launch."""
-        return self.count
+        return self.native.count
 
     def wait(self, ticket: int | None = None, /) -> None:
         """Wait for a launch, or for all of them."""
-        if ticket is not None and ticket <= self._done:
+        if ticket is not None and ticket <= self.native.done:
             return
-        count = self.count
+        count = self.native.count
         with self.watching():
             self.driver.wait()
         self._have_run(count)
 
     def _have_run(self, count: int) -> None:
         """All launches up to one have run."""
-        with self._lock:
-            self._done = max(self._done, count)
-            while self._waiting and self._waiting[0][0] <= count:
-                self._waiting.popleft()
+        self.native.have_run(count)
+        for _ in range(len(self.owners)):
+            with suppress(IndexError):  # other threads do so as well
+                owner = self.owners.popleft()
+                if owner.ticket > count:
+                    self.owners.append(owner)
 
     def is_done(self, ticket: int, /) -> bool:
         """Whether a launch is known to have finished."""
-        return ticket <= self._done
+        return ticket <= self.native.done
 
     def finish(self) -> bool:
         """At exit: wait for what is queued."""
@@ -260,7 +278,8 @@ class GPU:
 
     def kernel_statistics(self) -> dict[str, int]:
         """How often kernels were launched, and found in memory, on disk, or nowhere."""
-        return {"launches": self.hits + self.loaded + self.compiled, "hits": self.hits, "loaded": self.loaded,
+        hits = self.native.hits
+        return {"launches": hits + self.loaded + self.compiled, "hits": hits, "loaded": self.loaded,
                 "compiled": self.compiled}
 
     def crowded(self) -> bool:
@@ -270,11 +289,11 @@ class GPU:
     def flush(self) -> None:
         """Forget all kernels."""
         self.wait()
-        with self.watching():
-            for kernel in self.kernels.values():
-                self.driver.unload(kernel.loaded)
         self.kernels.clear()
         self.recipes.forget()
+        with self.watching():
+            while self.unused:
+                self.driver.unload(self.unused.pop())
 
     # --- memory ------------------------------------------------------------------------------------------------------
 
@@ -286,9 +305,18 @@ class GPU:
             block = shortage.allocate(self.heap, nbytes)
         return Buffer(self, block.address, nbytes, block)
 
+    def foreign(self, address: int, nbytes: int, owner: Any) -> Buffer:
+        """A buffer over memory that is somebody else's, who must not refer to it."""
+        result = Buffer(self, address, nbytes, Foreign(owner))
+        result.padded, result.read_only = False, True
+        return result
+
     def release(self, block: Any, /) -> None:
-        """Take memory back."""
-        block.heap.release(block)
+        """Take memory back: ours may be used at once, by launches that come later."""
+        if block.__class__ is not Foreign:
+            block.heap.release(block)
+        elif block.ticket > self.native.done:
+            self.owners.append(block)
 
     def copy(self, source: Buffer, /) -> Buffer:
         """A buffer of its own with the contents of another one."""
@@ -299,7 +327,7 @@ class GPU:
 
     def read(self, buffer: Buffer, offset: int, count: int, /) -> bytes:
         """Some bytes of a buffer, once all has run."""
-        launched = self.count
+        launched = self.native.count
         with self.watching():
             data = self.driver.download(buffer.address + offset, count)
         self._have_run(launched)
@@ -338,14 +366,6 @@ def _leave_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_all)
-
-
-def _user_line() -> str:
-    """The line of the user's program that is at work."""
-    frame: Any = sys._getframe(2)
-    while frame is not None and is_internal(frame):
-        frame = frame.f_back
-    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 @cache

@@ -31,14 +31,18 @@ class GPUKernel:
     __slots__ = ("_backend", "_text", "build_time", "code_time", "combine", "from_disk", "function", "hash", "loaded",
                  "module", "operations", "size")
 
-    def __init__(self, backend: Any, key: bytes, operations: int, make: Callable[[], Module]) -> None:
-        self._backend, self.operations = backend, operations
+    def __init__(self, backend: Any, key: bytes, operations: int, make: Callable[[], Module] | None) -> None:
+        """Without a function that makes it, raises a ``LookupError`` if it is not on disk."""
+        self._backend, self.operations, self.loaded = backend, operations, None
         start = time.perf_counter_ns()
         name = backend.environment.key_of(key, "kernel")
         self.hash = name.hex()[:32]
         found = disk.load(name)
         self.from_disk = found is not None
+        if found is None and make is None:
+            raise LookupError
         if found is None:
+            assert make is not None
             module = make()
             self._text = zlib.compress(module.text.encode(), 1)
         else:
@@ -58,6 +62,10 @@ class GPUKernel:
         self.combine = backend.driver.function(self.loaded, COMBINE) if module.reductions else None
         self.build_time = (time.perf_counter_ns() - start) * 1e-6 - self.code_time
 
+    def __del__(self) -> None:
+        if self.loaded is not None:
+            self._backend.unused.append(self.loaded)
+
     @property
     def text(self) -> str:
         """The kernel's PTX."""
@@ -70,7 +78,7 @@ class GPUKernel:
 
     def reuse(self, width: int, /) -> None:
         """Note a launch for which the kernel has not been looked up."""
-        self._backend.hits += 1
+        self._backend.native.hits += 1
         self.build_time = 0.0
 
     def partial_bytes(self, units: int, unit: int = 1, /) -> int:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from types import CodeType
 from typing import Any
 
-__all__ = ["Launch"]
+from ...ir.symbolic import line_at
+
+__all__ = ["Launch", "described"]
+
+
+def described(launches: list[tuple[str, tuple[CodeType, int] | None]]) -> list[str]:
+    """Launches in words: their kernels, and the lines of the user's program that were at work."""
+    lines = [(name[:16], line_at(place)) for name, place in launches]
+    return [f"{name} ({line[0]}:{line[1]})" if line else name for name, line in lines]
 
 
 class Launch:
-    """One execution of a kernel: its words, its shape, and what must live until it has run."""
+    """One execution of a kernel: its words, its shape, and what must live until it has been asked for."""
 
     __slots__ = ("_milliseconds", "begun", "events", "keep", "kernel", "shape", "timed", "units", "words")
 

@@ -1,0 +1,46 @@
+"""Launches on a GPU from compiled code, and what is known of all launches; its compiled form is ``native.pyx``.
+
+The compiled form calls the driver's functions by their addresses (:class:`~drjit_core.cuda.driver.Natives`): what a
+launch gets are words as they lie in memory.  Memory comes from the heap, tables of calls are uploaded when they have
+changed.  From the call of the driver on no Python code runs, so that no interrupt comes in between.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.frames import user_place
+from ..native import Native
+from .launches import described
+
+__all__ = ["GPUNative"]
+
+#: Launches that the message about a fault lists.
+LISTED = 5
+
+
+class GPUNative(Native):
+    """The number of launches, and which were the last ones."""
+
+    def __init__(self, backend: Any) -> None:
+        super().__init__(backend)
+        self.count = 0  #: launches so far: the ticket of the last one
+        self.done = 0  #: the last one that is known to have run
+        self.hits = 0  #: launches of kernels that were in memory
+        self.is_lost = False  #: whether the device is of no use any more
+        self._last: list[Any] = [None] * LISTED
+
+    def note(self, name: str) -> int:
+        """There was a launch; returns its ticket."""
+        self.count += 1
+        self._last[self.count % LISTED] = name, user_place()
+        return self.count
+
+    def have_run(self, count: int) -> None:
+        """All launches up to one have run."""
+        self.done = max(self.done, count)
+
+    def waiting(self) -> tuple[int, list[str]]:
+        """How many launches may not have run, and the last of them."""
+        first = max(self.done, self.count - LISTED) + 1
+        return self.count - self.done, described([self._last[each % LISTED] for each in range(first, self.count + 1)])
