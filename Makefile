@@ -54,6 +54,7 @@ pytest: $(VENV)/.installed-dev rooms
 	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) --one-of 4 tests/control tests/derivatives tests/runtime
 	$(BIN)/python -m pytest -n $(WORKERS) --second --one-of 4 tests/arrays tests/core
 	$(BIN)/python -m pytest -n $(WORKERS) --cuda=machine --one-of 30 tests/arrays tests/core
+	$(BIN)/python -m pytest --cuda=machine tests/interop/test_gpu.py
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 # The one recipe that compiles: installations take what it made (see setup.py).

@@ -119,8 +119,8 @@ from .runtime.history import clear as kernel_history_clear
 from .runtime.history import Range as ProfileRange
 from .runtime.history import kernel_history
 from .runtime.history import mark as profile_mark
-from .runtime.host import (copied, exported_view, host_view, import_copy, import_shared, opaque, opaque_all,
-                           read_bytes, read_element, state_of, sync, unshared, write_element)
+from .runtime.host import (copied, exchange_of, exported_view, host_view, import_copy, import_shared, opaque,
+                           opaque_all, read_bytes, read_element, shown, state_of, sync, unshared, write_element)
 from .runtime.interpret import interpret
 from .runtime.recording import Recorded, Recording, pattern_of, record
 

@@ -18,11 +18,12 @@ from .._access.slicing import strided
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import as_literal, elements_of, values
-from .._base.types import BFLOAT16
+from .._base.types import BFLOAT16, Record, lookup
 from .._base.values import is_ndarray, plain_scalar, scalar_type_of
 from .._promotion.promote import coerce, scalar_literal
 from .._trees.classes import sole_array
-from .dlpack import from_dlpack
+from .broadcasting import make
+from .dlpack import from_dlpack, is_on_gpu, read, speaks
 
 __all__ = ["entry", "flat_node", "flipped", "ndarray_node", "nested_nodes"]
 
@@ -53,7 +54,7 @@ def flat_node(cls: type[ArrayBase], value: Any) -> Node:
         if value.ndim != 1:
             raise _configuration(cls, value, f"found {value.ndim} dimensions")
         return ndarray_node(cls, value)
-    if hasattr(value, "__dlpack__"):
+    if speaks(value):
         own = with_derivatives(cls, value)
         if own is not None:
             return flat_node(cls, own)
@@ -216,7 +217,7 @@ def nested_nodes(cls: type[ArrayBase], args: tuple[Any, ...]) -> list[Node]:
         raise ArgumentError(f"{function}(): could not initialize element with a value of type '{describe(value)}'.")
     if is_ndarray(value):
         return _from_nested_ndarray(cls, value)
-    if hasattr(value, "__dlpack__"):
+    if speaks(value):
         own = with_derivatives(cls, value)
         if own is not None:
             return nested_nodes(cls, (own,))
@@ -236,8 +237,15 @@ def flipped(function: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if isinstance(value, ArrayBase):
         return (value.T,) if value._depth < 0 and len(value.shape) > 1 else args
     if not is_ndarray(value):
-        if not hasattr(value, "__dlpack__") and not hasattr(value, "__array_interface__"):
+        if not speaks(value) and not hasattr(value, "__array_interface__"):
             return args
+        if is_on_gpu(value):
+            found = read(function, value)
+            if found.kind == "c":
+                return args
+            found = found._replace(shape=found.shape[::-1], strides=found.strides[::-1])
+            tensor: Any = lookup(Record(found.backend, found.type, "tensor", (), False))
+            return (make(tensor, found.node(), found.shape),)
         import numpy
 
         value = numpy.asarray(value)

@@ -1,4 +1,4 @@
-"""DLPack: exchange of arrays with other libraries without copies, on the host.
+"""DLPack: exchange of arrays with other libraries without copies, on the host and on GPUs.
 
 A capsule carries a structure that describes an array: ``DLManagedTensor``, or since version 1.0 of the protocol
 ``DLManagedTensorVersioned``, which says also whether the memory may be written to, and whether it is a copy. Its
@@ -8,6 +8,10 @@ What is imported is shared with its producer. This project never writes to it: a
 before it is changed, and views that are handed on are marked as read-only. The protocol is described at
 https://dmlc.github.io/dlpack/latest/ and
 https://data-apis.org/array-api/latest/design_topics/data_interchange.html.
+
+On a GPU nobody waits when memory changes hands: who gets it works in a stream, which is told to wait for the one of
+who gives it. Libraries that do not speak DLPack there, such as Numba, have the *CUDA array interface*
+(https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html).
 """
 
 from __future__ import annotations
@@ -15,22 +19,45 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from drjit_core import TYPES, JitBackend, Node, TypeInfo, cast, destructor, evaluate, import_shared, invalid, unshared
+from drjit_core import (
+    TYPES,
+    JitBackend,
+    Node,
+    TypeInfo,
+    cast,
+    destructor,
+    evaluate,
+    exchange_of,
+    has_backend,
+    import_shared,
+    invalid,
+    shown,
+    unshared,
+)
 
 from .._access.slicing import contiguous_strides, strided
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.links import links
-from .host import HostMemory, host_memory
+from .._base.nodes import broadcast
+from .broadcasting import concatenate, transposed
+from .host import CPU, HostMemory, host_memory
 
-__all__ = ["CPU", "CopyError", "Foreign", "Imported", "capsule_of", "complex_memory", "from_dlpack", "kind_of",
-           "memory_of", "read", "require_host", "to_capsule"]
+__all__ = ["CopyError", "Foreign", "Imported", "capsule_of", "complex_memory", "complex_numbers", "device_of",
+           "exchange_with", "from_dlpack", "is_on_gpu", "kind_of", "memory_of", "read", "require_host", "speaks",
+           "to_capsule"]
 
-#: The device of all arrays, in the terms of DLPack: the memory of the CPU.
-CPU = (1, 0)
+#: Devices whose memory is that of the GPU, in the terms of DLPack: CUDA's own, and what it moves there when asked for.
+_ON_GPU = {2, 13}
+_GPU = 2
+#: What kernels of a GPU may read at once, in bytes, is at multiples of that.
+_PIECE = 16
+#: The streams that have numbers: the default one, that of the calling thread, and that nobody is to wait.
+_DEFAULT, _OWN, _NONE = 1, 2, -1
 #: Devices whose memory the CPU can read: its own, and that of CUDA's and ROCm's page-locked allocations.
 _READABLE = {1, 3, 11}
 _DEVICES = {2: "CUDA", 3: "CUDA, page-locked memory of the host", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm",
@@ -98,16 +125,24 @@ _exported: dict[int, Any] = {}
 _numbers = itertools.count(1)
 
 
+def _let_go(number: int) -> None:
+    """Forget an export; memory of a GPU may be used again behind what the consumer's stream has been asked for."""
+    found = _exported.pop(number, None)
+    if found is not None and found[-1] is not None:
+        exchange, stream = found[-1]
+        exchange.returned(stream)
+
+
 @_Deleter  # type: ignore[untyped-decorator]
 def _release(address: int) -> None:
     """Called by the consumer, from any thread, when it no longer needs the memory."""
-    _exported.pop(_DLManagedTensor.from_address(address).context, None)
+    _let_go(_DLManagedTensor.from_address(address).context)
 
 
 @_Deleter  # type: ignore[untyped-decorator]
 def _release_versioned(address: int) -> None:
     """Called by the consumer of a structure of version 1, from any thread, when it no longer needs the memory."""
-    _exported.pop(_DLManagedTensorVersioned.from_address(address).context, None)
+    _let_go(_DLManagedTensorVersioned.from_address(address).context)
 
 
 def _destroy(capsule: int) -> None:
@@ -119,6 +154,23 @@ def _destroy(capsule: int) -> None:
 
 
 _destroy_address = destructor(_destroy)
+
+
+def exchange_with(where: int) -> Any:
+    """What memory of a backend is exchanged by, ``None`` for that of the host."""
+    return exchange_of(where) if where == JitBackend.CUDA.value else None
+
+
+def device_of(array: ArrayBase) -> tuple[int, int]:
+    """The device of an array in the terms of DLPack. Evaluates nothing."""
+    exchange = exchange_with(array._where)
+    return CPU if exchange is None else (_GPU, exchange.number)
+
+
+def _pair(function: str, dl_device: Any) -> tuple[int, int]:
+    if not isinstance(dl_device, Sequence) or isinstance(dl_device, str) or len(dl_device) != 2:
+        raise BufferError(f"{function}(): 'dl_device' must be a tuple of two ints, found {dl_device!r}.")
+    return int(dl_device[0]), int(dl_device[1])
 
 
 def require_host(function: str, stream: Any, dl_device: tuple[int, int] | None) -> None:
@@ -134,19 +186,73 @@ def to_capsule(array: ArrayBase, stream: Any, max_version: tuple[int, int] | Non
                copy: bool | None) -> Any:
     """See ``ArrayBase.__dlpack__``."""
     function = f"{array._name}.__dlpack__"
-    require_host(function, stream, dl_device)
     if copy is False and array._depth > 0:
         raise CopyError(f"{function}(): nested arrays cannot be exported without a copy, which copy=False rules out.")
-    memory, kind = memory_of(array)
-    return capsule_of(function, memory, kind, max_version, copy, copied=array._depth > 0)
+    device = device_of(array)
+    target = device if dl_device is None else _pair(function, dl_device)
+    if device == CPU:
+        require_host(function, stream, dl_device)
+    elif target == CPU and copy is False:
+        raise CopyError(f"{function}(): the array is on the device {device} of DLPack ({_DEVICES[_GPU]}): the memory "
+                        f"of the CPU, {CPU}, gets a copy, which copy=False rules out.")
+    elif target not in (device, CPU):
+        raise BufferError(f"{function}(): the array is on the device {device} of DLPack ({_DEVICES[_GPU]}), and goes "
+                          f"to the memory of the CPU, {CPU}, but to no other device; found dl_device={dl_device!r}.")
+    memory, kind = memory_of([array], target)
+    is_copy = array._depth > 0 or target != device
+    return capsule_of(function, memory, kind, max_version, copy, copied=is_copy, stream=stream)
 
 
-def memory_of(array: ArrayBase) -> tuple[HostMemory, str]:
-    """The evaluated values of an array in C order, and their kind: ``'c'`` if two numbers at a time are complex."""
+def memory_of(parts: Sequence[ArrayBase], device: tuple[int, int] = CPU) -> tuple[HostMemory, str]:
+    """The evaluated values of an array in C order, in the memory of the CPU or of the array's own device, and their
+    kind: ``'c'`` if two numbers at a time are complex, which two ``parts`` are."""
+    array = parts[0]
+    if device != CPU:
+        return _device_memory(parts, device)
+    if len(parts) == 2:
+        return complex_memory(complex_numbers(parts)), "c"
     if array._special != "complex":
         memory = host_memory(array)
         return memory, kind_of(memory.info)
     return complex_memory(array.numpy()), "c"
+
+
+def complex_numbers(parts: Sequence[Any]) -> Any:
+    """A NumPy array of the numbers that two tensors are the real and imaginary parts of."""
+    import numpy
+
+    evaluate([node for part in parts for node in part._nodes()])
+    real, imaginary = [part.numpy() for part in parts]
+    result = numpy.empty(real.shape, numpy.result_type(real.dtype, numpy.complex64))
+    result.real, result.imag = real, imaginary
+    return result
+
+
+def _device_memory(parts: Sequence[ArrayBase], device: tuple[int, int]) -> tuple[HostMemory, str]:
+    """See :func:`memory_of`. What does not lie in one piece is put into one by a kernel."""
+    array, info = parts[0], TYPES[parts[0]._type]
+    is_complex = len(parts) == 2 or array._special == "complex"
+    width = array._width(f"{array._name}.__dlpack__")
+    shape = (*array._static_shape(), width) if array._depth >= 0 else array.shape
+    nodes = [node for part in parts for node in part._nodes()]
+    if array._special == "complex":
+        shape = shape[1:]
+    if is_complex and info.size == 2:  # complex numbers have no halves
+        info = TYPES[_TYPES["f", 32]]
+        nodes = [cast(node, info.type) for node in nodes]
+    if not nodes or not math.prod(shape):
+        return HostMemory(0, shape, info, None, device=device), "c" if is_complex else kind_of(info)
+    node, is_own = nodes[0], array._depth <= 0 and not is_complex
+    if not is_own:
+        size = math.prod(shape) if len(parts) == 2 else width
+        node = concatenate([broadcast(node, size) for node in nodes])
+    if is_complex:
+        node = transposed(node, (2, math.prod(shape)), (1, 0))[0]
+    found, buffer = shown(node, array._where)
+    if is_own and found is not node and not node.scope:  # what was a literal stays in memory: writes to it are seen
+        array._replace([found])
+    memory = HostMemory(buffer.address, shape, info, buffer, buffer.read_only, device)
+    return memory, "c" if is_complex else kind_of(info)
 
 
 def complex_memory(numbers: Any) -> HostMemory:
@@ -156,8 +262,8 @@ def complex_memory(numbers: Any) -> HostMemory:
 
 
 def capsule_of(function: str, memory: HostMemory, kind: str, max_version: tuple[int, int] | None,
-               copy: bool | None, *, copied: bool = False, immutable: bool = False) -> Any:
-    """A capsule of memory in C order, in the newest version that the consumer knows.
+               copy: bool | None, *, copied: bool = False, immutable: bool = False, stream: Any = None) -> Any:
+    """A capsule of memory in C order, in the newest version that the consumer knows; of a GPU's, for its ``stream``.
 
     ``kind``: ``'c'`` where two numbers at a time are a complex one, else that of the memory. ``copied``: the memory is
     a copy already. ``immutable``: the consumer is known never to write to it. Consumers of version 0 cannot be told
@@ -173,6 +279,7 @@ def capsule_of(function: str, memory: HostMemory, kind: str, max_version: tuple[
                               "only version 1 of DLPack can say (max_version=(1, 0)): the consumer needs a copy, which "
                               "copy=False rules out.")
         copy = True
+    given = _given(function, memory, stream)
     if copy and not copied:
         memory, copied = _duplicate(memory, kind), True
     info, shape = memory.info, memory.shape
@@ -186,19 +293,37 @@ def capsule_of(function: str, memory: HostMemory, kind: str, max_version: tuple[
     else:
         managed = _DLManagedTensor()
     tensor = managed.tensor
-    tensor.data, (tensor.device_type, tensor.device_id), tensor.ndim = memory.address or None, CPU, len(shape)
+    tensor.data, tensor.ndim = memory.address or None, len(shape)
+    tensor.device_type, tensor.device_id = memory.device
     tensor.code, tensor.bits, tensor.lanes = _CODES[kind], info.size * 8 * (2 if kind == "c" else 1), 1
     tensor.shape, tensor.strides = sizes, strides
     number = next(_numbers)
     managed.context = number
     managed.deleter = ctypes.cast(_release_versioned if versioned else _release, ctypes.c_void_p)
-    _exported[number] = (managed, sizes, strides, memory)
+    if given is not None and stream != _NONE:
+        given[0].gives(given[1])
+    _exported[number] = (managed, sizes, strides, memory, given)
     return _capsule_new(ctypes.addressof(managed), _VERSIONED if versioned else _NAME,
                         _destroy_address)
 
 
+def _given(function: str, memory: HostMemory, stream: Any) -> tuple[Any, int] | None:
+    """What memory of a GPU is exchanged by, and the stream that will use it: the default one unless another is said."""
+    if memory.device == CPU:
+        return None
+    if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int) or stream < _NONE or not stream):
+        raise BufferError(f"{function}(): 'stream' must be the handle of a stream, 1 for the default one, 2 for that "
+                          f"of the calling thread, or -1 for none; found {stream!r}.")
+    return exchange_with(JitBackend.CUDA.value), _DEFAULT if stream in (None, _NONE) else stream
+
+
 def _duplicate(memory: HostMemory, kind: str) -> HostMemory:
     """A copy that begins where every consumer accepts it."""
+    if memory.device != CPU:
+        if not memory.address:
+            return memory
+        buffer = memory.owner.backend.copy(memory.owner)
+        return HostMemory(buffer.address, memory.shape, memory.info, buffer, device=memory.device)
     nbytes = memory.nbytes * (2 if kind == "c" else 1)
     block = (ctypes.c_char * (nbytes + _ALIGNMENT))()
     address = ctypes.addressof(block) + -ctypes.addressof(block) % _ALIGNMENT
@@ -250,6 +375,8 @@ class Foreign(NamedTuple):
     copied: bool
     #: The backend that nodes belong to, see :func:`drjit_core.import_shared`.
     where: int | None
+    #: What memory of a GPU is exchanged by.
+    exchange: Any = None
 
     @property
     def type(self) -> int:
@@ -297,7 +424,12 @@ class Foreign(NamedTuple):
         base = sum(distance for distance in reach if distance < 0)
         extent = 1 + sum(map(abs, reach))
         start = self.address + (offset * factor + part + base) * itemsize
-        if self.aligned:
+        if self.exchange is not None:
+            ahead = start % _PIECE // itemsize  # elements from where kernels can read pieces to the first one
+            source = import_shared(type_, start - ahead * itemsize, ahead + extent, self.owner, self.where,
+                                   self.exchange)
+            base -= ahead
+        elif self.aligned:
             source = import_shared(type_, start, extent, self.owner, self.where)
         else:
             block = (ctypes.c_char * (extent * itemsize + itemsize))()
@@ -324,13 +456,19 @@ class Foreign(NamedTuple):
 def read(function: str, value: Any, copy: bool | None = None, where: int | None = None) -> Foreign:
     """What an object that speaks DLPack, or a capsule, tells of its memory; nodes of it belong to a backend.
 
-    Raises a ``BufferError`` for other devices, newer versions, and capsules that were consumed before, and an
-    ``ArgumentError`` for types of elements that no array has. ``copy=False`` is passed on to the producer.
+    Unless it is said which backend, memory of a GPU is that of CUDA. Raises a ``BufferError`` for other devices, newer
+    versions, and capsules that were consumed before, and an ``ArgumentError`` for types of elements that no array has.
+    ``copy=False`` is passed on to the producer.
     """
     source = describe(value)
+    exchange, stream = None, None
     if hasattr(value, "__dlpack_device__"):
-        _require_readable(function, source, *map(int, value.__dlpack_device__()))
-    capsule = _capsule(value, copy) if hasattr(value, "__dlpack__") else value
+        device, number = map(int, value.__dlpack_device__())
+        exchange = _exchange(function, source, device, number, where)
+        stream = None if exchange is None else exchange.stream
+    elif not hasattr(value, "__dlpack__") and hasattr(value, "__cuda_array_interface__"):
+        return _read_interface(function, source, value, where)
+    capsule = _capsule(value, copy, stream) if hasattr(value, "__dlpack__") else value
     handle = id(capsule)
     name = next((name for name in (_VERSIONED, _NAME) if _capsule_is_valid(handle, name)), None)
     if name is None:
@@ -346,7 +484,9 @@ def read(function: str, value: Any, copy: bool | None = None, where: int | None 
         raise BufferError(f"{function}(): the capsule of the argument of type '{source}' is of version {managed.major}."
                           f"{managed.minor} of DLPack, of which only versions 0 and 1 are known.")
     tensor = managed.tensor
-    _require_readable(function, source, tensor.device_type, tensor.device_id)
+    exchange = _exchange(function, source, tensor.device_type, tensor.device_id, where)
+    if exchange is not None and stream is None:  # a capsule, whose producer knows nothing of our stream
+        exchange.takes(_DEFAULT)
     shape = tuple(tensor.shape[:tensor.ndim])
     strides = tuple(tensor.strides[:tensor.ndim]) if tensor.strides else contiguous_strides(shape)
     kind, bits = _KINDS.get(tensor.code, ""), tensor.bits
@@ -357,27 +497,111 @@ def read(function: str, value: Any, copy: bool | None = None, where: int | None 
         raise ArgumentError(f"{function}(): the elements of the argument of type '{source}' have an unsupported type "
                             f"({what}); convert them before, to float32 for example.")
     _capsule_set_name(handle, _TAKEN[name])
-    owner = _Owner(address, _STRUCTURES[name])
+    owner: Any = _Owner(address, _STRUCTURES[name])
+    if exchange is not None:
+        owner, where = exchange.lent(owner), JitBackend.CUDA.value
     return Foreign(function, source, kind, bits, shape, strides, (tensor.data or 0) + tensor.byte_offset, owner,
-                   versioned and bool(managed.flags & _IS_COPIED), where)
+                   versioned and bool(managed.flags & _IS_COPIED), where, exchange)
 
 
-def _require_readable(function: str, source: str, device: int, number: int) -> None:
-    if device not in _READABLE:
-        raise BufferError(f"{function}(): the argument of type '{source}' is not in the memory of the CPU, but on the "
-                          f"device ({device}, {number}) of DLPack ({_DEVICES.get(device, 'unknown')}); copy it to the "
-                          "CPU first.")
+def _exchange(function: str, source: str, device: int, number: int, where: int | None) -> Any:
+    """What the memory of a device is exchanged by, ``None`` if the CPU can read it; raises a ``BufferError`` if arrays
+    of a backend, or of any, cannot be in the memory of that device."""
+    if device in _READABLE:
+        return None
+    found = f"the device ({device}, {number}) of DLPack ({_DEVICES.get(device, 'unknown')})"
+    cuda = JitBackend.CUDA.value
+    if device not in _ON_GPU or where not in (None, cuda) or not has_backend(JitBackend.CUDA):
+        hint = "; drjit.cuda has arrays in such memory" if device in _ON_GPU and where not in (None, cuda) else ""
+        raise BufferError(f"{function}(): the argument of type '{source}' is not in the memory of the CPU, but on "
+                          f"{found}; copy it to the CPU first{hint}.")
+    exchange = exchange_of(cuda)
+    if exchange is None or number != exchange.number:
+        own = CPU if exchange is None else (_GPU, exchange.number)
+        raise BufferError(f"{function}(): the argument of type '{source}' is on {found}, but arrays of drjit.cuda are "
+                          f"on the device {own}; copy it there, or to the CPU.")
+    return exchange
 
 
-def _capsule(value: Any, copy: bool | None) -> Any:
+def _capsule(value: Any, copy: bool | None, stream: int | None) -> Any:
     """What ``__dlpack__`` returns, also of producers that know fewer of its parameters."""
+    options: dict[str, Any] = {} if stream is None else {"stream": stream}
+    newer: dict[str, Any] = {"max_version": _VERSION} if copy is not False else \
+        {"max_version": _VERSION, "copy": False}
     try:
-        return value.__dlpack__(max_version=_VERSION) if copy is not False else \
-            value.__dlpack__(max_version=_VERSION, copy=False)
+        return value.__dlpack__(**options, **newer)
     except TypeError as error:  # of a producer before version 1, unless it fails for another reason
         if "argument" not in str(error):
             raise
-    return value.__dlpack__()
+    return value.__dlpack__(**options)
+
+
+# --- the CUDA array interface ----------------------------------------------------------------------------------------
+
+
+def speaks(value: Any) -> bool:
+    """Whether a value tells of its memory by DLPack or the CUDA array interface."""
+    return hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__")
+
+
+def is_on_gpu(value: Any) -> bool:
+    """Whether what speaks either tells of memory of a GPU."""
+    if hasattr(value, "__dlpack_device__"):
+        return int(value.__dlpack_device__()[0]) in _ON_GPU
+    return not hasattr(value, "__dlpack__") and hasattr(value, "__cuda_array_interface__")
+
+
+def _read_interface(function: str, source: str, value: Any, where: int | None) -> Foreign:
+    """What an object tells of its memory that has the CUDA array interface alone."""
+    told = value.__cuda_array_interface__
+    text, (address, _), shape = told["typestr"], told["data"], tuple(map(int, told["shape"]))
+    kind, size = text[1], int(text[2:])
+    if (kind, size * 8) not in _TYPES and (kind, size * 8) not in (("c", 64), ("c", 128)) or text[0] == ">":
+        raise ArgumentError(f"{function}(): the elements of the argument of type '{source}' have an unsupported type "
+                            f"({text}); convert them before, to float32 for example.")
+    if told.get("mask") is not None:
+        raise ArgumentError(f"{function}(): the argument of type '{source}' has masked entries, whose values do not "
+                            "count.")
+    steps = told.get("strides")
+    strides = contiguous_strides(shape) if steps is None else tuple([step // size for step in steps])
+    if steps is not None and any(step % size for step in steps):
+        raise ArgumentError(f"{function}(): the strides of the argument of type '{source}' are no multiples of the "
+                            f"{size} bytes of its elements ({steps}).")
+    cuda = JitBackend.CUDA.value
+    own = exchange_of(cuda) if has_backend(JitBackend.CUDA) else None
+    number = own.device_of(address) if own is not None and address else 0 if own is None else own.number
+    exchange = _exchange(function, source, _GPU, number, where)
+    if told.get("stream") is not None:
+        exchange.takes(told["stream"])
+    return Foreign(function, source, kind, size * 8, shape, strides, address or 0, exchange.lent(value), False, cuda,
+                   exchange)
+
+
+def to_interface(array: ArrayBase) -> dict[str, Any]:
+    """See ``ArrayBase.__cuda_array_interface__``."""
+    exchange, info = exchange_with(array._where), TYPES[array._type]
+    if exchange is None or array._depth > 0 or not info.code:
+        what = "memory of the CPU is shared by DLPack" if exchange is None else \
+            "nested arrays are shared by DLPack" if array._depth > 0 else \
+            f"the interface knows no elements of type {info.name}"
+        raise AttributeError(f"'{array._name}' has no attribute '__cuda_array_interface__': {what}")
+    memory, _ = _device_memory([array], device_of(array))
+    # The consumer holds the array, not its memory, which a write to the array may replace.
+    key = id(array), memory.address
+    if memory.owner is not None and key not in _told:
+        _told[key] = exchange, memory.owner
+        weakref.finalize(array, _array_is_gone, key).atexit = False
+    return memory.__array_interface__ | {"strides": None, "stream": exchange.stream}
+
+
+#: Memory that others have been told of by the interface, by arrays (which live) and addresses.
+_told: dict[tuple[int, int], tuple[Any, Any]] = {}
+
+
+def _array_is_gone(key: tuple[int, int]) -> None:
+    """Nobody has an array any more of whose memory others have been told; they used it in some stream or other."""
+    exchange, _memory = _told.pop(key)
+    exchange.returned(_DEFAULT)
 
 
 def from_dlpack(value: Any, cls: type[ArrayBase], whole: bool = False) -> Imported:
@@ -399,4 +623,4 @@ def from_dlpack(value: Any, cls: type[ArrayBase], whole: bool = False) -> Import
     return Imported(found.shape, [cast(node, cls._type) for node in nodes])
 
 
-links.to_capsule = to_capsule
+links.to_capsule, links.device_of, links.to_interface = to_capsule, device_of, to_interface

@@ -16,17 +16,22 @@ from .._base.array import ArrayBase
 from .._base.links import links
 from .._base.nodes import C_TYPES, number_of, pack, values
 
-__all__ = ["HostMemory", "host_memory", "numpy_type", "to_list", "to_memoryview", "to_numpy"]
+__all__ = ["CPU", "HostMemory", "host_memory", "numpy_type", "to_list", "to_memoryview", "to_numpy"]
 
 _LITERAL = KIND["literal"]
+#: The memory of the CPU in the terms of DLPack.
+CPU = (1, 0)
 
 
 class HostMemory:
-    """Host memory with the values of an array, in the terms of NumPy's array interface."""
+    """Memory with the values of an array, in the terms of NumPy's array interface; that of the host unless another
+    device is said."""
 
-    __slots__ = ("address", "info", "owner", "read_only", "shape")
+    __slots__ = ("address", "device", "info", "owner", "read_only", "shape")
 
-    def __init__(self, address: int, shape: tuple[int, ...], info: Any, owner: Any, read_only: bool = False) -> None:
+    def __init__(self, address: int, shape: tuple[int, ...], info: Any, owner: Any, read_only: bool = False,
+                 device: tuple[int, int] = CPU) -> None:
+        self.device = device
         self.address, self.shape, self.info, self.owner = address, shape, info, owner
         #: Whether it belongs to another library, so that nobody is to write to it through this project.
         self.read_only = read_only

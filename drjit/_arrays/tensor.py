@@ -43,7 +43,7 @@ from .._promotion.promote import (
 from .broadcasting import Shape, concatenate, make, tensor_plan, transposed
 from .components import without_components
 from .construction import flat_node, ndarray_node, with_derivatives
-from .dlpack import from_dlpack
+from .dlpack import from_dlpack, speaks
 from .format import format_element, shown_positions
 from .handles import TensorHandle
 from .operators import integer_power, matmul, positive, power, reverse_matmul, reverse_power
@@ -140,7 +140,7 @@ def _convert(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
         return ndarray_node(cls, value), value.shape
     if isinstance(value, (str, bytes, dict)) or value is None:
         raise ArgumentError(f"{function}(): could not initialize a tensor with a value of type '{describe(value)}'.")
-    if hasattr(value, "__dlpack__"):
+    if speaks(value):
         own = with_derivatives(cls, value)
         if own is not None:
             return _from_array(cls, own)

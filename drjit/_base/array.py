@@ -588,6 +588,11 @@ class ArrayBase:
         package; older ones get a copy of that. Evaluates the array and waits for the result. Raises a ``BufferError``
         for streams and other devices, and where ``copy=False`` rules out a copy that is needed.
 
+        Memory of a GPU is exported there. Nothing is waited for then: the ``stream`` (``None`` or 1 for the default
+        one, 2 for that of the calling thread, a handle, or -1) waits for what has been launched, and what is launched
+        after the consumer has let the memory go waits for that stream, which must exist until then. ``dl_device=(1,
+        0)`` makes a copy in the memory of the CPU.
+
         >>> import numpy as np
         >>> from drjit.llvm import Float
         >>> np.from_dlpack(Float(1, 2, 3))
@@ -596,10 +601,23 @@ class ArrayBase:
         return links.to_capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Device type and number in the terms of DLPack: the memory of the CPU.
+        """Device type and number in the terms of DLPack: the memory of the CPU, or for arrays of ``drjit.cuda`` the
+        GPU, ``(2, 0)``.
 
         >>> from drjit.llvm import Float
         >>> Float(1).__dlpack_device__()
         (1, 0)
         """
-        return (1, 0)
+        return links.device_of(self)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory of a flat array or tensor of ``drjit.cuda``, for libraries that do not speak DLPack, such as
+        Numba: they use it in any stream, after what is in that of ``"stream"``. Evaluates the array. Raises an
+        ``AttributeError`` for other arrays, and for elements of type bfloat16.
+
+        >>> from drjit.llvm import Float
+        >>> hasattr(Float(1), "__cuda_array_interface__")
+        False
+        """
+        return links.to_interface(self)

@@ -31,6 +31,9 @@ class Links:
     independent: Callable[[Any, dict[int, Any]], Any]
     #: ``drjit._arrays.dlpack``: a capsule, given stream, version, device and whether to copy.
     to_capsule: Callable[[Any, Any, tuple[int, int] | None, tuple[int, int] | None, bool | None], Any]
+    #: There as well: the device, and what the CUDA array interface tells.
+    device_of: Callable[[Any], tuple[int, int]]
+    to_interface: Callable[[Any], dict[str, Any]]
     #: ``drjit.interop.frameworks``: arrays of other frameworks that show the same memory.
     to_torch: Callable[[Any], Any]
     to_jax: Callable[[Any], Any]

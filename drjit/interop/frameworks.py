@@ -12,10 +12,12 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from .._arrays.dlpack import CPU, capsule_of, complex_memory, memory_of, require_host
+from drjit_core import evaluate, sync
+
+from .._arrays.dlpack import capsule_of, device_of, memory_of
+from .._arrays.host import CPU
 from .._base.array import ArrayBase
 from .._base.links import links
-from .parts import numpy_of_parts
 
 __all__ = ["FRAMEWORKS", "Derivatives", "Framework", "Inner", "framework_named", "to_framework"]
 
@@ -59,15 +61,13 @@ class _View:
 
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
         # Always of version 0: PyTorch overlooks that memory is read-only, JAX and TensorFlow know no other version.
-        function = f"{self.parts[0]._name}.__dlpack__"
-        require_host(function, stream, None)
-        memory, kind = memory_of(self.parts[0]) if len(self.parts) == 1 else \
-            (complex_memory(numpy_of_parts(self.parts)), "c")
+        memory, kind = memory_of(self.parts, device_of(self.parts[0]))
         copy = True if memory.address % self.alignment else None
-        return capsule_of(function, memory, kind, None, copy, immutable=self.immutable)
+        function = f"{self.parts[0]._name}.__dlpack__"
+        return capsule_of(function, memory, kind, None, copy, immutable=self.immutable, stream=stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return CPU
+        return device_of(self.parts[0])
 
 
 class Framework:
@@ -316,6 +316,9 @@ class _TensorFlow(Framework):
     def export(self, *parts: ArrayBase) -> Any:
         # it ends the process when it finds memory with another alignment
         view = _View(parts, immutable=True, alignment=64)
+        if view.__dlpack_device__() != CPU:
+            evaluate([node for part in parts for node in part._nodes()])
+            sync()  # it tells nobody what stream it uses
         return self.library.experimental.dlpack.from_dlpack(view.__dlpack__())
 
     def plain(self, value: Any) -> Any:

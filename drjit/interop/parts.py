@@ -8,19 +8,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from drjit_core import evaluate
+from drjit_core import JitBackend
 
 from .._access.slicing import contiguous_strides
 from .._arrays.broadcasting import make
-from .._arrays.dlpack import CopyError, Foreign, capsule_of, complex_memory, kind_of, read, require_host
-from .._arrays.host import HostMemory, host_memory
+from .._arrays.dlpack import (
+    CopyError,
+    Foreign,
+    capsule_of,
+    complex_memory,
+    complex_numbers,
+    device_of,
+    kind_of,
+    memory_of,
+    read,
+    require_host,
+)
+from .._arrays.host import CPU, HostMemory, host_memory
 from .._base.types import Record, lookup
 
 __all__ = ["CopyError", "export_complex", "export_parts", "import_parts", "interleaved", "numpy_of_parts"]
 
 
-def import_parts(function: str, value: Any, *, copy: bool | None = None) -> tuple[Any, ...]:
-    """Tensors of ``drjit.llvm.ad`` with the elements of an object that speaks DLPack, one, or two if they are complex.
+def import_parts(function: str, value: Any, *, copy: bool | None = None,
+                 backend: JitBackend | None = None) -> tuple[Any, ...]:
+    """Tensors with the elements of an object that speaks DLPack, one, or two if they are complex: of a ``backend``, or
+    if none is said of ``drjit.llvm.ad``, or of ``drjit.cuda.ad`` if they are in the memory of a GPU.
 
     Elements that lie side by side in C order are shared, and copied when this project first writes to them. What has
     other strides, and the two parts of complex numbers, are read from the shared memory when they are evaluated. With
@@ -34,7 +47,7 @@ def import_parts(function: str, value: Any, *, copy: bool | None = None) -> tupl
     >>> import_parts("f", np.array([1, 2j]))
     ([1, 0], [0, 2])
     """
-    found = read(function, value, copy)
+    found = read(function, value, copy, None if backend is None else backend.value)
     if copy is False:
         found.require_sharing()
     cls: Any = lookup(Record(found.backend, found.type, "tensor", (), True))
@@ -55,17 +68,11 @@ def numpy_of_parts(parts: Sequence[Any]) -> Any:
     >>> numpy_of_parts([TensorXf([1, 0]), TensorXf([0, 2])])
     array([1.+0.j, 0.+2.j], dtype=complex64)
     """
-    import numpy
-
     if len(parts) == 1:
         view = parts[0].numpy()
         view.flags.writeable = False
         return view
-    evaluate([node for part in parts for node in part._nodes()])
-    real, imaginary = [part.numpy() for part in parts]
-    result = numpy.empty(real.shape, numpy.result_type(real.dtype, numpy.complex64))
-    result.real, result.imag = real, imaginary
-    return result
+    return complex_numbers(parts)
 
 
 def export_parts(function: str, parts: Sequence[Any], *, stream: Any = None, max_version: tuple[int, int] | None = None,
@@ -81,16 +88,29 @@ def export_parts(function: str, parts: Sequence[Any], *, stream: Any = None, max
     >>> export_parts("f", [TensorXf([1, 2])], max_version=(1, 0))  # doctest: +ELLIPSIS
     <capsule object "dltensor_versioned" at ...>
     """
+    device = device_of(parts[0])
+    if device != CPU and dl_device in (None, device):
+        memory, kind = memory_of(parts, device)
+        if len(parts) == 1:
+            memory.read_only = True
+        elif copy is False:
+            raise _interleaving(function)
+        return capsule_of(function, memory, kind, max_version, copy, copied=len(parts) == 2, immutable=True,
+                          stream=stream)
     if len(parts) == 2:
         if copy is False:
-            raise CopyError(f"{function}(): complex numbers are kept as two arrays, of real and imaginary parts: they "
-                            "cannot be exported without a copy, which copy=False rules out.")
+            raise _interleaving(function)
         return export_complex(function, numpy_of_parts(parts), stream=stream, max_version=max_version,
                               dl_device=dl_device, copied=True)
     require_host(function, stream, dl_device)
     own = host_memory(parts[0])
     memory = HostMemory(own.address, own.shape, own.info, own.owner, read_only=True)
     return capsule_of(function, memory, kind_of(own.info), max_version, copy, immutable=not own.read_only)
+
+
+def _interleaving(function: str) -> CopyError:
+    return CopyError(f"{function}(): complex numbers are kept as two arrays, of real and imaginary parts: they cannot "
+                     "be exported without a copy, which copy=False rules out.")
 
 
 def interleaved(function: str, parts: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:

@@ -283,7 +283,9 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]
     one piece (nested arrays, such as ``Array3f``, do not), anything else is passed on as it is. What was an array of
     Dr.Jit, of whatever type, is a tensor of the same shape in the other framework (elements of complex arrays are its
     complex numbers), and what was an array there is a tensor of ``drjit.llvm.ad`` here, or an array such as
-    ``Complex2f`` if its elements are complex. Arrays are evaluated when they cross, and waited for.
+    ``Complex2f`` if its elements are complex. Arrays are evaluated when they cross, and waited for. What is in the
+    memory of a GPU stays there, is an array of ``drjit.cuda.ad`` here, and is waited for by the other framework's
+    stream only.
 
     Arrays of ``drjit.array_api`` are converted as well, complex ones by a copy. If there are some among the arguments
     of a function of another framework, its results become such arrays.

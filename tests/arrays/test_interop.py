@@ -11,6 +11,7 @@ import pytest
 import drjit as dr
 from drjit import llvm
 from drjit.llvm import Array2f, Array3f, Bool, Float, Float16, Int
+from tests.interop.harness import from_dlpack
 
 FLAT = {"Bool": "bool", "Int8": "int8", "UInt8": "uint8", "Int16": "int16", "UInt16": "uint16", "Int": "int32",
         "UInt": "uint32", "Int64": "int64", "UInt64": "uint64", "Float16": "float16", "Float": "float32",
@@ -34,7 +35,7 @@ class Exporter:
 def test_round_trips_of_every_type(name: str, dtype: str) -> None:
     cls, values = getattr(llvm, name), np.array([0, 1, 1, 0, 1]).astype(dtype)
     array = cls(values)
-    for result in (array.numpy(), np.asarray(array), np.from_dlpack(array)):
+    for result in (array.numpy(), np.asarray(array), from_dlpack(array)):
         assert result.dtype == dtype
         np.testing.assert_array_equal(result, values)
     assert list(array) == values.tolist()
@@ -46,7 +47,7 @@ def test_round_trips_of_every_type(name: str, dtype: str) -> None:
 def test_exports_of_flat_arrays_share_memory_and_show_later_writes() -> None:
     for make in (lambda: Float(1, 2, 3), lambda: dr.zeros(Float, 3), lambda: Float(0, 1, 2) + 1):
         array = make()
-        view, other = array.numpy(), np.from_dlpack(array)
+        view, other = array.numpy(), from_dlpack(array)
         array[1] = 9
         assert view[1] == 9
         assert other[1] == 9
@@ -55,7 +56,7 @@ def test_exports_of_flat_arrays_share_memory_and_show_later_writes() -> None:
 
 def test_exports_outlive_the_array() -> None:
     array = Float(1, 2, 3) + 1
-    view, other, memory = array.numpy(), np.from_dlpack(array), array.memview()
+    view, other, memory = array.numpy(), from_dlpack(array), array.memview()
     del array
     gc.collect()
     _ = [Float(range(3)) + k for k in range(10)]
@@ -66,7 +67,7 @@ def test_exports_outlive_the_array() -> None:
 def test_nested_arrays_are_exported_in_c_order() -> None:
     v = Array3f([1, 2], 3, 4)
     expected = np.array([[1, 2], [3, 3], [4, 4]], dtype=np.float32)
-    for result in (v.numpy(), np.array(v), np.from_dlpack(v), np.asarray(v.memview())):
+    for result in (v.numpy(), np.array(v), from_dlpack(v), np.asarray(v.memview())):
         np.testing.assert_array_equal(result, expected)
     assert v.numpy().flags.c_contiguous
 
@@ -85,7 +86,7 @@ def test_conversion_and_copy_requests_of_numpy() -> None:
 def test_empty_arrays() -> None:
     assert Float().numpy().shape == (0,)
     assert Array3f().numpy().shape == (3, 0)
-    assert np.from_dlpack(Float()).shape == (0,)
+    assert from_dlpack(Float()).shape == (0,)
     assert Float().memview().tolist() == []
 
 

@@ -19,6 +19,7 @@ import drjit as dr
 from drjit import llvm
 from drjit.llvm import PCG32, Array2f, Array3f, Bool, Complex2f, Float, Float16, Int, TensorXf, UInt
 from drjit_core import SymbolicValue
+from tests.interop.harness import from_dlpack
 
 MODES = ["symbolic", "evaluated"]
 TRIPS = [2, 0, 3, 1]
@@ -584,7 +585,7 @@ def test_who_shares_the_memory_sees_what_it_would_outside_of_loops(mode: str) ->
     y = Float(Exporter())
     z = dr.zeros(Float, 4) + 1
     dr.eval(z)
-    view = np.from_dlpack(z)
+    view = from_dlpack(z)
 
     def body(left: Int) -> None:
         dr.scatter(y, Float(left), UInt(left))

@@ -28,6 +28,7 @@ from drjit.llvm import (
     UInt,
     UInt64,
 )
+from tests.interop.harness import from_dlpack
 
 ONE = [Float(2.75), dr.opaque(Float, 2.75), TensorXf(2.75), TensorXf([[2.75]]), Float16(2.75), llvm.Array1f(2.75),
        scalar.Array1f(2.75), Float(1.75) + 1, dr.sum(Float(1, 1.75))]
@@ -72,7 +73,7 @@ def test_complex_numbers():
             convert(array)
         assert len(dr.kernel_history()) == 1
     for array in (Complex2f([1, 2], 3), llvm.Complex2f64(1, [2, 3]), Complex2f(), scalar.Complex2f(1, 2)):
-        exchanged = np.from_dlpack(array)
+        exchanged = from_dlpack(array)
         assert exchanged.dtype == array.numpy().dtype and exchanged.tolist() == array.tolist()
     with pytest.raises(TypeError, match=r"Complex2f\.__float__"):
         float(Complex2f(1, 2))
@@ -124,7 +125,7 @@ def test_conversions_need_a_copy():
 # --- one kernel for one conversion -----------------------------------------------------------------------------------
 
 CONVERSIONS = {
-    "numpy": lambda x: x.numpy(), "np.array": np.array, "np.asarray": np.asarray, "DLPack": np.from_dlpack,
+    "numpy": lambda x: x.numpy(), "np.array": np.array, "np.asarray": np.asarray, "DLPack": from_dlpack,
     "memview": lambda x: x.memview(), "tolist": lambda x: x.tolist(), "repr": repr, "str": str, "format": dr.format,
     "np.float64": lambda x: np.asarray(x, dtype=np.float64), "f-string": lambda x: f"{x}",
 }
@@ -172,7 +173,7 @@ def test_components_of_one_element_are_repeated():
     array = Array3f([1, 2, 3], dr.opaque(Float, 5), -0.0)
     expected = [[1, 2, 3], [5, 5, 5], [-0.0, -0.0, -0.0]]
     assert repr(array.numpy().tolist()) == repr(np.array(expected, dtype=np.float32).tolist())
-    assert array.memview().tolist() == np.from_dlpack(array).tolist() == array.tolist() == expected
+    assert array.memview().tolist() == from_dlpack(array).tolist() == array.tolist() == expected
     assert array.y.shape == (1,)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["MODULES", "array_of", "gradients", "library"]
+__all__ = ["MODULES", "array_of", "from_dlpack", "gradients", "library"]
 
 #: The modules that frameworks are imported as, by the names of the methods that convert to them.
 MODULES = {"torch": "torch", "jax": "jax", "tf": "tensorflow"}
@@ -50,3 +50,21 @@ def gradients(framework, function, *arrays):
         tape.watch(arrays)
         value = function(*arrays)
     return tape.gradient(value, arrays)
+
+
+class _OnHost:
+    """An array as a producer of what is in the memory of the CPU."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options | {"dl_device": (1, 0)})
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+def from_dlpack(array):
+    """What NumPy, which knows the memory of the CPU alone, imports by DLPack."""
+    return np.from_dlpack(array if array.__dlpack_device__() == (1, 0) else _OnHost(array))

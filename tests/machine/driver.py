@@ -17,7 +17,7 @@ from .machine import Fault, Machine, parse
 __all__ = ["MachineDriver"]
 
 #: Statuses of the real one: what is no program, and what a fault leaves behind.
-_INVALID_VALUE, _INVALID_PTX, _ILLEGAL_ADDRESS, _OUT_OF_RESOURCES = 1, 218, 700, 701
+_INVALID_VALUE, _INVALID_PTX, _INVALID_HANDLE, _ILLEGAL_ADDRESS, _OUT_OF_RESOURCES = 1, 218, 400, 700, 701
 _STREAM = 4096  # a handle
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
 _UPLOAD = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
@@ -30,7 +30,9 @@ class MachineDriver:
     and goes on, so that of many tests one fails.
     """
 
-    version, memory, multiprocessors = 13000, 1 << 31, 1
+    version, memory, multiprocessors, number = 13000, 1 << 31, 1, 0
+    #: The handle of the stream; what is asked of other ones is what tests say.
+    stream = _STREAM
 
     def __init__(self, architecture: int = 90, seed: int | None = None, memory: int = 1 << 31,
                  forgiving: bool = False) -> None:
@@ -44,6 +46,10 @@ class MachineDriver:
         self._functions: list[tuple[Any, str]] = []  # by their handles
         self._error: BaseException | None = None  # of the last function of C that has failed
         self._callbacks = _LAUNCH(self._launch), _UPLOAD(self._upload)
+        #: Pairs of streams, of which the second one was told to wait for the first one.
+        self.orders: list[tuple[int, int]] = []
+        self.behind = False  # whether the device has come to no point yet
+        self.gone: set[int] = set()  # streams that have been destroyed
 
     def _enter(self) -> None:
         if self._fault:
@@ -144,6 +150,25 @@ class MachineDriver:
     def mark(self) -> float:
         """The time."""
         return time.perf_counter()
+
+    def passed(self, point: float) -> bool:
+        """Whether it is said to have come there."""
+        return not self.behind
+
+    def order(self, before: int, after: int) -> None:
+        """Note it."""
+        if {before, after} & self.gone:
+            raise DriverError("cuEventRecord", "CUDA_ERROR_INVALID_HANDLE", _INVALID_HANDLE)
+        self.orders.append((before, after))
+
+    def wait_for_all(self) -> None:
+        """Note it, as an order of all streams (-1)."""
+        self._enter()
+        self.orders.append((-1, self.stream))
+
+    def device_of(self, address: int) -> int:
+        """The only one, or none."""
+        return 0 if self.machine.memory.block_of(address) is not None else -1
 
     def milliseconds(self, begin: float, end: float) -> float:
         """The time between two points."""

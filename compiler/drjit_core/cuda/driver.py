@@ -1,7 +1,9 @@
 """The driver's functions that are called, by ctypes: nothing has to be installed but the driver itself.
 
 :class:`Driver` is one device, its primary context, so that other libraries see the same memory, and one stream of ours
-in it, in whose order everything happens.  Tests put another one in its place, which has no device.
+in it, in whose order everything happens.  As it is no *non-blocking* one, the device runs what is asked of it and what
+other libraries ask of the default stream, which PyTorch and CuPy use unless they are told not to, in the order in which
+they ask.  Tests put another one in its place, which has no device.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ _MAJOR, _MINOR, _MULTIPROCESSORS = 75, 76, 16
 _REGISTERS, _LOCAL, _SHARED = 4, 3, 1
 _ERRORS, _LENGTH_OF_ERRORS, _PTX = 5, 6, 1
 _KEPT = 4
+#: CUpointer_attribute; what is said of an event that has not happened.
+_ORDINAL, _NOT_READY = 9, 600
+#: Events that only order what streams do.
+_UNTIMED = 2
 #: Bytes of a ``CUmemPoolProps``, all versions of which begin with four numbers: pinned memory, not exported, on a
 #: device, which one.
 _PROPERTIES = 128
@@ -64,6 +70,10 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuEventSynchronize": (_POINTER,),
     "cuEventElapsedTime": (_POINTER, _POINTER, _POINTER),
     "cuEventDestroy_v2": (_POINTER,),
+    "cuEventQuery": (_POINTER,),
+    "cuStreamWaitEvent": (_POINTER, _POINTER, _INT),
+    "cuCtxSynchronize": (),
+    "cuPointerGetAttribute": (_POINTER, _INT, _WORD),
 }
 
 
@@ -124,11 +134,13 @@ class Driver:
         self._call("cuDeviceGetName", text, _NAME_LENGTH, number.value)
         self._call("cuDeviceTotalMem_v2", ctypes.byref(total), number.value)
         self.name, self.version, self.memory = text.value.decode(), version.value, total.value
+        self.number = number.value
         self.architecture = 10 * self._attribute(_MAJOR, number) + self._attribute(_MINOR, number)
         self.multiprocessors = self._attribute(_MULTIPROCESSORS, number)
         self._context = self._made("cuDevicePrimaryCtxRetain", number.value)
         self._thread = _Thread(self)
-        self._stream = self._made("cuStreamCreate", 1)  # which does not wait for the default one
+        self._stream = self._made("cuStreamCreate", 0)  # which is in one order with the default one
+        self.stream = self._stream
         properties = (ctypes.c_int * (_PROPERTIES // 4))(1, 0, 1, number.value)
         self._pool = self._made("cuMemPoolCreate", properties)
         self._call("cuMemPoolSetAttribute", self._pool, _KEPT, ctypes.byref(ctypes.c_uint64(-1)))
@@ -237,6 +249,37 @@ class Driver:
         event = self._made("cuEventCreate", 0)
         self._call("cuEventRecord", event, self._stream)
         return event
+
+    def passed(self, point: int) -> bool:
+        """Whether the device has come to a point; if so, that is forgotten."""
+        self.enter()
+        if self._functions["cuEventQuery"](point) == _NOT_READY:
+            return False
+        self._call("cuEventDestroy_v2", point)
+        return True
+
+    def order(self, before: int, after: int) -> None:
+        """Let what a stream is asked for from now on wait for what another one has been asked for: handles of streams,
+        1 is the default one, 2 that of the calling thread."""
+        self.enter()
+        event = self._made("cuEventCreate", _UNTIMED)
+        try:
+            self._call("cuEventRecord", event, before)
+            self._call("cuStreamWaitEvent", after, event, 0)
+        finally:
+            self._call("cuEventDestroy_v2", event)  # which waits until nobody waits for it
+
+    def wait_for_all(self) -> None:
+        """Wait for what all streams have been asked for, those of others as well."""
+        self.enter()
+        self._call("cuCtxSynchronize")
+
+    def device_of(self, address: int) -> int:
+        """The number of the device that some memory belongs to, -1 if it is none that the driver knows."""
+        self.enter()
+        found = ctypes.c_int()
+        status = self._functions["cuPointerGetAttribute"](ctypes.byref(found), _ORDINAL, address)
+        return -1 if status else found.value
 
     def milliseconds(self, begin: int, end: int) -> float:
         """The time between two points, when the device has come to the second one; both are forgotten."""

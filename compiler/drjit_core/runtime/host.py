@@ -16,14 +16,16 @@ from ..ir.holders import held_elsewhere
 from ..ir.node import Node
 from ..ops.table import BOUND, DUAL, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..types import TYPES, VarState
+from .backend import bring
 from .backends import backend_of
 from .buffer import Buffer, share
 from .contents import address_of, bytes_of, in_memory, looked_at, read_bytes, read_element, settle, sync
 from .elements import pack
 from .evaluation import evaluate
 
-__all__ = ["copied", "exported_view", "host_view", "import_copy", "import_shared", "in_memory", "opaque", "opaque_all",
-           "read_bytes", "read_element", "state_of", "sync", "unshared", "write_element"]
+__all__ = ["copied", "exchange_of", "exported_view", "host_view", "import_copy", "import_shared", "in_memory",
+           "opaque", "opaque_all", "read_bytes", "read_element", "shown", "state_of", "sync", "unshared",
+           "write_element"]
 
 
 def opaque(node: Node, where: int = 0) -> Node:
@@ -87,12 +89,25 @@ def import_copy(type_: int, data: Any, where: int | None = None) -> Node:
     return node
 
 
-def import_shared(type_: int, address: int, size: int, owner: Any, where: int | None = None) -> Node:
+def exchange_of(where: int) -> Any:
+    """What a backend exchanges memory of its own by with other libraries (:class:`.gpu.exchange.Exchange`), given as a
+    bit; ``None`` if its memory is that of the host, or nobody else's."""
+    return getattr(backend_of(where), "exchange", None)
+
+
+def import_shared(type_: int, address: int, size: int, owner: Any, where: int | None = None,
+                  exchange: Any = None) -> Node:
     """An evaluated array over foreign memory, which ``owner`` keeps alive; it is copied before any write.
 
-    It belongs to a backend, as with :func:`import_copy`; one that cannot access such memory gets a copy.
+    It belongs to a backend, as with :func:`import_copy`; one that cannot access such memory gets a copy. Memory that is
+    not the host's is that of the backend whose ``exchange`` is given.
     """
     itemsize = TYPES[type_].size
+    if exchange is not None and size:
+        nbytes = size * itemsize
+        buffer = exchange.copied(address, nbytes) if address % itemsize else \
+            share(backend_of(where or 0), address, nbytes, owner)
+        return build.evaluated(type_, size, buffer, where)
     if address % itemsize:
         raise ValueError(f"import_shared(): the address {address:#x} is not aligned to the {itemsize} bytes of a "
                          f"{TYPES[type_].name}")
@@ -129,6 +144,21 @@ def exported_view(node: Node) -> tuple[Node, int, Any, bool]:
         return node, address, owner, False
     owner.exported = True
     return node, address, owner, owner.read_only
+
+
+def shown(node: Node, where: int) -> tuple[Node, Buffer]:
+    """Evaluated node, and its buffer in the memory of a backend, for others who may write to it in an order that they
+    look after; the host waits for nothing."""
+    if node.kind == DUAL:
+        value, buffer = shown(without(node), where)
+        return _with_derivative(node, value), buffer
+    if state.recording is not None:
+        state.recording.refuse_host()
+    node = in_memory(node, where) if node.kind == LITERAL or node.kind == BOUND else looked_at(node, True)
+    if not node.where and node.payload.backend is not backend_of(where):
+        bring(backend_of(where), node)
+    node.payload.exported = True
+    return node, node.payload
 
 
 def unshared(node: Node) -> Node:

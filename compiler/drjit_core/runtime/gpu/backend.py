@@ -28,6 +28,7 @@ from .. import recipes, shortage
 from ..buffer import Buffer
 from ..disk import Environment
 from ..heap import Heap
+from .exchange import Exchange
 from .kernels import GPUKernel
 from .memory import Device, Foreign
 from .native import GPUNative
@@ -43,6 +44,8 @@ class Driver(Protocol):
     """
 
     name: str
+    number: int  # of the device, among all
+    stream: int  # the handle of the order in which everything happens
     version: int
     architecture: int
 
@@ -75,6 +78,19 @@ class Driver(Protocol):
 
     def mark(self) -> Any:
         """A point in the order of what is asked for."""
+
+    def passed(self, point: Any) -> bool:
+        """Whether the device has come to a point; if so, that is forgotten."""
+
+    def order(self, before: int, after: int) -> None:
+        """Let what a stream is asked for from now on wait for what another one has been asked for: handles of streams,
+        1 is the default one, 2 that of the calling thread."""
+
+    def wait_for_all(self) -> None:
+        """Wait for what all streams have been asked for, those of others as well."""
+
+    def device_of(self, address: int) -> int:
+        """The number of the device that some memory belongs to, -1 if it is none that the driver knows."""
 
     def milliseconds(self, begin: Any, end: Any) -> float:
         """The time between two points, when the device has come to the second one; both are forgotten."""
@@ -132,6 +148,7 @@ class GPU:
         self.native = GPUNative(self)
         self.recipes = recipes.Recipes(self.native)
         _IN_USE.add(self)
+        self.exchange = Exchange(self)
 
     # --- failures ----------------------------------------------------------------------------------------------------
 
@@ -265,6 +282,7 @@ class GPU:
                 owner = self.owners.popleft()
                 if owner.ticket > count:
                     self.owners.append(owner)
+        self.exchange.settle()
 
     def is_done(self, ticket: int, /) -> bool:
         """Whether a launch is known to have finished."""
