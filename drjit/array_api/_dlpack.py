@@ -87,7 +87,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
 def shared(function: str, x: Any, copy: bool | None) -> Array:
     """An array with the elements of an object that speaks DLPack and is none of this namespace."""
-    parts = import_parts(function, x, copy=copy)
+    parts = import_parts(function, x, copy=copy, backend=dr.JitBackend.LLVM)
     own = dtypes.of_tensor(function, type(parts[0]))
     return wrap(_DTYPES[own.tensor, len(parts)], *parts)
 
