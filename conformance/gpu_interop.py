@@ -181,18 +181,20 @@ def _torch_gets_memory_back_while_our_kernels_run(torch: Any) -> None:
     side = torch.cuda.Stream()
     wait = dr.arange(dr.cuda.Float, 1 << 14) * 0 + 1
     dr.eval(wait)
-    with torch.cuda.stream(side):
-        t = torch.arange(SIZE, dtype=torch.float32, device="cuda")
-        x = dr.cuda.Float(t)
-        y = slow(wait)
-        dr.eval(y)
-        z = dr.select(dr.gather(dr.cuda.Float, y, 0) > -1, x, 0)
-        dr.eval(z)
-        address = t.data_ptr()
-        del t, x
-        others = [torch.full((SIZE,), -1.0, device="cuda") for _ in range(4)]
-    early = any(other.data_ptr() == address for other in others)
-    same(z, np.arange(SIZE, dtype=np.float32))
+    for _ in range(3):  # kernels are compiled in the first turn, which takes longer than they run
+        with torch.cuda.stream(side):
+            t = torch.arange(SIZE, dtype=torch.float32, device="cuda")
+            x = dr.cuda.Float(t)
+            y = slow(wait)
+            dr.eval(y)
+            z = dr.select(dr.gather(dr.cuda.Float, y, 0) > -1, x, 0)
+            dr.eval(z)
+            address = t.data_ptr()
+            del t, x
+            others = [torch.full((SIZE,), -1.0, device="cuda") for _ in range(4)]
+        early = any(other.data_ptr() == address for other in others)
+        same(z, np.arange(SIZE, dtype=np.float32))
+        del z, others
     assert not early, "PyTorch has had it back before"
     dr.sync_thread()
 
@@ -232,7 +234,7 @@ def _torch_gradients_from_inside(torch: Any) -> None:
             dr.backward(dr.sum(result))
         np.testing.assert_allclose(x.grad, np.cos([1, 2, 3]) * [4, 5, 6], rtol=1e-5)
         np.testing.assert_allclose(y.grad, np.sin([1, 2, 3]), rtol=1e-5)
-        x = dr.cuda.ad.TensorXf(dr.cuda.ad.Float(1, 2, 3))
+        x, y = dr.cuda.ad.TensorXf(dr.cuda.ad.Float(1, 2, 3)), dr.detach(y)  # whose gradient is one of the inputs
         dr.enable_grad(x)
         dr.set_grad(x, 1)
         np.testing.assert_allclose(dr.forward_to(f(x, y)), np.cos([1, 2, 3]) * [4, 5, 6], rtol=1e-5)

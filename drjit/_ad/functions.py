@@ -352,7 +352,7 @@ def gradcheck(function: Callable[..., Any], *args: Any, eps: float | None = None
     def evaluated(rows: Sequence[Sequence[float]]) -> list[float]:
         leaves, spec = flatten(list(args), name)
         rest = iter(rows)
-        found = [wrap_like(leaf, type(leaf), [core.import_copy(node.type, _packed(node.type, next(rest)))
+        found = [wrap_like(leaf, type(leaf), [core.import_copy(node.type, _packed(node.type, next(rest)), 0)
                                               for node in leaf._nodes()]) if differentiable(leaf) else leaf
                  for leaf in leaves]
         arrays, _ = _results(name, function(*spec.rebuild(found)))
@@ -368,7 +368,7 @@ def gradcheck(function: Callable[..., Any], *args: Any, eps: float | None = None
             arrays, _ = _results(name, function(*arguments.values))
             nodes = [node for array in arrays for node in array._nodes()]
             outputs = [(node, tracked(node)) for node in nodes]
-        changes = [core.import_copy(vertex.type, _packed(vertex.type, row))
+        changes = [core.import_copy(vertex.type, _packed(vertex.type, row), 0)
                    for vertex, row in zip(flat, direction, strict=True)]
         with explained(name):
             pushed = iter(core.push(list(zip(flat, changes, strict=True)), [v for _, v in outputs if v is not None]))
@@ -379,7 +379,7 @@ def gradcheck(function: Callable[..., Any], *args: Any, eps: float | None = None
         _compare("forward mode", forward, expected, atol, rtol)
         weights = [[generator.gauss(0, 1) for _ in range(node.size)] for node in nodes]
         with arguments.tracked():
-            gradients = _pulled(arrays, [core.import_copy(node.type, _packed(node.type, row))
+            gradients = _pulled(arrays, [core.import_copy(node.type, _packed(node.type, row), 0)
                                          for node, row in zip(nodes, weights, strict=True)], arguments, again=False)
         total = 0.0
         for vertex, gradient, row in zip(flat, gradients, direction, strict=True):

@@ -23,6 +23,7 @@ from drjit.llvm import (
     TensorXu,
     UInt,
 )
+from tests.interop.harness import from_dlpack
 
 rng = np.random.default_rng(7)
 
@@ -280,7 +281,7 @@ def test_transposes():
 def test_host_views_have_the_shape(shape):
     t, a = tensor(shape)
     same(t, a)
-    np.testing.assert_array_equal(np.from_dlpack(t), a)
+    np.testing.assert_array_equal(from_dlpack(t), a)
     np.testing.assert_array_equal(np.asarray(t), a)
     if a.size:
         assert t.memview().shape == shape and t.memview().tolist() == a.tolist()

@@ -22,6 +22,7 @@ from drjit_core.ir.node import node_count
 from drjit_core.ir.verify import VerificationError, verify
 from drjit_core.runtime.recording import Recorded
 from tests.derivatives.harness import flat
+from tests.interop.harness import from_dlpack
 
 Float, Bool = ad.Float, ad.Bool
 Mode, Flag = dr.ADMode, dr.ADFlag
@@ -120,7 +121,7 @@ def test_copies_and_pickles() -> None:
     x = variable(1, 2)
     assert dr.grad_enabled(dr.copy(x)) and dr.grad_enabled(copy.copy(x)) and dr.grad_enabled(Float(x))
     assert not dr.grad_enabled(pickle.loads(pickle.dumps(x)))
-    for exported in (x.numpy(), np.from_dlpack(dr.detach(x)), list(x), repr(x)):
+    for exported in (x.numpy(), from_dlpack(dr.detach(x)), list(x), repr(x)):
         assert str(exported)
     dr.eval(x)
     dr.make_opaque(x)

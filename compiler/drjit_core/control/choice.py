@@ -345,7 +345,7 @@ class _Choice(Construct):
         # what functions use of regions that are not open has been refused already
         scope = scope_of_all((self.index, self.mask, *choice.initial)) if outer is None else scope_of_all(
             [self.index, self.mask, enclosing, *choice.values(), *choice.memory(), *choice.sources()])
-        where = where_of(self.function, (*choice.inputs(), *choice.sources()))
+        where = where_of(self.function, (*choice.inputs(), *choice.memory(), *choice.sources()))
         if self.index is None:
             return append(COND, BOOL, size, self.mask, enclosing, None, None, 0, choice, scope, where)
         return append(CALL, BOOL, size, self.index, self.mask, enclosing, None, 0, choice, scope, where)

@@ -25,7 +25,7 @@ from ..context import state
 from ..control.extend import Counted, construct_of, fits, most_iterations, pruned
 from ..control.loop import while_loop
 from ..errors import NoDerivative, SymbolicValue
-from ..ir.build import append, literal
+from ..ir.build import append, literal, where_of
 from ..ir.deferred import assume_not
 from ..ir.dual import primal, refuse_for, tracked, vertex_of
 from ..ir.extension import take_over
@@ -370,7 +370,9 @@ class _Repetition(Recorded):
         if self.node is not None:
             return self.node, self.attributes
         if self.pruned is not None:
-            return append(LOOP, BOOL, self.widths[self.changed[0]], payload=self.pruned), self.attributes
+            rest = self.pruned
+            where = where_of("while_loop", (*rest.initial, *rest.region.captures, *rest.region.sources))
+            return append(LOOP, BOOL, self.widths[self.changed[0]], payload=rest, where=where), self.attributes
         region = innermost()
         live = None if region is None else region.live
         width = max([node.size for node in (live, *gradients.values()) if node is not None], default=1)

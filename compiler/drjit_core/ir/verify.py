@@ -6,7 +6,9 @@ that is evaluated, and the tests call it directly.  A failure is a defect of thi
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable, Iterable
 
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGES
@@ -77,6 +79,8 @@ def verify(roots: Iterable[Node], expanded: bool = False) -> int:
         seen.add(node.id)
         _check(node)
         used = list(operands(node))
+        places = functools.reduce(operator.or_, [operand.where for operand in used], 0)
+        require(not places & ~node.where, node, f"belongs to the backends {node.where:b}, its operands to {places:b}")
         stack += used
         if node.kind in CONTROL:
             require(expanded or not (isinstance(node.payload, Cond) and node.payload.rare), node,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import drjit as dr
+from tests.interop.harness import from_dlpack
 
 from ..model import Array, Host, Operands, Typed, text_of
 from .access import ACCESS, TENSORS, written, written_model
@@ -29,7 +30,7 @@ touch("np-asarray-double", lambda a, o: np.asarray(a, dtype="f8"), lambda m, o: 
       f"{ALL.replace('C', '')}:read", why="complex numbers are no reals; " + NUMBERS)
 touch("np-function", lambda a, o: np.add(o.host(), np.asarray(a)), lambda m, o: Host(m + o.host()),
       f"{ALL.replace('C', '')}:read", why="complex numbers: see np-array; " + NUMBERS)
-touch("np-from-dlpack", lambda a, o: np.from_dlpack(a), _numpy, f"{ALL}:read", "biuf", "")
+touch("np-from-dlpack", lambda a, o: from_dlpack(a), _numpy, f"{ALL}:read", "biuf", "")
 touch("memview", lambda a, o: np.array(a.memview()), _numpy, "FNVT:read", "iu", "formats of memory views")
 touch("list", lambda a, o: list(a) if o.kind == "F" else tuple(a), lambda m,
       o: Host(m.tolist()) if o.kind == "F" else tuple(m),
