@@ -90,8 +90,8 @@ class Limits(NamedTuple):
 class Target(NamedTuple):
     """Where a program runs, in numbers.
 
-    What these decide shows in the program, and so in its key; but for ``rows.together`` and ``rows.keep``, for pieces,
-    and for what is inlined, which texts depend on besides: ``features`` has to tell.
+    What these decide shows in the program, and so in its key; but for ``traffic``, ``rows.together`` and ``rows.keep``,
+    for pieces, and for what is inlined, which texts depend on besides: ``features`` has to tell.
     """
 
     language: int  # of kernels, see :class:`drjit_core.types.JitBackend`
@@ -105,6 +105,7 @@ class Target(NamedTuple):
     streaming_width: int  # but not those of at most so many elements,
     streaming_row: int  # and of those with rows only where rows are multiples of so many elements
     large_bytes: int  # memory of more bytes is asked for ahead where it is accessed by index
+    traffic: int  # additions that take as long as 8 bytes to or from memory
     recompute: int  # values are stored, not computed again, if that costs more than so many additions
     sink: int  # what only one side of a branch needs is computed there if it costs more than so many additions
     rows: Rows

@@ -33,6 +33,7 @@ CPU_TARGET = Target(
     streaming_row=64,  # whole lines of the cache are written
     large_bytes=8 << 20,
     # A packet written and read again takes about as long as 20 additions at the memory bandwidth of two cores.
+    traffic=20,
     recompute=20,
     sink=20,  # a few operations LLVM moves by itself
     rows=Rows(
