@@ -91,7 +91,7 @@ class Target(NamedTuple):
     """Where a program runs, in numbers.
 
     What these decide shows in the program, and so in its key; but for ``traffic``, ``rows.together`` and ``rows.keep``,
-    for pieces, and for what is inlined, which texts depend on besides: ``features`` has to tell.
+    for pieces, and for what is inlined or native, which texts depend on besides: ``features`` has to tell.
     """
 
     language: int  # of kernels, see :class:`drjit_core.types.JitBackend`
@@ -114,6 +114,8 @@ class Target(NamedTuple):
     piece_bytes: int  # neighbours are accessed together up to so many bytes
     aligned_pieces: bool  # whether their address has to be a multiple of their size
     inlined: int  # a row that has an expansion, and that a kernel has more of, becomes a function
+    #: Rows with an expansion that have a text all the same, as ``kind << 4 | type``.
+    native: frozenset[int]
     static_calls: bool  # whether functions have to know where their arguments are
 
     @property

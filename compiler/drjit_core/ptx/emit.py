@@ -102,6 +102,11 @@ def register(kind: int, printer: Printer) -> None:
     ModuleEmitter.printers[kind] = ModuleEmitter.printers_of_rows[kind] = printer
 
 
+def _expanded(emitter: FunctionEmitter, instruction: Instruction) -> None:
+    """A row with an expansion: a call, or its text."""
+    (values.elementwise if instruction.function is None else calls.expansion)(emitter, instruction)
+
+
 class ModuleEmitter:
     """Builds the text of a module."""
 
@@ -112,7 +117,7 @@ class ModuleEmitter:
         VIEW: memory.view, GATHER: memory.gather, SCATTER: memory.scatter, FETCH: memory.fetch,
         LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result,
         **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), values.elementwise),
-        **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), calls.expansion)}
+        **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), _expanded)}
 
     #: The same in kernels that go over rows.
     printers_of_rows: ClassVar[dict[int, Printer]] = {**printers, COUNTER: rows.counter, EVALUATED: rows.load,

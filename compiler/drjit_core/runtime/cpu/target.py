@@ -66,6 +66,7 @@ CPU_TARGET = Target(
     # Compiling an expansion takes LLVM about 1.5 ms, each time that it occurs.  Of sixteen sines, a kernel of calls
     # takes 1.0 to 1.3 times as long to run, and from a quarter to a tenth of the time to compile.
     inlined=16,
+    native=frozenset(),
     static_calls=False,
 )
 

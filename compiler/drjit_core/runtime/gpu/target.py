@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 
 from ...codegen.target import Limits, Local, Reductions, Rows, Target, Tracing
+from ...ptx.texts import NATIVE
 from ...types import JitBackend
 
 __all__ = ["ARCHITECTURES", "LIMITS", "target_of"]
@@ -41,6 +42,7 @@ _TARGET = Target(
     piece_bytes=16,
     aligned_pieces=True,
     inlined=16,
+    native=NATIVE,
     static_calls=True,  # registers have no addresses
     tracing=Tracing(
         blend=40,
