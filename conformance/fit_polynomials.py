@@ -242,6 +242,15 @@ def _sinh(degree: int, dtype: type[np.floating[Any]]) -> Fit:
     return Fit(_sinh_tail, lambda z: mp.sqrt(z) ** 3 / mp.sinh(mp.sqrt(z)), _TINY, _HALF_LOG2 ** 2, degree, dtype)
 
 
+def _tanh_tail(z: Real) -> Real:
+    r = mp.sqrt(z)
+    return (mp.tanh(r) - r) / r ** 3
+
+
+def _tanh(degree: int, dtype: type[np.floating[Any]]) -> Fit:
+    return Fit(_tanh_tail, lambda z: mp.sqrt(z) ** 3 / mp.tanh(mp.sqrt(z)), _TINY, mp.mpf(1) / 4, degree, dtype)
+
+
 def _cosh(degree: int, dtype: type[np.floating[Any]]) -> Fit:
     return Fit(lambda z: (mp.cosh(mp.sqrt(z)) - 1) / z, lambda z: z, _TINY, _HALF_LOG2 ** 2, degree, dtype)
 
@@ -311,6 +320,7 @@ FITS: dict[str, Fit] = {
     "atan2 float64": _atan(1.0, 18, np.float64),
     "sinh float32": _sinh(1, np.float32),
     "sinh float64": _sinh(4, np.float64),
+    "tanh float32": _tanh(3, np.float32),
     "cosh float32": _cosh(2, np.float32),
     "cosh float64": _cosh(5, np.float64),
     "cbrt float32": _cbrt(3, np.float32),

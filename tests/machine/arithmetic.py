@@ -10,7 +10,8 @@ import numpy as np
 
 from .memory import Fault
 
-__all__ = ["COMPARISONS", "ONE", "TWO", "UPDATES", "compare", "convert", "fma", "minimum"]
+__all__ = ["APPROXIMATE", "COMPARISONS", "ONE", "TWO", "UPDATES", "approximate", "compare", "convert", "fma",
+           "minimum"]
 
 _libm = ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6")
 _libm.fma.restype, _libm.fma.argtypes = ctypes.c_double, [ctypes.c_double] * 3
@@ -115,6 +116,7 @@ def _reversed(a: Any) -> Any:
 
 
 TWO: dict[str, Any] = {
+    "copysign": lambda a, b: np.copysign(b, a),
     "add": np.add, "sub": np.subtract, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
     "div": _divided, "rem": lambda a, b: a - _divided(a, b) * b, "mul.lo": np.multiply, "mul.hi": _high_half,
     "mul": np.multiply, "shl": _shifted_left, "shr": _shifted_right}
@@ -124,6 +126,25 @@ ONE: dict[str, Any] = {
 COMPARISONS: dict[str, Any] = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
                                "gt": np.greater, "ge": np.greater_equal}
 #: What ``atom`` and ``red`` do.
+#: Functions that are approximated: here they are rounded correctly, in single precision.
+APPROXIMATE: dict[str, Any] = {
+    "div": np.divide, "rcp": np.reciprocal, "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a), "ex2": np.exp2,
+    "lg2": np.log2, "sin": np.sin, "cos": np.cos}
+
+
+def approximate(name: str, flush: bool) -> Any:
+    """One of them, which takes and makes zeros of denormal numbers if it has to ``flush`` them."""
+    def flushed(a: Any) -> Any:
+        return np.where(np.abs(a) < np.float32(2.0 ** -126), np.copysign(np.float32(0), a), a) if flush else a
+
+    def function(*operands: Any) -> Any:
+        assert all(a.dtype == np.float32 for a in operands)
+        wide = APPROXIMATE[name](*(flushed(a).astype(np.float64) for a in operands))
+        return flushed(wide.astype(np.float32))
+
+    return function
+
+
 UPDATES: dict[str, Any] = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
                            "or": np.bitwise_or}
 

@@ -26,6 +26,7 @@ __all__ = ["Block", "Entry", "Recorder", "load", "recording", "save"]
 _MOST_BYTES, _MOST_LAUNCHES = 1 << 18, 2
 _SEES_ORDER = re.compile(r"\batom\.[\w.]*\.(add|min|max|and|or|exch)\.")
 _ADDS_IN_ANY_ORDER = re.compile(r"\bred\.[\w.]*\.add\.(f|noftz)")
+_APPROXIMATES = re.compile(r"\.(approx|full)\.")
 
 
 class Block(NamedTuple):
@@ -52,10 +53,11 @@ class Entry(NamedTuple):
     @property
     def expected(self) -> str:
         """What a device must agree with: all bits; numbers up to rounding, where they are added up in the order that
-        threads come in; nothing, where programs see that order."""
+        threads come in, or approximated; nothing, where programs see that order."""
         if _SEES_ORDER.search(self.text):
             return "no fault"
-        inexact = _ADDS_IN_ANY_ORDER.search(self.text) or ".cas." in self.text and ".rn." in self.text
+        inexact = _ADDS_IN_ANY_ORDER.search(self.text) or _APPROXIMATES.search(self.text) or \
+            ".cas." in self.text and ".rn." in self.text
         return "close" if inexact else "bits"
 
 

@@ -267,6 +267,7 @@ def _bits(table: Any) -> Any:
 
 #: Roundings besides that to the nearest.
 _DIRECTED = ("rz", "rm", "rp")
+_ROUNDINGS = {"rn", "approx", "full", *_DIRECTED}
 
 
 class Step:
@@ -402,13 +403,15 @@ def _arithmetic(function: Function, parts: list[str], operands: list[str], line:
     elif name == "mad":
         def compute(a: Any, b: Any, c: Any) -> Any:  # type: ignore[misc]
             return a * b + c
+    elif {"approx", "full"} & set(parts):
+        compute = arithmetic.approximate(name, "ftz" in parts)
     elif name == "fma":
         compute = functools.partial(arithmetic.fma, rounding=next((each for each in parts if each in _DIRECTED), "rn"))
     else:
         compute = arithmetic.TWO.get(".".join(parts[:2])) or arithmetic.TWO.get(name) or arithmetic.ONE[name]
         if name in ("popc", "clz"):
             result = "u32"
-    if type_[0] == "f" and name in ("add", "sub", "mul", "div", "sqrt", "fma") and not {"rn", *_DIRECTED} & set(parts):
+    if type_[0] == "f" and name in ("add", "sub", "mul", "div", "sqrt", "fma") and not _ROUNDINGS & set(parts):
         raise SyntaxError(f"{line} does not say how it rounds")
     types = [type_] * (len(operands) - 1)
     if name in ("shl", "shr"):
@@ -723,7 +726,7 @@ def _called(function: Function, parts: list[str], operands: list[str], line: str
 
 
 _MAKERS: dict[str, Any] = {
-    **dict.fromkeys((*_TWO_OPERANDS, *arithmetic.ONE, "mul", "mad", "fma"), _arithmetic),
+    **dict.fromkeys((*_TWO_OPERANDS, *arithmetic.ONE, *arithmetic.APPROXIMATE, "mul", "mad", "fma"), _arithmetic),
     "shf": _funnel, "mov": _moved, "selp": _selected, "setp": _compared, "cvt": _converted, "ld": _loaded,
     "st": _stored, "atom": _updated, "red": _updated, "shfl": _shuffled, "vote": _voted, "match": _matched,
     "activemask": _active, "bar": _barrier, "call": _called,

@@ -167,6 +167,7 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "ge": np.greater_equal, "select": np.where, "inv": np.invert, "and_": np.bitwise_and, "or_": np.bitwise_or,
     "xor": np.bitwise_xor, "shl": _shift(np.left_shift), "shr": _shift(np.right_shift), "rotr": _rotate,
     "popcnt": lambda a: np.bitwise_count(_bits_unsigned(a)).astype(a.dtype)}  # NumPy counts bits of the absolute value
+NUMPY |= {f"{name}_precise": NUMPY[name] for name in ("div", "sqrt")}
 
 
 @pytest.mark.oracle

@@ -76,6 +76,15 @@ def test_threads_compute_neighbours(machine: OnMachine) -> None:
         assert f"ld.global.nc.v{lanes}." in machine.last.text and f"st.global.v{lanes}." in machine.last.text
 
 
+def test_threads_that_compute_for_longer_than_memory_takes_have_fewer_elements(machine: OnMachine) -> None:
+    for count, lanes in ((10, 4), (100, 2), (200, 1), (1000, 1)):  # 8 bytes for an element: 64 additions, by the target
+        x = y = array(np.arange(1000), FLOAT32)
+        for _ in range(count):
+            y = ops.fma(y, x, x)
+        values(y)
+        assert machine.last.module.lanes == lanes
+
+
 def test_expansions_agree_with_the_cpu(machine: OnMachine) -> None:
     """The same operations in the same order, each of which rounds correctly, but for where a CPU has no choice."""
     data = np.concatenate([samples(FLOAT32), np.linspace(-50, 50, 1000, dtype=np.float32), np.float32([1e10, 3e38])])

@@ -17,7 +17,6 @@ from ..ops.table import (
     EVALUATED,
     FETCH,
     FIRST_ELEMENTWISE,
-    FIRST_EXPANDED,
     FIRST_REGISTERED,
     GATHER,
     LITERAL,
@@ -112,7 +111,7 @@ class Builder:
         if number in self.known:
             return
         kind = node.kind
-        if kind >= FIRST_EXPANDED:
+        if self.expanded.expands(node):
             call = self.expanded.calls.get(node.id)
             if call is None:
                 for part in self.expanded.parts[node.id]:  # in a region, whose order has no expansions

@@ -12,10 +12,10 @@ are; a :class:`Call` says which function they are results of, whose body is thei
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..ir.expansion import EXPANSIONS, expanding
+from ..ir.expansion import EXPANSIONS, NATIVE, expanding
 from ..ir.node import BAKED, Node, new_id, new_node
 from ..ops.table import COND, FIRST_EXPANDED, LITERAL, UNDEFINED
 from .program import Program
@@ -34,6 +34,7 @@ class Call(NamedTuple):
     actuals: tuple[Node, ...]  # what each of them is computed of
     operands: tuple[Node, ...]  # without constants, which are part of the function
     function: tuple[Any, ...]  # what the function follows from: equal ones are one function
+    native: frozenset[int]  # see :attr:`.target.Target.native`
 
     def body(self) -> tuple[list[Node], list[Node], Expanded]:
         """The function's formals, its results, and what computes these."""
@@ -41,9 +42,9 @@ class Call(NamedTuple):
         results: list[Node] = []
         with expanding("branch"):
             for node in self.nodes:
-                results.append(EXPANSIONS[node.kind](*(actuals.get(d.id, d) for d in self.actuals)))
+                results.append(_expansion(node, self.native)(*(actuals.get(d.id, d) for d in self.actuals)))
             formals = list(actuals.values())
-            return formals, results, Expanded.function(results, formals)
+            return formals, results, Expanded.function(results, formals, self.native)
 
 
 def _operands(node: Node, aliases: Mapping[int, Node]) -> list[Node]:
@@ -60,9 +61,16 @@ def _is_constant(node: Node) -> bool:
     return node.kind == LITERAL and node.attr == BAKED
 
 
-def _calls(order: Sequence[Node], aliases: Mapping[int, Node], inlined: int) -> dict[int, Call]:
+def _expansion(node: Node, native: frozenset[int]) -> Callable[..., Node]:
+    """What expands a row, for a target that has some native ones."""
+    row, function = NATIVE.get(node.kind, (0, None))
+    return function if function is not None and row << 4 | node.type in native else EXPANSIONS[node.kind]
+
+
+def _calls(order: Sequence[Node], aliases: Mapping[int, Node], inlined: int,
+           native: frozenset[int]) -> dict[int, Call]:
     """The rows of a program that are calls, by the ids of nodes: those that there are more of."""
-    expanded = [node for node in order if node.kind >= FIRST_EXPANDED]
+    expanded = [node for node in order if node.kind >= FIRST_EXPANDED and node.kind << 4 | node.type not in native]
     if len(expanded) <= inlined:
         return {}
     rows = {node.id: _row(node, _operands(node, aliases)) for node in expanded}
@@ -76,7 +84,7 @@ def _calls(order: Sequence[Node], aliases: Mapping[int, Node], inlined: int) -> 
         actuals = _operands(nodes[0], aliases)
         operands = [d for place, d in enumerate(actuals) if not _is_constant(d) and d not in actuals[:place]]
         call = Call(tuple(nodes), tuple(actuals), tuple(operands),
-                    (actuals[0] is actuals[-1], *(rows[node.id] for node in nodes)))
+                    (actuals[0] is actuals[-1], *(rows[node.id] for node in nodes)), native)
         calls.update(dict.fromkeys((node.id for node in nodes), call))
     return calls
 
@@ -93,7 +101,7 @@ def stand_in(type_: int, size: int) -> Node:
 class Expanded:
     """The nodes of a program in the order of emission, with expansions in place of the rows that have one."""
 
-    __slots__ = ("calls", "order", "parts", "position", "_stand_ins")
+    __slots__ = ("calls", "native", "order", "parts", "position", "_stand_ins")
 
     def __init__(self, program: Program) -> None:
         self.order = program.order
@@ -104,13 +112,14 @@ class Expanded:
         #: Rows that are calls.
         self.calls: dict[int, Call] = {}
         self._stand_ins: dict[tuple[int, int], Node] = {}
+        self.native = program.target.native
         if any(node.kind >= FIRST_EXPANDED for node in program.order):
             given = {node.id for node in program.extras}  # arguments of a function: computed by its caller
             self.order, self.position = [], {}
             self.calls = _calls([node for node in program.order if node.id not in given], program.aliases,
-                                program.target.inlined)
+                                program.target.inlined, self.native)
             for node in program.order:
-                if node.kind >= FIRST_EXPANDED and node.id not in self.calls and node.id not in given:
+                if self.expands(node) and node.id not in self.calls and node.id not in given:
                     self._expand(node, *(self._stand_in(d, node.scope) for d in _operands(node, program.aliases)))
                 else:
                     self._append(node)
@@ -118,15 +127,20 @@ class Expanded:
                 self.position[alias] = self.position[original.id]
 
     @classmethod
-    def function(cls, results: Sequence[Node], formals: Sequence[Node]) -> Expanded:
+    def function(cls, results: Sequence[Node], formals: Sequence[Node],
+                 native: frozenset[int] = frozenset()) -> Expanded:
         """What computes some nodes from others."""
         self = cls.__new__(cls)
-        self.order, self.position, self.parts, self.calls, self._stand_ins = [], {}, {}, {}, {}
+        self.order, self.position, self.parts, self.calls, self._stand_ins, self.native = [], {}, {}, {}, {}, native
         for node in formals:
             self._append(node)
         for node in results:
             self._append_all(node)
         return self
+
+    def expands(self, node: Node) -> bool:
+        """Whether a row is replaced, or called: it has no text."""
+        return node.kind >= FIRST_EXPANDED and node.kind << 4 | node.type not in self.native
 
     def _append(self, node: Node) -> None:
         self.position[node.id] = len(self.order)
@@ -149,7 +163,7 @@ class Expanded:
         """Append the expansion of a node for some operands."""
         first = len(self.order)
         with expanding("branch"):
-            result = EXPANSIONS[node.kind](*operands)
+            result = _expansion(node, self.native)(*operands)
         self._append_all(result)
         self.parts[node.id] = self.order[first:]
         self.position[node.id] = self.position[result.id]
@@ -170,7 +184,7 @@ class Expanded:
                 stack += missing
                 continue
             stack.pop()
-            if node.kind >= FIRST_EXPANDED:  # an expansion in terms of another one
+            if self.expands(node):  # an expansion in terms of another one
                 self._expand(node, *used)
             else:
                 self._append(node)

@@ -90,8 +90,8 @@ class Limits(NamedTuple):
 class Target(NamedTuple):
     """Where a program runs, in numbers.
 
-    What these decide shows in the program, and so in its key; but for ``rows.together`` and ``rows.keep``, for pieces,
-    and for what is inlined, which texts depend on besides: ``features`` has to tell.
+    What these decide shows in the program, and so in its key; but for ``traffic``, ``rows.together`` and ``rows.keep``,
+    for pieces, and for what is inlined or native, which texts depend on besides: ``features`` has to tell.
     """
 
     language: int  # of kernels, see :class:`drjit_core.types.JitBackend`
@@ -105,6 +105,7 @@ class Target(NamedTuple):
     streaming_width: int  # but not those of at most so many elements,
     streaming_row: int  # and of those with rows only where rows are multiples of so many elements
     large_bytes: int  # memory of more bytes is asked for ahead where it is accessed by index
+    traffic: int  # additions that take as long as 8 bytes to or from memory
     recompute: int  # values are stored, not computed again, if that costs more than so many additions
     sink: int  # what only one side of a branch needs is computed there if it costs more than so many additions
     rows: Rows
@@ -113,6 +114,8 @@ class Target(NamedTuple):
     piece_bytes: int  # neighbours are accessed together up to so many bytes
     aligned_pieces: bool  # whether their address has to be a multiple of their size
     inlined: int  # a row that has an expansion, and that a kernel has more of, becomes a function
+    #: Rows with an expansion that have a text all the same, as ``kind << 4 | type``.
+    native: frozenset[int]
     static_calls: bool  # whether functions have to know where their arguments are
 
     @property

@@ -19,7 +19,7 @@ __all__ = ["rarely"]
 Branch = Callable[..., Sequence[Node]]
 
 #: The two regions of a branch by its name, and by the types of values and arguments.
-_regions: dict[tuple[str, tuple[int, ...], tuple[int, ...]], tuple[Region, Region]] = {}
+_regions: dict[tuple[str, tuple[int, ...], tuple[int, ...], int], tuple[Region, Region]] = {}
 
 
 def rarely(name: str, mask: Node, values: Sequence[Node], arguments: Sequence[Node], branch: Branch) -> list[Node]:
@@ -53,22 +53,23 @@ def rarely(name: str, mask: Node, values: Sequence[Node], arguments: Sequence[No
 
 def _regions_of(name: str, values: Sequence[Node], arguments: Sequence[Node], branch: Branch) -> tuple[Region, Region]:
     """The region of the branch, and the one that passes the values on; the formals of both are values and arguments."""
-    key = name, tuple(value.type for value in values), tuple(argument.type for argument in arguments)
+    flags = state.flags  # those of expansions
+    key = name, tuple(value.type for value in values), tuple(argument.type for argument in arguments), flags
     found = _regions.get(key)
     if found is None:
         count = len(values)
         types = (*key[1], *key[2])
-        taken = _trace(types, lambda formals: branch(*formals[count:]))
+        taken = _trace(types, flags, lambda formals: branch(*formals[count:]))
         # it has no regions within, and what it captures are constants: a function can be made of it by itself
         assert all(node.kind < FIRST_EXPANDED for node in taken.nodes), f"{name} needs another expansion"
         assert all(capture.kind == LITERAL for capture in taken.captures) and not taken.sources
-        found = _regions.setdefault(key, (taken, _trace(types, lambda formals: formals[:count])))
+        found = _regions.setdefault(key, (taken, _trace(types, flags, lambda formals: formals[:count])))
     return found
 
 
-def _trace(types: Sequence[int], function: Callable[[list[Node]], Sequence[Node]]) -> Region:
+def _trace(types: Sequence[int], flags: int, function: Callable[[list[Node]], Sequence[Node]]) -> Region:
     """What a function computes of some values, of which nothing is known but their types."""
-    with expanding("both"):
+    with expanding("both", flags):
         tracing = Tracing(None, None, None)
         formals = [append(PHI, type_, 1, attr=i, payload=False, scope=tracing.id) for i, type_ in enumerate(types)]
         live = append(PHI, BOOL, 1, attr=-1, payload=False, scope=tracing.id)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..ops import semantics
 from ..ops.op import Op
-from ..ops.table import KIND
+from ..ops.table import KIND, TWINS
 from ..types import BFLOAT16, FLOAT64, TYPES, TypeInfo
 
 __all__ = ["Array", "apply", "bitcast", "by_element", "cast", "dtype_of", "filled", "narrowed", "type_of", "widened"]
@@ -110,6 +110,7 @@ _BY_NAME: dict[str, Any] = {
     "select": np.where,
 }
 _VECTORISED: dict[int, _Vectorised] = {KIND[name]: function for name, function in _BY_NAME.items()}
+_VECTORISED |= {twin: _VECTORISED[kind] for kind, twin in TWINS.items() if kind in _VECTORISED}
 
 
 def apply(row: Op, type_: int, *operands: Array) -> Array:

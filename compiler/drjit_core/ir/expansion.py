@@ -2,7 +2,8 @@
 
 ``sin``, ``exp`` … are traced as *one* node.  Not before a kernel's text is made is it replaced by operations that a
 backend knows (:mod:`drjit_core.codegen.expand`): tracing them, and walking them at each launch, would cost as much as
-some fifty other operations.  A backend is free to have an instruction of its own instead.
+some fifty other operations.  Targets may have a text for some of these rows instead
+(:attr:`drjit_core.codegen.target.Target.native`).
 """
 
 from __future__ import annotations
@@ -13,23 +14,25 @@ from contextlib import contextmanager
 from ..flags import JitFlag, state
 from .node import Node
 
-__all__ = ["EXPANSIONS", "TRACED", "expanding", "expansion"]
+__all__ = ["EXPANSIONS", "NATIVE", "TRACED", "expanding", "expansion"]
 
 #: By kind, the function that traces the expansion for some operands.  :mod:`drjit_core.math` enters them.
 EXPANSIONS: dict[int, Callable[..., Node]] = {}
+#: By kind, another expansion, for targets that have a text for the row of the kind that is told with it.
+NATIVE: dict[int, tuple[int, Callable[..., Node]]] = {}
 #: By kind, the function that traces one such node, or the expansion at once if the operands are literals.
 TRACED: dict[int, Callable[..., Node]] = {}
 
 
 @contextmanager
-def expanding(branches: str) -> Iterator[None]:
-    """Trace under the default flags, whatever the thread has set, as outside of regions.
+def expanding(branches: str, flags: int = int(JitFlag.Default)) -> Iterator[None]:
+    """Trace under the default flags, whatever the thread has set, or those given, as outside of regions.
 
     Of branches that few elements take, there will be a ``branch``, ``both`` sides (as elsewhere), or only the ``usual``
     one.
     """
     backup = state.flags, state.mode, state.region, state.scope, state.branches
-    state.flags, state.mode, state.region, state.scope, state.branches = int(JitFlag.Default), 0, None, 0, branches
+    state.flags, state.mode, state.region, state.scope, state.branches = flags, 0, None, 0, branches
     try:
         yield
     finally:

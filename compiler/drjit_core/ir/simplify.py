@@ -200,7 +200,7 @@ def _full_size(node: Node, size: int) -> Node | None:
 
 
 _BINARY: dict[int, BinaryRule] = {KIND[name]: rule for name, rule in {
-    "add": _add, "sub": _sub, "mul": _mul, "div": _div, "floordiv": _floordiv, "mod": _mod,
+    "add": _add, "sub": _sub, "mul": _mul, "div": _div, "div_precise": _div, "floordiv": _floordiv, "mod": _mod,
     "minimum": _same, "maximum": _same, "and_": _and, "or_": _or, "xor": _xor, "shl": _shift, "shr": _shift,
     "rotr": _rotate,
     "eq": _equal, "neq": _reflexive(False), "lt": _reflexive(False), "gt": _reflexive(False),

@@ -14,8 +14,8 @@ from .symbolic cimport require_open
 cdef int DUAL, LITERAL, CAST, GATHER, BOUND
 cdef int INVALID
 cdef int64_t BAKED
-cdef long long CONSTANT_PROPAGATION, DEBUG
-cdef bytes _TYPES_OF_RESULTS, _HAS_RULE, _KNOWS_EQUALS
+cdef long long CONSTANT_PROPAGATION, DEBUG, FAST_MATH
+cdef bytes _TYPES_OF_RESULTS, _HAS_RULE, _KNOWS_EQUALS, _PRECISE
 cdef int _UNDEFINED, _NEG, _MUL, _TYPE_COUNT, _ADDITION
 
 @cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, scope=int64_t)

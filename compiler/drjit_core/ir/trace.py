@@ -18,7 +18,7 @@ from types import SimpleNamespace
 
 from ..context import current, state
 from ..errors import SymbolicValue, UnsupportedType
-from ..flags import CONSTANT_PROPAGATION, DEBUG
+from ..flags import CONSTANT_PROPAGATION, DEBUG, FAST_MATH
 from ..ops import semantics
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGES, REDUCTIONS
 from ..ops.table import (
@@ -38,6 +38,7 @@ from ..ops.table import (
     REDUCE,
     SCATTER,
     SEGMENT,
+    TWINS,
     VIEW,
     Op,
 )
@@ -92,6 +93,9 @@ _KNOWS_EQUALS = bytes(op.kind in KNOWS_EQUALS for op in OPS)
 _TYPE_COUNT = len(TYPES)
 #: Result types by kind and type of the last operand.
 _TYPES_OF_RESULTS = bytes(type_ for op in OPS for type_ in _result_types(op))
+#: Kinds of what is traced if FastMath is cleared, by kind and type of the last operand.
+_PRECISE = bytes(TWINS.get(op.kind, op.kind) if info is not None and info.bits < 64 else op.kind
+                 for op in OPS for info in TYPES)
 
 
 def _fail(kind: int, *nodes: Node) -> None:
@@ -107,6 +111,8 @@ def unary(kind: int, a: Node) -> Node:
     if a.kind == DUAL:
         return recorded(kind, unary(kind, without(a)), a)
     context = current()
+    if not context.flags & FAST_MATH:
+        kind = _PRECISE[kind * _TYPE_COUNT + a.type]
     mode = context.mode
     if mode >= -1:
         node = find1(kind, a, mode)
@@ -152,6 +158,8 @@ def binary(kind: int, a: Node, b: Node) -> Node:
     if a.kind == DUAL or b.kind == DUAL:
         return recorded(kind, binary(kind, primal(a), primal(b)), a, b)
     context = current()
+    if not context.flags & FAST_MATH:
+        kind = _PRECISE[kind * _TYPE_COUNT + b.type]
     mode = context.mode
     if mode >= -1:
         node = find2(kind, a, b, mode)

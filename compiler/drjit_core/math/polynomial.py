@@ -17,10 +17,10 @@ from ..ir.dual import primal, recorded
 from ..ir.expansion import EXPANSIONS, TRACED
 from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, cast, make_binary, make_unary, ops
-from ..ops.table import DUAL, KIND, LITERAL, OPS
-from ..types import COMPUTES_IN, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, is_float
+from ..ops.table import DUAL, KIND, LITERAL, OPS, TWINS, Op
+from ..types import COMPUTES_IN, FLOAT32, TYPES, UINT32, UINT64, is_float
 
-__all__ = ["clamp", "constant", "elementary", "elementary_binary", "estrin", "flip_sign", "horner",
+__all__ = ["clamp", "constant", "elementary", "elementary_binary", "estrin", "flip_sign", "horner", "in_single",
            "with_sign_of"]
 
 
@@ -62,24 +62,29 @@ def clamp(x: Node, low: float, high: float) -> Node:
     return ops.select(ops.gt(bound, x), bound, x)  # type: ignore[no-any-return]
 
 
-def elementary(function: Callable[[Node], Node], by_flag: bool = False) -> Callable[[Node], Node]:
+def in_single(function: Callable[[Node], Node]) -> Callable[[Node], Node]:
+    """The same function, that computes half precision in single precision."""
+    def expand(a: Node) -> Node:
+        wide = COMPUTES_IN[a.type]
+        return cast(function(cast(a, wide)), a.type) if wide != a.type else function(a)
+
+    return expand
+
+
+def elementary(function: Callable[[Node], Node]) -> Callable[[Node], Node]:
     """The trace function of a row of one operand, whose expansion the decorated function is.
 
     Half precision is computed in single precision.  Literals are expanded at once, which folds them; the function of an
-    array without elements has none, and is not expanded.  Functions that have another expansion if FastMath is cleared
-    (``by_flag``, for single precision) have another row as well.
+    array without elements has none, and is not expanded.
     """
     name = function.__name__.lstrip("_")
     row = OPS[KIND[name]]
-    trace = make_unary(row)
+    trace, of_floats = make_unary(row), in_single(function)
 
     def expand(a: Node) -> Node:
-        wide = COMPUTES_IN[a.type]
-        if wide != a.type:
-            return cast(function(cast(a, wide)), a.type)
         if not is_float(a.type):
             raise UnsupportedType(name, TYPES[a.type].name)
-        return function(a)
+        return of_floats(a)
 
     @functools.wraps(function)
     def call(a: Node) -> Node:
@@ -87,30 +92,31 @@ def elementary(function: Callable[[Node], Node], by_flag: bool = False) -> Calla
             return recorded(row.kind, call(a.d0), a)  # type: ignore[arg-type]
         if a.kind <= LITERAL:
             return expand(a) if a.size or not is_float(a.type) else a
-        if by_flag and not state.flags & FAST_MATH and a.type != FLOAT64:
-            return trace_precise(a)
         return trace(a)
 
-    EXPANSIONS[row.kind], TRACED[row.kind] = expand, call
-    if by_flag:
-        precise_row = OPS[KIND[f"{name}_precise"]]
-        trace_precise = make_unary(precise_row)
-        EXPANSIONS[precise_row.kind] = precisely = _without_fast_math(expand)
-        TRACED[precise_row.kind] = lambda a: (precisely(a) if a.kind <= LITERAL and a.kind != DUAL
-                                              else trace_precise(a))
+    _enter(row, expand, call)
     return call
 
 
-def _without_fast_math(expand: Callable[[Node], Node]) -> Callable[[Node], Node]:
-    def precise(a: Node) -> Node:
+def _enter(row: Op, expand: Callable[..., Node], call: Callable[..., Node]) -> None:
+    """Note the expansion and the trace function of a row.
+
+    Where it has a second one, that is expanded without FastMath; else it is so itself: its results do not depend on it.
+    """
+    def precisely(*operands: Node) -> Node:
         flags = state.flags
         state.flags &= ~FAST_MATH
         try:
-            return expand(a)
+            return expand(*operands)
         finally:
             state.flags = flags
 
-    return precise
+    twin = TWINS.get(row.kind)
+    EXPANSIONS[row.kind], TRACED[row.kind] = expand if twin is not None else precisely, call
+    if twin is not None:
+        trace = make_unary(OPS[twin])
+        EXPANSIONS[twin] = precisely
+        TRACED[twin] = lambda a: precisely(a) if a.kind <= LITERAL and a.kind != DUAL else trace(a)
 
 
 def elementary_binary(function: Callable[[Node, Node], Node]) -> Callable[[Node, Node], Node]:
@@ -135,7 +141,7 @@ def elementary_binary(function: Callable[[Node, Node], Node]) -> Callable[[Node,
             return expand(a, b)
         return trace(a, b)  # or the array without elements, if one of them has none
 
-    EXPANSIONS[row.kind], TRACED[row.kind] = expand, call
+    _enter(row, expand, call)
     return call
 
 

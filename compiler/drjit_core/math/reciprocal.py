@@ -1,4 +1,4 @@
-"""Reciprocals, of correctly rounded operations: no approximate instructions, hence the same everywhere."""
+"""Reciprocals, of division and root, and as exact as these: targets may approximate them where FastMath is set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["rcp", "rsqrt"]
 
 
 def rcp(a: Node) -> Node:
-    """``1 / a``, correctly rounded."""
+    """``1 / a``."""
     return ops.div(constant(a.type, 1) if a.size else a, a)  # type: ignore[no-any-return]
 
 

@@ -28,26 +28,27 @@ The errors grow towards the limit because the quotient does: a wrong choice amon
 little above ``pi/4``.  Beyond, the reduction takes as many bits of ``2/pi`` as it needs, in a branch for the elements
 that are so large.  Where ``JitFlag.FastMath`` is cleared, single precision is reduced in double precision first, with
 an error of 1.6 throughout; sine then takes 40 % more time, and far more on GPUs whose double precision is slow.
+
+Where it is set, targets that approximate the sine and cosine of angles between -pi and pi get those: the argument
+less a multiple of 2 pi, found in the same way.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from typing import NamedTuple
 
 from ..control.rare import rarely
 from ..flags import FAST_MATH, state
+from ..ir.expansion import NATIVE
 from ..ir.node import Node
 from ..ir.trace import bitcast, cast, ops
+from ..ops.table import KIND
 from ..types import FLOAT32, FLOAT64, INT64, TYPES, UINT32, UINT64
-from .polynomial import constant, elementary, estrin, horner
+from .polynomial import constant, elementary, estrin, flip_sign, horner, in_single
 
 __all__ = ["cos", "cot", "sin", "sincos", "tan"]
-
-_elementary = functools.partial(elementary, by_flag=True)
-
 
 class _Format(NamedTuple):
     """Constants of one precision."""
@@ -185,7 +186,7 @@ def _upper_half(quadrant: Node) -> Node:
     return ops.shl(quadrant, constant(quadrant.type, TYPES[quadrant.type].bits - 2))  # type: ignore[no-any-return]
 
 
-@_elementary
+@elementary
 def sin(a: Node) -> Node:
     """Sine of an angle in radians."""
     r, quadrant, odd = _reduce(a)
@@ -193,7 +194,7 @@ def sin(a: Node) -> Node:
     return _flip(ops.select(odd, _cosine(r), _sine(r)), sign)
 
 
-@_elementary
+@elementary
 def cos(a: Node) -> Node:
     """Cosine of an angle in radians."""
     r, quadrant, odd = _reduce(a)
@@ -218,13 +219,54 @@ def _tangent(a: Node, *, inverse: bool) -> Node:
     return _flip(value, bitcast(a, quadrant.type))
 
 
-@_elementary
+@elementary
 def tan(a: Node) -> Node:
     """Tangent of an angle in radians."""
     return _tangent(a, inverse=False)
 
 
-@_elementary
+@elementary
 def cot(a: Node) -> Node:
     """Cotangent of an angle in radians; infinite at zero."""
     return _tangent(a, inverse=True)
+
+
+# --- for targets that know sines and cosines of small angles ----------------------------------------------------------
+
+
+#: 2 pi, each part rounded towards zero: multiples of them that are zero have one sign, and leave -0 as it is.
+_TURN = (6.283185005187988, 3.0199157663446385e-07, 2.156121011983106e-14)
+
+
+def _angle(a: Node) -> Node:
+    """The angle between -pi and pi that differs from a number by a multiple of 2 pi, of single precision."""
+    f, type_ = _FORMATS[a.type], a.type
+    magic = constant(type_, f.magic)
+    n, r = ops.sub(ops.fma(a, constant(type_, f.two_over_pi / 4), magic), magic), a
+    for part in _TURN:
+        r = ops.fma(n, constant(type_, -part), r)
+
+    def large(a: Node) -> list[Node]:
+        remainder, quadrant = _reduce_large(cast(ops.abs(a), FLOAT64))
+        turns = ops.sub(cast(ops.and_(ops.add(quadrant, _word(1)), _word(3)), FLOAT64), constant(FLOAT64, 1))
+        angle = ops.fma(turns, constant(FLOAT64, math.pi / 2), remainder)
+        return [flip_sign(cast(angle, type_), a)]
+
+    return rarely("angle", ops.inv(ops.lt(ops.abs(a), constant(type_, f.limit))), [r], [a], large)[0]
+
+
+@elementary
+def sin_reduced(a: Node) -> Node:
+    """Sine of an angle between -pi and pi."""
+    return sin(a)
+
+
+@elementary
+def cos_reduced(a: Node) -> Node:
+    """Cosine of an angle between -pi and pi."""
+    return cos(a)
+
+
+NATIVE[KIND["sin"]] = KIND["sin_reduced"], in_single(lambda a: sin_reduced(_angle(a)))
+NATIVE[KIND["cos"]] = KIND["cos_reduced"], in_single(lambda a: cos_reduced(_angle(a)))
+NATIVE[KIND["tan"]] = KIND["sin_reduced"], in_single(lambda a: ops.div(sin_reduced(_angle(a)), cos_reduced(_angle(a))))

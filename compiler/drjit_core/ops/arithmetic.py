@@ -16,7 +16,8 @@ rows = OpRows([
     Op("add", 2, "iuf", operator.add, "Sum.", commutative=True),
     Op("sub", 2, "iuf", operator.sub, "Difference."),
     Op("mul", 2, "iuf", operator.mul, "Product.", commutative=True),
-    Op("div", 2, "f", meaning.divide, "Quotient, correctly rounded.", cost=6),
+    Op("div", 2, "f", meaning.divide, "Quotient.", cost=6),
+    Op("div_precise", 2, "f", meaning.divide, "Quotient, correctly rounded.", cost=6),
     Op("floordiv", 2, "iu", meaning.integer_divide, "Integer quotient, rounded towards zero; zero for a zero divisor.",
        cost=12),
     Op("mod", 2, "iu", meaning.integer_modulo, "Remainder with the sign of the dividend; zero for a zero divisor.",
@@ -73,9 +74,9 @@ def abs(arg: float, /) -> float:
     return builtins.abs(arg)
 
 
-@rows.elementwise("f", meaning.square_root, cost=8)
+@rows.elementwise("f", meaning.square_root, cost=8, precise=8)
 def sqrt(arg: float, /) -> float:
-    """Square root, correctly rounded.
+    """Square root, correctly rounded (on GPUs unless ``JitFlag.FastMath`` is set, see the page about them).
 
     NaN below zero (see :func:`drjit.safe_sqrt`); the root of -0 is -0, that of infinity is infinite.
 

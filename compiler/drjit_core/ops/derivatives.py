@@ -169,5 +169,5 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "safe_asin": (_sparse("x", _safe_asin),),
     "safe_acos": (_sparse("x", lambda o, x, y, z, r: o.neg(_safe_asin(o, x, y, z, r))),),
 }.items()}
-for _name in ("sin", "cos", "tan", "cot"):
+for _name in ("div", "sqrt", "sin", "cos", "tan", "cot", "exp", "exp2", "log", "log2", "tanh"):
     RULES[f"{_name}_precise"] = RULES[_name]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from .op import OpRows
+from .op import Op, OpRows
 
 __all__ = ["rows"]
 
@@ -133,7 +133,7 @@ def atan2(arg0: float, arg1: float, /) -> float:
 # --- exponentials, logarithms and powers -----------------------------------------------------------------------------
 
 
-@rows.expanded(21)
+@rows.expanded(21, precise=21)
 def exp(arg: float, /) -> float:
     """Exponential function, ``e ** arg``.
 
@@ -147,7 +147,7 @@ def exp(arg: float, /) -> float:
     return math.exp(arg)
 
 
-@rows.expanded(20)
+@rows.expanded(20, precise=20)
 def exp2(arg: float, /) -> float:
     """Two to the power of the argument; exact for integers.
 
@@ -159,7 +159,7 @@ def exp2(arg: float, /) -> float:
     return math.exp2(arg)
 
 
-@rows.expanded(21)
+@rows.expanded(21, precise=21)
 def log(arg: float, /) -> float:
     """Natural logarithm.
 
@@ -173,7 +173,7 @@ def log(arg: float, /) -> float:
     return math.log(arg)
 
 
-@rows.expanded(21)
+@rows.expanded(21, precise=21)
 def log2(arg: float, /) -> float:
     """Logarithm to the base 2; exact for powers of two.
 
@@ -237,7 +237,7 @@ def cosh(arg: float, /) -> float:
     return math.cosh(arg)
 
 
-@rows.expanded(27)
+@rows.expanded(27, precise=27)
 def tanh(arg: float, /) -> float:
     """Hyperbolic tangent, between -1 and 1.
 
@@ -364,3 +364,9 @@ def hypot(a: float, b: float) -> float:
     [5, 5e+30]
     """
     return math.hypot(a, b)
+
+
+# --- what targets may have a text for, and others expand to the functions ---------------------------------------------
+
+for _name in ("sin", "cos"):
+    rows.append(Op(f"{_name}_reduced", 1, "f", None, "That of an angle between -pi and pi.", cost=8))

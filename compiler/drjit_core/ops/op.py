@@ -20,11 +20,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from .derivatives import Rule
 
-__all__ = ["INDEX", "MASK", "MEMORY", "Op", "OpRows", "REGION", "VALUE"]
+__all__ = ["INDEX", "MASK", "MEMORY", "Op", "OpRows", "PRECISE", "REGION", "VALUE"]
 
 #: Roles of operands: values of the type that the row works on; an array that is read or written by address, and takes
 #: no part in the width of what is computed; integers that say where; a mask; a region, of which this is a result.
 VALUE, MEMORY, INDEX, MASK, REGION = range(5)
+#: What ends the name of a row that is traced in the place of another one if ``JitFlag.FastMath`` is cleared.
+PRECISE = "_precise"
 _Number = TypeVar("_Number", bound=Callable[..., Any])
 
 
@@ -70,17 +72,19 @@ class Op(NamedTuple):
     @property
     def word(self) -> str:
         """What messages, logs, listings and graphs call the operation: ``and`` for the row ``and_``."""
-        return self.name.rstrip("_")
+        return self.name.removesuffix(PRECISE).rstrip("_")
 
 
 class OpRows(list[Op]):
     """Some rows of the table, and decorators that add to them."""
 
     def elementwise(self, accepts: str, fold: Callable[..., Any], *, typed: bool = False, commutative: bool = False,
-                    cost: int = 1, roles: tuple[int, ...] = ()) -> Callable[[_Number], _Number]:
-        """An operation that backends have a text for."""
+                    cost: int = 1, roles: tuple[int, ...] = (),
+                    precise: int = 0) -> Callable[[_Number], _Number]:
+        """An operation that backends have a text for; ``precise`` is as in :meth:`expanded`."""
         def add(function: _Number) -> _Number:
-            self.append(_row(function, accepts, fold, typed=typed, commutative=commutative, cost=cost, roles=roles))
+            row = _row(function, accepts, fold, typed=typed, commutative=commutative, cost=cost, roles=roles)
+            self.enter(row, precise)
             return function
 
         return add
@@ -88,16 +92,20 @@ class OpRows(list[Op]):
     def expanded(self, cost: int, *, precise: int = 0) -> Callable[[_Number], _Number]:
         """An operation on floats whose text is made from its expansion in :mod:`drjit_core.math`.
 
-        Where that is another one without ``JitFlag.FastMath``, there is a second row, of the cost ``precise``.
+        Where backends may compute another one, or approximate it, unless ``JitFlag.FastMath`` is cleared, there is a
+        second row for what is traced then, of the cost ``precise``.
         """
         def add(function: _Number) -> _Number:
-            row = _row(function, "f", cost=cost)
-            self.append(row)
-            if precise:
-                self.append(row._replace(name=f"{row.name}_precise", cost=precise, number=None))
+            self.enter(_row(function, "f", cost=cost), precise)
             return function
 
         return add
+
+    def enter(self, row: Op, precise: int) -> None:
+        """Append a row, and its second one, if there is one."""
+        self.append(row)
+        if precise:
+            self.append(row._replace(name=f"{row.name}{PRECISE}", cost=precise, number=None))
 
     def composed(self, accepts: str, *, result: str = "same") -> Callable[[_Number], _Number]:
         """An operation that is traced as some others at once, by a function of :mod:`drjit_core.math`."""

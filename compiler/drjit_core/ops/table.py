@@ -21,12 +21,12 @@ from collections.abc import Callable
 
 from . import arithmetic, bits, comparisons, composed, functions, structure
 from .derivatives import RULES
-from .op import INDEX, MASK, MEMORY, REGION, VALUE, Op
+from .op import INDEX, MASK, MEMORY, PRECISE, REGION, VALUE, Op
 from .structure import VACANT
 
 __all__ = ["ELEMENTWISE", "EXPANDED", "FUNCTIONS", "HAS_MEMORY", "INDEX", "IS_BARRIER", "IS_NUMBERED", "IS_WRITE",
-           "IS_INDEXED", "KIND", "MASK", "MEMORY", "MEMORY_OPERANDS", "NEEDS_MEMORY", "OPS", "Op", "REGION", "VALUE",
-           "listeners", "register"]
+           "IS_INDEXED", "KIND", "MASK", "MEMORY", "MEMORY_OPERANDS", "NEEDS_MEMORY", "OPS", "Op", "REGION", "TWINS",
+           "VALUE", "listeners", "register"]
 
 _elementwise = [*arithmetic.rows, *comparisons.rows, *bits.rows]
 #: The table: rows by kind.
@@ -34,6 +34,8 @@ OPS: list[Op] = [row._replace(kind=kind, roles=row.roles or (VALUE,) * row.arity
                  for kind, row in enumerate([*structure.rows, *_elementwise, *functions.rows])]
 #: Kinds by name.
 KIND: dict[str, int] = {op.name: op.kind for op in OPS}
+#: Kinds of what is traced in the place of others if ``JitFlag.FastMath`` is cleared, by those of the others.
+TWINS: dict[int, int] = {KIND[op.name.removesuffix(PRECISE)]: op.kind for op in OPS if op.name.endswith(PRECISE)}
 FIRST_ELEMENTWISE = len(structure.rows)
 (INVALID, DUAL, LITERAL, BOUND, UNDEFINED, EVALUATED, COUNTER, PHI, GATHER, SCATTER, REDUCE, OPAQUE, CAST, BITCAST,
  LOOP, COND, CALL, RESULT, FETCH, ACCESS, VIEW, SEGMENT, STEP, PACK, LOCAL) = range(25)

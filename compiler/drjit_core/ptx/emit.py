@@ -8,13 +8,13 @@ blocks has a limit, and rows are loops.  How many threads and blocks there are i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from ..codegen.linear import Function, Instruction, Linear
 from ..codegen.linearize import linearize
 from ..codegen.program import ALIGNED, SCALAR, Program
+from ..codegen.target import Target
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -102,6 +102,11 @@ def register(kind: int, printer: Printer) -> None:
     ModuleEmitter.printers[kind] = ModuleEmitter.printers_of_rows[kind] = printer
 
 
+def _expanded(emitter: FunctionEmitter, instruction: Instruction) -> None:
+    """A row with an expansion: a call, or its text."""
+    (values.elementwise if instruction.function is None else calls.expansion)(emitter, instruction)
+
+
 class ModuleEmitter:
     """Builds the text of a module."""
 
@@ -112,20 +117,20 @@ class ModuleEmitter:
         VIEW: memory.view, GATHER: memory.gather, SCATTER: memory.scatter, FETCH: memory.fetch,
         LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result,
         **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), values.elementwise),
-        **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), calls.expansion)}
+        **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), _expanded)}
 
     #: The same in kernels that go over rows.
     printers_of_rows: ClassVar[dict[int, Printer]] = {**printers, COUNTER: rows.counter, EVALUATED: rows.load,
                                                       VIEW: rows.view}
 
-    def __init__(self, linear: Linear, architecture: int) -> None:
+    def __init__(self, linear: Linear, target: Target) -> None:
         self.linear = linear
-        self.architecture = architecture
+        self.architecture = target.features
         self.callees: dict[str, Callee] = {}  # in the order of their definitions
         self.targets: dict[int, Callee] = {}  # those of calls, by number
         kernel = linear.kernel
         self.words_in_memory = kernel.parameters > _MOST_WORDS
-        self.lanes = _lanes_of(linear)
+        self.lanes = _lanes_of(linear, target.traffic)
         #: Where anything is written by index, other parameters may hold the same address.
         self.writes = any(function.written for function in (kernel, *linear.targets))
         self.kept = rows.kept_slots(kernel.passes)
@@ -254,19 +259,29 @@ def _visit(linear: Linear, number: int, order: list[int]) -> None:
         order.append(number)
 
 
-def _lanes_of(linear: Linear) -> int:
-    """How many neighbouring elements a thread computes; 0 if there is one element."""
+def _lanes_of(linear: Linear, traffic: int) -> int:
+    """How many neighbouring elements a thread computes; 0 if there is one element.
+
+    There are several for the sake of longer loads and stores.  What computes for longer than memory takes gains nothing
+    by them, and its text is that many times as long.
+    """
     kernel = linear.kernel
     if not kernel.vectorized:
         return 0
     if kernel.domain is not None or linear.targets:
         return 1
-    accesses = vectors = 0
+    accesses = vectors = cost = 0
+    nbytes = sum(TYPES[store.value.type].size for store in kernel.stores)
     for instruction in kernel:
         if instruction.blocks or instruction.site is not None or instruction.kind == LOCAL:
             return 1
-        if instruction.access is not None and not instruction.uniform and instruction.kind != LITERAL:
+        if instruction.uniform:
+            continue
+        if instruction.access is None or instruction.kind == LITERAL:
+            cost += OPS[instruction.kind].cost
+        else:
             accesses += 1
+            nbytes += TYPES[instruction.type].size
             vectors += instruction.kind == EVALUATED and instruction.access.layout in (ALIGNED, SCALAR)
     accesses += len(kernel.stores) + len(kernel.scatters)
     vectors += len(kernel.stores)
@@ -274,13 +289,14 @@ def _lanes_of(linear: Linear) -> int:
         return 1
     largest = max(kernel.largest, *(TYPES[store.value.type].size for store in kernel.stores), 1)
     lanes, alive = min(_LANES, _BYTES // largest), kernel.most_live * max(1, largest // 4)
-    return max(1, min(lanes, 1 << int(math.log2(max(1, _REGISTERS // max(1, alive))))))
+    of_memory = lanes * traffic * nbytes // (8 * max(1, cost))
+    return 1 << max(1, min(lanes, of_memory, _REGISTERS // max(1, alive))).bit_length() - 1
 
 
 def emit(program: Program) -> Module:
     """The PTX of a program, for the architecture that its target tells (:attr:`.target.Target.features`)."""
     linear = linearize(program)
-    module = ModuleEmitter(linear, program.target.features)
+    module = ModuleEmitter(linear, program.target)
     text = module.text()
     module.accumulators.clear()  # which know their emitters: nodes would wait for the collector of cycles
     return Module(text, module.lanes, linear.kernel.domain is not None, len(linear.kernel.reductions),

@@ -2,22 +2,24 @@
 
 Masks are predicates, half precision is native, bfloat16 goes through single precision, and integers of 8 bits are kept
 in registers of 16, extended as their type says.  Nothing is contracted, because every operation says how it rounds
-(``.rn``), and denormal numbers count (no ``.ftz``).
+(``.rn``), and denormal numbers count (no ``.ftz``).  But for the rows that are approximated in single precision, which
+others stand for where ``JitFlag.FastMath`` is cleared: their errors are those of the PTX manual.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..ops.reductions import REDUCTIONS
 from ..ops.semantics import bits_of
-from ..ops.table import KIND, OPS
+from ..ops.table import FIRST_EXPANDED, KIND, OPS
 from ..types import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, TYPES, UINT32, UINT64, TypeInfo
 from . import features
 
-__all__ = ["REGISTERS", "TEXTS", "Lines", "Text", "TypeText", "T", "accumulation", "bitcast", "cast", "constant",
-           "zero"]
+__all__ = ["NATIVE", "REGISTERS", "TEXTS", "Lines", "Text", "TypeText", "T", "accumulation", "bitcast", "cast",
+           "constant", "reciprocal", "reciprocal_root", "zero"]
 
 Lines = list[str]
 #: Text of a row: of the emitter, the register of the result, those of the operands, and the type of the last operand.
@@ -121,13 +123,13 @@ def _negated_unsigned(e: Emitter, d: str, a: str, t: TypeText) -> Lines:
     return [f"neg.s{t.word} {d}, {a};", *_extended(t, d)]
 
 
-def _in_single(name: str) -> Text:
+def _in_single(single: Text) -> Text:
     """Half precision through single: rounding twice gives what rounding once would have (24 >= 2 * 11 + 2 bits)."""
     def text(e: Emitter, d: str, *rest: Any) -> Lines:
         *operands, _ = rest
         singles, result = [e.new(FLOAT32) for _ in operands], e.new(FLOAT32)
-        return [*(f"cvt.f32.f16 {single}, {a};" for single, a in zip(singles, operands, strict=True)),
-                f"{name} {result}, {', '.join(singles)};", f"cvt.rn.f16.f32 {d}, {result};"]
+        return [*(f"cvt.f32.f16 {x}, {a};" for x, a in zip(singles, operands, strict=True)),
+                *single(e, result, *singles, T[FLOAT32]), f"cvt.rn.f16.f32 {d}, {result};"]
     return text
 
 
@@ -285,19 +287,56 @@ def _comparison(name: str, floating: str) -> dict[str, Text]:
     return {"iu": of_numbers(name), "f": of_numbers(floating), "b": of_masks}
 
 
-#: Texts of rows, by classes of types; "h" is half precision, where it has one of its own.
+_LOG2_E, _LOG_2 = constant(FLOAT32, 1 / math.log(2)), constant(FLOAT32, math.log(2))
+#: ``(tanh(x) - x) / x**3`` in ``x**2`` below a limit, relative error of the tangent 2^-25.99.
+_TANH_LIMIT = 0.5
+_TANH = (-0.333331435918808, 0.13325870037078857, -0.053044773638248444, 0.017239773645997047)
+
+
+def _exponential(e: Emitter, d: str, a: str, t: TypeText) -> Lines:
+    scaled = e.new(FLOAT32)
+    return [f"mul.rn.f32 {scaled}, {a}, {_LOG2_E};", f"ex2.approx.ftz.f32 {d}, {scaled};"]
+
+
+def _logarithm(e: Emitter, d: str, a: str, t: TypeText) -> Lines:
+    binary = e.new(FLOAT32)
+    return [f"lg2.approx.ftz.f32 {binary}, {a};", f"mul.rn.f32 {d}, {binary}, {_LOG_2};"]
+
+
+def _hyperbolic_tangent(e: Emitter, d: str, a: str, t: TypeText) -> Lines:
+    """``1 - 2 / (exp(2 |a|) + 1)``, and a polynomial where that would cancel."""
+    x, power, z, sum_, far, near = (e.new(FLOAT32) for _ in range(6))
+    small = e.new(BOOL)
+    lines = [f"abs.f32 {x}, {a};", f"mul.rn.f32 {power}, {x}, {constant(FLOAT32, 2 / math.log(2))};",
+             f"ex2.approx.ftz.f32 {power}, {power};", f"add.rn.f32 {power}, {power}, {constant(FLOAT32, 1)};",
+             f"rcp.approx.ftz.f32 {power}, {power};",
+             f"fma.rn.f32 {far}, {power}, {constant(FLOAT32, -2)}, {constant(FLOAT32, 1)};",
+             f"mul.rn.f32 {z}, {a}, {a};", f"mov.f32 {sum_}, {constant(FLOAT32, _TANH[-1])};"]
+    lines += [f"fma.rn.f32 {sum_}, {sum_}, {z}, {constant(FLOAT32, each)};" for each in _TANH[-2::-1]]
+    return [*lines, f"mul.rn.f32 {z}, {z}, {x};", f"fma.rn.f32 {near}, {sum_}, {z}, {x};",
+            f"setp.lt.f32 {small}, {x}, {constant(FLOAT32, _TANH_LIMIT)};",
+            f"selp.f32 {far}, {near}, {far}, {small};", f"copysign.f32 {d}, {a}, {far};"]
+
+
+#: Reciprocals in single precision, and those of square roots.
+reciprocal, reciprocal_root = _prefix("rcp.approx.ftz.f32"), _prefix("rsqrt.approx.ftz.f32")
+
+#: Texts of rows, by classes of types: "s" is single precision where it is approximated, and half precision by it; "h"
+#: is half precision, where it has one of its own.
 _ROWS: dict[str, dict[str, Text]] = {
     "neg": {"i": _prefix("neg.{t}"), "u": _negated_unsigned, "f": _prefix("neg.{t}")},
     "add": {"iu": _infix("add.{t}"), "f": _infix("add.rn.{t}")},
     "sub": {"iu": _infix("sub.{t}"), "f": _infix("sub.rn.{t}")},
     "mul": {"iu": _infix("mul.lo.{t}"), "f": _infix("mul.rn.{t}")},
-    "div": {"f": _infix("div.rn.{t}"), "h": _in_single("div.rn.f32")},
+    "div": {"s": _infix("div.full.f32"), "f": _infix("div.rn.{t}")},
+    "div_precise": {"f": _infix("div.rn.{t}"), "h": _in_single(_infix("div.rn.f32"))},
     "floordiv": {"iu": _divided("div")},
     "mod": {"iu": _divided("rem")},
     "fma": {"iu": _mad, "f": _fma},
     "mul_hi": {"iu": _high_half},
     "abs": {"i": _prefix("abs.{t}"), "f": _prefix("abs.{t}")},
-    "sqrt": {"f": _prefix("sqrt.rn.{t}"), "h": _in_single("sqrt.rn.f32")},
+    "sqrt": {"s": _prefix("sqrt.approx.ftz.f32"), "f": _prefix("sqrt.rn.{t}")},
+    "sqrt_precise": {"f": _prefix("sqrt.rn.{t}"), "h": _in_single(_prefix("sqrt.rn.f32"))},
     "minimum": {"iu": _infix("min.{t}"), "f": _minimum("min")},
     "maximum": {"iu": _infix("max.{t}"), "f": _minimum("max")},
     "ceil": {"f": _prefix("cvt.rpi.{t}.{t}")},
@@ -312,6 +351,9 @@ _ROWS: dict[str, dict[str, Text]] = {
     "shl": {"iu": _shifted_left}, "shr": {"iu": _shifted_right}, "rotr": {"iu": _rotated},
     "popcnt": {"iu": _ones}, "lzcnt": {"iu": _leading_zeros}, "tzcnt": {"iu": _trailing_zeros},
     "brev": {"iu": _reversed},
+    "exp2": {"s": _prefix("ex2.approx.ftz.f32")}, "exp": {"s": _exponential},
+    "log2": {"s": _prefix("lg2.approx.ftz.f32")}, "log": {"s": _logarithm}, "tanh": {"s": _hyperbolic_tangent},
+    "sin_reduced": {"s": _prefix("sin.approx.ftz.f32")}, "cos_reduced": {"s": _prefix("cos.approx.ftz.f32")},
 }
 
 
@@ -396,6 +438,11 @@ def _texts() -> list[Any]:
                     found[KIND[name] << 4 | info.type] = _BFLOATS.get(name) or _by_single(text, name in _PREDICATES)
                 elif info.kind in classes or classes == "h" and info.type == FLOAT16:
                     found[KIND[name] << 4 | info.type] = text
+        single = by_classes.get("s")
+        if single is not None:
+            place = KIND[name] << 4
+            found[place | FLOAT32], found[place | FLOAT16] = single, _in_single(single)
+            found[place | BFLOAT16] = _by_single(single, False)
         if name == "select":
             found[KIND[name] << 4 | BFLOAT16] = _selected
     return found
@@ -403,6 +450,8 @@ def _texts() -> list[Any]:
 
 #: Texts of the elementwise rows by ``kind << 4 | type`` (that of the last operand).
 TEXTS: list[Any] = _texts()
+#: Rows with an expansion that have a text all the same.
+NATIVE = frozenset(key for key, text in enumerate(TEXTS) if text is not None and key >> 4 >= FIRST_EXPANDED)
 
 
 # --- conversions -----------------------------------------------------------------------------------------------------
@@ -491,5 +540,5 @@ def accumulation(e: Emitter, op: int, d: str, a: str, b: str, t: TypeText) -> Li
     if t.info.type == BFLOAT16:
         return _by_single(_infix(f"{row[1:]}.{{t}}"), False)(e, d, a, b, t)
     if t.info.bits == 16:
-        return _in_single(f"{row[1:]}.f32")(e, d, a, b, t)
+        return _in_single(_infix(f"{row[1:]}.f32"))(e, d, a, b, t)
     return [f"{row[1:]}.{t} {d}, {a}, {b};"]

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from ..codegen.linear import Instruction
 from ..ir.node import BAKED
-from ..ops.table import CAST
-from ..types import BOOL, UINT64
+from ..ops.table import CAST, KIND, LITERAL
+from ..types import BOOL, FLOAT32, UINT64
 from . import texts
-from .texts import TEXTS, T, constant
+from .texts import TEXTS, T, Text, constant
 
 if TYPE_CHECKING:
     from .function import FunctionEmitter
 
 __all__ = ["conversion", "counter", "elementwise", "literal", "undefined"]
+
+_DIV, _SQRT = KIND["div"], KIND["sqrt"]
 
 
 def elementwise(emitter: FunctionEmitter, instruction: Instruction) -> None:
@@ -22,11 +24,25 @@ def elementwise(emitter: FunctionEmitter, instruction: Instruction) -> None:
     operands = instruction.operands
     last = operands[-1].type
     text, names = TEXTS[instruction.kind << 4 | last], []
+    if instruction.kind == _DIV and last == FLOAT32 and _is_one(operands[0]):
+        text, operands = _reciprocal(operands[1])
     for lane in emitter.each(instruction):
         values = [emitter.operand(operand, lane) for operand in operands]
         names.append(emitter.new(instruction.type))
         emitter.lines += text(emitter, names[-1], *values, T[last])
     emitter.define(instruction, names)
+
+
+def _is_one(instruction: Instruction) -> bool:
+    node = instruction.node
+    return node.kind == LITERAL and node.attr == BAKED and node.payload == 1
+
+
+def _reciprocal(divisor: Instruction) -> tuple[Text, tuple[Instruction, ...]]:
+    """The reciprocal of an operand, and, if that is a root, of what it is of."""
+    if divisor.kind == _SQRT:
+        return texts.reciprocal_root, divisor.operands
+    return texts.reciprocal, (divisor,)
 
 
 def conversion(emitter: FunctionEmitter, instruction: Instruction) -> None:

@@ -33,6 +33,7 @@ CPU_TARGET = Target(
     streaming_row=64,  # whole lines of the cache are written
     large_bytes=8 << 20,
     # A packet written and read again takes about as long as 20 additions at the memory bandwidth of two cores.
+    traffic=20,
     recompute=20,
     sink=20,  # a few operations LLVM moves by itself
     rows=Rows(
@@ -65,6 +66,7 @@ CPU_TARGET = Target(
     # Compiling an expansion takes LLVM about 1.5 ms, each time that it occurs.  Of sixteen sines, a kernel of calls
     # takes 1.0 to 1.3 times as long to run, and from a quarter to a tenth of the time to compile.
     inlined=16,
+    native=frozenset(),
     static_calls=False,
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 
 from ...codegen.target import Limits, Local, Reductions, Rows, Target, Tracing
+from ...ptx.texts import NATIVE
 from ...types import JitBackend
 
 __all__ = ["ARCHITECTURES", "LIMITS", "target_of"]
@@ -31,7 +32,8 @@ _TARGET = Target(
     streaming_width=_NEVER,
     streaming_row=1,
     large_bytes=_NEVER,  # other warps run while one waits
-    # To write and read 8 bytes takes an H100 as long as some 70 instructions.
+    # In the time of 8 bytes at 3.35 TB/s, 132 multiprocessors with 128 lanes at 1.7 GHz execute 69 instructions.
+    traffic=64,
     recompute=64,
     sink=64,
     rows=Rows(flat=8, indexed=3, views=64, short=16, few=64, part=1 << 14, together=8, keep=64),
@@ -40,6 +42,7 @@ _TARGET = Target(
     piece_bytes=16,
     aligned_pieces=True,
     inlined=16,
+    native=NATIVE,
     static_calls=True,  # registers have no addresses
     tracing=Tracing(
         blend=40,
