@@ -18,11 +18,10 @@ from drjit_core import (
     LEAF,
     JitBackend,
     JitFlag,
-    Node,
     Vertex,
+    current,
     dual,
     evaluation_lock,
-    innermost,
     literal,
     primal,
     tracked,
@@ -32,12 +31,13 @@ from .._access.lanes import in_plain_code
 from .._base.array import ArrayBase
 from .._base.errors import passed_on
 from .._base.types import reshape, retype
-from .._control.places import Snapshot, look_through
+from .._control.places import look_through
 from .._functions.creation import opaque
 from .._trees.pytree import leaves
 from .derivative import Call, traversed
-from .inputs import Inputs, Quick, known_by
+from .inputs import Inputs
 from .outcome import Outcome
+from .plan import Found, Plan
 
 __all__ = ["Frozen"]
 
@@ -47,6 +47,8 @@ _FREEZING = JitFlag.KernelFreezing.value
 #: One function is recorded at a time: it sees other nodes in the arrays that it knows.
 _recording = threading.RLock()
 _clock = itertools.count(1).__next__
+#: So many kinds of calls are recognised without looking for what they depend on.
+_MOST_PLANS = 8
 
 
 class _Entry:
@@ -70,10 +72,10 @@ class _Entry:
         self.words = inputs.words()
         self.used = _clock()
 
-    def derivable(self, inputs: Inputs, arguments: list[Node], results: Sequence[Node]) -> bool:
+    def derivable(self, nodes: Sequence[core.Node], arguments: list[core.Node], results: Sequence[core.Node]) -> bool:
         """Whether its derivatives are good for a call, too."""
         seeds = {BACKWARD: [results[slot] for slot in self.outcome.diff],
-                 FORWARD_MODE: [primal(node) for node in inputs.nodes if tracked(node) is not None]}
+                 FORWARD_MODE: [primal(node) for node in nodes if tracked(node) is not None]}
         return not [mode for mode, recording in self.derivatives.items()
                     if isinstance(recording.terms([*arguments, *seeds[mode]]), str)]
 
@@ -90,13 +92,12 @@ class Frozen:
     See :func:`freeze`.
     """
 
-    __name__: str
-
-    def __init__(self, function: Callable[..., Any], state_fn: Callable[..., Any] | None, limit: int | None,
+    def __init__(self, function: Any, state_fn: Callable[..., Any] | None, limit: int | None,
                  warn_after: int, backend: JitBackend | None, auto_opaque: bool, enabled: bool,
                  dynamic: tuple[str, ...] = ()) -> None:
         functools.update_wrapper(self, function)
-        self._function = function
+        self._function: Callable[..., Any] = function
+        self._name = getattr(function, "__name__", type(function).__name__)
         self._state_fn, self._warn_after, self._backend = state_fn, warn_after, backend
         self._limit = None if limit is None or limit < 0 else limit
         self._auto_opaque = auto_opaque
@@ -106,10 +107,8 @@ class Frozen:
         #: Literals that have turned out to differ, by keys.
         self._opaque: dict[Any, set[int]] = {}
         self._recordings = 0
-        #: What the function knew at its last call, if that was seen to be nothing that changes but by rebinding; and
-        #: recordings for flat arrays, by their types.
-        self._known: Snapshot | None = None
-        self._quick: dict[tuple[type, ...], _Entry] = {}
+        #: How calls are recognised, the last one first.
+        self._plans: list[Plan] = []
 
     # What the functions that look at what others know see of it.
     @property
@@ -136,33 +135,41 @@ class Frozen:
     def clear(self) -> None:
         """Forget all recordings, and set both counts to zero."""
         self._entries, self._opaque, self._recordings = {}, {}, 0
-        self._quick, self._known = {}, None
+        self._plans = []
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: Any, owner: type | None) -> Any:
         return self if instance is None else _Bound(self, instance)
 
     def __copy__(self) -> Frozen:
         return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        state = core.state
+        return self._called(args, kwargs)
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        state = current()
         if not self.enabled or self._limit == 0 or not state.flags & _FREEZING or state.recording is not None or \
-                innermost() is not None or not in_plain_code():
+                state.region is not None or not in_plain_code():
             return self._function(*args, **kwargs)
         if self._dynamic:
             args, kwargs = self._with_arrays(args, kwargs)
-        if self._known is not None and not kwargs and state.derivatives is None:
-            entry = self._quick.get(tuple([type(array) for array in args]))
-            if entry is not None and not self._known.changes():
-                quick = Quick.of(args)
-                if quick is not None and core.pattern_of(quick.nodes) == entry.pattern:
-                    with evaluation_lock:
-                        values: Any = entry.recording.terms(quick.nodes)
-                        if not isinstance(values, str) and (entry.general or entry.sizes == [
-                                node.size for node in quick.nodes]):
-                            entry.used = _clock()
-                            return entry.outcome.apply(quick, entry.recording.run(quick.nodes, values), ())
         found = None if self._state_fn is None else self._state_fn(*args, **kwargs)
+        plans = self._plans
+        if plans:
+            tree = [args, kwargs, found]
+            scope = state.derivatives
+            for number in range(len(plans)):
+                plan = plans[number]
+                if plan.scope is None if scope is None else plan.scope is scope.records:
+                    known = plan.match(tree)
+                    if known is not None:
+                        entry = plan.entry
+                        results = self._launched(entry, known)
+                        if results is not None:
+                            entry.used = _clock()
+                            if number:  # which is tried first, next time
+                                self._plans = [plan, *[other for other in plans if other is not plan]]
+                            return self._applied(entry, known, results)
         inputs = Inputs(self._function, args, kwargs, found)
         self._require_backend(inputs)
         inputs.evaluate(not self._auto_opaque)
@@ -173,11 +180,25 @@ class Frozen:
             if values is None:
                 values = entry.recording.terms(arguments)
             results = entry.recording.run(arguments, values)
-        if entry.derivatives and not entry.derivable(inputs, arguments, results):
+        if entry.derivatives and not entry.derivable(inputs.nodes, arguments, results):
             return self._record(inputs)
         entry.used = _clock()
-        self._note_quick(entry, inputs, args, kwargs)
+        self._plan(entry, inputs)
         return self._applied(entry, inputs, results)
+
+    def _launched(self, entry: _Entry, found: Found) -> list[core.Node] | None:
+        """What a recording computes for a call, if it is good for that."""
+        arguments = found.arguments
+        results: list[core.Node] | None = entry.recording.launch(arguments, None if entry.general else entry.sizes)
+        if results is None:
+            return None
+        return None if entry.derivatives and not entry.derivable(found.nodes, arguments, results) else results
+
+    def _plan(self, entry: _Entry, inputs: Inputs) -> None:
+        """Let calls like this one be recognised; in the place of those that led to this recording before."""
+        plan = Plan.of(inputs, entry, self._context())
+        if plan is not None:
+            self._plans = [plan, *[other for other in self._plans if other.entry is not entry]][:_MOST_PLANS]
 
     def _with_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments, with arrays of one element in the place of numbers that may change from call to call."""
@@ -194,19 +215,6 @@ class Frozen:
                 bound.arguments[name] = opaque(cls, value)
         return bound.args, bound.kwargs
 
-    def _note_quick(self, entry: _Entry, inputs: Inputs, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note a recording that is found by the types of arguments alone, if these are different flat arrays, and all
-        that the function knows changes by being rebound only."""
-        quick = Quick.of(args)
-        if quick is None or kwargs or self._state_fn is not None or self._backend is not None or entry.baked or \
-                len(inputs.arrays) != len(args) or entry.derivatives or not entry.outcome.is_plain():
-            return
-        if self._known is None or self._known.changes():
-            self._quick = {}
-            self._known = known_by(self._function)
-        if self._known is not None:
-            self._quick[tuple([type(array) for array in args])] = entry
-
     # --- which recording ----------------------------------------------------------------------------------------------
 
     def _require_backend(self, inputs: Inputs) -> None:
@@ -215,16 +223,16 @@ class Frozen:
         if self._backend is None:
             if not where:
                 raise RuntimeError(
-                    f"drjit.freeze(): {self.__name__}() was called with no arrays of a backend that compiles among its "
+                    f"drjit.freeze(): {self._name}() was called with no arrays of a backend that compiles among its "
                     "arguments, what 'state_fn' returns, and what it refers to. Pass some, or say 'backend=…'.")
             return
         if not core.has_backend(self._backend):
             raise RuntimeError(f"drjit.freeze(): the backend {self._backend} is not available.")
         if self._backend not in (JitBackend.LLVM, JitBackend.Invalid) and where or len(where) > 1:
-            raise RuntimeError(f"drjit.freeze(): {self.__name__}() was frozen for the backend {self._backend}, and is "
+            raise RuntimeError(f"drjit.freeze(): {self._name}() was frozen for the backend {self._backend}, and is "
                                "given arrays of another one.")
 
-    def _look_up(self, inputs: Inputs) -> tuple[_Entry | None, Any, list[Node]]:
+    def _look_up(self, inputs: Inputs) -> tuple[_Entry | None, Any, list[core.Node]]:
         """A recording that is good for a call, with the values of its expressions and its arguments."""
         nodes = [primal(node) for node in inputs.nodes]
         key = inputs.key = inputs.key, self._context(), tuple([node.kind == _LITERAL for node in nodes])
@@ -291,6 +299,7 @@ class Frozen:
             holder: list[Any] = []
             entry = self._recorded(inputs, baked, holder)
             self._enter(key, entry, None if previous is None else previous.words)
+        self._plan(entry, inputs)
         return self._applied(entry, inputs, holder)
 
     def _enter(self, key: Any, entry: _Entry, before: dict[str, str] | None) -> None:
@@ -301,11 +310,11 @@ class Frozen:
                 oldest, group = min(((each, group) for group in self._entries.items() for each in group[1]),
                                     key=lambda pair: pair[0].used)
                 group[1].remove(oldest)
-                self._quick = {types: each for types, each in self._quick.items() if each is not oldest}
+                self._plans = [plan for plan in self._plans if plan.entry is not oldest]
                 if not group[1]:
                     del self._entries[group[0]]
         if before is not None and self._recordings > max(1, self._warn_after):
-            _log.warning("drjit.freeze(): %s() was recorded again (%d recordings): %s.", self.__name__,
+            _log.warning("drjit.freeze(): %s() was recorded again (%d recordings): %s.", self._name,
                          self._recordings, _difference(before, entry.words))
 
     def _recorded(self, inputs: Inputs, baked: dict[int, Any], results: list[Any] | None = None) -> _Entry:
@@ -331,18 +340,18 @@ class Frozen:
             results += found
         return entry
 
-    def _traced(self, inputs: Inputs, positions: Sequence[int], arguments: Sequence[Node], mode: int,
-                outcomes: list[Outcome], seeds: int = 0) -> tuple[core.Recording, list[Node]]:
+    def _traced(self, inputs: Inputs, positions: Sequence[int], arguments: Sequence[core.Node], mode: int,
+                outcomes: list[Outcome], seeds: int = 0) -> tuple[core.Recording, list[core.Node]]:
         """Record the function, or a traversal of its graph."""
         shapes = inputs.shapes()
         args, kwargs, _ = inputs.tree
 
-        def body(*actuals: Node) -> list[Node]:
+        def body(*actuals: core.Node) -> list[core.Node]:
             given = [primal(node) for node in inputs.nodes]
             for position, actual in zip(positions, actuals, strict=False):
                 given[position] = actual
             gradients = iter(actuals[len(positions):])
-            before: list[Node | None] = []
+            before: list[core.Node | None] = []
             for position, node in enumerate(inputs.nodes):
                 vertex = tracked(node)
                 before.append(None)
@@ -365,17 +374,17 @@ class Frozen:
         try:
             return core.record(body, arguments)
         except Exception as error:
-            error.add_note(f"(This happened while the frozen function {self.__name__}() was recorded.)")
+            error.add_note(f"(This happened while the frozen function {self._name}() was recorded.)")
             raise passed_on(error)  # noqa: B904
         finally:
             inputs.roll_back(shapes)
 
     # --- after a call -------------------------------------------------------------------------------------------------
 
-    def _applied(self, entry: _Entry, inputs: Inputs, results: Sequence[Node]) -> Any:
+    def _applied(self, entry: _Entry, inputs: Inputs | Found, results: list[core.Node]) -> Any:
         """Return what a call has computed, and do to objects what it did."""
         outcome = entry.outcome
-        outputs: list[Node] = []
+        outputs: list[core.Node] = []
         if outcome.diff:
             given = [primal(inputs.nodes[position]) for position in entry.positions] + _gradients(inputs.nodes)
             variables = {position: vertex for position, node in enumerate(inputs.nodes)
@@ -387,7 +396,7 @@ class Frozen:
             outputs = list(nodes)
             for needed, numbered in outcome.groups.items():
                 own = [nodes[number] for number in numbered]
-                call = Call(self.__name__, given, types, ([numbers[position] for position in needed], numbered),
+                call = Call(self._name, given, types, ([numbers[position] for position in needed], numbered),
                             [variables[position] for position in needed], own, entry.derivatives, entry.failures)
                 for number, node in zip(numbered, call.followed(own), strict=True):
                     outputs[number] = node
@@ -396,7 +405,7 @@ class Frozen:
             self._let_flow(entry, inputs, results)
         return found
 
-    def _let_flow(self, entry: _Entry, inputs: Inputs, results: Sequence[Node]) -> None:
+    def _let_flow(self, entry: _Entry, inputs: Inputs | Found, results: Sequence[core.Node]) -> None:
         """Give inputs the gradients that the function has computed, and what these depend on."""
         inner: list[Vertex] = []
         for position, slot in entry.outcome.gradients:
@@ -446,12 +455,12 @@ look_through(_Bound)
 _Bound.__doc__ = property(lambda self: self._frozen.__doc__)  # type: ignore[assignment]
 
 
-def _constant(node: Node) -> Any:
+def _constant(node: core.Node) -> Any:
     """The value and size of a literal, as a key."""
     return node.type, node.payload, node.size
 
 
-def _gradients(nodes: Sequence[Node]) -> list[Node]:
+def _gradients(nodes: Sequence[core.Node]) -> list[core.Node]:
     """The gradients that inputs have."""
     found = []
     for node in nodes:
