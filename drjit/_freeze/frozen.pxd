@@ -23,6 +23,7 @@ cdef class _Entry:
     cdef public dict failures
     cdef public dict words
     cdef public long long used
+    cdef public Py_ssize_t hits
 
 
 cdef class Frozen:
@@ -36,7 +37,7 @@ cdef class Frozen:
     cdef object _limit
     cdef bint _auto_opaque
     cdef tuple _dynamic
-    cdef object _signature
+    cdef dict _changes
     cdef public bint enabled
     cdef readonly dict _entries
     cdef dict _opaque

@@ -158,9 +158,11 @@ class Inputs:
     """What one call depends on."""
 
     __slots__ = ("_numbers", "_spans", "arrays", "containers", "described", "flags", "function", "holders", "key",
-                 "names", "nodes", "own", "snapshot", "steps_before", "tree", "variables")
+                 "names", "nodes", "own", "reason", "snapshot", "steps_before", "tree", "variables")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any) -> None:
+        #: Why recordings are not good for the call, although nothing in its words is different.
+        self.reason = ""
         self.snapshot = snapshot = Snapshot()
         self.tree = [args, kwargs, state]
         snapshot.add(self.tree)
@@ -346,6 +348,9 @@ class Inputs:
         """What counts, for people, by where it is."""
         found: dict[str, str] = {}
         places: dict[int, str] = {id(self.tree): ""}
+        for each in self.snapshot.functions:
+            for name, cell in zip(each.__code__.co_freevars, each.__closure__ or (), strict=True):
+                places.setdefault(id(cell), name)
         for container, kind, items in self.entries():
             place = places.get(id(container), "")
             for key, value, counts in items:
@@ -370,9 +375,6 @@ class Inputs:
                 else:
                     text = repr(value)
                     found[path] = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
-                    if type(value) is FunctionType and value.__closure__:
-                        for name, cell in zip(value.__code__.co_freevars, value.__closure__, strict=True):
-                            places.setdefault(id(cell), name)
         return found
 
 

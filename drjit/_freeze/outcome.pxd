@@ -22,6 +22,7 @@ cdef class Outcome:
     cdef public set numbers
     cdef public list places
     cdef public tuple result
+    cdef public list statements
     cdef public list steps
     cdef public list stores
     cdef public list vertices

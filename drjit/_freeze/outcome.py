@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import copy
 import math
+import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import CONSUMED, LEAF, Vertex, dual, primal, vertex_of
+from drjit_core import CONSUMED, LEAF, JitFlag, Vertex, dual, primal, vertex_of
 
 from .._access.store import owner_of, store, store_same
 from .._base.array import ArrayBase
@@ -34,15 +35,18 @@ _CONSTANT, _COPY, _CONTAINER, _INPUT, _VIEW, _AGAIN, _FLAT, _ARRAY, _DICT, _TUPL
 #: of its gradient, or -1), or a result of the call.
 _PLAIN, _OF_INPUT, _LEAF, _RESULT = range(4)
 _Value = tuple[int, int, int]
+#: What prints has memory of one call at a time.
+_acting = threading.RLock()
 
 
 class Outcome:
     """What a call has done; ``nodes`` are what the recording returns."""
 
     __slots__ = ("_alive", "_inputs", "_keep", "_leaves", "_made", "diff", "gradients", "groups", "has_parts", "nodes",
-                 "numbers", "places", "result", "steps", "stores", "vertices")
+                 "numbers", "places", "result", "statements", "steps", "stores", "vertices")
 
-    def __init__(self, inputs: Inputs, given: Sequence[core.Node], result: Any) -> None:
+    def __init__(self, inputs: Inputs, given: Sequence[core.Node], result: Any,
+                 statements: Sequence[core.Statement]) -> None:
         self._inputs: Any = inputs
         self.nodes: list[core.Node] = []
         self._leaves = {id(vertex): position for position, node in enumerate(given)
@@ -80,6 +84,9 @@ class Outcome:
         for change in inputs.changes():
             self._note(change, lists)
         self.result = self._template(result)
+        #: What prints or asserts, with the slots of its memory.
+        self.statements = [(statement, [self._slot(memory.node) for memory in statement.memory])
+                           for statement in statements]
 
     def _note(self, change: Change, lists: dict[int, Any]) -> None:
         container = change.container
@@ -202,12 +209,33 @@ class Outcome:
         """Forget what only the recording needs."""
         self.nodes, self.vertices, self._alive, self._inputs = [], [], [], None
         self._leaves, self._made = {}, {}
+        for statement, _ in self.statements:
+            for memory in statement.memory:
+                memory.node = core.invalid(memory.node.type)
 
     def is_like(self, other: Outcome) -> bool:
         """Whether another outcome is the same."""
         return self.stores == other.stores and self.gradients == other.gradients and self.places == other.places \
-            and self.result == other.result and self.diff == other.diff and \
-            self.groups == other.groups
+            and self.result == other.result and self.diff == other.diff and self.groups == other.groups and \
+            [slots for _, slots in self.statements] == [slots for _, slots in other.statements]
+
+    def act(self, results: list[core.Node]) -> None:
+        """Print and assert what the recorded call did, given what was computed."""
+        with _acting, core.scoped_set_flag(JitFlag.ForbidSynchronization, False):
+            for statement, slots in self.statements:
+                for memory, slot in zip(statement.memory, slots, strict=True):
+                    memory.node = results[slot]
+                try:
+                    statement.act()
+                finally:
+                    for memory in statement.memory:
+                        memory.node = core.invalid(memory.node.type)
+
+    def outline(self) -> Any:
+        """What is equal for two outcomes that differ in nothing but the arrays that they are computed of."""
+        return _outline(self.result), [(number, kind, key, _outline(template) if kind != LIST else list(
+            map(_outline, template))) for number, kind, key, template in self.places], len(self.stores), len(
+                self.gradients), len(self.diff), len(self.statements), self.steps
 
     # --- again --------------------------------------------------------------------------------------------------------
 
@@ -221,6 +249,18 @@ class Outcome:
             array._n = results[template[3]]
             return array
         return _Application(self._keep, inputs, results, outputs).run(self)
+
+
+def _outline(template: Any) -> Any:
+    """A template without the numbers of arrays."""
+    kind = template[0]
+    if kind == _FLAT or kind == _ARRAY:
+        return _ARRAY, template[2], template[4] if kind == _ARRAY else None
+    if kind == _TUPLE or kind == _LIST or kind == _DEQUE:
+        return kind, template[2], list(map(_outline, template[4]))
+    if kind == _DICT or kind == _OBJECT:
+        return kind, template[2], [(key, _outline(entry)) for key, entry in template[4]]
+    return (kind,) if kind in (_INPUT, _VIEW, _AGAIN) else template[:-1]
 
 
 class _Application:

@@ -191,6 +191,21 @@ class Recording:
                 and list(map(_described, self._results)) == list(map(_described, other._results))
                 and [stage.described() for stage in self.stages] == [stage.described() for stage in other.stages])
 
+    @property
+    def kernels(self) -> int:
+        """How many kernels it launches, each once."""
+        return len({id(stage.kernel) for stage in self.stages if stage.kernel is not None})
+
+    @property
+    def launches(self) -> int:
+        """How often it launches anything: kernels, and what is none (sorting, say)."""
+        return len([stage for stage in self.stages if stage.kernel is not None or stage.step is not None])
+
+    @property
+    def kept_bytes(self) -> int:
+        """The size of the arrays that it keeps, since they are none of its arguments."""
+        return sum([node.payload.nbytes for _, node in self._captured])
+
     def obstacle(self, arguments: Sequence[Node]) -> str | None:
         """Why the recording is not good for arguments, which are evaluated; ``None`` if it is."""
         found = self._checked(list(arguments))
