@@ -116,7 +116,8 @@ def _kind_of(cls: type) -> int:
         elif issubclass(cls, (frozenset, weakref.ref)) or hasattr(cls, "__next__") and (
                 cls.__module__ == "itertools" or cls.__module__ == "builtins" and not cls.__flags__ & _MADE):
             found = _REFERRING
-        elif not issubclass(cls, (ArrayBase, ModuleType)) and (_kind_of_class(cls) == _CLASS or is_pytree(cls)):
+        elif not issubclass(cls, (ArrayBase, ModuleType)) and (
+                _kind_of_class(cls) == _CLASS or is_pytree(cls) or hasattr(cls, "__drjit_variables__")):
             found = _OBJECT
         _kinds[cls] = found
     return found

@@ -43,7 +43,7 @@ from .plan import Found, Plan
 __all__ = ["Frozen"]
 
 _log = logging.getLogger("drjit")
-_LITERAL = KIND["literal"]
+_LITERAL, _EVALUATED = KIND["literal"], KIND["evaluated"]
 _FREEZING = JitFlag.KernelFreezing.value
 #: One function is recorded at a time: it sees other nodes in the arrays that it knows.
 _recording = threading.RLock()
@@ -226,7 +226,7 @@ class Frozen:
 
     def _require_backend(self, inputs: Inputs) -> None:
         """Refuse calls without arrays, and those of another backend."""
-        where = {array._where for array in inputs.arrays}
+        where = {array._where for array in inputs.arrays if not _belongs_nowhere(array)}
         if self._backend is None:
             if not where:
                 raise RuntimeError(
@@ -560,6 +560,11 @@ class _Bound:
 
 look_through(_Bound)
 _Bound.__doc__ = property(lambda self: self._frozen.__doc__)  # type: ignore[assignment]
+
+
+def _belongs_nowhere(array: Any) -> bool:
+    """Whether an array goes with those of any backend, although it is in memory."""
+    return all(primal(node).kind == _EVALUATED and not primal(node).where for node in array._nodes())
 
 
 def _constant(node: core.Node) -> Any:

@@ -153,8 +153,8 @@ class Outcome:
         if isinstance(value, ArrayBase):
             return self._template_of_array(value)
         if isinstance(value, core.Node):
-            raise RuntimeError("drjit.freeze(): the function changes an object whose state cannot be repeated (a "
-                               "GradScaler, say). Keep it outside of the frozen function.")
+            raise RuntimeError("drjit.freeze(): the function changes an object whose state cannot be "
+                               "repeated. Keep it outside of the frozen function.")
         if value is MISSING or not (isinstance(value, list | tuple | dict | deque) or has_array(value)):
             self._keep.append(value)
             return _CONSTANT, token_of(value), len(self._keep) - 1

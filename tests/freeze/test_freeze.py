@@ -611,10 +611,52 @@ def test_custom_operations_need_only_what_is_used():
     del y
 
 
-def test_what_cannot_be_an_input_is_refused():
-    from drjit.opt import GradScaler
-    with pytest.raises(RuntimeError, match="GradScaler"):
-        dr.freeze(lambda x, scaler: scaler.scale(x))(Float(1, 2), GradScaler())
+def test_textures_are_inputs():
+    from drjit.llvm.ad import Array2f, Texture2f
+
+    def data(k, n=4):
+        return TensorXf(dr.arange(Float, n * n) * k, (n, n, 1))
+
+    texture, p = Texture2f(data(1)), Array2f(Float(0.1, 0.2, 0.9), Float(0.5))
+    known, given = dr.freeze(lambda p: texture.eval(p)[0]), dr.freeze(lambda t, p: t.eval(p)[0])
+    for k in range(2, 6):
+        texture.set_tensor(data(k))
+        assert values(known(p)) == values(given(texture, p)) == values(texture.eval(p)[0])
+    assert counts(known) == counts(given) == (1, 1)
+    other = Texture2f(data(2, 5))
+    assert values(given(other, p)) == values(other.eval(p)[0])
+
+    @dr.freeze
+    def write(texture, x):
+        texture.set_value(x)
+        return texture.eval(p)[0]
+
+    for k in range(3):
+        x = dr.arange(Float, 16) + k
+        assert values(write(texture, x)) == values(texture.eval(p)[0]) == values(Texture2f(
+            TensorXf(x, (4, 4, 1))).eval(p)[0])
+
+
+def test_scalers_of_gradients():
+    from drjit.llvm.ad import Float16
+    from drjit.opt import SGD, GradScaler
+
+    def run(wrap):
+        opt, scaler = SGD(lr=0.25, params={"x": Float16(3, 1)}), GradScaler(init_scale=2.0**15, growth_interval=2)
+
+        def step(opt, factor):
+            loss = dr.sum(opt["x"] * opt["x"] * factor)
+            dr.backward(scaler.scale(loss))
+            scaler.step(opt)
+            return scaler.scale(Float(1))
+
+        step = wrap(step)
+        return [(values(step(opt, Float16(k % 5))), values(opt["x"])) for k in range(12)], step
+
+    (found, frozen), (expected, _) = run(dr.freeze), run(lambda f: f)
+    assert found == expected
+    assert len({str(scale) for scale, _ in found}) > 2
+    assert frozen.n_recordings < 12
 
 
 def test_gradients_are_part_of_the_key():
