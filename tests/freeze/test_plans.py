@@ -1,6 +1,8 @@
 """Calls that are like one before are recognised at once; what is different in any place is noticed all the same."""
 
+import copy
 import functools
+import random
 import types
 
 import numpy as np
@@ -228,3 +230,124 @@ def test_calls_that_are_alike_are_recognised(call, monkeypatch):
     for k in range(3):
         vars(thing)["note"] = k
         frozen(*args if call != "unevaluated" else (x * (k + 2),))
+
+
+# --- random structures, which change a little from call to call ------------------------------------------------------
+
+
+class Node:
+    shared = 1
+
+    def __init__(self, left, right):
+        self.left, self.right, self.unread = left, right, 0
+
+
+def _leaf(rng):
+    return rng.choice([
+        lambda: rng.choice([0, 1, 2, True, 0.5, -0.0, 0.0, None, "a", "b"]),
+        lambda: dr.opaque(Float, rng.random(), rng.choice([1, 3])),
+        lambda: Float([rng.randint(0, 3) for _ in range(3)]),
+        lambda: Float(rng.randint(0, 2)),
+        lambda: Array3f(Float(1, 2, 3) + rng.randint(0, 1), Float(rng.randint(1, 2)), 3)])()
+
+
+def _tree(rng, depth, pool):
+    """A random PyTree, in which things occur more than once."""
+    if pool and rng.random() < 0.15:
+        return rng.choice(pool)
+    if not depth or rng.random() < 0.3:
+        found = _leaf(rng)
+    else:
+        parts = [_tree(rng, depth - 1, pool) for _ in range(rng.randint(1, 3))]
+        found = rng.choice([list, tuple, lambda each: dict(zip("abc", each, strict=False)),
+                            lambda each: Node(each[0], each[-1])])(parts)
+    pool.append(found)
+    return found
+
+
+def _digest(value, seen, path):
+    """A number that depends on everything in a tree."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return path * (len(type(value).__name__) + sum(map(ord, str(value))) % 7)
+    number = next((k for k, other in enumerate(seen) if other is value), None)
+    if number is not None:
+        return path * (number + 11)
+    seen.append(value)
+    if isinstance(value, Array3f):
+        return dr.sum(value.x + 2 * value.y + 3 * value.z) * path
+    if isinstance(value, Float):
+        return dr.sum(value) * path
+    if isinstance(value, Node):
+        parts = [value.left, value.right, value.shared]
+    elif isinstance(value, dict):
+        parts = [part for item in value.items() for part in item]
+    else:
+        parts = value
+    total = Float(len(parts))
+    for k, part in enumerate(parts):
+        total = total + _digest(part, seen, path * (0.7 + 0.1 * k))
+    return total
+
+
+def _changed(rng, value):
+    """Change something in a tree."""
+    containers, todo = [], [value]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, list | dict | Node | tuple) and not any(each is other for other in containers):
+            containers.append(each)
+            todo += each if isinstance(each, list | tuple) else each.values() if isinstance(each, dict) else \
+                [each.left, each.right]
+    each = rng.choice(containers)
+    new = rng.choice([_leaf(rng), [_leaf(rng)], rng.choice(containers[1:] or [1])])
+    if isinstance(each, list):
+        rng.choice([lambda: each.append(new), lambda: each.__setitem__(0, new), lambda: each[1:] or each.append(new),
+                    each.reverse])()
+    elif isinstance(each, dict):
+        each[rng.choice("abcd")] = new
+    elif isinstance(each, Node):
+        setattr(each, rng.choice(["left", "right", "unread", "shared"]), new)
+
+
+def check_structures(seed):
+    rng = random.Random(seed)
+
+    def function(x, tree, write):
+        total = x + _digest(tree, [], 1)
+        if write == 1 and isinstance(tree, dict):
+            tree["a"] = total
+        if write == 2 and isinstance(tree, list) and isinstance(tree[0], Float):
+            tree[0] += 1
+        if write == 3:
+            kept.append(x)
+            kept.pop(0)
+        return total, tree
+
+    kept = [1]
+    frozen = dr.freeze(function, dynamic=None, warn_after=1000)
+    tree = [_tree(rng, 3, []), _leaf(rng)]
+    for _ in range(14):
+        if rng.random() < 0.35:
+            try:
+                _changed(rng, tree)
+            except RecursionError:
+                return frozen
+        write = rng.choice([0, 0, 0, 1, 2, 3]) if rng.random() < 0.3 else 0
+        x = Float([rng.random() for _ in range(3)])
+        copied = copy.deepcopy(tree)
+        try:
+            expected = function(x, copied, write)[0]
+        except RecursionError:  # it contains itself
+            return frozen
+        found, returned = frozen(x, tree, write)
+        assert np.allclose(np.array(found), np.array(expected)), f"seed {seed}"
+        assert returned is tree, f"seed {seed}"
+        both = [_digest(each, [], 1) for each in (tree, copied)]
+        assert np.allclose(*[np.array(Float(each)) for each in both]), f"seed {seed}: afterwards"
+    return frozen
+
+
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_random_structures(first):
+    for seed in range(first, first + 20):
+        check_structures(seed)
