@@ -586,6 +586,8 @@ def _compare(container: Any, kind: int, before: dict[Any, Any], now: dict[Any, A
 def _shown(container: Any, kind: int, key: Any, changes: Sequence[Change] = ()) -> Any:
     """What a place shows that holds nothing of its own, before some changes: an object the attribute of its class, and
     a class that of one that it is derived from, unless that is computed when it is asked for."""
+    if kind == _OBJECT and key in _slots_of(type(container)):
+        return _MISSING
     if kind == _OBJECT or kind == _CLASS:
         for cls in type(container).__mro__ if kind == _OBJECT else container.__mro__[1:]:
             value = vars(cls).get(key, _MISSING)
