@@ -51,7 +51,7 @@ from .derivatives.traversal import (
 from .errors import CompilationError, IncompatibleSizes, NoDerivative, SymbolicValue, UnsupportedType
 from .context import current
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
-from .ir.deferred import Statement, defer
+from .ir.deferred import Memory, Statement, defer
 from .ir.build import bound, broadcast_size, counter, invalid, literal, nothing, undefined
 from .ir.dual import STRUCTURE, Scope, attached, dual, followed, primal, refuse, surely_tracked, tracked, vertex_of
 from .ir.expansion import expansion

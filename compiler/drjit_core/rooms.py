@@ -86,6 +86,7 @@ ROOMS = (
     "drjit._arrays.handles",
     "drjit._random.tracing",
     "drjit._freeze.inputs",
+    "drjit._freeze.plan",
     "drjit._freeze.outcome",
     "drjit._freeze.frozen",
 )

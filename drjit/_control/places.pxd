@@ -28,6 +28,7 @@ cdef class Snapshot:
     cdef public list data
     cdef public list generators
     cdef public list codes
+    cdef public list functions
     cdef public list owners
     @cython.locals(todo=list, seen=set, kind=cython.int, count=cython.Py_ssize_t, entries=dict, content=object)
     cpdef add(self, object value)
@@ -52,7 +53,7 @@ cpdef Snapshot snapshot(object tree, object function, object apart=*, bint data=
 cdef bint _must_be_variable(Node node, bint shared) except -1
 cdef list _components(Handle array)
 @cython.locals(own=object)
-cdef dict _entries_of(object container, int kind)
+cpdef dict entries_of(object container, int kind)
 cdef _compare(object container, int kind, dict before, dict now, list found)
 cdef bint _refers(object value) except -1
 cdef _push(list values, list todo)
@@ -62,7 +63,7 @@ cdef bint _same_entries(dict now, list held, Py_ssize_t first, Py_ssize_t end) e
 cdef tuple _slots_of(object cls)
 @cython.locals(found=dict)
 cpdef dict attributes_of(object owner)
-cdef object _contents(object cell)
+cpdef object contents_of(object cell)
 @cython.locals(names=dict, known=tuple)
 cpdef tuple names_of(object code)
 cpdef write_place(object container, int kind, object key, object value)

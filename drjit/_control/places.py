@@ -46,9 +46,11 @@ from .._base.array import ArrayBase
 from .._base.handle import Handle
 from .._trees.pytree import TreeSpec, flatten_nodes, is_pytree
 
-__all__ = ["CELL", "CLASS", "DICT", "LIST", "MISSING", "MODULE", "OBJECT", "TUPLE", "VARIABLES", "Change", "Snapshot",
-           "are_others", "attributes_of", "difference_at", "has_array", "is_kept_by_class", "keep_new", "knows_nothing",
-           "look_through", "names_of", "place_key", "read_place", "restore", "snapshot", "words_of", "write_place"]
+__all__ = ["CELL", "CLASS", "DATA", "DICT", "FUNCTION", "GENERATOR", "LIST", "METHOD", "MISSING", "MODULE", "OBJECT",
+           "PARTIAL", "REFERRING", "TUPLE", "VARIABLES", "Change", "Snapshot", "are_others", "attributes_of",
+           "contents_of", "difference_at", "entries_of", "has_array", "is_kept_by_class", "keep_new", "kind_at",
+           "knows_nothing", "listed", "look_through", "names_of", "place_key", "read_place", "restore", "snapshot",
+           "words_of", "write_place"]
 
 #: What is in a place where nothing is.
 MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
@@ -66,6 +68,7 @@ _MOST_BYTES = 1 << 16
 #: What other modules know of these, and what is where nothing is, as it is compiled.
 OBJECT, CELL, _MISSING = _OBJECT, _CELL, MISSING
 LIST, TUPLE, DICT, CLASS, MODULE, VARIABLES = _LIST, _TUPLE, _DICT, _CLASS, _MODULE, _VARIABLES
+FUNCTION, METHOD, PARTIAL, DATA, GENERATOR, REFERRING = _FUNCTION, _METHOD, _PARTIAL, _DATA, _GENERATOR, _REFERRING
 _kinds: dict[type, int] = {
     list: _LIST, tuple: _TUPLE, dict: _DICT, CellType: _CELL, FunctionType: _FUNCTION, MethodType: _METHOD,
     functools.partial: _PARTIAL, int: _SKIPPED, float: _SKIPPED, bool: _SKIPPED, str: _SKIPPED, type(None): _SKIPPED,
@@ -113,7 +116,8 @@ def _kind_of(cls: type) -> int:
         elif issubclass(cls, (frozenset, weakref.ref)) or hasattr(cls, "__next__") and (
                 cls.__module__ == "itertools" or cls.__module__ == "builtins" and not cls.__flags__ & _MADE):
             found = _REFERRING
-        elif not issubclass(cls, (ArrayBase, ModuleType)) and (_kind_of_class(cls) == _CLASS or is_pytree(cls)):
+        elif not issubclass(cls, (ArrayBase, ModuleType)) and (
+                _kind_of_class(cls) == _CLASS or is_pytree(cls) or hasattr(cls, "__drjit_variables__")):
             found = _OBJECT
         _kinds[cls] = found
     return found
@@ -124,7 +128,7 @@ def look_through(cls: type) -> None:
     _kinds[cls] = _METHOD
 
 
-def _kind_at(value: Any) -> int:
+def kind_at(value: Any) -> int:
     """What an object is: as its class says, but for NumPy arrays, which may be of objects."""
     kind = _kind_of(type(value))
     return _LIST if kind == _DATA and isinstance(value, np.ndarray) and value.dtype.char == "O" else kind
@@ -191,7 +195,7 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("codes", "data", "generators", "held", "more", "owners", "seen", "traced")
+    __slots__ = ("codes", "data", "functions", "generators", "held", "more", "owners", "seen", "traced")
 
     def __init__(self) -> None:
         #: Whether data is looked at.
@@ -206,7 +210,8 @@ class Snapshot:
         #: copy, of cells the content.
         self.held: list[Any] = []
         self.seen: set[int] = set()
-        #: The codes of the functions among them; classes and modules, where functions find others by name.
+        #: The functions among them, and their codes; classes and modules, where functions find others by name.
+        self.functions: list[FunctionType] = []
         self.codes: list[CodeType] = []
         self.owners: list[Any] = _EMPTY
 
@@ -216,7 +221,7 @@ class Snapshot:
         seen = self.seen
         while todo:
             value = todo.pop()
-            kind = _kind_at(value)
+            kind = kind_at(value)
             count = len(seen)
             if kind == _SKIPPED or kind == _MODULE and value in _libraries:
                 continue
@@ -233,7 +238,7 @@ class Snapshot:
                 if value in _family(value):
                     self.add_class(value, todo)
             elif kind == _OBJECT or kind == _DICT or kind == _MODULE:
-                entries = _entries_of(value, kind)
+                entries = entries_of(value, kind)
                 if kind == _MODULE and value not in _libraries:
                     self.owners = self.owners or []
                     self.owners.append(value)
@@ -245,11 +250,11 @@ class Snapshot:
                 self.held += (value, kind, value)
                 _push(list(value), todo)
             elif kind == _LIST:
-                content = _listed(value)
+                content = listed(value)
                 self.held += (value, kind, content)
                 _push(content, todo)
             elif kind == _CELL:
-                content = _contents(value)
+                content = contents_of(value)
                 self.held += (value, kind, content)
                 if _refers(content):
                     todo.append(content)
@@ -305,6 +310,7 @@ class Snapshot:
 
     def add_function(self, function: FunctionType, todo: list[Any]) -> None:
         """Look at the variables that a function uses."""
+        self.functions.append(function)
         self.codes.append(code_of(function))
         cells, defaults, variables = closure_of(function), defaults_of(function), globals_of(function)
         if cells is not None:
@@ -312,7 +318,7 @@ class Snapshot:
         if defaults is not None:
             todo.append(defaults)
         if function.__kwdefaults__ is not None:
-            todo += function.__kwdefaults__.values()
+            todo.append(function.__kwdefaults__)
         if function.__dict__:
             todo.append(function.__dict__)
         names = names_of(code_of(function))
@@ -477,11 +483,11 @@ class Snapshot:
             if kind == _TUPLE:
                 continue
             if kind == _CELL:
-                now = _contents(container)
+                now = contents_of(container)
                 if now is not before:
                     found.append(Change(container, kind, "", before, now))
             elif kind == _LIST:
-                now = _listed(container)
+                now = listed(container)
                 if not _same(now, before):
                     _compare(container, kind, dict(enumerate(before)), dict(enumerate(now)), found)
             else:
@@ -494,7 +500,7 @@ class Snapshot:
                             found.append(Change(container, _MODULE if kind == _MODULE else _DICT, held[place],
                                                 held[place + 1], now))
                     continue
-                entries = _entries_of(container, kind)
+                entries = entries_of(container, kind)
                 if not _same_entries(entries, held, first, position):
                     old = dict(zip(held[first:position:2], held[first + 1:position:2], strict=True))
                     _compare(container, kind, old, dict(entries), found)
@@ -553,7 +559,7 @@ def _components(array: Any) -> list[core.Node]:
     return [array._n] if array._depth <= 0 else array._c
 
 
-def _entries_of(container: Any, kind: int) -> dict[Any, Any]:
+def entries_of(container: Any, kind: int) -> dict[Any, Any]:
     """The entries of a dictionary, the attributes of an object or a class, or those of a module that hold arrays."""
     if kind == _DICT:
         return container if type(container) is dict else dict(container.items())
@@ -580,6 +586,8 @@ def _compare(container: Any, kind: int, before: dict[Any, Any], now: dict[Any, A
 def _shown(container: Any, kind: int, key: Any, changes: Sequence[Change] = ()) -> Any:
     """What a place shows that holds nothing of its own, before some changes: an object the attribute of its class, and
     a class that of one that it is derived from, unless that is computed when it is asked for."""
+    if kind == _OBJECT and key in _slots_of(type(container)):
+        return _MISSING
     if kind == _OBJECT or kind == _CLASS:
         for cls in type(container).__mro__ if kind == _OBJECT else container.__mro__[1:]:
             value = vars(cls).get(key, _MISSING)
@@ -663,7 +671,7 @@ def _module_variables(module: ModuleType) -> dict[str, Any]:
         name[:2] == "__" or callable(value) or _kind_of(type(value)) in (_SKIPPED, _MODULE))}
 
 
-def _listed(value: Any) -> list[Any]:
+def listed(value: Any) -> list[Any]:
     """The entries of a list, a queue or a NumPy array of objects, whatever their classes make of it."""
     if isinstance(value, list):
         return list.__getitem__(value, slice(None))
@@ -696,7 +704,7 @@ def _referents(value: Any) -> list[Any]:
     return gc.get_referents(value)
 
 
-def _contents(cell: Any) -> Any:
+def contents_of(cell: Any) -> Any:
     """What is in a variable of an enclosing function, or of a context."""
     try:
         return cell.get() if isinstance(cell, ContextVar) else cell.cell_contents
@@ -728,7 +736,7 @@ def place_key(container: Any, kind: int, key: Any) -> tuple[int, Any]:
 def read_place(container: Any, kind: int, key: Any) -> Any:
     """What is in a place."""
     if kind == _CELL:
-        return _contents(container)
+        return contents_of(container)
     if kind == _LIST and isinstance(container, np.ndarray):
         return container[np.unravel_index(key, container.shape)]
     return getattr(container, key, _MISSING) if kind in (_OBJECT, _CLASS, _MODULE) else container[key]
@@ -835,13 +843,13 @@ def has_array(value: Any) -> bool:
     todo, seen = [value], set[int]()
     while todo:
         value = todo.pop()
-        kind = _kind_at(value)
+        kind = kind_at(value)
         if kind == _SKIPPED or id(value) in seen or len(seen) >= _MOST_CONTAINERS:
             continue
         seen.add(id(value))
         entries: list[Any] = []
         if kind == _LIST:
-            entries = _listed(value)
+            entries = listed(value)
         elif kind == _TUPLE:
             entries = list(value)
         elif kind == _DICT:

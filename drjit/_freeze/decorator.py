@@ -18,7 +18,7 @@ __all__ = ["freeze"]
 
 def freeze(f: Callable[..., Any] | None = None, /, *, state_fn: Callable[..., Any] | None = None,
            limit: int | None = None, warn_after: int = 10, backend: JitBackend | None = None,
-           auto_opaque: bool = True, enabled: bool = True, dynamic: Sequence[str] = ()) -> Any:
+           auto_opaque: bool = True, enabled: bool = True, dynamic: Sequence[str] | None = ()) -> Any:
     """Make a function that is traced by its first call, and whose later calls only launch what that has launched.
 
     ``f`` is any callable, a method, or a static or class method; without it, a decorator is returned. A call is traced
@@ -37,13 +37,17 @@ def freeze(f: Callable[..., Any] | None = None, /, *, state_fn: Callable[..., An
     - ``auto_opaque``: whether constants among the arrays are built into a recording, until they have turned out to
       differ between calls. Otherwise they are evaluated.
     - ``dynamic``: names of parameters of which numbers are passed on as evaluated arrays of one element, of the type of
-      the first array of floats among the arguments; so that others are not another recording.
+      the first array of floats among the arguments; so that others are not another recording. A parameter whose value,
+      a ``float``, has been the only thing that was different twice, becomes one of them (a warning is logged), if the
+      results are of the same types then; ``None``: none does.
     - ``enabled``: whether to record; an attribute of the result, too, like ``n_recordings``, ``n_cached_recordings``,
-      ``clear()``, and the function ``f``.
+      ``recordings`` (what there is), ``explain(…)`` (what a call with some arguments would do, and why), ``clear()``,
+      and the function ``f``.
 
-    The function must not look at contents of arrays (``x[0]``, ``.numpy()``, ``dr.compress``), print or assert: that
-    raises a ``RuntimeError``. What the function raises is raised, and nothing has changed then. Within symbolic loops,
-    branches and calls, and in other frozen functions, it is called as it is.
+    The function must not look at contents of arrays (``x[0]``, ``.numpy()``, ``dr.compress``): that raises a
+    ``RuntimeError``. ``dr.print`` prints, and assertions of debug mode are checked, in each call. What the function
+    raises is raised, and nothing has changed then. Within symbolic loops, branches and calls, and in other frozen
+    functions, it is called as it is.
 
     >>> from drjit.llvm import Float
     >>> @dr.freeze
@@ -87,11 +91,12 @@ def _frozen(function: Any, state_fn: Any, limit: Any, warn_after: Any, backend: 
         raise ArgumentError(f"drjit.freeze(): 'backend' must be a drjit.JitBackend (found {describe(backend)}).")
     require_bool("freeze", "auto_opaque", auto_opaque)
     require_bool("freeze", "enabled", enabled)
-    if isinstance(dynamic, str) or not isinstance(dynamic, tuple | list) or \
-            not all(isinstance(name, str) for name in dynamic):
+    if dynamic is not None and (not isinstance(dynamic, tuple | list) or not all(
+            isinstance(name, str) for name in dynamic)):
         raise ArgumentError(f"drjit.freeze(): 'dynamic' must be a sequence of names (found {dynamic!r}).")
-    unknown = [name for name in dynamic if name not in inspect.signature(function).parameters]
+    unknown = [name for name in dynamic or () if name not in inspect.signature(function).parameters]
     if unknown:
         raise ArgumentError(f"drjit.freeze(): {function.__name__}() has no parameter {unknown[0]!r}, which 'dynamic' "
                             "names.")
-    return Frozen(function, state_fn, limit, warn_after, backend, auto_opaque, enabled, tuple(dynamic))
+    return Frozen(function, state_fn, limit, warn_after, backend, auto_opaque, enabled,
+                  None if dynamic is None else tuple(dynamic))

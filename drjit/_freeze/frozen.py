@@ -18,11 +18,10 @@ from drjit_core import (
     LEAF,
     JitBackend,
     JitFlag,
-    Node,
     Vertex,
+    current,
     dual,
     evaluation_lock,
-    innermost,
     literal,
     primal,
     tracked,
@@ -32,27 +31,33 @@ from .._access.lanes import in_plain_code
 from .._base.array import ArrayBase
 from .._base.errors import passed_on
 from .._base.types import reshape, retype
-from .._control.places import Snapshot, look_through
+from .._control.places import look_through
 from .._functions.creation import opaque
 from .._trees.pytree import leaves
 from .derivative import Call, traversed
-from .inputs import Inputs, Quick, known_by
+from .explanation import RecordingInfo, at_line, difference, distance, only_difference, parameter_at
+from .inputs import Inputs
 from .outcome import Outcome
+from .plan import Found, Plan
 
 __all__ = ["Frozen"]
 
 _log = logging.getLogger("drjit")
-_LITERAL = KIND["literal"]
+_LITERAL, _EVALUATED = KIND["literal"], KIND["evaluated"]
 _FREEZING = JitFlag.KernelFreezing.value
 #: One function is recorded at a time: it sees other nodes in the arrays that it knows.
 _recording = threading.RLock()
 _clock = itertools.count(1).__next__
+#: So often a number must have been the only thing that is different, to become an array.
+_CHANGES = 2
+#: So many kinds of calls are recognised without looking for what they depend on.
+_MOST_PLANS = 8
 
 
 class _Entry:
     """One recording."""
 
-    __slots__ = ("baked", "derivatives", "failures", "general", "outcome", "pattern", "positions", "recording",
+    __slots__ = ("baked", "derivatives", "failures", "general", "hits", "outcome", "pattern", "positions", "recording",
                  "sizes", "used", "words")
 
     def __init__(self, recording: core.Recording, outcome: Outcome, inputs: Inputs, positions: list[int],
@@ -69,11 +74,12 @@ class _Entry:
         self.failures: dict[int, str] = {}
         self.words = inputs.words()
         self.used = _clock()
+        self.hits = 0
 
-    def derivable(self, inputs: Inputs, arguments: list[Node], results: Sequence[Node]) -> bool:
+    def derivable(self, nodes: Sequence[core.Node], arguments: list[core.Node], results: Sequence[core.Node]) -> bool:
         """Whether its derivatives are good for a call, too."""
         seeds = {BACKWARD: [results[slot] for slot in self.outcome.diff],
-                 FORWARD_MODE: [primal(node) for node in inputs.nodes if tracked(node) is not None]}
+                 FORWARD_MODE: [primal(node) for node in nodes if tracked(node) is not None]}
         return not [mode for mode, recording in self.derivatives.items()
                     if isinstance(recording.terms([*arguments, *seeds[mode]]), str)]
 
@@ -90,26 +96,25 @@ class Frozen:
     See :func:`freeze`.
     """
 
-    __name__: str
-
-    def __init__(self, function: Callable[..., Any], state_fn: Callable[..., Any] | None, limit: int | None,
+    def __init__(self, function: Any, state_fn: Callable[..., Any] | None, limit: int | None,
                  warn_after: int, backend: JitBackend | None, auto_opaque: bool, enabled: bool,
-                 dynamic: tuple[str, ...] = ()) -> None:
+                 dynamic: tuple[str, ...] | None = ()) -> None:
         functools.update_wrapper(self, function)
-        self._function = function
+        self._function: Callable[..., Any] = function
+        self._name = getattr(function, "__name__", type(function).__name__)
         self._state_fn, self._warn_after, self._backend = state_fn, warn_after, backend
         self._limit = None if limit is None or limit < 0 else limit
         self._auto_opaque = auto_opaque
-        self._dynamic, self._signature = dynamic, inspect.signature(function) if dynamic else None
+        self._dynamic = dynamic or ()
+        #: How often numbers have been the only thing that was different, by parameters; ``None``: nobody counts.
+        self._changes: dict[str, int] | None = None if dynamic is None else {}
         self.enabled = enabled
         self._entries: dict[Any, list[_Entry]] = {}
         #: Literals that have turned out to differ, by keys.
         self._opaque: dict[Any, set[int]] = {}
         self._recordings = 0
-        #: What the function knew at its last call, if that was seen to be nothing that changes but by rebinding; and
-        #: recordings for flat arrays, by their types.
-        self._known: Snapshot | None = None
-        self._quick: dict[tuple[type, ...], _Entry] = {}
+        #: How calls are recognised, the last one first.
+        self._plans: list[Plan] = []
 
     # What the functions that look at what others know see of it.
     @property
@@ -136,33 +141,42 @@ class Frozen:
     def clear(self) -> None:
         """Forget all recordings, and set both counts to zero."""
         self._entries, self._opaque, self._recordings = {}, {}, 0
-        self._quick, self._known = {}, None
+        self._plans = []
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: Any, owner: type | None) -> Any:
         return self if instance is None else _Bound(self, instance)
 
     def __copy__(self) -> Frozen:
         return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        state = core.state
+        return self._called(args, kwargs)
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        state = current()
         if not self.enabled or self._limit == 0 or not state.flags & _FREEZING or state.recording is not None or \
-                innermost() is not None or not in_plain_code():
+                state.region is not None or not in_plain_code():
             return self._function(*args, **kwargs)
         if self._dynamic:
             args, kwargs = self._with_arrays(args, kwargs)
-        if self._known is not None and not kwargs and state.derivatives is None:
-            entry = self._quick.get(tuple([type(array) for array in args]))
-            if entry is not None and not self._known.changes():
-                quick = Quick.of(args)
-                if quick is not None and core.pattern_of(quick.nodes) == entry.pattern:
-                    with evaluation_lock:
-                        values: Any = entry.recording.terms(quick.nodes)
-                        if not isinstance(values, str) and (entry.general or entry.sizes == [
-                                node.size for node in quick.nodes]):
-                            entry.used = _clock()
-                            return entry.outcome.apply(quick, entry.recording.run(quick.nodes, values), ())
         found = None if self._state_fn is None else self._state_fn(*args, **kwargs)
+        plans = self._plans
+        if plans:
+            tree = [args, kwargs, found]
+            scope = state.derivatives
+            for number in range(len(plans)):
+                plan = plans[number]
+                if plan.scope is None if scope is None else plan.scope is scope.records:
+                    known = plan.match(tree)
+                    if known is not None:
+                        entry = plan.entry
+                        results = self._launched(entry, known)
+                        if results is not None:
+                            entry.used = _clock()
+                            entry.hits += 1
+                            if number:  # which is tried first, next time
+                                self._plans = [plan, *[other for other in plans if other is not plan]]
+                            return self._applied(entry, known, results)
         inputs = Inputs(self._function, args, kwargs, found)
         self._require_backend(inputs)
         inputs.evaluate(not self._auto_opaque)
@@ -173,16 +187,30 @@ class Frozen:
             if values is None:
                 values = entry.recording.terms(arguments)
             results = entry.recording.run(arguments, values)
-        if entry.derivatives and not entry.derivable(inputs, arguments, results):
+        if entry.derivatives and not entry.derivable(inputs.nodes, arguments, results):
             return self._record(inputs)
         entry.used = _clock()
-        self._note_quick(entry, inputs, args, kwargs)
+        entry.hits += 1
+        self._plan(entry, inputs)
         return self._applied(entry, inputs, results)
+
+    def _launched(self, entry: _Entry, found: Found) -> list[core.Node] | None:
+        """What a recording computes for a call, if it is good for that."""
+        arguments = found.arguments
+        results: list[core.Node] | None = entry.recording.launch(arguments, None if entry.general else entry.sizes)
+        if results is None:
+            return None
+        return None if entry.derivatives and not entry.derivable(found.nodes, arguments, results) else results
+
+    def _plan(self, entry: _Entry, inputs: Inputs) -> None:
+        """Let calls like this one be recognised; in the place of those that led to this recording before."""
+        plan = Plan.of(inputs, entry, self._context())
+        if plan is not None:
+            self._plans = [plan, *[other for other in self._plans if other.entry is not entry]][:_MOST_PLANS]
 
     def _with_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments, with arrays of one element in the place of numbers that may change from call to call."""
-        assert self._signature is not None
-        bound = self._signature.bind(*args, **kwargs)
+        bound = inspect.signature(self._function).bind(*args, **kwargs)
         array = next((leaf for leaf in leaves(list(bound.arguments.values()), "drjit.freeze")
                       if isinstance(leaf, ArrayBase) and leaf._dynamic and leaf._kind == "f"), None)
         if array is None:
@@ -194,38 +222,26 @@ class Frozen:
                 bound.arguments[name] = opaque(cls, value)
         return bound.args, bound.kwargs
 
-    def _note_quick(self, entry: _Entry, inputs: Inputs, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note a recording that is found by the types of arguments alone, if these are different flat arrays, and all
-        that the function knows changes by being rebound only."""
-        quick = Quick.of(args)
-        if quick is None or kwargs or self._state_fn is not None or self._backend is not None or entry.baked or \
-                len(inputs.arrays) != len(args) or entry.derivatives or not entry.outcome.is_plain():
-            return
-        if self._known is None or self._known.changes():
-            self._quick = {}
-            self._known = known_by(self._function)
-        if self._known is not None:
-            self._quick[tuple([type(array) for array in args])] = entry
-
     # --- which recording ----------------------------------------------------------------------------------------------
 
     def _require_backend(self, inputs: Inputs) -> None:
         """Refuse calls without arrays, and those of another backend."""
-        where = {array._where for array in inputs.arrays}
+        where = {array._where for array in inputs.arrays if not _belongs_nowhere(array)}
         if self._backend is None:
             if not where:
                 raise RuntimeError(
-                    f"drjit.freeze(): {self.__name__}() was called with no arrays of a backend that compiles among its "
+                    f"drjit.freeze(): {self._name}() was called with no arrays of a backend that compiles among its "
                     "arguments, what 'state_fn' returns, and what it refers to. Pass some, or say 'backend=…'.")
             return
         if not core.has_backend(self._backend):
             raise RuntimeError(f"drjit.freeze(): the backend {self._backend} is not available.")
         if self._backend not in (JitBackend.LLVM, JitBackend.Invalid) and where or len(where) > 1:
-            raise RuntimeError(f"drjit.freeze(): {self.__name__}() was frozen for the backend {self._backend}, and is "
+            raise RuntimeError(f"drjit.freeze(): {self._name}() was frozen for the backend {self._backend}, and is "
                                "given arrays of another one.")
 
-    def _look_up(self, inputs: Inputs) -> tuple[_Entry | None, Any, list[Node]]:
-        """A recording that is good for a call, with the values of its expressions and its arguments."""
+    def _look_up(self, inputs: Inputs, asked: bool = False) -> tuple[_Entry | None, Any, list[core.Node]]:
+        """A recording that is good for a call, with the values of its expressions and its arguments. If that is only
+        ``asked``, nothing is traced, and nothing changes."""
         nodes = [primal(node) for node in inputs.nodes]
         key = inputs.key = inputs.key, self._context(), tuple([node.kind == _LITERAL for node in nodes])
         entries = self._entries.get(key)
@@ -238,18 +254,20 @@ class Frozen:
                 continue
             arguments += _gradients(inputs.nodes)
             if core.pattern_of(arguments) != entry.pattern:
+                inputs.reason = inputs.reason or "which arrays share memory, sizes 0 and 1, alignment, or flags differ"
                 continue
             sizes = [nodes[position].size for position in entry.positions]
             if sizes != entry.sizes and entry.general is False:
+                inputs.reason = "sizes are used as numbers"
                 continue
             values = entry.recording.terms(arguments)
             if isinstance(values, str):
+                inputs.reason = f"it would have to be {values}"
                 continue
             if sizes != entry.sizes and entry.general is None:
-                return self._confirm(key, entry, inputs), None, arguments
+                return (entry if asked else self._confirm(key, entry, inputs)), None, arguments
             return entry, values, arguments
-        baked = [entry.baked for entry in entries]
-        if baked:
+        if not asked:
             last = max(entries, key=lambda each: each.used).baked
             opaque |= {position for position, constant in last.items() if _constant(nodes[position]) != constant}
             if opaque:
@@ -270,7 +288,8 @@ class Frozen:
                 return entry
             other.general = False
             self._recordings += 1
-            self._enter(key, other, entry.words)
+            inputs.reason = "sizes are used as numbers"
+            self._enter(inputs, other, entry)
             return other
 
     def _context(self) -> Any:
@@ -280,36 +299,125 @@ class Frozen:
     # --- recording ----------------------------------------------------------------------------------------------------
 
     def _record(self, inputs: Inputs) -> Any:
-        key = inputs.key
         with _recording:
-            opaque = self._opaque.get(key, ())
-            baked = {position: _constant(primal(node)) for position, node in enumerate(inputs.nodes)
-                     if primal(node).kind == _LITERAL and position not in opaque} if self._auto_opaque else {}
-            self._recordings += 1
             previous = max((each for group in self._entries.values() for each in group), key=lambda each: each.used,
                            default=None)
+            name = None if previous is None else self._varying(inputs, previous)
+            if name is not None and previous is not None:
+                changed = self._record_opaque(inputs, name, previous)
+                if changed is not None:
+                    return self._finish(*changed)
             holder: list[Any] = []
-            entry = self._recorded(inputs, baked, holder)
-            self._enter(key, entry, None if previous is None else previous.words)
-        return self._applied(entry, inputs, holder)
+            entry = self._recorded(inputs, self._constants(inputs), holder)
+            self._enter(inputs, entry, previous)
+        return self._finish(entry, inputs, holder)
 
-    def _enter(self, key: Any, entry: _Entry, before: dict[str, str] | None) -> None:
+    def _constants(self, inputs: Inputs) -> dict[int, Any]:
+        """The literals that are built into a recording."""
+        opaque = self._opaque.get(inputs.key, ())
+        return {position: _constant(primal(node)) for position, node in enumerate(inputs.nodes)
+                if primal(node).kind == _LITERAL and position not in opaque} if self._auto_opaque else {}
+
+    def _finish(self, entry: _Entry, inputs: Inputs, results: list[Any]) -> Any:
+        self._plan(entry, inputs)
+        return self._applied(entry, inputs, results)
+
+    def _enter(self, inputs: Inputs, entry: _Entry, before: _Entry | None) -> None:
         """Keep a recording; the one that was used least recently goes."""
-        self._entries.setdefault(key, []).append(entry)
+        self._entries.setdefault(inputs.key, []).append(entry)
         if self._limit is not None:
             while self.n_cached_recordings > self._limit:
                 oldest, group = min(((each, group) for group in self._entries.items() for each in group[1]),
                                     key=lambda pair: pair[0].used)
                 group[1].remove(oldest)
-                self._quick = {types: each for types, each in self._quick.items() if each is not oldest}
+                self._plans = [plan for plan in self._plans if plan.entry is not oldest]
                 if not group[1]:
                     del self._entries[group[0]]
         if before is not None and self._recordings > max(1, self._warn_after):
-            _log.warning("drjit.freeze(): %s() was recorded again (%d recordings): %s.", self.__name__,
-                         self._recordings, _difference(before, entry.words))
+            _log.warning("drjit.freeze(): %s() was recorded again (%d recordings)%s: %s.", self._name,
+                         self._recordings, at_line(), difference(before.words, entry.words, inputs.reason))
+
+    # --- numbers that change ------------------------------------------------------------------------------------------
+
+    def _varying(self, inputs: Inputs, previous: _Entry) -> str | None:
+        """The parameter that is a number, and for the second time the only thing that is different."""
+        if self._changes is None:
+            return None
+        path = only_difference(previous.words, inputs.words())
+        found = None if path is None else parameter_at(self._function, inputs.tree, path)
+        if found is None or found in self._dynamic:
+            return None
+        self._changes[found] = self._changes.get(found, 0) + 1
+        return found if self._changes[found] == _CHANGES else None
+
+    def _record_opaque(self, inputs: Inputs, name: str, previous: _Entry) -> tuple[_Entry, Inputs, list[Any]] | None:
+        """Record with an array in the place of a number that changes, if the function does the same with that."""
+        args, kwargs, found = inputs.tree
+        self._dynamic = (*self._dynamic, name)
+        recordings = self._recordings
+        try:
+            changed = Inputs(self._function, *self._with_arrays(args, kwargs), found)
+            changed.evaluate(not self._auto_opaque)
+            if len(changed.arrays) == len(inputs.arrays):
+                raise TypeError("there is no array of floats")
+            self._look_up(changed, True)
+            results: list[Any] = []
+            entry = self._recorded(changed, self._constants(changed), results)
+            if entry.outcome.outline() != previous.outcome.outline():
+                raise TypeError("results would be others")
+        except Exception:  # it has to be a number
+            self._dynamic, self._recordings = self._dynamic[:-1], recordings
+            return None
+        self._enter(changed, entry, None)
+        _log.warning("drjit.freeze(): %s() was called with a third value of %r, which is passed as an array of one "
+                     "element from now on, as dynamic=(%r,) says%s.", self._name, name, name, at_line())
+        return entry, changed, results
+
+    # --- what is known ------------------------------------------------------------------------------------------------
+
+    @property
+    def recordings(self) -> list[RecordingInfo]:
+        """What there is, the one that was used last first: see :class:`RecordingInfo`."""
+        return [RecordingInfo(dict(each.words), each.general is not False, each.recording.kernels,
+                              each.recording.launches, sum([each.recording.kept_bytes, *(
+                                  other.kept_bytes for other in each.derivatives.values())]), each.hits)
+                for each in self._by_use()]
+
+    def _by_use(self) -> list[_Entry]:
+        return sorted([each for group in list(self._entries.values()) for each in group], key=lambda each: -each.used)
+
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """What a call would do, and why. (The arguments are evaluated; nothing else happens.)"""
+        state = current()
+        for reason, holds in (("'enabled' is False", not self.enabled), ("'limit' is 0", self._limit == 0),
+                              ("JitFlag.KernelFreezing is not set", not state.flags & _FREEZING),
+                              ("something is being recorded", state.recording is not None),
+                              ("this is within a loop, branch or call", not in_plain_code())):
+            if holds:
+                return f"{self._name}() would be called as it is: {reason}."
+        if self._dynamic:
+            args, kwargs = self._with_arrays(args, kwargs)
+        inputs = Inputs(self._function, args, kwargs, None if self._state_fn is None else self._state_fn(
+            *args, **kwargs))
+        self._require_backend(inputs)
+        inputs.evaluate(not self._auto_opaque)
+        entry, values, _ = self._look_up(inputs, True)
+        entries = self._by_use()
+        if entry is not None:
+            what = f"recording {entries.index(entry) + 1} of {len(entries)}: {entry.recording.launches} launches"
+            return f"{self._name}() would replay {what}." if values is not None else \
+                f"{self._name}() would be traced once more, since sizes differ for the first time: if it launches " \
+                f"the same, it replays {what}."
+        if not entries:
+            return f"{self._name}() would be recorded: there is no recording."
+        now = inputs.words()
+        nearest = min(entries, key=lambda each: distance(each.words, now))
+        return f"{self._name}() would be recorded again: {difference(nearest.words, now, inputs.reason)}."
 
     def _recorded(self, inputs: Inputs, baked: dict[int, Any], results: list[Any] | None = None) -> _Entry:
         """Call the function, and record what it launches; objects are as before afterwards."""
+        if results is not None:
+            self._recordings += 1
         positions = [position for position in range(len(inputs.nodes)) if position not in baked]
         arguments = [primal(inputs.nodes[position]) for position in positions] + _gradients(inputs.nodes)
         outcomes: list[Outcome] = []
@@ -331,18 +439,18 @@ class Frozen:
             results += found
         return entry
 
-    def _traced(self, inputs: Inputs, positions: Sequence[int], arguments: Sequence[Node], mode: int,
-                outcomes: list[Outcome], seeds: int = 0) -> tuple[core.Recording, list[Node]]:
+    def _traced(self, inputs: Inputs, positions: Sequence[int], arguments: Sequence[core.Node], mode: int,
+                outcomes: list[Outcome], seeds: int = 0) -> tuple[core.Recording, list[core.Node]]:
         """Record the function, or a traversal of its graph."""
         shapes = inputs.shapes()
         args, kwargs, _ = inputs.tree
 
-        def body(*actuals: Node) -> list[Node]:
+        def body(*actuals: core.Node) -> list[core.Node]:
             given = [primal(node) for node in inputs.nodes]
             for position, actual in zip(positions, actuals, strict=False):
                 given[position] = actual
             gradients = iter(actuals[len(positions):])
-            before: list[Node | None] = []
+            before: list[core.Node | None] = []
             for position, node in enumerate(inputs.nodes):
                 vertex = tracked(node)
                 before.append(None)
@@ -352,9 +460,15 @@ class Frozen:
                         leaf.gradient = before[-1] = next(gradients)
                     given[position] = dual(given[position], leaf)
             inputs.give(given)
-            with core.scoped_set_flag(JitFlag.FreezingScope, True):
-                result = self._function(*args, **kwargs)
-            outcome = Outcome(inputs, given, result)
+            state = current()
+            acting, state.acting = state.acting, True  # statements that print or assert do so in each replay
+            try:
+                with core.scoped_set_flag(JitFlag.FreezingScope, True):
+                    result = self._function(*args, **kwargs)
+            finally:
+                state.acting = acting
+                statements, state.statements = state.statements, []
+            outcome = Outcome(inputs, given, result, statements)
             if not mode:
                 outcome.note_gradients(given, before)
                 outcomes.append(outcome)
@@ -365,17 +479,19 @@ class Frozen:
         try:
             return core.record(body, arguments)
         except Exception as error:
-            error.add_note(f"(This happened while the frozen function {self.__name__}() was recorded.)")
+            error.add_note(f"(This happened while the frozen function {self._name}() was recorded.)")
             raise passed_on(error)  # noqa: B904
         finally:
             inputs.roll_back(shapes)
 
     # --- after a call -------------------------------------------------------------------------------------------------
 
-    def _applied(self, entry: _Entry, inputs: Inputs, results: Sequence[Node]) -> Any:
+    def _applied(self, entry: _Entry, inputs: Inputs | Found, results: list[core.Node]) -> Any:
         """Return what a call has computed, and do to objects what it did."""
         outcome = entry.outcome
-        outputs: list[Node] = []
+        if outcome.statements:
+            outcome.act(results)
+        outputs: list[core.Node] = []
         if outcome.diff:
             given = [primal(inputs.nodes[position]) for position in entry.positions] + _gradients(inputs.nodes)
             variables = {position: vertex for position, node in enumerate(inputs.nodes)
@@ -387,7 +503,7 @@ class Frozen:
             outputs = list(nodes)
             for needed, numbered in outcome.groups.items():
                 own = [nodes[number] for number in numbered]
-                call = Call(self.__name__, given, types, ([numbers[position] for position in needed], numbered),
+                call = Call(self._name, given, types, ([numbers[position] for position in needed], numbered),
                             [variables[position] for position in needed], own, entry.derivatives, entry.failures)
                 for number, node in zip(numbered, call.followed(own), strict=True):
                     outputs[number] = node
@@ -396,7 +512,7 @@ class Frozen:
             self._let_flow(entry, inputs, results)
         return found
 
-    def _let_flow(self, entry: _Entry, inputs: Inputs, results: Sequence[Node]) -> None:
+    def _let_flow(self, entry: _Entry, inputs: Inputs | Found, results: Sequence[core.Node]) -> None:
         """Give inputs the gradients that the function has computed, and what these depend on."""
         inner: list[Vertex] = []
         for position, slot in entry.outcome.gradients:
@@ -446,12 +562,17 @@ look_through(_Bound)
 _Bound.__doc__ = property(lambda self: self._frozen.__doc__)  # type: ignore[assignment]
 
 
-def _constant(node: Node) -> Any:
+def _belongs_nowhere(array: Any) -> bool:
+    """Whether an array goes with those of any backend, although it is in memory."""
+    return all(primal(node).kind == _EVALUATED and not primal(node).where for node in array._nodes())
+
+
+def _constant(node: core.Node) -> Any:
     """The value and size of a literal, as a key."""
     return node.type, node.payload, node.size
 
 
-def _gradients(nodes: Sequence[Node]) -> list[Node]:
+def _gradients(nodes: Sequence[core.Node]) -> list[core.Node]:
     """The gradients that inputs have."""
     found = []
     for node in nodes:
@@ -461,18 +582,3 @@ def _gradients(nodes: Sequence[Node]) -> list[Node]:
     if found:
         core.evaluate(found)
     return found
-
-
-def _difference(before: dict[str, str], now: dict[str, str]) -> str:
-    """What differs between the inputs of two calls, in words."""
-    found = []
-    for path in dict.fromkeys([*before, *now]):
-        old, new = before.get(path), now.get(path)
-        if old != new:
-            found.append(f"{path or 'the arguments'} was {old or 'not there'}, and is {new or 'not there'}")
-    more = f", and {len(found) - _MOST_DIFFERENCES} more" if len(found) > _MOST_DIFFERENCES else ""
-    return "; ".join(found[:_MOST_DIFFERENCES]) + more if found else "flags, scopes of derivatives, or what it " \
-        "refers to differ"
-
-
-_MOST_DIFFERENCES = 4

@@ -13,7 +13,7 @@ import math
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -22,13 +22,11 @@ from drjit_core import KIND, Node, any_vertex, primal, tracked, vertex_of
 
 from .._access.store import owner_of, store_same
 from .._base.array import ArrayBase
-from .._base.operators import FlatSlots
 from .._control.places import (
     CELL,
     CLASS,
     DICT,
     LIST,
-    MISSING,
     MODULE,
     OBJECT,
     TUPLE,
@@ -40,7 +38,7 @@ from .._control.places import (
 )
 from .._trees.pytree import is_pytree
 
-__all__ = ["Inputs", "fill", "token_of"]
+__all__ = ["Inputs", "fill", "flag_of", "token_of"]
 
 _LITERAL, _EVALUATED = KIND["literal"], KIND["evaluated"]
 #: Names by which a function asks for attributes of which it computes the names.
@@ -148,21 +146,35 @@ class _Variable(NamedTuple):
 _SHOWN = ("name", "form", "cls", "rate", "state", "shared")
 
 
+def flag_of(node: Node) -> int:
+    """What matters of the derivatives of an input: whether there are, are tracked, and there is a gradient."""
+    vertex = vertex_of(node)
+    if vertex is None:
+        return 0
+    return 1 if tracked(node) is None else 2 if vertex.gradient is None else 3
+
+
 class Inputs:
     """What one call depends on."""
 
-    __slots__ = ("_numbers", "_spans", "_steps", "arrays", "containers", "key", "nodes", "snapshot", "tree",
-                 "variables")
+    __slots__ = ("_numbers", "_spans", "arrays", "containers", "described", "flags", "function", "holders", "key",
+                 "names", "nodes", "own", "reason", "snapshot", "steps_before", "tree", "variables")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any) -> None:
+        #: Why recordings are not good for the call, although nothing in its words is different.
+        self.reason = ""
         self.snapshot = snapshot = Snapshot()
         self.tree = [args, kwargs, state]
         snapshot.add(self.tree)
+        own = len(snapshot.held)
+        self.function = function
         snapshot.add(function)
         if snapshot.owners:
             snapshot.add_named()
         self.variables: list[_Variable] = []
-        found = [each for value in _owners_of_variables(snapshot) for each in value.__drjit_variables__()]
+        #: The objects that keep variables.
+        self.holders = _owners_of_variables(snapshot)
+        found = [each for value in self.holders for each in value.__drjit_variables__()]
         for owner, _ in found:
             snapshot.seen.add(id(owner))
             snapshot.held += (owner, OBJECT, 2 * len(_SHOWN),
@@ -176,23 +188,31 @@ class Inputs:
         self.arrays: list[Any] = []
         self._spans: dict[int, int] = {}
         held = snapshot.held
+        #: How many of them the arguments lead to.
+        self.own = 0
         position = 0
         while position < len(held):
             container, kind, content = held[position], held[position + 1], held[position + 2]
+            self.own += position < own
             position += 3
             self._numbers.setdefault(id(container), len(self.containers))
             self.containers.append(container)
             if kind not in (LIST, TUPLE, CELL):
                 position += content
-        parts: Any = tuple([self._part(*entry) for entry in self.entries()])
+        self.names = _mentioned(tuple(dict.fromkeys(snapshot.codes)))
+        parts: Any = tuple([self._part(container, kind, [item for item in items if item[2]])
+                            for container, kind, items in self.entries()])
+        parts += (frozenset(map(_Same, snapshot.codes)),)
         for owner, counts in found:
             self.variables.append(_Variable(owner, len(self.arrays), counts))
             self.arrays.append(owner.array())
             parts += ((owner.steps if counts and not owner.shared else 0,),)
-        self._steps = [owner.steps for owner, _, _ in self.variables]
+        self.steps_before = [owner.steps for owner, _, _ in self.variables]
         #: The nodes of the arrays, with what is tracked of them.
         self.nodes: list[Node] = [node for array in self.arrays for node in array._nodes()]
-        self.key: Any = parts, tuple([self._described(array) for array in self.arrays])
+        self.described = tuple([self._described(array) for array in self.arrays])
+        self.flags = bytes(map(flag_of, self.nodes))
+        self.key: Any = parts, self.described
 
     def number(self, container: Any) -> int:
         """The number of a container; -1 if it is none of those that were there before the call."""
@@ -203,32 +223,29 @@ class Inputs:
         """Likewise of an array."""
         return self._spans.get(id(array), -1)
 
-    def entries(self) -> Iterator[tuple[Any, int, Sequence[tuple[Any, Any]]]]:
-        """The containers, with what counts of what was in them."""
-        held, position = self.snapshot.held, 0
-        names = _mentioned(tuple(dict.fromkeys(self.snapshot.codes)))
+    def entries(self) -> Iterator[tuple[Any, int, list[tuple[Any, Any, bool]]]]:
+        """The containers, with what was in them, and whether that counts."""
+        held, position, names = self.snapshot.held, 0, self.names
         while position < len(held):
             container, kind, content = held[position], held[position + 1], held[position + 2]
             position += 3
             if kind == CELL:
-                yield container, kind, (("", content),)
+                yield container, kind, [("", content, True)]
             elif kind == LIST or kind == TUPLE:
-                yield container, kind, list(enumerate(content))
+                yield container, kind, [(number, value, True) for number, value in enumerate(content)]
             else:
-                items = list(zip(held[position:position + content:2], held[position + 1:position + content:2],
-                                 strict=True))
+                some = names is not None and (kind == CLASS or kind == MODULE or kind == OBJECT
+                                              and not _counts_in_full(cast(Hashable, type(container))))
+                yield container, kind, [(held[place], held[place + 1], not some or held[place] in names)  # type: ignore[operator]
+                                        for place in range(position, position + content, 2)]
                 position += content
-                if names is not None and (kind == CLASS or kind == MODULE or kind == OBJECT
-                                          and not _counts_in_full(cast(Hashable, type(container)))):
-                    items = [item for item in items if item[0] in names]
-                yield container, kind, items
 
-    def _part(self, container: Any, kind: int, items: Sequence[tuple[Any, Any]]) -> Any:
+    def _part(self, container: Any, kind: int, items: Sequence[tuple[Any, Any, bool]]) -> Any:
         """The part of the key that a container makes."""
         cls = type(container) if kind not in (CLASS, MODULE) else _Same(container)
         if kind in (LIST, TUPLE, CELL):
-            return (cls, *[self._token(value) for _, value in items])
-        return (cls, *[(type(key), key, self._token(value)) for key, value in items])
+            return (cls, *[self._token(value) for _, value, _ in items])
+        return (cls, *[(type(key), key, self._token(value)) for key, value, _ in items])
 
     def _token(self, value: Any) -> Any:
         number = self._numbers.get(id(value))
@@ -251,14 +268,17 @@ class Inputs:
         nodes = array._nodes()
         shape = array._s if array._depth < 0 else len(nodes)
         if not any_vertex():
-            return type(array), shape
-        flags = [0 if vertex_of(node) is None else 1 if tracked(node) is None else
-                 2 if vertex_of(node).gradient is None else 3 for node in nodes]  # type: ignore[union-attr]
+            return type(array), shape, ()
+        flags = list(map(flag_of, nodes))
         return type(array), shape, tuple(flags) if any(flags) else ()
+
+    def shape_of(self, number: int) -> Any:
+        """The shape of a tensor when the key was made, or the number of components."""
+        return self.described[number][1]
 
     def steps(self) -> list[int]:
         """How many steps each variable has made since."""
-        return [owner.steps - before for (owner, _, _), before in zip(self.variables, self._steps, strict=True)]
+        return [owner.steps - before for (owner, _, _), before in zip(self.variables, self.steps_before, strict=True)]
 
     # --- what is done with it -----------------------------------------------------------------------------------------
 
@@ -313,7 +333,7 @@ class Inputs:
             elif kind not in (TUPLE, CELL):
                 position += content
         restore([change for change in self.changes() if id(change.container) not in lists])
-        for (owner, _, _), steps in zip(self.variables, self._steps, strict=True):
+        for (owner, _, _), steps in zip(self.variables, self.steps_before, strict=True):
             owner.steps = steps
         for array, shape in zip(self.arrays, shapes, strict=True):
             if shape is not None:
@@ -328,9 +348,14 @@ class Inputs:
         """What counts, for people, by where it is."""
         found: dict[str, str] = {}
         places: dict[int, str] = {id(self.tree): ""}
+        for each in self.snapshot.functions:
+            for name, cell in zip(each.__code__.co_freevars, each.__closure__ or (), strict=True):
+                places.setdefault(id(cell), name)
         for container, kind, items in self.entries():
             place = places.get(id(container), "")
-            for key, value in items:
+            for key, value, counts in items:
+                if not counts:
+                    continue
                 if container is self.tree:
                     path = ("args", "kwargs", "state")[key]
                 elif kind in (LIST, TUPLE, DICT):
@@ -350,9 +375,6 @@ class Inputs:
                 else:
                     text = repr(value)
                     found[path] = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
-                    if type(value) is FunctionType and value.__closure__:
-                        for name, cell in zip(value.__code__.co_freevars, value.__closure__, strict=True):
-                            places.setdefault(id(cell), name)
         return found
 
 
@@ -370,52 +392,6 @@ def _words_of_array(array: Any) -> str:
     if any(vertex_of(node) is not None for node in nodes):
         words += ", with derivatives" if any(tracked(node) is not None for node in nodes) else ", derivatives suspended"
     return words
-
-
-class Quick:
-    """The inputs of a call with nothing but different flat arrays, which are evaluated."""
-
-    __slots__ = ("arrays", "nodes")
-
-    #: See :class:`Inputs`.
-    containers: ClassVar[list[Any]] = []
-    variables: ClassVar[list[_Variable]] = []
-
-    def __init__(self, arrays: tuple[Any, ...], nodes: list[Node]) -> None:
-        self.arrays, self.nodes = arrays, nodes
-
-    @classmethod
-    def of(cls, args: tuple[Any, ...]) -> Quick | None:
-        """The inputs of a call, if they are of that kind."""
-        nodes: list[Node] = []
-        for array in args:
-            if not isinstance(array, FlatSlots) or array._o is not None:
-                return None
-            node = array._n
-            if node.kind != _EVALUATED:
-                return None
-            nodes.append(node)
-        return cls(args, nodes) if nodes and len(set(map(id, args))) == len(args) else None
-
-    def hand_on(self) -> None:
-        """There are no variables."""
-
-
-def known_by(function: Callable[..., Any]) -> Snapshot | None:
-    """What a function knows, if it is seen to change by being rebound only, and if there are no arrays."""
-    found = Snapshot()
-    found.add(function)
-    if found.owners:
-        found.add_named()
-    return None if [value for value in found.values() if not _is_fixed(value, found.seen)] else found
-
-
-def _is_fixed(value: Any, seen: set[int]) -> bool:
-    """Whether an object has no contents that change unnoticed."""
-    if isinstance(value, np.ndarray | set | bytearray | ArrayBase):
-        return False
-    return type(value) in _PLAIN or type(value) is float or id(value) in seen or isinstance(
-        value, type | ModuleType | FunctionType | BuiltinMethodType) or value is MISSING
 
 
 def _owners_of_variables(snapshot: Snapshot) -> list[Any]:

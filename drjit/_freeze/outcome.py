@@ -9,37 +9,46 @@ from __future__ import annotations
 
 import copy
 import math
+import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
-from drjit_core import CONSUMED, LEAF, Node, Vertex, dual, primal, vertex_of
+import drjit_core as core
+from drjit_core import CONSUMED, LEAF, JitFlag, Vertex, dual, primal, vertex_of
 
 from .._access.store import owner_of, store, store_same
 from .._base.array import ArrayBase
 from .._base.handle import fresh_array
 from .._control.places import LIST, MISSING, Change, attributes_of, has_array, write_place
-from .inputs import Inputs, Quick, fill, token_of
+from .inputs import Inputs, fill, token_of
+from .plan import Found
 
 __all__ = ["Outcome"]
 
 
-class _Value(NamedTuple):
-    """A node that the call computes."""
-
-    slot: int
-    derivative: tuple[str, int] | None
+#: How values are made again: an object of the recorded call; a copy of an array of numbers; a container, an array or a
+#: part of one that was there before; what has been made already; an array, above all a flat one without derivatives;
+#: and containers.
+_CONSTANT, _COPY, _CONTAINER, _INPUT, _VIEW, _AGAIN, _FLAT, _ARRAY, _DICT, _TUPLE, _LIST, _DEQUE, _OBJECT = range(13)
+#: Nodes by their slots, with what is tracked of them: nothing, the variable of an input, one of its own (with the slot
+#: of its gradient, or -1), or a result of the call.
+_PLAIN, _OF_INPUT, _LEAF, _RESULT = range(4)
+_Value = tuple[int, int, int]
+#: What prints has memory of one call at a time.
+_acting = threading.RLock()
 
 
 class Outcome:
     """What a call has done; ``nodes`` are what the recording returns."""
 
-    __slots__ = ("_alive", "_inputs", "_keep", "_leaves", "_made", "diff", "gradients", "groups", "nodes", "places",
-                 "result", "steps", "stores", "vertices")
+    __slots__ = ("_alive", "_inputs", "_keep", "_leaves", "_made", "diff", "gradients", "groups", "has_parts", "nodes",
+                 "numbers", "places", "result", "statements", "steps", "stores", "vertices")
 
-    def __init__(self, inputs: Inputs, given: Sequence[Node], result: Any) -> None:
+    def __init__(self, inputs: Inputs, given: Sequence[core.Node], result: Any,
+                 statements: Sequence[core.Statement]) -> None:
         self._inputs: Any = inputs
-        self.nodes: list[Node] = []
+        self.nodes: list[core.Node] = []
         self._leaves = {id(vertex): position for position, node in enumerate(given)
                         if (vertex := vertex_of(node)) is not None}
         self._made: dict[int, int] = {}
@@ -50,6 +59,9 @@ class Outcome:
         self.vertices: list[Vertex] = []
         #: Which of them depend on which inputs, by the positions of these.
         self.groups: dict[tuple[int, ...], list[int]] = {}
+        #: The containers that the outcome refers to; whether it refers to parts of arrays that were there before.
+        self.numbers: set[int] = set()
+        self.has_parts = False
         #: Arrays that hold something else: their number, what, and the shape of a tensor.
         self.stores: list[tuple[int, tuple[_Value, ...], Any]] = []
         inputs.fetch()
@@ -72,10 +84,14 @@ class Outcome:
         for change in inputs.changes():
             self._note(change, lists)
         self.result = self._template(result)
+        #: What prints or asserts, with the slots of its memory.
+        self.statements = [(statement, [self._slot(memory.node) for memory in statement.memory])
+                           for statement in statements]
 
     def _note(self, change: Change, lists: dict[int, Any]) -> None:
         container = change.container
         number = self._inputs.number(container)
+        self.numbers.add(number)
         if change.kind == LIST:
             if id(container) not in lists:
                 lists[id(container)] = container
@@ -84,7 +100,7 @@ class Outcome:
         else:
             self.places.append((number, change.kind, change.key, self._template(change.now)))
 
-    def note_gradients(self, given: Sequence[Node], before: Sequence[Node | None]) -> None:
+    def note_gradients(self, given: Sequence[core.Node], before: Sequence[core.Node | None]) -> None:
         """Note what gradients of the inputs have become."""
         for position, node in enumerate(given):
             vertex = vertex_of(node)
@@ -92,26 +108,26 @@ class Outcome:
                 gradient = vertex.gradient
                 self.gradients.append((position, -1 if gradient is None else self._slot(primal(gradient))))
 
-    def _slot(self, node: Node) -> int:
+    def _slot(self, node: core.Node) -> int:
         self.nodes.append(node)
         return len(self.nodes) - 1
 
-    def _value(self, node: Node) -> _Value:
+    def _value(self, node: core.Node) -> _Value:
         slot, vertex = self._slot(primal(node)), vertex_of(node)
         if vertex is None:
-            return _Value(slot, None)
+            return slot, _PLAIN, 0
         position = self._leaves.get(id(vertex))
         if position is not None:
-            return _Value(slot, ("input", position))
+            return slot, _OF_INPUT, position
         if vertex.rule is LEAF or vertex.rule is CONSUMED:  # or a traversal has taken apart what lies behind it
-            return _Value(slot, ("leaf", -1 if vertex.gradient is None else self._slot(primal(vertex.gradient))))
+            return slot, _LEAF, -1 if vertex.gradient is None else self._slot(primal(vertex.gradient))
         needed = self._needed(vertex)
         if not needed:  # of what the function made itself
-            return _Value(slot, ("leaf", -1))
+            return slot, _LEAF, -1
         self.groups.setdefault(needed, []).append(len(self.diff))
         self.diff.append(slot)
         self.vertices.append(vertex)
-        return _Value(slot, ("result", len(self.diff) - 1))
+        return slot, _RESULT, len(self.diff) - 1
 
     def _needed(self, vertex: Vertex) -> tuple[int, ...]:
         """The positions of the inputs that a vertex depends on."""
@@ -132,18 +148,19 @@ class Outcome:
         """How a value is made again."""
         number = self._inputs.number(value)
         if number >= 0:
-            return "container", number
+            self.numbers.add(number)
+            return _CONTAINER, number
         if isinstance(value, ArrayBase):
             return self._template_of_array(value)
-        if isinstance(value, Node):
-            raise RuntimeError("drjit.freeze(): the function changes an object whose state cannot be repeated (a "
-                               "GradScaler, say). Keep it outside of the frozen function.")
+        if isinstance(value, core.Node):
+            raise RuntimeError("drjit.freeze(): the function changes an object whose state cannot be "
+                               "repeated. Keep it outside of the frozen function.")
         if value is MISSING or not (isinstance(value, list | tuple | dict | deque) or has_array(value)):
             self._keep.append(value)
-            return "constant", token_of(value), len(self._keep) - 1
+            return _CONSTANT, token_of(value), len(self._keep) - 1
         known = self._made.get(id(value))
         if known is not None:
-            return "again", known
+            return _AGAIN, known
         place = self._made[id(value)] = len(self._made)
         self._alive.append(value)
         cls = type(value)
@@ -152,110 +169,131 @@ class Outcome:
             shell.clear()
             self._keep.append(shell)
             number = len(self._keep) - 1
-            return "dict", place, cls, number, tuple([(key, self._template(entry)) for key, entry in value.items()])
+            return _DICT, place, cls, number, tuple([(key, self._template(entry)) for key, entry in value.items()])
         if isinstance(value, tuple):
-            return "tuple", place, cls, 0, tuple(map(self._template, value))
+            return _TUPLE, place, cls, 0, tuple(map(self._template, value))
         if isinstance(value, list):
-            return "list", place, cls, 0, tuple(map(self._template, value))
+            return _LIST, place, cls, 0, tuple(map(self._template, value))
         if isinstance(value, deque):
-            return "deque", place, cls, value.maxlen, tuple(map(self._template, value))
-        return "object", place, cls, 0, tuple([(key, self._template(entry))
+            return _DEQUE, place, cls, value.maxlen, tuple(map(self._template, value))
+        return _OBJECT, place, cls, 0, tuple([(key, self._template(entry))
                                               for key, entry in attributes_of(value).items()])
 
     def _template_of_array(self, array: Any) -> Any:
         if not array._dynamic:
             self._keep.append(array)
-            return "copy", type(array), tuple([primal(node).payload for node in array._nodes()]), len(self._keep) - 1
+            return _COPY, type(array), tuple([primal(node).payload for node in array._nodes()]), len(self._keep) - 1
         owner, offset = owner_of(array)
         if owner is array:
             number = self._inputs.number_of_array(array)
             if number >= 0:
-                return "input", number
+                return _INPUT, number
         else:
             for tree_array in self._inputs.arrays:
                 if tree_array is owner:
                     for entry in self._inputs.snapshot.values():
                         if entry is array:
-                            return "view", self._inputs.number_of_array(owner), offset, type(array)
+                            self.has_parts = True
+                            return _VIEW, self._inputs.number_of_array(owner), offset, type(array)
         known = self._made.get(id(array))
         if known is not None:
-            return "again", known
+            return _AGAIN, known
         place = self._made[id(array)] = len(self._made)
         self._alive.append(array)
-        return "array", place, type(array), tuple(map(self._value, array._nodes())), \
-            array._s if array._depth < 0 else None
+        values = tuple(map(self._value, array._nodes()))
+        if not array._depth and values[0][1] == _PLAIN:
+            return _FLAT, place, type(array), values[0][0]
+        return _ARRAY, place, type(array), values, array._s if array._depth < 0 else None
 
     def settle(self) -> None:
         """Forget what only the recording needs."""
         self.nodes, self.vertices, self._alive, self._inputs = [], [], [], None
         self._leaves, self._made = {}, {}
-
-    def is_plain(self) -> bool:
-        """Whether it has to do with nothing but arguments that are arrays, and no derivatives."""
-        return not (self.places or self.gradients or self.diff or self.steps or _mentions_objects(self.result) or any(
-            value.derivative for _, nodes, _ in self.stores for value in nodes))
+        for statement, _ in self.statements:
+            for memory in statement.memory:
+                memory.node = core.invalid(memory.node.type)
 
     def is_like(self, other: Outcome) -> bool:
         """Whether another outcome is the same."""
         return self.stores == other.stores and self.gradients == other.gradients and self.places == other.places \
-            and self.result == other.result and self.diff == other.diff and \
-            self.groups == other.groups
+            and self.result == other.result and self.diff == other.diff and self.groups == other.groups and \
+            [slots for _, slots in self.statements] == [slots for _, slots in other.statements]
+
+    def act(self, results: list[core.Node]) -> None:
+        """Print and assert what the recorded call did, given what was computed."""
+        with _acting, core.scoped_set_flag(JitFlag.ForbidSynchronization, False):
+            for statement, slots in self.statements:
+                for memory, slot in zip(statement.memory, slots, strict=True):
+                    memory.node = results[slot]
+                try:
+                    statement.act()
+                finally:
+                    for memory in statement.memory:
+                        memory.node = core.invalid(memory.node.type)
+
+    def outline(self) -> Any:
+        """What is equal for two outcomes that differ in nothing but the arrays that they are computed of."""
+        return _outline(self.result), [(number, kind, key, _outline(template) if kind != LIST else list(
+            map(_outline, template))) for number, kind, key, template in self.places], len(self.stores), len(
+                self.gradients), len(self.diff), len(self.statements), self.steps
 
     # --- again --------------------------------------------------------------------------------------------------------
 
-    def apply(self, inputs: Inputs | Quick, results: Sequence[Node], outputs: Sequence[Node]) -> Any:
+    def apply(self, inputs: Inputs | Found, results: list[core.Node], outputs: list[core.Node]) -> Any:
         """Do for a call what the recorded one did, given what was computed; ``outputs`` are results with derivatives.
         """
-        return _Application(self, inputs, results, outputs).run()
+        template = self.result
+        if template[0] == _FLAT and not self.stores and not self.places:
+            array = fresh_array(template[2])
+            array._o = None
+            array._n = results[template[3]]
+            return array
+        return _Application(self._keep, inputs, results, outputs).run(self)
 
-    def kept(self, number: int) -> Any:
-        """What the recorded call had itself."""
-        return self._keep[number]
 
-
-def _mentions_objects(template: Any) -> bool:
-    """Whether something is made of objects that were there before the call, but for arrays, or has derivatives."""
+def _outline(template: Any) -> Any:
+    """A template without the numbers of arrays."""
     kind = template[0]
-    if kind == "array":
-        return any(value.derivative for value in template[3])
-    if kind in ("list", "tuple", "deque"):
-        return any(map(_mentions_objects, template[4]))
-    if kind in ("dict", "object"):
-        return any(_mentions_objects(entry) for _, entry in template[4])
-    return kind in ("container", "view")
+    if kind == _FLAT or kind == _ARRAY:
+        return _ARRAY, template[2], template[4] if kind == _ARRAY else None
+    if kind == _TUPLE or kind == _LIST or kind == _DEQUE:
+        return kind, template[2], list(map(_outline, template[4]))
+    if kind == _DICT or kind == _OBJECT:
+        return kind, template[2], [(key, _outline(entry)) for key, entry in template[4]]
+    return (kind,) if kind in (_INPUT, _VIEW, _AGAIN) else template[:-1]
 
 
 class _Application:
     """One call."""
 
-    __slots__ = ("before", "inputs", "made", "outcome", "outputs", "results")
+    __slots__ = ("inputs", "keep", "made", "outputs", "results")
 
-    def __init__(self, outcome: Outcome, inputs: Any, results: Sequence[Node], outputs: Sequence[Node]) -> None:
-        self.outcome, self.inputs, self.results, self.outputs = outcome, inputs, results, outputs
+    def __init__(self, keep: list[Any], inputs: Any, results: list[core.Node], outputs: list[core.Node]) -> None:
+        self.keep, self.inputs, self.results, self.outputs = keep, inputs, results, outputs
         self.made: dict[int, Any] = {}
-        self.before = inputs.nodes
 
-    def run(self) -> Any:
-        outcome, inputs = self.outcome, self.inputs
+    def run(self, outcome: Outcome) -> Any:
+        inputs = self.inputs
+        found: list[Any] = []
         if outcome.places:  # what is made of what was there, before that changes
             containers = inputs.containers
             found = [(kind, containers[number], key, [self.value(each) for each in template] if kind == LIST else
                       self.value(template)) for number, kind, key, template in outcome.places]
-        else:
-            found = []
         result = self.value(outcome.result)
-        values = [[self.node(value) for value in nodes] for _, nodes, _ in outcome.stores]
-        for (number, _, shape), nodes in zip(outcome.stores, values, strict=True):
-            array = inputs.arrays[number]
-            if shape is not None and shape != array._s:
-                store(array, array._nodes())
-                array._s = shape
-                store_same(array, nodes)
-            else:
-                store(array, nodes)
-        inputs.hand_on()
-        for (owner, _, _), steps in zip(inputs.variables, outcome.steps, strict=True):
-            owner.steps += steps
+        if outcome.stores:
+            stored = [[self.node(value) for value in nodes] for _, nodes, _ in outcome.stores]
+            for (number, _, shape), nodes in zip(outcome.stores, stored, strict=True):
+                array = inputs.arrays[number]
+                if shape is not None and shape != array._s:
+                    store(array, array._nodes())
+                    array._s = shape
+                    store_same(array, nodes)
+                else:
+                    store(array, nodes)
+        if inputs.variables:
+            inputs.hand_on()
+            for (owner, _, _), steps in zip(inputs.variables, outcome.steps, strict=True):
+                owner.steps += steps
         for kind, container, key, value in found:
             if kind == LIST:
                 fill(container, value)
@@ -263,16 +301,16 @@ class _Application:
                 write_place(container, kind, key, value)
         return result
 
-    def node(self, value: _Value) -> Node:
-        node = self.results[value.slot]
-        if value.derivative is None:
+    def node(self, value: _Value) -> core.Node:
+        slot, kind, number = value
+        node = self.results[slot]
+        if kind == _PLAIN:
             return node
-        kind, number = value.derivative
-        if kind == "input":
-            vertex = vertex_of(self.before[number])
+        if kind == _OF_INPUT:
+            vertex = vertex_of(self.inputs.nodes[number])
             assert vertex is not None
             return dual(node, vertex)
-        if kind == "leaf":
+        if kind == _LEAF:
             vertex = Vertex(LEAF, node.type, node.size)
             if number >= 0:
                 vertex.gradient = self.results[number]
@@ -280,20 +318,39 @@ class _Application:
         return self.outputs[number]
 
     def value(self, template: Any) -> Any:
-        return _MAKERS[template[0]](self, template)
-
-    def constant(self, template: Any) -> Any:
-        return self.outcome.kept(template[2])
-
-    def copied(self, template: Any) -> Any:
-        array = self.outcome.kept(template[3])
-        return type(array)(array)
-
-    def container(self, template: Any) -> Any:
-        return self.inputs.containers[template[1]]
-
-    def input(self, template: Any) -> Any:
-        return self.inputs.arrays[template[1]]
+        kind = template[0]
+        if kind == _FLAT:
+            array = fresh_array(template[2])
+            array._o = None
+            array._n = self.results[template[3]]
+            self.made[template[1]] = array
+            return array
+        if kind == _CONSTANT:
+            return self.keep[template[2]]
+        if kind == _ARRAY:
+            return self.array(template)
+        if kind == _TUPLE or kind == _LIST or kind == _DEQUE:
+            return self.sequence(template)
+        if kind == _DICT:
+            found: Any = {}
+            if template[2] is not dict:
+                found = copy.copy(self.keep[template[3]])
+            self.made[template[1]] = found
+            for key, entry in template[4]:
+                found[key] = self.value(entry)
+            return found
+        if kind == _CONTAINER:
+            return self.inputs.containers[template[1]]
+        if kind == _INPUT:
+            return self.inputs.arrays[template[1]]
+        if kind == _AGAIN:
+            return self.made[template[1]]
+        if kind == _OBJECT:
+            return self.instance(template)
+        if kind == _COPY:
+            kept = self.keep[template[3]]
+            return type(kept)(kept)
+        return self.view(template)
 
     def view(self, template: Any) -> Any:
         owner = self.inputs.arrays[template[1]]
@@ -303,9 +360,6 @@ class _Application:
                 if whole is owner and offset == template[2]:
                     return entry
         raise AssertionError("a part of an argument is not there")
-
-    def again(self, template: Any) -> Any:
-        return self.made[template[1]]
 
     def array(self, template: Any) -> Any:
         _, place, cls, values, shape = template
@@ -323,41 +377,21 @@ class _Application:
         self.made[place] = array
         return array
 
-    def dictionary(self, template: Any) -> Any:
-        _, place, _, number, entries = template
-        found = self.made[place] = copy.copy(self.outcome.kept(number))
-        for key, entry in entries:
-            found[key] = self.value(entry)
+    def sequence(self, template: Any) -> Any:
+        kind, place, cls, length, entries = template
+        found: Any
+        if kind == _TUPLE:
+            values = [self.value(entry) for entry in entries]
+            found = self.made[place] = tuple(values) if cls is tuple else tuple.__new__(cls, values)
+            return found
+        found = self.made[place] = deque(maxlen=length) if kind == _DEQUE else [] if cls is list else cls.__new__(cls)
+        for entry in entries:  # which may refer to the list
+            (deque if kind == _DEQUE else list).append(found, self.value(entry))
         return found
 
-    def tuple(self, template: Any) -> Any:
-        _, place, cls, _, entries = template
-        values = [self.value(entry) for entry in entries]
-        found = self.made[place] = tuple(values) if cls is tuple else tuple.__new__(cls, values)
-        return found
-
-    def list(self, template: Any) -> Any:
-        _, place, cls, _, entries = template
-        found = self.made[place] = [] if cls is list else cls.__new__(cls)
-        list.extend(found, [self.value(entry) for entry in entries])
-        return found
-
-    def deque(self, template: Any) -> Any:
-        _, place, _, length, entries = template
-        found = self.made[place] = deque(maxlen=length)
-        found.extend([self.value(entry) for entry in entries])
-        return found
-
-    def object(self, template: Any) -> Any:
+    def instance(self, template: Any) -> Any:
         _, place, cls, _, entries = template
         found = self.made[place] = object.__new__(cls)
         for key, entry in entries:
             object.__setattr__(found, key, self.value(entry))
         return found
-
-
-_MAKERS: dict[str, Callable[[_Application, Any], Any]] = {
-    "constant": _Application.constant, "copy": _Application.copied, "container": _Application.container,
-    "input": _Application.input, "view": _Application.view, "again": _Application.again, "array": _Application.array,
-    "dict": _Application.dictionary, "tuple": _Application.tuple, "list": _Application.list,
-    "deque": _Application.deque, "object": _Application.object}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, NoReturn
 
+import drjit_core as core
 from drjit_core import IncompatibleSizes, JitFlag, Node, flag, innermost, is_internal, ops
 
 from .._access.lanes import TRUE, with_lanes
@@ -19,7 +20,7 @@ from .._functions.comparison import holds
 from .._functions.reductions import any as _any
 from .._promotion.promote import wrap_like
 from .._trees.pytree import leaves, walk
-from .printing import Message, is_deferred, message, message_now, write_later
+from .printing import Message, is_deferred, message, message_now, with_arrays, write_later
 
 __all__ = ["assert_equal", "assert_false", "assert_true"]
 
@@ -45,9 +46,17 @@ def _check(function: str, failing: Callable[[], list[Any]], fmt: str | None, arg
         if any(is_deferred(found, mask) for mask in (True, *conditions)):
             _report_later(found, [node for mask in conditions for node in _masks(mask)], tb_depth, tb_skip)
             return
+    masks = [mask for mask in conditions if isinstance(mask, ArrayBase)]
+    others = [mask for mask in conditions if not isinstance(mask, ArrayBase)]
+    if core.state.recording is None or any(others) or not with_arrays(
+            text(), masks, lambda found, masks: _judge(masks, lambda: found, fmt is not None)):
+        _judge([*others, *masks], text, fmt is not None)
+
+
+def _judge(conditions: list[Any], text: Callable[[], Message], has_text: bool) -> None:
     failed = [mask for mask in conditions if _any_set(mask)]
     if failed:
-        _fail("" if fmt is None else message_now(text(), _selection(failed)))
+        _fail(message_now(text(), _selection(failed)) if has_text else "")
 
 
 def _fail(text: str) -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from .._base.values import plain_scalar
 from .._promotion.promote import wrap
 from .._trees.pytree import children
 
-__all__ = ["Message", "format", "is_deferred", "message", "message_now", "print", "write_later"]
+__all__ = ["Message", "format", "is_deferred", "message", "message_now", "print", "with_arrays", "write_later"]
 
 
 class _Shown(NamedTuple):
@@ -257,6 +258,53 @@ class _Place(NamedTuple):
     indent: str
 
 
+def with_arrays(message: Message, arrays: Sequence[ArrayBase], act: Callable[[Message, list[Any]], None]) -> bool:
+    """In a program that is being recorded, and outside of regions: let a function act on a message, and other arrays,
+    as they are in each replay. Otherwise, return ``False``."""
+    if core.state.recording is None or core.innermost() is not None:
+        return False
+    shown = [piece for piece in message.pieces if isinstance(piece, _Shown)]
+    # what is kept must not hold what is recorded
+    kept = [_Kept.of(array) for array in (*[piece.array for piece in shown], *arrays)]
+    indents = [piece.indent if isinstance(piece, _Shown) else piece for piece in message.pieces]
+    places = [isinstance(piece, _Shown) for piece in message.pieces]
+    message = message._replace(pieces=[])
+
+    def write() -> None:
+        found = [each.array() for each in kept]
+        following = iter(found)
+        pieces = [_Shown(next(following), piece) if place else piece  # type: ignore[arg-type]
+                  for piece, place in zip(indents, places, strict=True)]
+        act(message._replace(pieces=pieces), found[len(shown):])
+
+    core.defer(core.Statement([memory for each in kept for memory in each.memory], write, shown=True))
+    return True
+
+
+class _Kept(NamedTuple):
+    """An array, without what it holds."""
+
+    cls: Any
+    shape: Any
+    memory: list[core.Memory]
+    itself: Any
+
+    @classmethod
+    def of(cls, array: Any) -> _Kept:
+        if not array._dynamic:
+            return cls(None, None, [], array)
+        return cls(type(array), array._s if array._depth < 0 else None,
+                   [core.Memory(core.primal(node)) for node in array._nodes()], None)
+
+    def array(self) -> Any:
+        if self.cls is None:
+            return self.itself
+        result: Any = wrap(self.cls, [memory.node for memory in self.memory])
+        if self.shape is not None:
+            result._s = self.shape
+        return result
+
+
 def write_later(message: Message, active: Node) -> None:
     """Write a message, with the values of those elements for which a mask is set, after the next evaluation."""
     function, pieces, _, _, limit = message
@@ -306,7 +354,11 @@ def _write(message: Message, template: list[str | _Numbers | _Place], elements: 
             out.append(str(elements))
         else:
             out.append(piece)
-    message.output.write("".join(out) + message.end)
+    _output(message).write("".join(out) + message.end)
+
+
+def _output(message: Message) -> Any:
+    return sys.stdout if message.output is None else message.output
 
 
 def _warn(count: int, found: int) -> None:
@@ -386,11 +438,12 @@ def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any =
     function = "drjit.print"
     if mode not in ("auto", "evaluated", "evaluate", "symbolic"):
         raise ArgumentError(f"{function}(): 'mode' must be \"auto\", \"evaluated\" or \"symbolic\", found {mode!r}.")
-    output = sys.stdout if file is None else file
-    if not hasattr(output, "write"):
+    if not hasattr(sys.stdout if file is None else file, "write"):
         raise ArgumentError(f"{function}(): 'file' must have a method write(), found {describe(file)}.")
     active = _checked_mask(active, function)
-    found = message(function, fmt, args, kwargs, end, output, limit)
+    if file is None and core.state.recording is None:  # in a replay, what it is then
+        file = sys.stdout
+    found = message(function, fmt, args, kwargs, end, file, limit)
     if mode in ("evaluated", "evaluate"):
         if is_symbolic(found) or _is_symbolic(active):
             raise SymbolicValue(f"{function}(): symbolic arrays have no values that could be printed at once, as "
@@ -399,15 +452,21 @@ def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any =
         if active is not False:
             write_later(found, TRUE if active is True else active._nodes()[0])
         return
+    masks = [active] if isinstance(active, ArrayBase) else []
+    if not with_arrays(found, masks, lambda message, masks: _print_now(message, masks[0] if masks else active)):
+        _print_now(found, active)
+
+
+def _print_now(message: Message, active: Any) -> None:
     selection = _selection(active)
     if selection.positions is not None and not selection.positions:
         return
-    text = _text(function, found.pieces, limit, selection) + end
+    text = _text(message.function, message.pieces, message.limit, selection) + message.end
 
     def write() -> None:
-        output.write(text)
+        _output(message).write(text)
 
-    core.defer(core.Statement((), write))  # in a symbolic loop once, however often that is traced
+    core.defer(core.Statement((), write, shown=True))  # in a symbolic loop once, however often that is traced
 
 
 def _has_elements(message: Message) -> bool:

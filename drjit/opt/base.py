@@ -89,13 +89,12 @@ class Parameter:
 
     def take(self, nodes: Nodes) -> None:
         """Hold others, values and vertices, as if the program had assigned them."""
-        if [id(node) for node in nodes] == [id(node) for node in self.duals]:
+        if nodes == self.duals:
             return
-        values = values_of(self.value)
-        new = [primal(node) for node in nodes]
-        if [id(primal(node)) for node in self.duals] != [id(node) for node in new]:
-            values = [cast(node, self.value._type) for node in new]
-        self.value = wrap_like(self.value, type(self.value), values)
+        values = list(map(primal, nodes))
+        if values != list(map(primal, self.duals)):
+            type_ = self.value._type
+            self.value = wrap_like(self.value, type(self.value), [cast(node, type_) for node in values])
         self.duals = list(nodes)
         self.vertices = [vertex_of(node) or Vertex(LEAF, node.type, node.size) for node in nodes]
 

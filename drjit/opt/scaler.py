@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, ReduceOp, literal, ops
+from drjit_core import JitBackend, Node, ReduceOp, literal, ops
 
 from .._arrays.broadcasting import make
 from .._base.arguments import require_count, require_float
 from .._base.array import ArrayBase
 from .._base.errors import RangeError, describe
-from .._base.types import BOOL, FLOAT32, UINT32, reshape, retype
+from .._base.types import BOOL, FLOAT32, UINT32, Record, lookup, reshape, retype
 from .._promotion.promote import wrap
 from .._trees.classes import sole_array
 from .base import Optimizer
@@ -21,6 +21,28 @@ __all__ = ["GradScaler"]
 
 #: Between these the scale, which is of single precision, and its reciprocal are finite and normal numbers.
 _LEAST, _MOST = 2.0**-126, 2.0**126
+
+
+class _Number:
+    """A number of a scaler, on the device: a variable as optimisers have them (see ``__drjit_variables__``)."""
+
+    __slots__ = ("cls", "form", "name", "node", "rate", "shared", "state", "steps")
+
+    def __init__(self, name: str, type_: int, value: Any) -> None:
+        self.name, self.node = name, core.opaque(literal(type_, value))
+        self.cls: Any = lookup(Record(JitBackend.LLVM, type_, "array", ()))
+        self.form = self.rate = None
+        self.state: dict[str, Any] = {}
+        self.shared: dict[str, Any] = {}
+        self.steps = 0
+
+    def array(self) -> Any:
+        """An array that holds it."""
+        return wrap(self.cls, [self.node])
+
+    def take(self, nodes: list[Node]) -> None:
+        """Hold what an array holds."""
+        (self.node,) = nodes
 
 
 class GradScaler:
@@ -62,9 +84,13 @@ class GradScaler:
         self.growth_factor, self.backoff_factor = growth, backoff
         self.growth_interval = require_count("drjit.opt.GradScaler", "growth_interval", growth_interval)
         self.debug = bool(debug)
-        self._scale = core.opaque(literal(FLOAT32, scale))
+        self._scale = _Number("scale", FLOAT32, scale)
         #: Steps since the last overflow.
-        self._steps = core.opaque(literal(UINT32, 0))
+        self._steps = _Number("steps", UINT32, 0)
+
+    def __drjit_variables__(self) -> list[tuple[_Number, bool]]:
+        """What changes on the device; of none of it steps are counted."""
+        return [(self._scale, False), (self._steps, False)]
 
     def __repr__(self) -> str:
         options = ("growth_factor", "backoff_factor", "growth_interval", "debug")
@@ -78,7 +104,7 @@ class GradScaler:
         >>> GradScaler(init_scale=4).scale(Float(1, 2))
         [4, 8]
         """
-        return self._times("scale", arg, self._scale)
+        return self._times("scale", arg, self._scale.node)
 
     def unscale(self, arg: Any, /) -> Any:
         """Divide an array by the scale. (:meth:`step` does that with gradients.)
@@ -88,7 +114,7 @@ class GradScaler:
         >>> GradScaler(init_scale=4).unscale(Float(1, 2))
         [0.25, 0.5]
         """
-        return self._times("unscale", arg, ops.div(literal(FLOAT32, 1), self._scale))
+        return self._times("unscale", arg, ops.div(literal(FLOAT32, 1), self._scale.node))
 
     @staticmethod
     def _times(method: str, arg: Any, node: Node) -> Any:
@@ -129,30 +155,30 @@ class GradScaler:
                 finite = ops.and_(finite, core.reduce(core.isfinite(node), ReduceOp.And.value))
         cls = type(parameters[0].value)
         arrays = [wrap(retype(reshape(cls, ()), node.type), [node])
-                  for node in (ops.div(literal(FLOAT32, 1), self._scale), finite)]
+                  for node in (ops.div(literal(FLOAT32, 1), self._scale.node), finite)]
         opt.step(grad_scale=arrays[0], active=arrays[1], **{**kwargs, "eval": False})
-        before = self._scale
-        steps = ops.add(self._steps, literal(UINT32, 1))
+        before = self._scale.node
+        steps = ops.add(self._steps.node, literal(UINT32, 1))
         grows = ops.gt(steps, literal(UINT32, self.growth_interval))
         growth = ops.select(grows, literal(FLOAT32, self.growth_factor), literal(FLOAT32, 1))
         scale = ops.mul(before, ops.select(finite, growth, literal(FLOAT32, self.backoff_factor)))
         usable = ops.and_(ops.ge(scale, literal(FLOAT32, _LEAST)), ops.le(scale, literal(FLOAT32, _MOST)))
-        self._scale = ops.select(usable, scale, before)
-        self._steps = ops.select(finite, steps, literal(UINT32, 0))
-        core.schedule([self._scale, self._steps])
+        self._scale.node = scale = ops.select(usable, scale, before)
+        self._steps.node = ops.select(finite, steps, literal(UINT32, 0))
+        core.schedule([self._scale.node, self._steps.node])
         if kwargs.get("eval", True):
             opt._evaluate()
         if self.debug:
-            old, new = (core.read_element(node, 0) for node in (before, self._scale))
+            old, new = (core.read_element(node, 0) for node in (before, scale))
             if old != new:
                 what = "increasing" if new > old else "overflow: reducing"
                 print(f"GradScaler: {what} the scale from {old:g} to {new:g}")  # noqa: T201 - asked for
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_scale": core.read_element(self._scale, 0), "_steps": core.read_element(
-            self._steps, 0)}
+        return {**self.__dict__, "_scale": core.read_element(self._scale.node, 0), "_steps": core.read_element(
+            self._steps.node, 0)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._scale = core.opaque(literal(FLOAT32, state["_scale"]))
-        self._steps = core.opaque(literal(UINT32, state["_steps"]))
+        self._scale = _Number("scale", FLOAT32, state["_scale"])
+        self._steps = _Number("steps", UINT32, state["_steps"])

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import gc
 import inspect
+import io
 import logging
 import threading
 from collections import OrderedDict, namedtuple
@@ -610,10 +611,52 @@ def test_custom_operations_need_only_what_is_used():
     del y
 
 
-def test_what_cannot_be_an_input_is_refused():
-    from drjit.opt import GradScaler
-    with pytest.raises(RuntimeError, match="GradScaler"):
-        dr.freeze(lambda x, scaler: scaler.scale(x))(Float(1, 2), GradScaler())
+def test_textures_are_inputs():
+    from drjit.llvm.ad import Array2f, Texture2f
+
+    def data(k, n=4):
+        return TensorXf(dr.arange(Float, n * n) * k, (n, n, 1))
+
+    texture, p = Texture2f(data(1)), Array2f(Float(0.1, 0.2, 0.9), Float(0.5))
+    known, given = dr.freeze(lambda p: texture.eval(p)[0]), dr.freeze(lambda t, p: t.eval(p)[0])
+    for k in range(2, 6):
+        texture.set_tensor(data(k))
+        assert values(known(p)) == values(given(texture, p)) == values(texture.eval(p)[0])
+    assert counts(known) == counts(given) == (1, 1)
+    other = Texture2f(data(2, 5))
+    assert values(given(other, p)) == values(other.eval(p)[0])
+
+    @dr.freeze
+    def write(texture, x):
+        texture.set_value(x)
+        return texture.eval(p)[0]
+
+    for k in range(3):
+        x = dr.arange(Float, 16) + k
+        assert values(write(texture, x)) == values(texture.eval(p)[0]) == values(Texture2f(
+            TensorXf(x, (4, 4, 1))).eval(p)[0])
+
+
+def test_scalers_of_gradients():
+    from drjit.llvm.ad import Float16
+    from drjit.opt import SGD, GradScaler
+
+    def run(wrap):
+        opt, scaler = SGD(lr=0.25, params={"x": Float16(3, 1)}), GradScaler(init_scale=2.0**15, growth_interval=2)
+
+        def step(opt, factor):
+            loss = dr.sum(opt["x"] * opt["x"] * factor)
+            dr.backward(scaler.scale(loss))
+            scaler.step(opt)
+            return scaler.scale(Float(1))
+
+        step = wrap(step)
+        return [(values(step(opt, Float16(k % 5))), values(opt["x"])) for k in range(12)], step
+
+    (found, frozen), (expected, _) = run(dr.freeze), run(lambda f: f)
+    assert found == expected
+    assert len({str(scale) for scale, _ in found}) > 2
+    assert frozen.n_recordings < 12
 
 
 def test_gradients_are_part_of_the_key():
@@ -784,3 +827,148 @@ def test_random_numbers():
         found.append([values(function(rng, Float(1, 2, 3, 4))) for _ in range(4)])
     assert found[0] == found[1]
 
+
+
+# --- what is printed, and asserted -----------------------------------------------------------------------------------
+
+
+def test_prints_are_repeated(capsys):
+    @dr.freeze
+    def f(x, k, file=None):
+        y = x * k
+        dr.print("{} of {}", y, k, active=y > 2, file=file)
+        dr.eval(y)
+        dr.print("{}", TensorXf(y, (2, 1)), end="", mode="evaluated")
+        dr.print("text")
+
+        def body(i, v):
+            dr.print("i={}", i, active=i < 2)
+            return i + 1, v + 1
+
+        return dr.while_loop((UInt(0), y), lambda i, v: i < 2, body)[1]
+
+    for k in range(1, 4):
+        x = Float(1, 2) * k
+        f(x, 2)
+        found = capsys.readouterr().out
+        f.f(x, 2)
+        dr.eval()
+        assert found == capsys.readouterr().out.replace("i=[0, 1, 0, 1]\ntext", "text\ni=[0, 1, 0, 1]")
+        assert f"{4 * k}] of 2" in found
+    assert counts(f) == (1, 1)
+    lines = io.StringIO()
+    f(x, 2, lines)
+    f(x, 2, lines)
+    assert lines.getvalue().count("of 2") == 2
+
+
+def test_assertions_are_repeated():
+    seen = Float(0, 0)
+
+    @dr.freeze
+    def f(x):
+        dr.assert_true(x < 10, "too large: {}", x)
+        nonlocal seen
+        seen = x + 0
+        return x
+
+    for debug in (True, False):
+        with dr.scoped_set_flag(dr.JitFlag.Debug, debug):
+            f(Float(1, 2))
+            f(Float(3, 4))
+            if debug:
+                with pytest.raises(AssertionError, match=r"too large: \[12\]"):
+                    f(Float(1, 12))
+                assert values(seen) == [3, 4], "what raises changes nothing"
+            else:
+                f(Float(1, 12))
+                assert values(seen) == [1, 12]
+
+
+# --- what is explained, and numbers that change ----------------------------------------------------------------------
+
+
+def test_recordings_are_listed():
+    weights = Float(1, 2, 3, 4) + dr.opaque(Float, 0)
+
+    @dr.freeze
+    def f(x, k):
+        return dr.sum(x * k + dr.gather(Float, weights, UInt(0))), dr.sort(x)
+
+    assert f.recordings == []
+    for k in (1, 1, 2, 1):
+        f(Float(3, 1, 2), k)
+    last, other = f.recordings
+    assert (last.key["args[1]"], other.key["args[1]"]) == ("1", "2")
+    assert (last.hits, other.hits) == (2, 0)
+    assert 1 <= last.kernels <= last.launches
+    assert last.any_size
+    assert f.explain(Float(3, 2, 1), 2).startswith("f() would replay recording 2 of 2")
+
+
+def test_calls_are_explained():
+    class Settings:
+        rate = 1
+
+    settings = Settings()
+
+    @dr.freeze
+    def f(x, options):
+        return x * options["k"] * settings.rate
+
+    x = Float(1, 2, 3) + 0
+    assert "there is no recording" in f.explain(x, {"k": 2})
+    f(x, {"k": 2})
+    assert f.explain(x, {"k": 2}) == "f() would replay recording 1 of 1: 1 launches."
+    assert f.explain(x, {"k": 3}) == "f() would be recorded again: args[1]['k'] was 2, and is 3."
+    assert "traced once more" in f.explain(Float(1, 2) + 0, {"k": 2})
+    assert "sizes 0 and 1" in f.explain(dr.opaque(Float, 1), {"k": 2})
+    settings.rate = 2
+    assert "settings.rate was not there, and is 2" in f.explain(x, {"k": 2})
+    f.enabled = False
+    assert "'enabled' is False" in f.explain(x, {"k": 2})
+    assert counts(f) == (1, 1)
+
+
+def test_warnings_name_place_values_and_line(caplog):
+    @dr.freeze(warn_after=1, dynamic=None)
+    def f(x, k):
+        return x * k
+
+    with caplog.at_level(logging.WARNING, "drjit"):
+        f(Float(1, 2), 0.5)
+        f(Float(1, 2), 0.25)
+    line = inspect.currentframe().f_lineno - 1
+    assert f"f() was recorded again (2 recordings) at {__file__}:{line}: args[1] was 0.5, and is 0.25." in caplog.text
+
+
+def test_numbers_that_change_become_arrays(caplog):
+    def step(x, lr, y=None):
+        return {"x": x * lr + (0 if y is None else y)}
+
+    with caplog.at_level(logging.WARNING, "drjit"):
+        f = dr.freeze(step)
+        for k in range(6):
+            assert values(f(Float(1, 2), 0.5 * k, Float(1, 1))["x"]) == [0.5 * k + 1, k + 1]
+    assert f.n_recordings == 3
+    assert "'lr', which is passed as an array" in caplog.text
+    assert values(f(Float(1, 2), lr=2.5)["x"]) == [2.5, 5]
+
+
+@pytest.mark.parametrize("body", [
+    lambda x, k: x * (2 if k > 1 else 3), lambda x, k: (x, k), lambda x, k: x * int(k), lambda x, k: {"a": k}],
+    ids=["decides", "returns", "reads", "holds"])
+def test_numbers_that_must_be_numbers_remain(body):
+    f = dr.freeze(body)
+    x = Float(1, 2)
+    for k in range(6):
+        found, expected = f(x, k * 0.5), body(x, k * 0.5)
+        assert str(found) == str(expected)
+    assert f.n_recordings == 6
+
+
+def test_numbers_do_not_become_arrays_if_nobody_wants_that():
+    f = dr.freeze(lambda x, k: x * k, dynamic=None)
+    for k in range(5):
+        f(Float(1, 2), k * 0.5)
+    assert f.n_recordings == 5

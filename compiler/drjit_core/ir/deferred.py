@@ -43,13 +43,23 @@ class Memory:
 
 
 class Statement:
-    """What is done when some memory is there; at once if there is none, and no region that may be traced again."""
+    """What is done when some memory is there; at once if there is none, and no region that may be traced again.
 
-    __slots__ = ("act", "memory")
+    Whoever records a program takes the statements that are left, and repeats them with the memory of each replay: also
+    those without memory that are for the user (``shown``).
+    """
 
-    def __init__(self, memory: Sequence[Memory], act: Callable[[], None]) -> None:
+    __slots__ = ("act", "memory", "shown")
+
+    def __init__(self, memory: Sequence[Memory], act: Callable[[], None], shown: bool = False) -> None:
         self.memory = tuple(memory)
         self.act = act
+        self.shown = shown
+
+    @property
+    def waits(self) -> bool:
+        """Whether it does not act at once."""
+        return bool(self.memory) or self.shown and chain.recording is not None
 
 
 #: The context of the thread that asks: its ``statements`` are those that have not acted yet.
@@ -81,7 +91,7 @@ def defer(statement: Statement) -> None:
     region = innermost()
     if region is not None:
         region.statements = [*region.statements, statement]
-    elif statement.memory:
+    elif statement.waits:
         chain.statements.append(statement)
     else:
         statement.act()
@@ -90,7 +100,8 @@ def defer(statement: Statement) -> None:
 def assume_not(mask: Node, message: str) -> None:
     """Let the program raise, with a message, if a mask of one element turns out to be set: when it waits for something
     after the next evaluation, since a kernel cannot."""
-    defer(Statement([Memory(mask)], lambda: chain.assumed.append((mask, message))))
+    memory = Memory(mask)
+    defer(Statement([memory], lambda: chain.assumed.append((memory.node, message))))
 
 
 def hand_over(statements: Sequence[Statement]) -> None:
@@ -99,9 +110,9 @@ def hand_over(statements: Sequence[Statement]) -> None:
     if region is not None:
         region.statements = [*region.statements, *statements]
         return
-    chain.statements += (statement for statement in statements if statement.memory)
+    chain.statements += [statement for statement in statements if statement.waits]
     for statement in statements:
-        if not statement.memory:
+        if not statement.waits:
             statement.act()
 
 

@@ -23,6 +23,7 @@ cdef list _evaluated(object arguments)
 cdef object _backend_of(object arguments)
 @cython.locals(node=Node, kinds=bytearray, memory=set, position=cython.Py_ssize_t, evaluated=cython.Py_ssize_t)
 cpdef object pattern_of(object arguments)
+cdef int _extent(Node node) except -1
 
 
 cdef class Recording:
@@ -34,6 +35,7 @@ cdef class Recording:
     cdef list _bounds
     cdef list _captured
     cdef list _guarded
+    cdef bytes _kinds
     cdef list _made
     cdef list _numbers
     cdef list _order
@@ -43,6 +45,10 @@ cdef class Recording:
     cdef Py_ssize_t _count
 
     cpdef is_like(self, Recording other)
+    @cython.locals(node=Node, position=cython.Py_ssize_t)
+    cpdef list launch(self, list arguments, list sizes=*)
+    @cython.locals(node=Node, memory=set, count=cython.Py_ssize_t)
+    cdef bint _has_aliases(self, list arguments) except -1
     cdef object _checked(self, list arguments)
     @cython.locals(kind=cython.int, found=list, operands=tuple, number=cython.Py_ssize_t, first=cython.Py_ssize_t,
                    second=cython.Py_ssize_t, one=Node, other=Node)

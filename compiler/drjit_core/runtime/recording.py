@@ -127,16 +127,18 @@ def pattern_of(arguments: Sequence[Node]) -> Any:
     memory = set()
     position = evaluated = 0
     for node in arguments:
-        kinds[position], kinds[position + 1] = node.kind, node.type
-        kinds[position + 2] = 2 if node.size > 1 else node.size
+        kinds[position], kinds[position + 1], kinds[position + 2] = node.kind, node.type, _extent(node)
         if node.kind == _EVALUATED:
             evaluated += 1
             memory.add(node.payload)
-            if node.payload.padded:
-                kinds[position + 2] |= 4
         position += 3
     return (backend, recipes.target_number(), current().flags & _MATTERS, bytes(kinds),
             () if len(memory) == evaluated else _aliases(arguments))
+
+
+def _extent(node: Node) -> int:
+    """What matters of the size and the memory of an argument."""
+    return (2 if node.size > 1 else node.size) | (4 if node.kind == _EVALUATED and node.payload.padded else 0)
 
 
 def _aliases(arguments: Sequence[Node]) -> tuple[tuple[int, int], ...]:
@@ -150,12 +152,12 @@ def _aliases(arguments: Sequence[Node]) -> tuple[tuple[int, int], ...]:
 class Recording:
     """What a function of nodes has launched, ready to be launched again."""
 
-    __slots__ = ("_alike", "_backend", "_bounds", "_captured", "_count", "_guarded", "_made",
+    __slots__ = ("_alike", "_backend", "_bounds", "_captured", "_count", "_guarded", "_kinds", "_made",
                  "_numbers", "_order", "_results", "_rows", "_written", "guards", "pattern",
                  "stages")
 
     def __init__(self, backend: KernelBackend, pattern: Any, recorder: Recorder, results: Sequence[Node]) -> None:
-        self._backend, self.pattern = backend, pattern
+        self._backend, self.pattern, self._kinds = backend, pattern, pattern[3]
         different = {node.id: node for node in results}
         numbers = {id_: number for number, id_ in enumerate(different)}
         self._order = [numbers[node.id] for node in results]
@@ -188,6 +190,21 @@ class Recording:
                 == [made[:2] + made[2 if made[3] < 0 else 3:] for made in other._made]
                 and list(map(_described, self._results)) == list(map(_described, other._results))
                 and [stage.described() for stage in self.stages] == [stage.described() for stage in other.stages])
+
+    @property
+    def kernels(self) -> int:
+        """How many kernels it launches, each once."""
+        return len({id(stage.kernel) for stage in self.stages if stage.kernel is not None})
+
+    @property
+    def launches(self) -> int:
+        """How often it launches anything: kernels, and what is none (sorting, say)."""
+        return len([stage for stage in self.stages if stage.kernel is not None or stage.step is not None])
+
+    @property
+    def kept_bytes(self) -> int:
+        """The size of the arrays that it keeps, since they are none of its arguments."""
+        return sum([node.payload.nbytes for _, node in self._captured])
 
     def obstacle(self, arguments: Sequence[Node]) -> str | None:
         """Why the recording is not good for arguments, which are evaluated; ``None`` if it is."""
@@ -234,6 +251,41 @@ class Recording:
             if not guard.low <= value <= guard.high:
                 return guard.reason
         raise AssertionError("all guards hold")
+
+    def launch(self, arguments: list[Node], sizes: list[int] | None = None) -> list[Node] | None:
+        """Launch what was recorded for arguments, if it is good for them, and the first of these have some sizes;
+        otherwise ``None``."""
+        if len(arguments) * 3 != len(self._kinds):
+            return None
+        position = 0
+        for node in arguments:
+            if node.kind != self._kinds[position] or node.type != self._kinds[position + 1] or \
+                    _extent(node) != self._kinds[position + 2]:
+                return None
+            position += 3
+        if sizes is not None:
+            for position, size in enumerate(sizes):
+                node = arguments[position]
+                if node.size != size:
+                    return None
+        with _lock:
+            if _backend_of(arguments) is not self._backend or current().flags & _MATTERS != self.pattern[2] or \
+                    self._backend.recipes.target_number() != self.pattern[1]:
+                return None
+            if len(arguments) > 1 and not self._has_aliases(arguments):
+                return None
+            values: Any = self.terms(arguments)
+            return self.run(arguments, values) if values.__class__ is list else None
+
+    def _has_aliases(self, arguments: list[Node]) -> bool:
+        """Whether those arguments share memory that did when they were recorded."""
+        memory = set()
+        count = 0
+        for node in arguments:
+            if node.kind == _EVALUATED:
+                count += 1
+                memory.add(node.payload)
+        return not self.pattern[4] if len(memory) == count else self.pattern[4] == _aliases(arguments)
 
     def replay(self, arguments: Sequence[Node]) -> list[Node]:
         """Launch what was recorded for other arguments, for which there is no :meth:`obstacle`."""

@@ -1,0 +1,87 @@
+"""Why a function is recorded again, for people: what differs between the inputs of two calls."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import drjit_core as core
+
+__all__ = ["RecordingInfo", "at_line", "difference", "distance", "only_difference", "parameter_at"]
+
+_MOST_DIFFERENCES = 4
+_POSITIONAL = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+class RecordingInfo(NamedTuple):
+    """A recording of a frozen function.
+
+    - ``key``: what its inputs were like, by their paths (``args[0].x``).
+    - ``any_size``: whether it is taken to be good for arrays of other sizes.
+    - ``kernels``, ``launches``: how many kernels a replay launches, and how often it launches anything.
+    - ``bytes``: of arrays that the recording keeps because the function knows them itself.
+    - ``hits``: how many calls it has served for, but for the one that was recorded.
+    """
+
+    key: dict[str, str]
+    any_size: bool
+    kernels: int
+    launches: int
+    bytes: int
+    hits: int
+
+
+def _different(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    return [path for path in dict.fromkeys([*before, *now]) if before.get(path) != now.get(path)]
+
+
+def difference(before: dict[str, str], now: dict[str, str], reason: str) -> str:
+    """What differs between the inputs of two calls, in words."""
+    paths = _different(before, now)
+    if reason:  # the key was the same: sizes may differ, but do not matter
+        return reason + "".join([f"; {path} was {before.get(path)}, and is {now.get(path)}" for path in paths[
+            :_MOST_DIFFERENCES]])
+    found = [f"{path or 'the arguments'} was {before.get(path, 'not there')}, and is {now.get(path, 'not there')}"
+             for path in paths]
+    more = f", and {len(found) - _MOST_DIFFERENCES} more" if len(found) > _MOST_DIFFERENCES else ""
+    return "; ".join(found[:_MOST_DIFFERENCES]) + more if found else \
+        "flags, scopes of derivatives, code of functions, or which objects are the same differ"
+
+
+def distance(before: dict[str, str], now: dict[str, str]) -> int:
+    """How much the inputs of two calls differ."""
+    return len(_different(before, now))
+
+
+def at_line() -> str:
+    """Where the user's program stands, in words."""
+    line = core.user_line()
+    return "" if line is None else f" at {line[0]}:{line[1]}"
+
+
+def only_difference(before: dict[str, str], now: dict[str, str]) -> str | None:
+    """The path of the only thing that differs."""
+    paths = _different(before, now)
+    return paths[0] if len(paths) == 1 else None
+
+
+def parameter_at(function: Callable[..., Any], tree: Any, path: str) -> str | None:
+    """The name of the parameter that an argument is for, if that is a Python number with a fraction."""
+    found = re.fullmatch(r"args\[(\d+)\]|kwargs\['(\w+)'\]", path)
+    if found is None:
+        return None
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return None
+    name: str | None = found[2]
+    if name is None:
+        number = int(found[1])
+        names = [each.name for each in parameters.values() if each.kind in _POSITIONAL]
+        value = tree[0][number] if number < len(tree[0]) else None
+        name = names[number] if number < len(names) else None
+    else:
+        value = tree[1].get(name)
+    return name if type(value) is float and name in parameters else None

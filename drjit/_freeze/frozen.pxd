@@ -1,0 +1,50 @@
+cimport cython
+
+from drjit_core.context cimport Context, current
+from drjit_core.ir.dual cimport primal, tracked
+from drjit_core.ir.node cimport Node
+from drjit_core.runtime.recording cimport Recording
+from drjit._freeze.outcome cimport Outcome
+from drjit._freeze.plan cimport Found, Plan
+
+cdef int _LITERAL
+cdef long long _FREEZING
+
+
+cdef class _Entry:
+    cdef public Recording recording
+    cdef public Outcome outcome
+    cdef public object pattern
+    cdef public list positions
+    cdef public dict baked
+    cdef public list sizes
+    cdef public object general
+    cdef public dict derivatives
+    cdef public dict failures
+    cdef public dict words
+    cdef public long long used
+    cdef public Py_ssize_t hits
+
+
+cdef class Frozen:
+    cdef dict __dict__
+    cdef object __weakref__
+    cdef object _function
+    cdef str _name
+    cdef object _state_fn
+    cdef object _warn_after
+    cdef object _backend
+    cdef object _limit
+    cdef bint _auto_opaque
+    cdef tuple _dynamic
+    cdef dict _changes
+    cdef public bint enabled
+    cdef readonly dict _entries
+    cdef dict _opaque
+    cdef Py_ssize_t _recordings
+    cdef readonly list _plans
+    @cython.locals(state=Context, number=cython.Py_ssize_t, plan=Plan, known=Found, entry=_Entry, plans=list, tree=list)
+    cdef object _called(self, tuple args, dict kwargs)
+    cdef list _launched(self, _Entry entry, Found found)
+    @cython.locals(outcome=Outcome)
+    cdef object _applied(self, _Entry entry, object inputs, list results)

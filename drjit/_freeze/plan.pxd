@@ -1,0 +1,62 @@
+cimport cython
+
+from drjit_core.ir.dual cimport primal, tracked, vertex_of
+from drjit_core.ir.frames cimport code_of, defaults_of
+from drjit_core.ir.node cimport Node
+from drjit._base.handle cimport Handle
+from drjit._control.places cimport contents_of, entries_of
+
+cdef int _EVALUATED, _LITERAL, _UNDEFINED
+cdef int _ANY, _FLAT, _TENSOR, _NESTED, _ARRAY, _CONTAINER, _KNOWN, _PART, _SAME, _EQUAL, _CONTENT, _NUMBERS
+cdef int _OWNER, _CELL, _LIST, _TUPLE, _MODULE, _VARIABLES
+cdef object _MISSING
+cdef frozenset _PLAIN
+
+
+@cython.freelist(8)
+cdef class Found:
+    cdef public list arguments
+    cdef public list arrays
+    cdef public list containers
+    cdef public list nodes
+    cdef public object variables
+
+
+cdef class Step:
+    cdef public int kind
+    cdef public Py_ssize_t number
+    cdef public Py_ssize_t size
+    cdef public object cls
+    cdef public object fixed
+    cdef public list keys
+    cdef public list codes
+    cdef public list values
+
+
+cdef class Plan:
+    cdef readonly object entry
+    cdef readonly object scope
+    cdef Py_ssize_t _count
+    cdef Py_ssize_t _first
+    cdef bint _distinct
+    cdef list _functions
+    cdef list _owners
+    cdef list _holders
+    cdef list _places
+    cdef list _baked
+    cdef readonly list steps
+    cdef list _pairs
+    cdef bytes _literals
+    cdef bytes _flags
+    @cython.locals(containers=list, found=Found, step=Step, codes=list, values=list, keys=list, position=cython.Py_ssize_t,
+                   kind=cython.int, variables=dict, entries=dict, one=cython.Py_ssize_t, other=cython.Py_ssize_t)
+    cpdef Found match(self, list tree)
+    cdef bint _find_owners(self, object holder, Py_ssize_t number, Found found) except -1
+    @cython.locals(nodes=list, arguments=list, pending=list, gradients=list, position=cython.Py_ssize_t, evaluated=bint,
+                   node=Node, value=Node, gradient=Node)
+    cdef bint _collect(self, Found found) except -1
+
+
+cdef bint _is_same_key(object key, object known) except -1
+@cython.locals(array=Handle, pair=tuple)
+cdef bint _fits(int code, object expected, object value, Found found) except -1
