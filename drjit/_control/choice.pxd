@@ -101,6 +101,7 @@ cdef class Joint:
     cdef public list changed
     cdef public dict arrays
     cdef public dict places
+    cdef public list new
 
 
 @cython.freelist(16)

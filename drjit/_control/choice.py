@@ -325,7 +325,7 @@ class Joint:
     Those that are ``computed`` may put something in a new place for some elements; others have zeros.
     """
 
-    __slots__ = ("arrays", "changed", "effects", "given", "lanes", "nodes", "places")
+    __slots__ = ("arrays", "changed", "effects", "given", "lanes", "new", "nodes", "places")
 
     def __init__(self, words: Words, given: Given, effects: Sequence[Effects], lanes: tuple[int, ...],
                  nodes: Sequence[core.Node], computed: bool) -> None:
@@ -335,6 +335,8 @@ class Joint:
                                           if computed or not is_version(primal(node))})
         self.arrays: dict[Any, tuple[Any, int, core.Node]] = {}
         self.places: dict[Any, _Place] = {}
+        #: New places, of which nobody knows what they hold in other elements.
+        self.new: list[Change] = []
         for each in effects:
             for key, (array, position, before, _) in each.arrays.items():
                 self.arrays[key] = array, position, array._nodes()[position] if computed else before
@@ -351,7 +353,7 @@ class Joint:
                         f"{words.function}(): '{each.label}' adds {where}, an argument, and others do not, so that its "
                         "structure would differ between elements. Add it before.")
                 if is_new and not computed:
-                    keep_new(change)
+                    self.new.append(change)
                     continue
                 self.places[key] = _Place(change._replace(before=each.call.caller_of(change)), words, [
                     (other, each.contents[key].nothing() if is_new and key not in other.places else
@@ -390,6 +392,8 @@ class Joint:
             store_result(array, position, next(values), None, self.lanes, whole)
         for entry in self.places.values():
             entry.write([next(values) for _ in entry.before])
+        for change in self.new:
+            keep_new(change)
 
     def restore(self) -> None:
         """Let places hold what they held before."""

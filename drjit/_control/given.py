@@ -27,8 +27,7 @@ from .._trees.pytree import TreeSpec, children, construct, extras, flatten, flat
 from .places import MISSING, Change, Snapshot, attributes_of, has_array, restore, snapshot
 from .state import copies
 
-__all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "filled", "objects_of", "refilled",
-           "write_entries"]
+__all__ = ["Call", "Given", "as_before", "as_left", "become", "filled", "objects_of", "refilled"]
 
 #: What most calls have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}

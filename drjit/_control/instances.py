@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import threading
 import weakref
 from array import array
 from collections.abc import Callable
@@ -40,6 +41,7 @@ class _Registry:
         self.index: Any = index
         #: How many numbers have been given; none is given again.
         self.count = 0
+        self.lock = threading.RLock()  # a finaliser may ask while its thread is in here
         self.references: dict[int, weakref.ref[Any]] = {}
         self.numbers: dict[int, int] = {}  # by the ids of instances
 
@@ -49,24 +51,28 @@ class _Registry:
             return 0
         key = id(instance)
         number = self.numbers.get(key)
-        if number is None:
-            self.count = number = self.count + 1
+        return self.new_number(instance, key) if number is None else number
 
-            def forget(_: Any) -> None:
-                self.references.pop(number, None)
-                self.numbers.pop(key, None)
+    def new_number(self, instance: Any, key: int) -> int:
+        """The number of an instance, which may have got one meanwhile from another thread."""
+        def forget(_: Any) -> None:
+            self.references.pop(self.numbers.pop(key, 0), None)
 
+        with self.lock:
             try:
-                self.references[number] = weakref.ref(instance, forget)
+                reference = weakref.ref(instance, forget)
             except TypeError:
                 raise TypeError(f"an instance of '{type(instance).__name__}' cannot be referred to weakly, as arrays "
                                 "do; its class needs '__weakref__' among its __slots__.") from None
-            self.numbers[key] = number
+            number = self.numbers.get(key)
+            if number is None:
+                self.count = number = self.numbers[key] = self.count + 1
+                self.references[number] = reference
         return number
 
     def live(self) -> dict[int, Any]:
-        """The instances that live, by their numbers."""
-        found = ((number, reference()) for number, reference in list(self.references.items()))
+        """The instances that live, by their numbers, which ascend."""
+        found = ((number, reference()) for number, reference in sorted(self.references.copy().items()))
         return {number: instance for number, instance in found if instance is not None}
 
 

@@ -38,10 +38,11 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     lists, dictionaries and objects that it is given or refers to, it does to the caller's, for these elements; what it
     returns instead of them leaves them alone. In symbolic loops each element writes one value at a time by index, and
     what is written can only be read by index; a write to an array that ``body`` has made itself raises a
-    ``RuntimeError``. If something raises, all arrays are as they were before. Raises a ``TypeError`` if the
-    body changes the structure or a type of the state; tensors keep their shape, too, but those of one element are
-    broadcast to that of others they meet, or of the condition. What ``cond`` and ``body`` raise is raised
-    as an exception of the same class that is a ``RuntimeError``, too.
+    ``RuntimeError``. If something raises, all arrays are as they were before, but for what iterations of an evaluated
+    loop have written by index that a kernel has done. Raises a ``TypeError`` if the body changes the structure or a
+    type of the state; tensors keep their shape, too, but those of one element are broadcast to that of others they
+    meet, or of the condition. What ``cond`` and ``body`` raise is raised as an exception of the same class that is a
+    ``RuntimeError``, too.
 
     Evaluated loops keep elements that have finished, and compute with them for nothing, unless ``compress`` is set.
     Then ``cond`` and ``body`` are called with the elements that are left, once a quarter of those that were has

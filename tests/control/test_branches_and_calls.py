@@ -6,6 +6,7 @@ import functools
 import gc
 import itertools
 import pickle
+import types
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -179,6 +180,45 @@ def test_changes_from_within_are_the_callers_and_undone_if_a_side_raises(mode: s
     assert total is given and values(total) == [4, 6] and values(target) == [3, 4]
     x = Float(1, 2)
     assert values(dr.if_stmt((x,), x > 1, lambda x: x + 1, lambda x: x, mode=mode)) == [1, 3]
+
+
+@pytest.mark.parametrize("kind", ["branch", "call"])
+def test_a_new_attribute_is_kept_only_by_a_construct_that_does_not_raise(kind: str) -> None:
+    scene = types.SimpleNamespace(x=Float(1, 2), there=Float(3, 4))
+    removes = True
+
+    def adds(x: Any) -> Any:
+        scene.new = x * 2
+        return x
+
+    def other(x: Any) -> Any:
+        if removes:
+            del scene.there
+        return x + 1
+
+    def run() -> Any:
+        if kind == "branch":
+            return dr.if_stmt((Float(1, 2),), Bool(True, False), adds, other, mode="symbolic")
+        return dr.switch(UInt32(0, 1), [adds, other], Float(1, 2), mode="symbolic")
+
+    with pytest.raises(RuntimeError, match="removes the attribute 'there'"):
+        run()
+    assert sorted(vars(scene)) == ["there", "x"]
+    removes = False
+    assert values(run()) == [1, 3] and sorted(vars(scene)) == ["new", "there", "x"]
+
+
+def test_functions_that_are_called_again_do_not_find_what_they_have_added() -> None:
+    scene, target, calls = types.SimpleNamespace(), empty(3), []
+
+    def writes(x: Any) -> Any:
+        calls.append(hasattr(scene, "new"))
+        scene.new = x * 2
+        dr.scatter(target, Float(1, 2, 3) * dr.width(x), UInt32(0, 1, 2))
+        return x + 1
+
+    found = dr.if_stmt((Float(1),), dr.opaque(Bool, True), writes, lambda x: x, mode="symbolic")
+    assert values(target) == [1, 2, 3] and set(values(found)) == {2} and calls == [False, False]
 
 
 # --- calls -----------------------------------------------------------------------------------------------------------

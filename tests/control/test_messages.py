@@ -531,3 +531,20 @@ def _older(x: Any, i: Any) -> Any:
 def test_refused_loops_of_translated_functions_name_the_construct(function: Callable[[Any, Any], Any]) -> None:
     with pytest.raises((NotImplementedError, SymbolicValue), match=r"^drjit.while_loop\(\): "):
         function(UInt32(1, 2, 3), UInt32(0, 1, 2))
+
+
+# --- lines and labels ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [1, 2])  # a loop of one element turns out to be wider, and is traced again
+def test_warnings_of_indices_name_the_access_within_a_loop(width: int) -> None:
+    table, first = Float(1, 2, 3), inspect.currentframe().f_lineno  # type: ignore[union-attr]
+
+    def body(i: Any, x: Any) -> Any:
+        return i + 1, x + dr.gather(Float, table, i + 2)
+
+    with dr.scoped_set_flag(dr.JitFlag.Debug), pytest.warns(
+            RuntimeWarning, match=rf"drjit\.gather\(\): .* position 3 .*\(.*test_messages\.py:{first + 3}\)"):
+        dr.eval(dr.while_loop((dr.zeros(UInt32, width), dr.zeros(Float, width)), lambda i, x: i < UInt32(2, 2), body,
+                              **SYMBOLIC))
+        dr.sync_thread()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
+from drjit._control import instances
 from drjit.llvm import ad
 from drjit.llvm.ad import Float64 as F
 from drjit.llvm.ad import UInt32 as U
@@ -170,3 +172,26 @@ def test_threads_wait_for_arrays_that_stand_for_others_in_functions_of_other_thr
         thread.join()
     assert [list(result) for result in results] == [[1, 2, 6, 8], [11, 2, 13, 4]]
     assert list(shared + 1) == [2, 3, 4, 5]
+
+
+def test_instances_that_threads_number_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Light:
+        def __init__(self, power: int) -> None:
+            self.power = power
+
+        def shine(self) -> Any:
+            return F(self.power)
+
+    kind = dr.instance_array(Light, U)
+    first, second, refer, came = Light(1), Light(2), weakref.ref, list[Any]()
+
+    def interrupted(instance: Any, forget: Any) -> Any:
+        if not came:
+            came.append(True)
+            came.append(kind(second))  # as another thread does meanwhile
+        return refer(instance, forget)
+
+    monkeypatch.setattr(instances.weakref, "ref", interrupted)
+    array = kind(first, second)
+    monkeypatch.undo()
+    assert array.shine().numpy().tolist() == [1, 2] and came[1].shine().numpy().tolist() == [2]

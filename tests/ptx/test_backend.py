@@ -12,10 +12,11 @@ import pytest
 
 from drjit_core import JitFlag, ReduceOp, evaluate, kernel_history, literal, on_backend, ops, reduce, scoped_set_flag
 from drjit_core.cuda.driver import Driver
-from drjit_core.cuda.errors import NoDevice
+from drjit_core.cuda.errors import DriverError, NoDevice
 from drjit_core.runtime import disk
 from drjit_core.runtime.gpu import backend as gpu
 from drjit_core.runtime.gpu.backend import GPU
+from drjit_core.runtime.heap import Block, Heap
 from tests.core.harness import FLOAT32, array, values
 from tests.machine.driver import MachineDriver
 
@@ -109,6 +110,39 @@ def test_histories_have_times(device: GPU) -> None:
         evaluate([increased()])
         (entry,) = kernel_history()
     assert entry["execution_time"] > 0 and ".visible .entry kernel" in entry["ir"].getvalue()
+
+
+def test_times_that_cannot_be_had_are_told_as_other_failures(device: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(begin: float, end: float) -> float:
+        raise DriverError("cuEventSynchronize", "CUDA_ERROR_ILLEGAL_ADDRESS", 700)
+
+    monkeypatch.setattr(device.driver, "milliseconds", fails)
+    with scoped_set_flag(JitFlag.KernelHistory):
+        evaluate([increased()])
+        with pytest.raises(RuntimeError, match="the GPU is lost"):
+            kernel_history()
+    assert device.is_lost()
+
+
+def test_a_flush_returns_what_launches_held() -> None:
+    class Source:
+        kind, padding, held, freed = "memory", 0, list[Block](), 0
+
+        def request(self, capacity: int) -> tuple[int, int]:
+            return 4096, 0
+
+        def free(self, base: int) -> None:
+            self.freed += 1
+
+        def wait(self) -> None:
+            while self.held:
+                heap.release(self.held.pop())
+
+    source = Source()
+    heap = Heap(source)
+    source.held.append(heap.allocate(100))
+    heap.flush()
+    assert source.freed == 1 and heap.statistics()["cached"] == heap.statistics()["in_use"] == 0
 
 
 # --- how a driver is found -------------------------------------------------------------------------------------------

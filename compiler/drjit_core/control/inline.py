@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 from ..context import current
 from ..ir import trace
 from ..ir.build import append, literal
+from ..ir.dual import primal
 from ..ir.expansion import TRACED
+from ..ir.labels import are_any, copy_labels
 from ..ir.node import Node
-from ..ir.region import Control, Region, arguments_of, memory_of, needed_for, operands
+from ..ir.region import CONTROL, Control, Region, arguments_of, memory_of, needed_for, operands
 from ..ir.symbolic import Tracing, innermost, is_replaced, recompute
 from ..ops.reductions import EXCHANGES
 from ..ops.table import (
@@ -134,11 +136,12 @@ class Values:
 
 
 def trace_again(nodes: Sequence[Node], values: Values) -> None:
-    """Trace nodes again, in their order, with what stands for their operands."""
+    """Trace nodes again, in their order, with what stands for their operands; they are called what they were."""
     if values.needed is not None:
         nodes = [node for node in nodes if node.id in values.needed]
     fetched = {node.d0.id for node in nodes if node.kind == FETCH and node.d0 is not None}
     fetched.update([node.id for node in nodes if node.kind == SCATTER and node.attr in EXCHANGES])
+    labelled = are_any()
     for node in nodes:
         if node.id in fetched:
             assert node.d0 is not None
@@ -148,6 +151,10 @@ def trace_again(nodes: Sequence[Node], values: Values) -> None:
             values.found[node.id] = found
         else:
             values.known[node.id] = _again(node, values)
+        if labelled and node.kind not in CONTROL:
+            new = primal(values[node])
+            if new.kind == node.kind and new is not node:  # and not simplified to something else
+                copy_labels(new, node)
 
 
 def _again(node: Node, values: Values) -> Any:

@@ -10,7 +10,7 @@ from ..flags import REUSE_INDICES, state
 from ..ops.table import DUAL
 from .node import Node
 
-__all__ = ["caller_of", "copy_labels", "index_of", "label_of", "set_caller", "set_label"]
+__all__ = ["are_any", "caller_of", "copy_labels", "index_of", "label_of", "set_caller", "set_label"]
 
 #: Public indices by the serial numbers of nodes.
 _indices: dict[int, int] = {}
@@ -70,6 +70,11 @@ def set_caller(node: Node, function: str) -> None:
 def caller_of(node: Node) -> str | None:
     """The function of this project that the user called for an access to memory, if that is known."""
     return _callers.get(node)
+
+
+def are_any() -> bool:
+    """Whether anything is known of any node."""
+    return bool(_labels or _callers)
 
 
 def copy_labels(new: Node, node: Node) -> None:

@@ -115,8 +115,8 @@ class Heap:
     def flush(self) -> None:
         """Return all cached blocks to the source."""
         with self.lock:
-            self._collect()
             self.source.wait()
+            self._collect()  # also what launches held that have ended
             for blocks in list(self.free_blocks.values()):
                 while blocks:  # a block is no longer free when it goes: an interrupt or a finaliser may come in between
                     block = blocks.pop()

@@ -28,12 +28,12 @@ _HEAD = struct.Struct("<BBBxIQ")
 class GPUKernel:
     """A kernel that is loaded, with what diagnostics want to know of it."""
 
-    __slots__ = ("_backend", "_text", "build_time", "code_time", "combine", "from_disk", "function", "hash", "loaded",
+    __slots__ = ("_text", "backend", "build_time", "code_time", "combine", "from_disk", "function", "hash", "loaded",
                  "module", "operations", "size")
 
     def __init__(self, backend: Any, key: bytes, operations: int, make: Callable[[], Module] | None) -> None:
         """Without a function that makes it, raises a ``LookupError`` if it is not on disk."""
-        self._backend, self.operations, self.loaded = backend, operations, None
+        self.backend, self.operations, self.loaded = backend, operations, None
         start = time.perf_counter_ns()
         name = backend.environment.key_of(key, "kernel")
         self.hash = name.hex()[:32]
@@ -64,7 +64,7 @@ class GPUKernel:
 
     def __del__(self) -> None:
         if self.loaded is not None:
-            self._backend.unused.append(self.loaded)
+            self.backend.unused.append(self.loaded)
 
     @property
     def text(self) -> str:
@@ -78,7 +78,7 @@ class GPUKernel:
 
     def reuse(self, width: int, /) -> None:
         """Note a launch for which the kernel has not been looked up."""
-        self._backend.native.hits += 1
+        self.backend.native.hits += 1
         self.build_time = 0.0
 
     def partial_bytes(self, units: int, unit: int = 1, /) -> int:
@@ -88,18 +88,18 @@ class GPUKernel:
     def fill_calls(self, program: Program, keep: list[Any], /) -> None:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
         words = array("Q", layout_of(program).words)
-        buffer = self._backend.allocate(8 * len(words))
+        buffer = self.backend.allocate(8 * len(words))
         laid_out(program, words, buffer.address)
-        self._backend.write(buffer, 0, words.tobytes())
+        self.backend.write(buffer, 0, words.tobytes())
         keep.append(buffer)
 
     def place(self, words: Any, moves: Sequence[tuple[int, int]], keep: list[Any], /) -> None:
         """Enter addresses of words among them, where kernels will find them; ``keep`` gets what must live as long."""
         if moves:
-            buffer = self._backend.allocate(8 * len(words))
+            buffer = self.backend.allocate(8 * len(words))
             for number, other in moves:
                 words[number] = buffer.address + 8 * other
-            self._backend.write(buffer, 0, words.tobytes())
+            self.backend.write(buffer, 0, words.tobytes())
             keep.append(buffer)
 
     def function_address(self, number: int, records: bool, /) -> int:

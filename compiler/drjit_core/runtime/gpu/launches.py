@@ -33,5 +33,7 @@ class Launch:
         """Time that it took, once it has run; 0 if it was not timed."""
         if self.events is not None:
             driver, begin, end = self.events
-            self.events, self._milliseconds = None, driver.milliseconds(begin, end)
+            self.events = None
+            with self.kernel.backend.watching():
+                self._milliseconds = driver.milliseconds(begin, end)
         return self._milliseconds

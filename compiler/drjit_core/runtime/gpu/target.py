@@ -1,6 +1,6 @@
 """The :class:`~drjit_core.codegen.target.Target` of GPUs: its numbers, and where they come from.
 
-None has been measured on a device yet; what is said of one follows from its bandwidth.
+None was chosen by measurements; what is said of a device follows from its bandwidth.
 """
 
 from __future__ import annotations
