@@ -218,8 +218,8 @@ class _Call:
             return error
         return SizeError(
             f"{error} An evaluated call gives '{self.names[number]}' only those elements of the arguments that take "
-            f"it, {given} of {self.width}: pass arrays of all {self.width} elements as arguments, instead of referring "
-            "to them, or use mode='symbolic'.")
+            f"it, {given} of {self.width}: pass arrays of all {self.width} elements as arguments, by themselves or in "
+            "PyTrees, instead of referring to them, or use mode='symbolic'.")
 
     def spread(self, before: core.Node, now: core.Node, lanes: core.Node, taken: core.Node) -> core.Node:
         """What something is that a function has changed for some of the lanes, or for those that a mask says."""

@@ -201,11 +201,13 @@ class SymbolicLoop:
         for array, before, _ in self.journal.entries.values():
             if all(map(operator.is_, before, array._nodes())):
                 continue
-            if call.original(array) >= 0 or known is not None and known.places(array):
+            place = call.original(array)
+            if place >= 0 or known is not None and known.places(array):
+                name = name_in_program(array, (self.cond,)) if place < 0 else \
+                    f"the state variable '{self.given.spec.paths(self.names)[place]}'"
                 raise SymbolicValue(
-                    f"{FUNCTION}(): the condition of this symbolic loop changes "
-                    f"{name_in_program(array, (self.cond,))}. A condition only looks at what it is given: change "
-                    "arrays in the body, or run the loop with mode='evaluated'.")
+                    f"{FUNCTION}(): the condition of this symbolic loop changes {name}. A condition only looks at what "
+                    "it is given: change arrays in the body, or run the loop with mode='evaluated'.")
 
     def require_same_places(self, changes: Sequence[Change]) -> None:
         """Refuse a condition that has put arrays in places."""

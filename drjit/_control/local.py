@@ -169,9 +169,10 @@ class Local(Generic[T]):
     def read(self, index: int | AnyArray, active: bool | AnyArray = True) -> T:
         """The entry at ``index``, zero where ``active`` is not set.
 
-        An ``int`` that is out of bounds raises an ``IndexError``; other indices are not checked. In debug mode
-        (``JitFlag.Debug``) they are: entries that do not exist are zero, and the evaluation warns of them. What has not
-        been written is undefined. Raises a ``RuntimeError`` for other numbers of elements than the buffer has.
+        An ``int`` that is out of bounds raises an ``IndexError``, and so does a constant array in plain code; other
+        indices are not checked. In debug mode (``JitFlag.Debug``) they are: entries that do not exist are zero, and the
+        evaluation warns of them. What has not been written is undefined. Raises a ``RuntimeError`` for other numbers of
+        elements than the buffer has.
 
         >>> from drjit.llvm import Bool, UInt
         >>> local = dr.alloc_local(UInt, 2, value=UInt(7))
@@ -372,7 +373,10 @@ class Local(Generic[T]):
         entry, mask = index_and_mask(self._leaf, index, active, self._size, function)
         entry = core.primal(entry)
         if entry.kind == _LITERAL and entry.size and mask is TRUE and not core.flag(JitFlag.Debug):
-            self._check(int(entry.payload), function)
+            if in_plain_code():
+                self._check(int(entry.payload), function)
+            elif not 0 <= int(entry.payload) < self._size:  # perhaps no element takes part here
+                mask = literal(BOOL, False)
         part = part_of(self._depth)
         if part is not None:
             self._memory.settle()

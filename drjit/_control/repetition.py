@@ -9,6 +9,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import JitFlag, current
 
+from .._access.store import noted
 from .._base.arguments import require_bool, require_count, require_label, require_mode
 from .._base.errors import ArgumentError, SizeError, describe
 from .evaluated import Evaluated
@@ -61,12 +62,18 @@ def _names(count: int) -> tuple[str, ...]:
 
 
 def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
-        mode: str | None, strict: bool, max_iterations: int | None, compress: bool | None, late: Any) -> Any:
+        mode: str | None, strict: bool, max_iterations: int | None, compress: bool | None, late: Any,
+        is_mask: bool = False) -> Any:
+    """``is_mask`` says that the condition returns a mask."""
     given = Given(FUNCTION, state)
     test: Any = None
     try:
         if mode is None:
-            test = cond(*state)
+            if not is_mask:
+                with noted() as journal:
+                    test = cond(*state)
+                    if type(test) is not bool:  # it is called again
+                        journal.roll_back()
             mode = "scalar" if type(test) is bool else "symbolic" if current().flags & _SYMBOLIC_LOOPS or \
                 is_symbolic(FUNCTION, JitFlag.SymbolicLoops) else "evaluated"
         if mode != "scalar":

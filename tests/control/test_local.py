@@ -912,6 +912,22 @@ def test_refusals(function: Callable[[], Any], error: type[Exception], message: 
         function()
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("index", [UInt(2), UInt(1, 2), UInt(2, 2)])
+def test_constant_indices_that_no_element_reads(index: Any, mode: str) -> None:
+    """A constant that is out of bounds where no element takes part is no error, as other arrays are none."""
+    local = dr.alloc_local(UInt, 2, value=UInt(5))
+
+    def write(k: Any) -> Any:
+        local[k] = UInt(7)
+        return local[k]
+
+    inside = dr.opaque(UInt, 2, 2) < 2
+    assert plain(dr.if_stmt((index,), inside, write, lambda k: k * 0, mode=mode)) == [0, 0]
+    assert plain(dr.if_stmt((), inside, lambda: write(index), lambda: UInt(0), mode=mode)) == [0, 0]
+    assert plain(local.read(UInt(0, 1))) == [5, 5]
+
+
 def test_other_numbers_of_lanes_are_refused() -> None:
     local = dr.alloc_local(Float, 2)
     local[0] = Float(1, 2, 3)

@@ -356,8 +356,10 @@ def test_each_side_sees_the_values_from_before(mode: str) -> None:
     assert (plain(x), plain(seen.v)) == ([11, 25], [1100, 20000])
 
 
+@pytest.mark.parametrize("by_flag", [False, True])
 @pytest.mark.parametrize("mode", MODES)
-def test_conditions_that_change_arrays(mode: str) -> None:
+def test_conditions_that_change_arrays(mode: str, by_flag: bool) -> None:
+    """Also where a call of the condition finds out that the loop is none of Python."""
     x = Float(1, 1)
 
     def condition(i: Any, x: Any) -> Any:
@@ -365,10 +367,12 @@ def test_conditions_that_change_arrays(mode: str) -> None:
         return i < UInt(1, 2)
 
     def run() -> Any:
-        return dr.while_loop((UInt(0, 0), x), condition, lambda i, x: (i + 1, x), mode=mode)[1]
+        with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, mode == "symbolic"):
+            return dr.while_loop((UInt(0, 0), x), condition, lambda i, x: (i + 1, x), mode=None if by_flag else mode,
+                                 labels=("i", "x"))[1]
 
     if mode == "symbolic":
-        with pytest.raises(RuntimeError, match="condition of this symbolic loop changes"):
+        with pytest.raises(RuntimeError, match="condition of this symbolic loop changes the state variable 'x'"):
             run()
         assert plain(x) == [1, 1]
     else:

@@ -762,6 +762,21 @@ def test_conditions_are_evaluated_once_and_in_order() -> None:
     assert logs[0] == logs[1]
 
 
+def test_an_else_that_no_break_avoids_is_no_branch() -> None:
+    """Whatever the condition is: what stands in it happens as behind the loop."""
+    @dr.syntax
+    def f(n):
+        found = []
+        while (half := n // 2) > 0:
+            n = half
+        else:
+            found.append(n)
+        return found
+
+    assert [list(each) for each in f(UInt(1, 6, 0))] == [[1, 1, 0]]
+    assert f(9) == [1]
+
+
 def test_values_of_logic_are_those_of_python() -> None:
     @dr.syntax
     def f(a, b):

@@ -844,6 +844,19 @@ def test_constants_that_a_generator_replaces(mode: Any) -> None:
 
 
 @mode_of
+@pytest.mark.parametrize("construct", ["branch", "loop"])
+def test_constants_that_a_generator_replaces_in_some_elements(construct: str, mode: str) -> None:
+    """Nobody can put back what it kept in the others, so that this is refused."""
+    numbers = accumulated(Float(0, 0), False)
+    next(numbers)
+    with pytest.raises(RuntimeError, match="'accumulated', which keeps an array in its variable 'total'"):
+        if construct == "branch":
+            dr.if_stmt((Float(1, 1),), Bool(True, False), lambda x: x + next(numbers), lambda x: x, mode=mode)
+        else:
+            dr.while_loop((UInt(0, 1),), lambda i: i < 3, lambda i: (next(numbers), i + 1)[1:], mode=mode)
+
+
+@mode_of
 def test_coroutines(mode: Any) -> None:
     kept = [Float(0)]
 

@@ -88,12 +88,12 @@ class Normalizer:
         if not isinstance(node, (ast.While, ast.For)) or not node.orelse:
             return [node]
         orelse, node.orelse = node.orelse, []
+        if "break" not in escapes(node.body):
+            return [node, *orelse]
         if isinstance(node, ast.While) and self._impure(node.test):
             node.go = self.temporary("go")  # type: ignore[attr-defined]
             test = ast.UnaryOp(ast.Not(), ast.Name(node.go, ast.Load()))  # type: ignore[attr-defined]
             return [node, placed(ast.If(test, orelse, []), orelse[0])]
-        if "break" not in escapes(node.body):
-            return [node, *orelse]
         node.normal = normal = self.temporary("normal")  # type: ignore[union-attr]
         return [placed(ast.Assign([ast.Name(normal, ast.Store())], ast.Constant(False)), node), node,
                 placed(ast.If(ast.Name(normal, ast.Load()), orelse, []), orelse[0])]
