@@ -8,6 +8,7 @@ it without waiting for anything but itself.
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -158,7 +159,9 @@ class GPU:
                    "processes by 'spawn' (multiprocessing.set_start_method), or fork before the GPU is used")
 
     def _lose(self, why: str) -> None:
+        """From now on, who asks for anything is told why there is nothing; there is nothing to wait for."""
         self._lost = why
+        self.native.have_run(self.native.count)
         self.native.is_lost = True
 
     def is_lost(self) -> bool:
@@ -239,8 +242,12 @@ class GPU:
             self.wait()
         with self.watching():
             begin = self.driver.mark() if launch.timed else None
-            launch.begun = True
-            self.run(launch)
+            launch.begun = True  # for who interrupts
+            try:
+                self.run(launch)
+            except Exception:
+                launch.begun = False  # the driver has refused it, or a part of it: nothing is there
+                raise
             ticket = self.native.note(launch.kernel.hash)
             launch.keep = []  # what is allocated from now on comes after the launch
             if launch.timed:
@@ -267,9 +274,9 @@ class GPU:
 
     def wait(self, ticket: int | None = None, /) -> None:
         """Wait for a launch, or for all of them."""
-        if ticket is not None and ticket <= self.native.done:
-            return
         count = self.native.count
+        if ticket is not None and ticket <= self.native.done or self._lost and count == self.native.done:
+            return
         with self.watching():
             self.driver.wait()
         self._have_run(count)
@@ -305,10 +312,12 @@ class GPU:
         return len(self.kernels) >= _MOST_KERNELS
 
     def flush(self) -> None:
-        """Forget all kernels."""
+        """Forget all kernels; those of a device that is lost are gone."""
         self.wait()
         self.kernels.clear()
         self.recipes.forget()
+        if self._lost:
+            return
         with self.watching():
             while self.unused:
                 self.driver.unload(self.unused.pop())
@@ -372,6 +381,8 @@ class GPU:
     def flush_memory(self) -> None:
         """Return what the heap and the pool have cached."""
         self.heap.flush()
+        if self._lost:
+            return
         with self.watching():
             self.driver.wait()
             self.driver.trim()
@@ -387,11 +398,21 @@ if hasattr(os, "register_at_fork"):
 
 
 @cache
-def _found() -> GPU | str:
+def _look() -> GPU | str:
     try:
         return GPU(CUDADriver())
     except (NoDevice, DriverError, ValueError) as error:  # ValueError: an architecture that is too old
         return str(error)
+    except MemoryError:
+        return "the GPU has no memory left for another process"
+
+
+_looking = threading.Lock()
+
+
+def _found() -> GPU | str:
+    with _looking:  # threads that ask at the same time get the same one
+        return _look()
 
 
 def the_gpu() -> GPU | None:
