@@ -227,12 +227,14 @@ class Journal:
 
     def note(self, array: Any) -> None:
         """Remember an array, which is about to be changed, unless it has been already."""
-        array, _ = owner_of(array)
+        if array._o is not None:
+            array, _ = owner_of(array)
         number = id(array)
         if number not in self.entries:
             self.entries = self.entries or {}
             depth = array._depth
-            settled(array)
+            if depth > 0 or array._n.scope:
+                settled(array)
             self.entries[number] = array, array._c if depth > 0 else [array._n], array._s if depth < 0 else None
 
     def note_write(self, array: Any) -> None:

@@ -5,7 +5,7 @@ from drjit_core.ir.dual cimport primal
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.region cimport is_version
 from drjit_core.ir.vertex cimport any_vertex
-from drjit._access.store cimport Journal, innermost_journal
+from drjit._access.store cimport Journal, innermost_journal, store_same
 from drjit._control.given cimport Call, Given
 from drjit._control.places cimport Snapshot, knows_nothing, snapshot
 from drjit._control.state cimport mask_of, shape_of
@@ -27,6 +27,8 @@ cdef class SymbolicLoop:
     cdef public Py_ssize_t count
     cdef public object shapes
     cdef public tuple lanes
+    cdef public list arrays
+    cdef public list codes
     cdef public object variables
     cdef public Journal journal
     cdef public TreeSpec spec
@@ -37,7 +39,14 @@ cdef class SymbolicLoop:
     cdef public Snapshot known
     @cython.locals(around=Journal, results=list, node=Node, result=Node, position=cython.Py_ssize_t)
     cpdef object run(self)
+    @cython.locals(found=list, nodes=list, positions=list)
     cpdef list all_variables(self)
+    cpdef object others(self, object late=*)
+    @cython.locals(number=cython.Py_ssize_t, positions=list)
+    cpdef presume(self, list variables)
+    @cython.locals(number=cython.Py_ssize_t, positions=list, nodes=list)
+    cpdef bint leaves_arrays(self, list variables) except -1
+    @cython.locals(variables=list)
     cpdef list attempt(self)
     @cython.locals(test=Node, call=Call)
     cpdef Node test(self, list variables)

@@ -17,14 +17,14 @@ from drjit_core import (
 )
 
 from .._access.lanes import note_version, with_lanes
-from .._access.store import Journal, innermost_journal, store_result
+from .._access.store import Journal, innermost_journal, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.handle import views
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases, defaults
 from .given import Call, Given, objects_of
-from .outside import Late, Variables, Words, name_in_program, presumed, require_data, retried
+from .outside import Late, Variables, Words, name_in_program, presumed, remember, require_data, retried
 from .places import Change, Snapshot, knows_nothing, place_key, restore, snapshot, words_of
 from .shapes import Reshaped, Shapes
 from .state import equal, mask_of, shape_of
@@ -62,10 +62,11 @@ class SymbolicLoop:
             given.lent = given.guessed = defaults(given)
         #: What the body knows before the loop, until it has been called.
         self.known = snapshot(None, body, (), True)
-        arrays, codes = presumed(self.known, given.leaves)
+        #: Arrays that the body may change, and what is remembered if it does not: see :func:`presumed`.
+        self.arrays, self.codes = presumed(self.known, given.leaves)
+        self.journal = Journal(innermost_journal())
         #: What is no state, and changes all the same, if anything does.
-        self.variables = Variables(_WORDS, (body,), late, arrays, codes) if late is not None or arrays else None
-        self.journal: Journal
+        self.variables = None if late is None else self.others(late)
         #: The structure of what the functions are given.
         self.spec = given.spec
         #: What the body returned, its leaves, and the call that it did so in.
@@ -77,8 +78,7 @@ class SymbolicLoop:
 
     def run(self) -> Any:
         """The state after the loop."""
-        around = innermost_journal()
-        self.journal = Journal(around)
+        around = self.journal.around
         outermost = self.journal.outermost()
         if outermost.lent:  # in another trace of what is around this loop
             self.given.lent = outermost.lent.get(self.where(), self.given.lent)
@@ -118,6 +118,10 @@ class SymbolicLoop:
         self.returned = None
         return found
 
+    def others(self, late: Late | None = None) -> Variables:
+        """What is no state, and may change."""
+        return Variables(_WORDS, (self.body,), self.journal, late, self.arrays, self.codes)
+
     def where(self) -> tuple[Any, ...]:
         """What tells that the loop is the same one in another trace of what is around it."""
         return self.code(), *self.journal.path()
@@ -131,11 +135,13 @@ class SymbolicLoop:
         code = self.code()
         places = [change for (body, *_), change in known.changing.items() if body is code]
         if places:
-            self.variables = self.variables or Variables(_WORDS, (self.body,))
+            self.variables = self.variables or self.others()
             self.variables.expect(places)
 
     def clear(self) -> None:
         """Forget what else changes: it is found again."""
+        if self.given.lent and self.arrays:
+            self.variables = self.variables or self.others()
         if self.variables is not None:
             if self.given.lent:
                 self.variables.leave_out(Aliases(self.given).covered(self.given.lent))
@@ -153,16 +159,26 @@ class SymbolicLoop:
         _require_common_size(self.nodes, self.nodes, self.given.spec, self.names)
 
     def all_variables(self) -> list[core.Node]:
-        """The state, and what else is known to change."""
-        return self.nodes if self.variables is None else [*self.nodes, *self.variables.initial]
+        """The state, and what else is known to change, or may do so."""
+        if self.variables is not None:
+            return [*self.nodes, *self.variables.initial]
+        if not self.arrays:
+            return self.nodes
+        found = list(self.nodes)
+        for array, _, positions in self.arrays:
+            nodes = array._nodes()
+            for position in positions:
+                found.append(nodes[position])
+        return found
 
     def attempt(self) -> list[core.Node]:
         """What the compiler makes of it; most loops have nothing to do with derivatives."""
-        presumed_ = 0 if self.variables is None else self.variables.presumed
+        variables = self.all_variables()
+        presumed_ = len(variables) - self.count if self.variables is None else self.variables.presumed
         if any_vertex():
-            return repeat(self.all_variables(), self.test, self.following, self.label, self.name_of, self.count,
+            return repeat(variables, self.test, self.following, self.label, self.name_of, self.count,
                           self.max_iterations, _longest, presumed_)
-        return while_loop(self.all_variables(), self.test, self.following, self.label, self.name_of, self.count,
+        return while_loop(variables, self.test, self.following, self.label, self.name_of, self.count,
                           0, True, True, presumed_)
 
     # --- what the compiler calls -------------------------------------------------------------------------------------
@@ -246,6 +262,17 @@ class SymbolicLoop:
             except BaseException:
                 self.end()
                 raise
+        elif self.arrays:
+            self.presume(variables)
+
+    def presume(self, variables: list[core.Node]) -> None:
+        """Let arrays that the body may change hold what stands for them."""
+        number = self.count
+        for array, _, positions in self.arrays:
+            self.journal.note(array)
+            for position in positions:
+                store_same(array, (variables[number],), position)
+                number += 1
 
     def end(self) -> None:
         """Let it have those of before."""
@@ -309,19 +336,48 @@ class SymbolicLoop:
         if call.snapshot is not None and (call.snapshot.data or call.snapshot.generators):
             require_data(_WORDS, call.snapshot, (self.body,))
         if self.variables is None:
-            if not changes and not call.copies and self.returns_all(call, final):
-                return results
-            self.variables = Variables(_WORDS, (self.body,))
-            self.variables.lanes = self.lanes
+            if not changes and not call.copies and self.leaves_arrays(variables) and self.returns_all(call, final):
+                if not self.arrays:
+                    return results
+                if self.codes:
+                    remember(self.codes)
+                return results + variables[count:]
+            self.variables = self.others()
+            self.variables.lanes, self.variables.formals = self.lanes, variables[count:]
         kept = [final[place] is call.arrays[place] for place, _, _ in given.spec.positions()]
         return results + self.variables.found(call, kept, changes, self.journal, variables[count:], final,
                                               [*results, self.tested])
 
+    def leaves_arrays(self, variables: list[core.Node]) -> bool:
+        """Whether arrays that the body may change hold what stood for them, or nothing else than before."""
+        if not self.arrays:
+            return True
+        number, entries = self.count, self.journal.entries
+        for array, _, positions in self.arrays:
+            nodes = array._nodes()
+            if len(nodes) > 1:
+                stands = list(entries[id(array)][1])
+                for position in positions:
+                    stands[position] = variables[number]
+                    number += 1
+                if not all(map(operator.is_, stands, nodes)):
+                    return False
+            elif nodes[0] is not variables[number]:
+                return False
+            else:
+                number += 1
+        return True
+
     def returns_all(self, call: Call, final: list[Any]) -> bool:
         """Whether all arrays that the body has changed in place are state, which it has returned, and finds nowhere
         else."""
-        leaves = self.given.leaves
-        for array, _, _ in self.journal.entries.values():
+        leaves, entries = self.given.leaves, self.journal.entries
+        if len(entries) == len(self.arrays):
+            return True
+        known = {id(array) for array, *_ in self.arrays}
+        for array, _, _ in entries.values():
+            if id(array) in known:
+                continue
             place = call.original(array)
             if place < 0 or final[place] is not array or leaves[place]._o is not None or views(leaves[place]) or \
                     call.snapshot is not None and call.snapshot.parts_of(leaves[place]) or \
@@ -333,7 +389,7 @@ class SymbolicLoop:
         """The name of a variable."""
         if position < self.count:
             return self.given.spec.node_paths(self.names)[position]
-        assert self.variables is not None
+        self.variables = self.variables or self.others()
         return self.variables.name_of(position - self.count)
 
 

@@ -43,7 +43,7 @@ from .places import (
 from .shapes import Reshaped
 
 __all__ = ["Late", "Variables", "Wider", "Words", "changed_arrays", "name_in_program", "presumed",
-           "require_data", "retried"]
+           "remember", "require_data", "retried"]
 
 core.holders[0] = holders
 
@@ -270,11 +270,11 @@ def presumed(known_by: Snapshot | None,
     found = known_by.constants(state)
     if not found:
         return _NOTHING
-    number = sum([len(positions) for *_, positions in found])
+    number = sum([len(positions) for _, _, positions in found])
     if number <= _FEW_PRESUMED:
         return found, []
     if number > _MOST_PRESUMED:
-        _remember(known_by.codes)
+        remember(known_by.codes)
         return _NOTHING
     return found, known_by.codes
 
@@ -285,7 +285,8 @@ _NO_PLACES: set[int] = set()
 _NOTHING: tuple[list[tuple[ArrayBase, int, list[int]]], list[CodeType]] = [], []
 
 
-def _remember(codes: list[CodeType]) -> None:
+def remember(codes: list[CodeType]) -> None:
+    """Presume nothing of functions any more, by the codes of what they know."""
     if len(_harmless) > _MOST_CODES:
         _harmless.clear()
     _harmless[tuple(map(id, codes))] = codes
@@ -294,10 +295,10 @@ def _remember(codes: list[CodeType]) -> None:
 class Variables:
     """Variables of a loop that are no state, in the order in which they were found."""
 
-    def __init__(self, words: Words, functions: Sequence[Callable[..., Any]], late: Late | None = None,
-                 arrays: Sequence[tuple[ArrayBase, int, list[int]]] = (),
+    def __init__(self, words: Words, functions: Sequence[Callable[..., Any]], journal: Journal,
+                 late: Late | None = None, arrays: Sequence[tuple[ArrayBase, int, list[int]]] = (),
                  codes: Sequence[CodeType] = ()) -> None:
-        self.words = words
+        self.words, self.journal = words, journal
         #: Arrays that the functions may change, and then must not have taken for constants: see :func:`presumed`.
         self.arrays, self.codes = arrays, codes
         self.functions = functions
@@ -319,14 +320,13 @@ class Variables:
         self.written: dict[int, tuple[ArrayBase, int]] = {}
         #: What places hold after an iteration that are known to change.
         self.settled: dict[Any, Sequence[Node]] = {}
-        first = len(self.initial)
         for array, _, positions in self.arrays:
+            nodes = self.journal.before(array)
             for position in positions:
-                node = array._nodes()[position]
-                self.entries[id(array), position] = _Array(array, position, node)
-                self.initial.append(node)
+                self.entries[id(array), position] = _Array(array, position, nodes[position])
+                self.initial.append(nodes[position])
         #: How many variables, the last ones, are presumed to stay as they are.
-        self.presumed = len(self.initial) - first
+        self.presumed = len(self.initial)
 
     def places(self) -> list[Change]:
         """The places that are known to change."""
@@ -475,7 +475,7 @@ class Variables:
         keys = list(self.entries)[-self.presumed:]
         if all(after.get(key, (formal,))[0] is formal
                for key, formal in zip(keys, formals[len(formals) - self.presumed:], strict=True)):
-            _remember(list(self.codes))
+            remember(list(self.codes))
 
     def known(self, call: Call) -> set[int]:
         """Arrays that a call has been given, and those that stand in places."""

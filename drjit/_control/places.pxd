@@ -36,7 +36,7 @@ cdef class Snapshot:
     cpdef add_entries(self, object container, int kind, dict entries, list todo)
     @cython.locals(held=list, names=tuple, variables=dict, cells=tuple)
     cpdef add_function(self, object function, list todo)
-    @cython.locals(arrays=dict, times=dict, found=list, nodes=list, count=cython.Py_ssize_t, node=Node, width=cython.Py_ssize_t)
+    @cython.locals(arrays=dict, array=Handle, known=tuple, times=dict, found=list, nodes=list, count=cython.Py_ssize_t, node=Node, width=cython.Py_ssize_t)
     cpdef list constants(self, object state)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cpdef list places(self, object sought)
@@ -50,7 +50,7 @@ cdef class Snapshot:
 
 cpdef bint knows_nothing(object function) except -1
 cpdef Snapshot snapshot(object tree, object function, object apart=*, bint data=*)
-cdef bint _must_be_variable(Node node, bint shared) except -1
+cdef bint _must_be_variable(Node node, dict times) except -1
 cdef list _components(Handle array)
 @cython.locals(own=object)
 cpdef dict entries_of(object container, int kind)

@@ -359,35 +359,39 @@ class Snapshot:
         """The arrays that containers hold of which components must be variables: in how many places they are, and which
         components. Those that are ``state`` otherwise must be if they are constants only."""
         arrays: dict[int, tuple[Any, int]] = {}
+        array: Any
         kept = [value for _, variables in self.generators for value in variables.values()]
         for value in [*self.values(), *kept]:
             if not isinstance(value, Handle) or not value._dynamic:  # type: ignore[attr-defined]
                 continue
-            while value._o is not None:
-                value = value._o[0]
-            arrays[id(value)] = value, arrays.get(id(value), (value, 0))[1] + 1
+            array = value
+            while array._o is not None:
+                array = array._o[0]
+            known = arrays.get(id(array))
+            arrays[id(array)] = array, 1 if known is None else known[1] + 1
         for leaf in state if arrays else ():
             if id(leaf) in arrays and not [node for node in _components(leaf) if primal(node).kind == _LITERAL]:
                 del arrays[id(leaf)]
         if len(arrays) == 1:  # as most functions do
             ((array, count),) = arrays.values()
             if array._depth <= 0:
-                return [(array, count, [0])] if _must_be_variable(array._n, False) else []
-        times: dict[int, int] = {}  # that a node is the content of an array
+                return [(array, count, [0])] if _must_be_variable(array._n, {}) else []
+        times: dict[int, int] = {}  # that a node is the content of an array, unless it is a constant in any case
         for array, _ in arrays.values():
-            for node in _components(array):
-                number = primal(node).id
-                times[number] = times.get(number, 0) + 1
+            for node in (array._n,) if array._depth <= 0 else array._c:
+                node = primal(node)
+                if node.kind != _LITERAL:
+                    times[node.id] = times.get(node.id, 0) + 1
         found: list[tuple[ArrayBase, int, list[int]]] = []
         for array, count in arrays.values():
             if array._depth <= 0:
-                if _must_be_variable(array._n, times[primal(array._n).id] > 1):
+                if _must_be_variable(array._n, times):
                     found.append((array, count, [0]))
                 continue
             nodes = array._c
             width = max([node.size for node in nodes], default=0)  # narrower ones become as wide when written to
             positions = [place for place, node in enumerate(nodes) if node.size == width and _must_be_variable(
-                node, times[primal(node).id] > 1)]
+                node, times)]
             if positions:
                 found.append((array, count, positions))
         return found
@@ -542,12 +546,12 @@ def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any
     return found if found.held or found.data or found.generators else None
 
 
-def _must_be_variable(node: core.Node, shared: bool) -> bool:
+def _must_be_variable(node: core.Node, times: dict[int, int]) -> bool:
     """Whether what is computed with a node would not tell what it is computed of: a constant, the contents of several
-    arrays, or what may turn out to have derivatives, of which it was not known then; or if it has, what is a variable
-    around this construct, which probably changes it."""
+    arrays (so many ``times``), or what may turn out to have derivatives, of which it was not known then; or if it has,
+    what is a variable around this construct, which probably changes it."""
     value = primal(node)
-    return shared or value.kind == _LITERAL or any_vertex() and core.is_float(node.type) and (
+    return value.kind == _LITERAL or times.get(value.id, 1) > 1 or any_vertex() and core.is_float(node.type) and (
         value.kind == _PHI or tracked(node) is None)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import drjit as dr
 from drjit.llvm import Bool, Float, Int, TensorXf, UInt
+from drjit_core.ir.symbolic import new_region
 
 
 def looped(change: Callable[[UInt], object], width: int = 1) -> int:
@@ -203,3 +204,73 @@ def test_several_looks_at_what_is_computed_of_a_constant_are_one_kernel() -> Non
     dr.while_loop((Int(0), Float(1, 2)), lambda i, x: i < 3, body, mode="symbolic")
     assert seen == [11] * 4
     assert kernels == [1]
+
+
+#: What a body computes with two constants, and whether the loop is traced again: where something is known, or simpler.
+USES: dict[str, tuple[Callable[[Any, Any, Any], Any], float, float, bool]] = {
+    "not at all": (lambda x, c, d: x + 1, 1.5, 2.5, False),
+    "once": (lambda x, c, d: x + c, 1.5, 2.5, False),
+    "both": (lambda x, c, d: (x + c) * d, 1.5, 2.5, False),
+    "thrice": (lambda x, c, d: dr.fma(x, c, d) - c, 1.5, 2.5, False),
+    "zero": (lambda x, c, d: x + c, 0, 2.5, True),
+    "one": (lambda x, c, d: dr.fma(x, c, d), 1, 2.5, True),
+    "with another": (lambda x, c, d: x + c * d, 1.5, 2.5, True),
+    "with a number": (lambda x, c, d: x + c * 3, 1.5, 2.5, True),
+    "alone": (lambda x, c, d: x + dr.sin(c), 1.5, 2.5, True),
+    "equal": (lambda x, c, d: dr.select(x < 4, c, d) + x, 1.5, 1.5, True),
+    "returned": (lambda x, c, d: c, 1.5, 2.5, True),
+    "read": (lambda x, c, d: x + dr.gather(Float, c, UInt(0)), 1.5, 2.5, True),
+    "within": (lambda x, c, d: dr.if_stmt((x,), x < 4, lambda x: x + c, lambda x: x * d), 1.5, 2.5, True)}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_constants_that_stay_as_they_are(use: str) -> None:
+    function, *values, again = USES[use]
+    c, d = map(Float, values)
+
+    def run(mode: Any) -> Any:
+        return dr.while_loop((UInt(0, 0), Float(1, 4)), lambda k, x: (k < 3) & (x < 100),
+                             lambda k, x: (k + 1, function(x, c, d)), mode=mode)
+
+    first = new_region()
+    found = run("symbolic")
+    count = new_region() - first - 1
+    assert (count > 1) == again
+    assert dr.all((found[0] == run("evaluated")[0]) & (found[1] == run("evaluated")[1]))
+    assert (c._n.kind, d._n.kind) == (Float(1.5)._n.kind,) * 2
+
+
+def test_constants_that_stay_as_they_are_in_loops_within_loops() -> None:
+    c, width = Float(1.5), dr.opaque(Float, 2, 3)
+
+    def outer(i: UInt, x: Float) -> Any:
+        _, x = dr.while_loop((UInt(0), x), lambda k, x: k < 2, lambda k, x: (k + 1, x * c + width), mode="symbolic")
+        return i + 1, x - c
+
+    _, x = dr.while_loop((UInt(0), Float(1)), lambda i, x: i < 2, outer, mode="symbolic")
+    expected = Float(1)
+    for _ in range(2):
+        expected = (expected * 1.5 + width) * 1.5 + width - 1.5
+    assert dr.all(x == expected)
+
+
+def test_a_constant_is_returned_in_the_place_of_state() -> None:
+    """That is no array of the state which changes places."""
+    c = Float(1.5)
+    _, x, y = dr.while_loop((UInt(0, 0), Float(3, 4), Float(0, 0)), lambda k, x, y: k < 3,
+                            lambda k, x, y: (k + 1, c, y + x), mode="symbolic")
+    assert dr.all((x == 1.5) & (y == Float(6, 7)))
+
+
+def test_constants_and_a_program_that_asks_for_the_width() -> None:
+    """The body is called again, and finds the constants again."""
+    c, width = Float(1.5), dr.opaque(Float, 2, 3)
+
+    def body(k: UInt, x: Float) -> Any:
+        return k + 1, x * c + width + len(x)
+
+    _, x = dr.while_loop((UInt(0), Float(1)), lambda k, x: k < 2, body, mode="symbolic")
+    expected = Float(1)
+    for _ in range(2):
+        expected = expected * 1.5 + width + 3
+    assert dr.all(x == expected)

@@ -5,13 +5,14 @@ from ..context cimport current
 from ..ir.build cimport append, broadcast_size_of
 from ..ir.dual cimport primal
 from ..ir.node cimport Node
-from ..ir.region cimport Loop, Region, is_local, is_version, origin_of
+from ..ir.region cimport Loop, Region, is_local, is_version, operands, origin_of
 from ..ir.symbolic cimport Tracing, innermost, scope_of_all
 from .construct cimport Construct, Traced, written_widths
 
 cdef list _EMPTY
-cdef int EVALUATED, LITERAL, LOOP, PHI, BOOL
+cdef int EVALUATED, FIRST_ELEMENTWISE, LITERAL, LOOP, PHI, BOOL
 cdef long long OPTIMIZE_LOOPS
+cdef int64_t BAKED
 
 
 cpdef list while_loop(object initial, object condition, object body, object label=*, object name_of=*,
@@ -26,6 +27,7 @@ cdef class _Loop(Construct):
     cdef public bint together
     cdef public frozenset changed
     cdef public frozenset reassigned
+    cdef public list left_out
     cdef public bint uniform
     cdef public list single
     cdef public object misfit
@@ -39,13 +41,14 @@ cdef class _Loop(Construct):
     cpdef note_local(self)
     @cython.locals(outer=Tracing, live=Node)
     cpdef assume(self, again)
+    @cython.locals(results=list)
     cpdef list trace(self)
     cpdef bint uses(self, frozenset positions) except -1
     @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, outer=Tracing, probed=cython.bint, narrowed=cython.bint, grown=cython.bint, again=cython.bint)
     cpdef list repeat(self)
     @cython.locals(found=list, reassigned=list, i=cython.Py_ssize_t, variable=Node, result=Node)
     cpdef frozenset unchanged(self)
-    @cython.locals(traced=Traced)
+    @cython.locals(traced=Traced, outer=Tracing, i=cython.Py_ssize_t, first=cython.Py_ssize_t, presumed=frozenset, same=dict)
     cpdef bint settles(self) except -1
     cpdef int64_t width(self, bint strict=*) except? -1
     @cython.locals(i=cython.Py_ssize_t, node=Node)
@@ -64,3 +67,7 @@ cdef class _Loop(Construct):
     cpdef Region region(self)
     @cython.locals(loop=Loop, outer=Tracing, mask=Node, formal=Node, scope=int64_t, initial=list, outputs=list, deferred=cython.bint)
     cpdef list finish(self, Region region, int64_t size)
+
+
+@cython.locals(scope=int64_t, part=list, node=Node, operand=Node, result=Node, a=Node, b=Node, c=Node, own=cython.bint)
+cpdef bint put_back(dict stands, Traced traced, Node test, list results) except -1

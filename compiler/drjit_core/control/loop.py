@@ -16,10 +16,10 @@ from ..ir.build import append, broadcast_size_of, invalid, nothing, where_of
 from ..ir.deferred import BORROWED, hand_over
 from ..ir.dual import primal
 from ..ir.extents import common_size, size_of
-from ..ir.node import Node
-from ..ir.region import Loop, MemoryAsValue, Region, is_local, is_version, origin_of
+from ..ir.node import BAKED, Node
+from ..ir.region import Loop, MemoryAsValue, Region, is_local, is_version, needed_for, operands, origin_of
 from ..ir.symbolic import call_site, innermost, scope_of_all
-from ..ops.table import EVALUATED, LITERAL, LOOP, PHI
+from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, LITERAL, LOOP, PHI
 from ..types import BOOL, TYPES
 from .alike import check_alike
 from .construct import Construct, Traced, raised_here, written_widths
@@ -113,6 +113,8 @@ class _Loop(Construct):
         self.changed = _NONE
         #: Positions of variables that are constant, and have formals all the same in this trace.
         self.kept = _NONE
+        #: What variables are that were presumed to stay as they are, and are no variables any more.
+        self.left_out: list[Node] = []
         #: Positions of variables that the body has given the literal that they are.
         self.reassigned = _NONE
         #: Whether it is wide only for the sake of what it writes.
@@ -158,7 +160,8 @@ class _Loop(Construct):
     def trace(self) -> list[Node]:
         """Trace until nothing new turns out; returns what the variables are after the loop."""
         try:
-            return self.repeat()
+            results = self.repeat()
+            return results + self.left_out if self.left_out else results
         finally:
             self.misfit = None  # its frames lead back to this one
 
@@ -296,19 +299,33 @@ class _Loop(Construct):
         if traced.region.measured and self.is_wider(traced):
             traced.region.again = True
         presumed, self.presumed = self.presumed, _NONE
+        if not presumed:
+            return self.adopts()
+        first = len(self.given) - len(presumed)
+        same = {}
+        for i in range(first, len(self.given)):
+            if self.results[i] is self.variables[i]:
+                same[self.variables[i].id] = self.given[i]
+        traced.region.presumed = {number: ref(value) for number, value in same.items()}
+        if len(same) == len(presumed) and not (
+                traced.adopted or traced.region.taped or current().recording is not None) and \
+                put_back(same, traced, self.test, self.results[:first]):
+            self.left_out = list(self.given[first:])
+            self.given = self.initial = self.given[:first]
+            self.variables, self.results = self.variables[:first], self.results[:first]
+            traced.formals, traced.results = traced.formals[:first], traced.results[:first]
+            return False
         for i in presumed:
             if self.results[i] is self.variables[i]:
                 self.constant |= {i}
                 traced.results[i] = self.given[i]
-        if presumed:
-            traced.region.presumed = {self.variables[i].id: ref(self.given[i]) for i in presumed & self.constant}
         if self.adopts():
             return True
         outer = innermost()
-        if presumed and outer is not None and outer.defers:
+        if outer is not None and outer.defers:
             self.kept = presumed & self.constant
             return False
-        return bool(presumed)
+        return True
 
     def is_wider(self, traced: Traced) -> bool:
         """Whether arrays from outside have another number of elements after an iteration than the program has found."""
@@ -393,9 +410,12 @@ class _Loop(Construct):
 
     def attempt(self, size: int) -> None:
         """Trace condition and body once."""
+        sources = self.recall(size or 1, self.uniform) if self.called else _EMPTY
+        if self.left_out and not sources:  # the user's functions know of them
+            self.constant |= frozenset(range(len(self.given), len(self.given) + len(self.left_out)))
+            self.given, self.left_out = [*self.given, *self.left_out], []
         self.begin()
         self.kept = _NONE
-        sources = self.recall(size or 1, self.uniform) if self.called else _EMPTY
         traced = self.enter(size, size or 1, _MASKS)
         traced.region.uniform, traced.region.single = self.uniform, self.single
         traced.source = sources[0] if sources else None
@@ -545,6 +565,36 @@ class _Loop(Construct):
             return outputs
         self.settle(outputs[len(self.given):])
         return outputs[:len(self.given)]
+
+
+def put_back(stands: dict[int, Node], traced: Traced, test: Node, results: Sequence[Node]) -> bool:
+    """Let formals, given by their ids, be what they stand for wherever a region uses them: whether that is all that
+    another trace would do, since nothing that is computed of them would be known or simpler."""
+    scope = traced.region.id
+    if test.id in stands or [result for result in results if result.id in stands]:
+        return False
+    for part in needed_for(scope, [*traced.formals, *traced.masks], ((test,), results)):
+        for node in part:
+            if node.kind < FIRST_ELEMENTWISE:
+                if [operand for operand in operands(node) if operand.id in stands]:
+                    return False
+                continue
+            a, b, c = node.d0, node.d1, node.d2
+            a = None if a is None else stands.get(a.id, a)
+            b = None if b is None else stands.get(b.id, b)
+            c = None if c is None else stands.get(c.id, c)
+            if a is node.d0 and b is node.d1 and c is node.d2:
+                continue
+            own = False
+            for operand in (a, b, c):
+                if operand is not None:
+                    own = own or operand.scope == scope
+                    if operand.kind == LITERAL and operand.attr == BAKED:
+                        return False
+            if not own or b is c:
+                return False
+            node.d0, node.d1, node.d2 = a, b, c
+    return True
 
 
 def _about_sizes(error: BaseException | None) -> bool:
