@@ -47,7 +47,7 @@ PROGRAMS = {"regions": 700, "graphs": 150, "rows": 300}
 
 def make(path: Path, scale: float = 1.0) -> None:
     """Record the corpus: every row with every type, conversions, random programs, kernels by subject."""
-    from drjit_core import cast, on_backend
+    from drjit_core import JitFlag, cast, on_backend, scoped_set_flag
     from tests.core import regions, test_random_programs
     from tests.core.harness import array, values
     from tests.machine.backend import OnMachine
@@ -66,9 +66,10 @@ def make(path: Path, scale: float = 1.0) -> None:
         for pair in PAIRS[::max(1, round(1 / scale))]:
             source, target = pair.values
             values(cast(array(interesting(source)), target))
-        for kind, count in PROGRAMS.items():
-            for seed in range(max(1, int(count * scale))):
-                CHECKS[kind](seed)
+        with scoped_set_flag(JitFlag.FastMath, False):  # what comes out is compared with the interpreter
+            for kind, count in PROGRAMS.items():
+                for seed in range(max(1, int(count * scale))):
+                    CHECKS[kind](seed)
     save(path, recorder.entries)
     print(f"{len(recorder.entries)} launches of {len(backend.kernels)} kernels, "
           f"{path.stat().st_size / 1e6:.1f} MB in {path}")
