@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+from copy import copy as shallow_copy
 from typing import Any
 
-from drjit_core import BAKED, COMPUTES_IN, Node, cast, gather, literal, ops
+import drjit_core as core
+from drjit_core import (
+    BAKED,
+    COMPUTES_IN,
+    HUB,
+    STRUCTURE,
+    Flow,
+    JitBackend,
+    Node,
+    Vertex,
+    cast,
+    dual,
+    gather,
+    literal,
+    ops,
+    primal,
+    tracked,
+    vertex_of,
+)
 
+from .._access.indirect import scatter
 from .._access.lanes import TRUE
 from .._base.errors import describe
-from .._base.types import UINT32, relative
+from .._base.nodes import broadcast
+from .._base.types import UINT32, relative, retype
+from .._functions.creation import arange, zeros
+from .._functions.joining import concat
+from .._functions.rearrangement import transpose as transposed
+from .._functions.traits import tensor_t
+from .._promotion.promote import wrap
 from .vector import CoopVec
 from .views import MatrixView
 
@@ -61,6 +87,15 @@ def matvec(A: MatrixView, x: CoopVec[Any], b: MatrixView | None = None, /, trans
     return CoopVec._made(leaf, _product(matrix, nodes, b))
 
 
+def _product(matrix: MatrixView, nodes: list[Node], bias: MatrixView | None) -> list[Node]:
+    type_ = nodes[0].type
+    wide = COMPUTES_IN[type_]
+    result = _products(matrix, [cast(node, wide) for node in nodes])
+    if bias is not None:
+        result = [ops.add(node, _read(bias, row, 0)) for row, node in enumerate(result)]
+    return [cast(node, type_) for node in result]
+
+
 def _read(found: MatrixView, row: int, column: int) -> Node:
     """An element of a matrix, in the type that is computed in."""
     _, _, down, right = found._steps
@@ -69,19 +104,137 @@ def _read(found: MatrixView, row: int, column: int) -> Node:
     return cast(gather(source, index, TRUE), COMPUTES_IN[source.type])
 
 
-def _product(matrix: MatrixView, nodes: list[Node], bias: MatrixView | None) -> list[Node]:
-    rows, columns, _, _ = matrix._steps
-    type_ = nodes[0].type
-    wide = [cast(node, COMPUTES_IN[type_]) for node in nodes]
-    result = []
-    for row in range(rows):
-        total = _read(bias, row, 0) if bias is not None else None
-        for column in range(columns):
-            weight = _read(matrix, row, column)
-            total = ops.mul(weight, wide[column]) if total is None else ops.fma(weight, wide[column], total)
-        assert total is not None
-        result.append(cast(total, type_))
-    return result
+def _products(matrix: MatrixView, nodes: list[Node]) -> list[Node]:
+    """The product with values of the type that is computed in."""
+    rows, columns, down, right = matrix._steps
+    source = matrix._buffer._n
+    tracks = any(tracked(node) is not None for node in (source, *nodes))
+    if matrix._buffer._record.backend is not JitBackend.LLVM or tracks and core.current().region is not None or \
+            not rows * columns or 0 in [node.size for node in (source, *nodes)]:
+        return [_sum([(_read(matrix, row, column), nodes[column]) for column in range(columns)])
+                for row in range(rows)]
+    found = core.products(primal(source), [primal(node) for node in nodes], rows, matrix._offset, down, right)
+    return Product(matrix, nodes).attached(found) if tracks else found
+
+
+def _sum(pairs: list[tuple[Node, Node]]) -> Node:
+    """The sum of products."""
+    (weight, value), *rest = pairs
+    total: Node = ops.mul(weight, value)
+    for weight, value in rest:
+        total = ops.fma(weight, value, total)
+    return total
+
+
+class Product:
+    """What a product has to do with derivatives: the payload of its vertex (see :class:`drjit_core.Copy`).
+
+    The derivative by the vector is a product with the transposed matrix, that by the matrix a product of two matrices
+    whose columns and rows are samples. Both are differentiable in turn.
+    """
+
+    again = True
+    name = "Product"
+
+    def __init__(self, matrix: MatrixView, nodes: list[Node]) -> None:
+        self.matrix, self.values = matrix, nodes
+        self.source: Node = matrix._buffer._n
+        self.leaf = type(matrix._buffer)
+        self.inputs = [vertex for node in (self.source, *nodes) if (vertex := tracked(node)) is not None]
+        self.received: dict[int, Node] = {}
+        self.sent: dict[int, Node] = {}
+        self.outputs: list[tuple[int, int]] = []
+
+    def attached(self, nodes: list[Node]) -> list[Node]:
+        """The components of the result, with their vertices."""
+        hub = Vertex(HUB, 0, 1, info=self)
+        hub.label = "matvec"
+        self.outputs = [(node.type, node.size) for node in nodes]
+        return [dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=place))
+                for place, node in enumerate(nodes)]
+
+    @staticmethod
+    def uses(place: int) -> tuple[bool, bool]:
+        """Whether an input is read by index as a whole, and whether it is used in another way."""
+        del place
+        return False, True
+
+    def nodes(self) -> list[Node]:
+        """The values that the derivative needs."""
+        return [primal(node) for node in (self.source, *self.values)]
+
+    def _kept(self, flow: Flow) -> tuple[MatrixView, list[Node]]:
+        """Matrix and vector, with their vertices if the derivative is differentiated."""
+        if flow.again:
+            return self._matrix_in(self.source), self.values
+        return self._matrix_in(primal(self.source)), [primal(node) for node in self.values]
+
+    def _matrix_in(self, buffer: Node) -> MatrixView:
+        return self.matrix._with(_buffer=wrap(retype(self.leaf, buffer.type), [buffer]))
+
+    def reverse(self, flow: Flow) -> None:
+        """Let gradients flow to the vector, and to the matrix."""
+        matrix, values = self._kept(flow)
+        type_, width = self.outputs[0]
+        gradients = [self.received.get(place, literal(type_, 0)) for place in range(len(self.outputs))]
+        vertices = [tracked(node) for node in self.values]
+        if any(vertex is not None and flow.takes(vertex) for vertex in vertices):
+            for vertex, gradient in zip(vertices, _products(matrix.T, gradients), strict=True):
+                if vertex is not None:
+                    flow.bring(vertex, gradient, width)
+        vertex = tracked(self.source)
+        if vertex is not None and flow.takes(vertex):
+            crosses = flow.crosses
+            if crosses and flow.part is not None and vertex.id <= flow.limit:  # samples without a part are not summed
+                part = flow.part(width)
+                gradients = [ops.select(part, node, literal(type_, 0)) for node in gradients]
+                flow.crosses = False
+            flow.bring(vertex, self._outer(gradients, values, width), self.source.size)
+            flow.crosses = crosses
+
+    def forward(self, flow: Flow) -> None:
+        """Let changes of the matrix and the vector flow to the result."""
+        matrix, values = self._kept(flow)
+        changes = [flow.change(tracked(node)) for node in self.values]
+        parts = []
+        if any(change is not None for change in changes):
+            parts.append(_products(matrix, [literal(node.type, 0) if change is None else change
+                                            for node, change in zip(self.values, changes, strict=True)]))
+        change = flow.change(tracked(self.source))
+        if change is not None:
+            parts.append(_products(self._matrix_in(broadcast(change, self.source.size)), values))
+        for place, nodes in enumerate(zip(*parts, strict=True)):
+            self.sent[place] = nodes[0] if len(nodes) == 1 else ops.add(*nodes)
+
+    def _outer(self, gradients: list[Node], values: list[Node], width: int) -> Node:
+        """The gradient of the buffer: sums over samples of the products of gradients and components."""
+        rows, columns, down, right = self.matrix._steps
+        flat = retype(self.leaf, values[0].type)
+        tensor: Any = tensor_t(flat)
+        first, second = (tensor(concat([wrap(flat, [broadcast(node, width)]) for node in nodes]), (len(nodes), width))
+                         for nodes in (gradients, values))
+        found = first @ transposed(second)
+        size = self.source.size
+        if (self.matrix._offset, down, right) == (0, columns, 1) and rows * columns == size:
+            return cast(found.array._n, self.source.type)
+        result = zeros(flat, size)
+        position: Any = arange(retype(flat, UINT32), rows * columns)
+        row = position // columns if columns > 1 else position
+        index = row * (down % (1 << 32)) + (position - row * columns) * (right % (1 << 32)) + self.matrix._offset
+        scatter(result, found.array, index)
+        return cast(result._n, self.source.type)
+
+    def moved(self, copy: core.Copy) -> Product:
+        """The same product where other nodes and vertices stand for those that it has kept."""
+        def linked(node: Node) -> Node:
+            vertex = vertex_of(node)
+            return copy.node(primal(node)) if vertex is None else dual(copy.node(primal(node)), copy.vertex(vertex))
+
+        new = shallow_copy(self)
+        new.source, new.values = linked(self.source), [linked(node) for node in self.values]
+        new.inputs = [copy.vertex(vertex) for vertex in self.inputs]
+        new.received, new.sent = {}, {}
+        return new
 
 
 def _matmul(self: MatrixView, arg: Any, /) -> Any:

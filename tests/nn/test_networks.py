@@ -278,3 +278,18 @@ def test_networks_say_what_they_need() -> None:
         nn.ScaleAdd()(v)
     with pytest.raises(TypeError, match="type"):
         nn.Cast()(v)
+
+
+def test_samples_that_have_no_part_add_nothing() -> None:
+    net = nn.pack(nn.Linear(2, 1, bias=False).alloc(TensorXf64))
+    w = Float64(1, 2)
+    dr.enable_grad(w)
+    net["weights"] = w
+
+    def body(i: Any, x: Any) -> Any:
+        y, = net(nn.CoopVec(x, 1))
+        dr.backward(y)
+        return i + 1, x
+
+    dr.while_loop((UInt(0, 0), Float64(10, 100)), lambda i, x: i < UInt(1, 3), body, mode="evaluated")
+    assert w.grad.numpy().tolist() == [310, 4]
