@@ -40,7 +40,7 @@ INTERNAL = (r"drjit\.(\w+\.)*(annotations|Any|Callable|Dict|Extra|Generic|Iterat
 #: Why something differs, or is missing on purpose, by a pattern of names.
 REASONS = {
     r"drjit\.ArrayBase": "arrays have the components that their type has",
-    r"drjit\.(opt\.\w+|random\.Philox4x32Generator)": "these join PyTrees by the traversal protocol",
+    r"drjit\.(opt\.\w+|random\.Philox4x32Generator|nn\.MatrixView)": "these join PyTrees by the traversal protocol",
     r"drjit\.(frob|transform_compose|transform_decompose)": "the reference shows positional parameters",
 }
 

@@ -103,8 +103,8 @@ __version__ = "0.1.0"
 # The elementwise functions, which are rows of the compiler's op table.
 globals().update(_FUNCTIONS)
 
-#: Packages of array types, of optimisers, and of what is made of textures, imported when they are first needed.
-_PACKAGES = ("auto", "cuda", "dda", "opt", "scalar", "textures")
+#: Packages of array types, optimisers, networks, and what is made of textures, imported when they are first needed.
+_PACKAGES = ("auto", "cuda", "dda", "nn", "opt", "scalar", "textures")
 #: Every public name that is bound here: the imports above are the list.
 __all__ = sorted(name for name, value in globals().items()  # noqa: PLE0605
                  if not name.startswith("_")
@@ -114,17 +114,11 @@ for _name in __all__:
         globals()[_name].__module__ = "drjit"
 del _name
 
-#: Names of the reference that do not exist yet, for the message.
-_YET_TO_COME = """
-    nn"""
-
-
 def __getattr__(name: str) -> _Any:
     """Packages that are imported when they are first needed."""
     if name in _PACKAGES:
         return _importlib.import_module(f"drjit.{name}")
-    missing = " (it is part of Dr.Jit's interface, and not implemented yet)" if name in _YET_TO_COME.split() else ""
-    raise AttributeError(f"module 'drjit' has no attribute {name!r}{missing}", name=name)
+    raise AttributeError(f"module 'drjit' has no attribute {name!r}", name=name)
 
 
 def __dir__() -> list[str]:

@@ -86,7 +86,7 @@ class Page(NamedTuple):
 def public_names() -> list[str]:
     """All public names, with dots: those of ``drjit``, of its modules, and what packages of types have besides."""
     found = [f"drjit.{name}" for name in drjit.__all__ if f"drjit.{name}" not in _PACKAGES]
-    found += [f"drjit.{module}.{name}" for module in ("detail", "opt", "random", "textures")
+    found += [f"drjit.{module}.{name}" for module in ("detail", "nn", "opt", "random", "textures")
               for name in getattr(drjit, module).__all__]
     found += [f"drjit.llvm.{name}" for name in (*_GENERATORS, "Event", _TEXTURE)]
     return [*found, *_PACKAGES]

@@ -140,6 +140,9 @@ def _convert(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
         return ndarray_node(cls, value), value.shape
     if isinstance(value, (str, bytes, dict)) or value is None:
         raise ArgumentError(f"{function}(): could not initialize a tensor with a value of type '{describe(value)}'.")
+    if hasattr(value.__class__, "__drjit_tensor__"):
+        elements, shape = value.__drjit_tensor__(cls)
+        return core.cast(cls._leaf(elements)._nodes()[0], cls._type), shape
     if speaks(value):
         own = with_derivatives(cls, value)
         if own is not None:

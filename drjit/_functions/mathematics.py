@@ -25,7 +25,7 @@ from .._base.typing import ArrayT
 from .._base.values import is_ndarray, plain_scalar, scalar_type_of
 from .._promotion.componentwise import of_three
 from .._promotion.operations import FMA, LT, MUL
-from .._promotion.plans import SELECT, Operation, apply, operands
+from .._promotion.plans import SELECT, Operation, apply, of_others, operands
 from .._promotion.promote import wrap, wrap_like
 from .._trees.pytree import is_pytree, transform
 from .rows import dress, from_numpy, make, on_numbers, owner_of, refuse
@@ -80,6 +80,9 @@ def power(arg0: Any, arg1: Any, /) -> Any:
     if array is None:
         if is_ndarray(arg0) or is_ndarray(arg1):
             return power(from_numpy(arg0, "drjit.power", "arg0"), from_numpy(arg1, "drjit.power", "arg1"))
+        result = of_others("power", (arg0, arg1))
+        if result is not NotImplemented:
+            return result
         return on_numbers(ROWS["power"], "drjit.power", ("arg0", "arg1"), (arg0, arg1))
     try:
         if isinstance(arg0, ArrayBase):
@@ -173,6 +176,9 @@ def step(arg0: Any, arg1: Any, /) -> Any:
     [0, 1, 1]
     """
     function = "drjit.step"
+    result = of_others("step", (arg0, arg1))
+    if result is not NotImplemented:
+        return result
     array = _array_among(arg0, arg1)
     if array is None:
         if is_ndarray(arg0) or is_ndarray(arg1):

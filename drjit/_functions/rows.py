@@ -35,7 +35,7 @@ from .._base.operators import FlatSlots
 from .._base.types import FLOAT64
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.componentwise import flat_array, of_one, of_three, of_two
-from .._promotion.plans import Operation, apply
+from .._promotion.plans import Operation, apply, of_others
 from .._promotion.promote import wrap_like
 
 __all__ = ["dress", "from_numpy", "make", "on_numbers", "owner_of", "refuse"]
@@ -121,6 +121,9 @@ def _otherwise(row: Op) -> Callable[..., Any]:
     def compute(made: Callable[..., Any], *args: Any) -> Any:
         if any(is_ndarray(arg) and arg.ndim for arg in args):
             return made(*(from_numpy(arg, function, argument) for argument, arg in zip(names, args, strict=True)))
+        result = of_others(row.name, args)
+        if result is not NotImplemented:
+            return result
         return on_numbers(row, function, names, args)
 
     def compute_unary(made: Callable[..., Any], arg: Any) -> Any:

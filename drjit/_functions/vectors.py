@@ -27,13 +27,16 @@ __all__ = ["abs_dot", "dot", "norm", "normalize", "squared_norm", "unit_angle"]
 
 
 def _check(value: Any, function: str, argument: str) -> None:
-    if not isinstance(value, (ArrayBase, list, tuple)):
+    if not hasattr(value.__class__, "__drjit_array__") and not isinstance(value, (ArrayBase, list, tuple)):
         raise ArgumentError(f"{function}(): '{argument}' must be a Dr.Jit array or a sequence, found "
                             f"{describe(value)}.")
 
 
 def _plain(value: Any) -> Any:
-    """The components of a matrix, complex number or quaternion as an ordinary array."""
+    """The components of a matrix, complex number or quaternion as an ordinary array; of what stands for an array, that.
+    """
+    if hasattr(value.__class__, "__drjit_array__"):
+        return value.__drjit_array__()
     return wrap(value._plain, value._nodes()) if isinstance(value, ArrayBase) and value._special and \
         value._special != "tensor" else value
 

@@ -506,12 +506,24 @@ SELECT = Operation("select", mask=False, make_plan=_select_plan)
 # --- for the other rooms ---------------------------------------------------------------------------------------------
 
 
+def of_others(name: str, args: Sequence[Any]) -> Any:
+    """What an elementwise function computes of objects whose class says so, or ``NotImplemented``."""
+    for arg in args:
+        method = getattr(arg.__class__, "__drjit_function__", None)
+        if method is not None:
+            return method(arg, name, tuple(args))
+    return NotImplemented
+
+
 def apply(operation: Operation, site: Site, args: Sequence[Any]) -> Any:
     """The result of an operation on any arguments, at least one of them an array."""
     try:
         plan, values = find_plan(operation, site, args)
         return plan(*values)
     except FAILURES as error:
+        result = of_others(operation.name, args)
+        if result is not NotImplemented:
+            return result
         raise translate(error, site, args) from None
 
 

@@ -219,3 +219,12 @@ def test_permutations_are_for_plain_writes(call):
         call(target, dr.ReduceMode.Permute)
     dr.scatter(target, types.UInt(5, 6), types.UInt(1, 0), mode=dr.ReduceMode.Permute)
     assert list(target) == [6, 5]
+
+
+def test_components_of_rows_are_reduced_by_a_kernel_with_many_reductions():
+    data, index = dr.arange(types.Float, 4000), dr.arange(types.UInt, 999)
+    rows = [dr.gather(types.Array4f, data, (index * 7 + k) % 1000) for k in range(3)]
+    sums = [dr.sum(component) for row in rows for component in row]
+    dr.eval(sums)
+    places = [(np.arange(999) * 7 + k) % 1000 * 4 + c for k in range(3) for c in range(4)]
+    assert [total[0] for total in sums] == [float(place.sum()) for place in places]

@@ -29,7 +29,8 @@ def parts(text):
 
 def exists(name, member):
     """Whether ``dr.name`` or ``dr.name.member`` is public."""
-    if name not in dr.__all__ and not (hasattr(dr, name) and name in ("llvm", "scalar", "cuda", "auto", "textures")):
+    packages = "llvm", "scalar", "cuda", "auto", "nn", "textures"
+    if name not in dr.__all__ and not (hasattr(dr, name) and name in packages):
         return False
     return not member or hasattr(getattr(dr, name), member)
 

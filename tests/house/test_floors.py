@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: Modules that make the public API; everything else in ``drjit`` that is not ``drjit._*`` itself is a user of it.
 FOUNDATION = ("drjit", "drjit.__main__", "drjit.scalar", "drjit.llvm", "drjit.cuda", "drjit.auto", "drjit.dda",
-              "drjit.detail", "drjit.interop", "drjit.opt", "drjit.random", "drjit.textures")
+              "drjit.detail", "drjit.interop", "drjit.nn", "drjit.opt", "drjit.random", "drjit.textures")
 
 #: What may be imported within a function: packages that are optional, or that ``import drjit`` leaves alone.
 LATE = {"numpy", "graphviz", "pickle", "ml_dtypes", "PIL"}

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..ir.node import BAKED, Node
 from ..ir.packets import place_among_neighbours
-from ..ir.region import Cond, Region, arguments_of, is_local, is_version, memory_of
+from ..ir.region import Cond, Region, all_operands, arguments_of, is_local, is_version, memory_of
+from ..ops.products import PRODUCT
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -80,6 +81,7 @@ class Builder:
         self.position = expanded.position
         self.known = function.instructions
         self.last = -1  # the largest number so far
+        self.products: dict[tuple[int, ...], list[Node]] | None = None  # rows by product
         self.offset = 0  # what is added to the places of nodes: numbers of instructions that occur once more
         #: Scatter-reductions of which is wanted what they find.
         self.fetched = {node.d0.id for node in expanded.order if node.kind == FETCH and node.d0 is not None}
@@ -244,6 +246,26 @@ class Builder:
         instruction = self.append(Instruction(number, node, operands, self.is_uniform(operands, memory, block)), block)
         instruction.accesses = tuple(map(self.access_of, memory))
         self.function.needs_mask |= not OPS[node.kind].speculable
+
+    def add_product(self, node: Node, number: int, block: Block | None) -> None:
+        """Append a row of a product, with all others that the program has of that as further results."""
+        assert self.program is not None
+        if self.products is None:
+            self.products = {}
+            if self.program.domain.is_flat:
+                for each in self.expanded.order:
+                    if each.kind == PRODUCT:
+                        self.products.setdefault(_product_of(each), []).append(each)
+        matrix, *values = all_operands(node)
+        operands = self.all_at(values)
+        uniform = self.is_uniform(operands, (matrix,), block)
+        rows = self.products.get(_product_of(node), [node])
+        first, *others = (Instruction(self.position[each.id] + self.offset, each, operands, uniform)
+                          for each in (node, *(row for row in rows if row is not node)))
+        self.append(first, block)
+        first.results, first.accesses = tuple(others), (self.access_of(matrix),)
+        for other in others:
+            self.define(other, first.once)
 
     def add_rows(self, node: Node, number: int, block: Block | None, piece: Piece) -> None:
         """Append a read of pieces of rows, of which each element is a result."""
@@ -514,6 +536,11 @@ class Builder:
         function.largest = max((TYPES[type_].size for type_ in types), default=0)
 
 
+def _product_of(node: Node) -> tuple[int, ...]:
+    """What rows of one product have in common."""
+    return (*(0 if d is None else d.id for d in (node.d0, node.d1, node.d2, node.d3)), node.scope, *node.payload)
+
+
 def _varies(region: Region) -> bool:
     """Whether something in a region is never uniform where there are packets: what chooses by element, writes, and what
     elements have to themselves."""
@@ -528,4 +555,5 @@ BUILDERS: dict[int, Callable[[Builder, Node, int, Block | None], None]] = {
     ACCESS: Builder.add_access, VIEW: lambda self, *rest: self.add_view(*rest),
     GATHER: Builder.add_gather, SCATTER: Builder.add_scatter, FETCH: Builder.add_fetch,
     RESULT: Builder.add_result, LOOP: Builder.add_loop, COND: Builder.add_cond, CALL: Builder.add_call,
+    PRODUCT: Builder.add_product,
 }

@@ -12,8 +12,10 @@ from ..ir.dual import primal
 from ..ir.expansion import TRACED
 from ..ir.labels import are_any, copy_labels
 from ..ir.node import Node
+from ..ir.products import row_of_product
 from ..ir.region import CONTROL, Control, Region, arguments_of, memory_of, needed_for, operands
 from ..ir.symbolic import Tracing, innermost, is_replaced, recompute
+from ..ops.products import PRODUCT
 from ..ops.reductions import EXCHANGES
 from ..ops.table import (
     BITCAST,
@@ -263,7 +265,7 @@ def _choice_again(node: Node, values: Values) -> list[Any]:
 #: How a node of a region is traced again, by kinds: of elementwise rows nobody needs to say so.
 AGAIN: dict[int, Callable[[Node, Values], Any]] = {
     GATHER: _gather_again, SCATTER: _scatter_again, FETCH: _fetch_again, LOOP: _loop_again, COND: _choice_again,
-    CALL: _choice_again, RESULT: _result_again, LOCAL: _local_again}
+    CALL: _choice_again, RESULT: _result_again, LOCAL: _local_again, PRODUCT: traced_again_by(row_of_product)}
 
 
 def _recomputed(node: Node, region: Tracing, presumed: dict[int, Node]) -> Node | None:

@@ -15,7 +15,7 @@ cdef object _evaluate
 
 cdef class Flow:
     cdef public bint again
-    cdef object part
+    cdef readonly object part
     cdef readonly int64_t limit
     cdef public bint crosses
     cdef bint lanes

@@ -19,6 +19,7 @@ from ..flags import DEBUG, state
 from ..ir.expansion import EXPANSIONS, expanding
 from ..ir.node import BAKED, Node
 from ..ir.region import Choice, Control, Loop, Region, is_local, memory_of, operands
+from ..ops.products import PRODUCT
 from ..ops.steps import Step
 from ..ops.table import (
     ACCESS,
@@ -306,6 +307,15 @@ class Interpreter:
                 current[position] = self._memory(version)
         return [*values, *(current[position] for position in choice.memory_of)]
 
+    def _product(self, node: Node) -> Array:
+        matrix, *values = self.operands(node)
+        offset, down, right = node.payload
+        dtype, total = values[0].dtype, np.zeros((), values[0].dtype)
+        for column, value in enumerate(values):  # one rounding for each, as far as double precision goes
+            weight = np.float64(matrix[offset + node.attr * down + column * right])
+            total = (weight * value.astype(np.float64) + total).astype(dtype)
+        return total
+
     def _result(self, node: Node) -> Array:
         return self[node.d0][node.attr]  # type: ignore[no-any-return]
 
@@ -320,6 +330,7 @@ MEANINGS: dict[int, Callable[[Interpreter, Node], Any]] = {
     PACK: Interpreter._pack,
     REDUCE: Interpreter._reduce, OPAQUE: Interpreter._opaque, CAST: Interpreter._cast, BITCAST: Interpreter._bitcast,
     LOOP: Interpreter._loop, COND: Interpreter._cond, CALL: Interpreter._call, RESULT: Interpreter._result,
+    PRODUCT: Interpreter._product,
     **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),
     **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), Interpreter._expanded),
 }

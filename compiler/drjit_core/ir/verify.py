@@ -11,6 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 
+from ..ops.op import MANY
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGES
 from ..ops.table import (
     ACCESS,
@@ -127,6 +128,8 @@ def _check(node: Node) -> None:
         require(node.attr == COMPARE_EXCHANGE and packs == [node.d1], node,
                 "several values go with a compare-and-exchange")
         roles = MEMORY, VALUE, VALUE, INDEX, MASK
+    if row.arity == MANY:
+        roles = (*roles, *[roles[-1]] * (len(values) - len(roles)))
     require(len(values) == len(roles), node, f"has {len(values)} operands instead of {len(roles)}")
     _check_types(node, row, roles, values)
     _check_size(node, row, roles, values)
@@ -220,7 +223,7 @@ def _check_types(node: Node, row: Op, roles: tuple[int, ...], values: list[Node]
     for operand, role in zip(values, roles, strict=True):
         info = TYPES[operand.type]
         if role in (VALUE, MEMORY):
-            require(type_ in (-1, operand.type), node, "operands of different types")
+            require(type_ in (-1, operand.type) or row.result == "own", node, "operands of different types")
             type_ = operand.type
             require(info.kind in row.accepts, node, f"is not defined for {info.name}")
         elif role == INDEX:

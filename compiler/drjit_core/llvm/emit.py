@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from ..codegen.linear import Function, Instruction, Linear
 from ..codegen.linearize import linearize
 from ..codegen.program import Program
+from ..ops.products import PRODUCT
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -43,7 +44,7 @@ from ..ops.table import (
     VIEW,
 )
 from ..types import ReduceOp
-from . import calls, control, expansions, jit, local, many, memory, reduction, rows, short, values
+from . import calls, control, expansions, jit, local, many, memory, products, reduction, rows, short, values
 from .function import FunctionEmitter
 from .lines import ATTRIBUTES
 from .module import ModuleContext
@@ -91,7 +92,7 @@ class ModuleEmitter:
         LOCAL: local.allocate, CAST: values.conversion, BITCAST: values.conversion,
         ACCESS: memory.access, VIEW: short.view, GATHER: memory.gather, SCATTER: memory.scatter_in_region,
         FETCH: memory.fetch,
-        LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result,
+        LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result, PRODUCT: products.product,
         **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), values.elementwise),
         **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), expansions.call)}
 

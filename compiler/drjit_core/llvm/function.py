@@ -251,7 +251,8 @@ class FunctionEmitter:
                 self.enter(once if instruction.once else each)
             printers[instruction.kind](self, instruction)
             if self.then is not None:
-                self.then(instruction)
+                for result in (instruction, *instruction.results):
+                    self.then(result)
         self.enter(self.function.each)
 
     def region(self, block: Block) -> None:

@@ -20,13 +20,15 @@ from typing import Any, NamedTuple, TypeVar
 
 from .derivatives import Rule
 
-__all__ = ["INDEX", "MASK", "MEMORY", "Op", "OpRows", "PRECISE", "REGION", "VALUE"]
+__all__ = ["INDEX", "MANY", "MASK", "MEMORY", "Op", "OpRows", "PRECISE", "REGION", "VALUE"]
 
 #: Roles of operands: values of the type that the row works on; an array that is read or written by address, and takes
 #: no part in the width of what is computed; integers that say where; a mask; a region, of which this is a result.
 VALUE, MEMORY, INDEX, MASK, REGION = range(5)
 #: What ends the name of a row that is traced in the place of another one if ``JitFlag.FastMath`` is cleared.
 PRECISE = "_precise"
+#: The number of operands of rows that have any number of the last one.
+MANY = 1 << 30
 _Number = TypeVar("_Number", bound=Callable[..., Any])
 
 
@@ -34,7 +36,7 @@ class Op(NamedTuple):
     """A row: everything that is known about one operation."""
 
     name: str  # of the trace function, and of the public one; an underscore follows what is a keyword of Python
-    arity: int
+    arity: int  # MANY: the last operand may be repeated any number of times
     accepts: str  # type classes of the operands (mask aside): b(ool), i(nt), u(nsigned), f(loat)
     fold: Callable[..., Any] | None  # meaning on one element, see drjit_core.ops.semantics
     doc: str

@@ -1,0 +1,15 @@
+"""Products of a matrix in memory and a vector of values: a row of the op table with any number of operands."""
+
+from __future__ import annotations
+
+from .op import MANY, MEMORY, VALUE
+from .structure import structural
+from .table import register
+
+__all__ = ["PRODUCT"]
+
+#: One component of the product: ``attr`` is the row of the matrix, ``payload`` where its first element is in memory,
+#: and what lies between rows and between columns; the values are of the type that the matrix is computed in.
+PRODUCT: int = register(structural(
+    "product", (MEMORY, VALUE), "The product of a row of a matrix in memory with a vector: matrix, components.",
+    cost=200, result="own", needs_memory=True)._replace(accepts="f", arity=MANY)).kind

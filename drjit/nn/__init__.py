@@ -1,0 +1,27 @@
+"""Neural networks: cooperative vectors, products with matrices, modules and encodings.
+
+A network is made of modules, gets parameters of some type, and is packed into one buffer for products with cooperative
+vectors, which are part of the kernel that needs them:
+
+>>> from drjit.llvm.ad import Float, TensorXf
+>>> net = dr.nn.Sequential(dr.nn.Linear(2, 16), dr.nn.ReLU(), dr.nn.Linear(-1, 1)).alloc(TensorXf)
+>>> net = dr.nn.pack(net, layout="training")
+>>> y, = net(dr.nn.CoopVec(Float(0.5, 1), Float(2, 3)))
+>>> y.shape
+(2,)
+"""
+
+from .encodings import SinEncode, TriEncode
+from .hashing import HashEncodingLayer, HashGridEncoding, PermutoEncoding
+from .modules import Cast, Exp, Exp2, LeakyReLU, Linear, Module, ReLU, ScaleAdd, Sequential, Tanh
+from .product import matvec
+from .vector import CoopVec, cast
+from .views import MatrixView, pack, unpack, view
+
+__all__ = ["Cast", "CoopVec", "Exp", "Exp2", "HashEncodingLayer", "HashGridEncoding",
+           "LeakyReLU", "Linear", "MatrixView", "Module", "PermutoEncoding", "ReLU", "ScaleAdd",
+           "Sequential", "SinEncode", "Tanh", "TriEncode", "cast", "matvec", "pack", "unpack", "view"]
+
+for _name in __all__:
+    globals()[_name].__module__ = "drjit.nn"
+del _name

@@ -1,0 +1,526 @@
+"""Encodings of positions by tables of features, which are found by dense indices or hashes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from drjit_core import BAKED, COMPUTES_IN, TRACE, Node, cast, gather, literal, ops, primal, tracked
+
+from .._access.lanes import TRUE
+from .._base.array import ArrayBase
+from .._base.errors import describe
+from .._base.types import BOOL, FLOAT64, INT32, UINT32, relative, reshape, retype
+from .._base.values import is_ndarray
+from .._promotion.promote import wrap
+from .._random.generator import Generator
+from .._random.generator import rng as new_generator
+from .modules import Module
+from .vector import CoopVec
+
+__all__ = ["HashEncoding", "HashEncodingLayer", "HashGridEncoding", "PermutoEncoding"]
+
+#: Factors of the coordinates in hashes of grids, those of tiny-cuda-nn.
+_PRIMES = 1, 2654435761, 805459861, 3674653429, 2097192037, 1434869437, 2165219737
+#: The multiplier of hashes of permutohedral lattices.
+_MULTIPLIER = 2531011
+
+
+_and: Callable[[Node, Node], Node] = ops.and_
+_mod: Callable[[Node, Node], Node] = ops.mod
+
+
+class _Level:
+    """The numbers of a level."""
+
+    __slots__ = ("dense", "entries", "offset", "resolution", "scale")
+
+    def __init__(self, scale: float, resolution: int, entries: int, offset: int, dense: bool) -> None:
+        self.scale, self.resolution, self.entries, self.offset, self.dense = scale, resolution, entries, offset, dense
+
+
+def _whole(value: int) -> Node:
+    return literal(UINT32, value % (1 << 32), 1, BAKED)
+
+
+class HashEncoding:
+    """Base class of the encodings: levels of increasing resolution, each with a table of features at the vertices of a
+    lattice, of which those around a position are interpolated.
+
+    Parameters are a flat array, :attr:`params`, of the scalar type of ``dtype``.  See :class:`HashGridEncoding`.
+    """
+
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"data": object}
+    _options: ClassVar[tuple[str, ...]] = (
+        "dimension", "hashmap_size", "n_levels", "n_features_per_level", "base_resolution", "per_level_scale",
+        "align_corners", "smooth_weight_gradients", "smooth_weight_lambda")
+    _title, _torchngp_compat = "HashEncoding", False
+    data: Any
+
+    def __init__(self, dtype: Any, dimension: int, *, n_levels: int = 16, n_features_per_level: int = 2,
+                 hashmap_size: int = 2**19, base_resolution: int = 16, per_level_scale: float = 2,
+                 align_corners: bool = False, smooth_weight_gradients: bool = False,
+                 smooth_weight_lambda: float = 1.0, init_scale: float = 0.0001, rng: Generator | None = None) -> None:
+        name = f"drjit.nn.{type(self).__name__}"
+        if not isinstance(dtype, type) or not issubclass(dtype, ArrayBase) or dtype._kind != "f":
+            raise RuntimeError(f"{name}(): 'dtype' must be an array type of floating-point numbers, found "
+                               f"{describe(dtype)}.")
+        for key, value in (("dimension", dimension), ("n_levels", n_levels), ("base_resolution", base_resolution),
+                           ("n_features_per_level", n_features_per_level), ("hashmap_size", hashmap_size)):
+            if value.__class__ is not int or value < 1:
+                raise ValueError(f"{name}(): {key!r} must be a positive int, found {value!r}.")
+        if dimension > len(_PRIMES):
+            raise ValueError(f"{name}(): 'dimension' must be at most {len(_PRIMES)}, found {dimension}.")
+        if n_features_per_level % 2:
+            warnings.warn(f"{name}(): the number of features per level should be a multiple of 2, found "
+                          f"{n_features_per_level}.", RuntimeWarning, stacklevel=2)
+        if hashmap_size % n_features_per_level:
+            raise AssertionError(f"{name}(): 'hashmap_size' must be a multiple of the number of features, "
+                                 f"{n_features_per_level}, found {hashmap_size}.")
+        leaf = dtype._leaf
+        self._dtype, self._dimension, self._n_levels = leaf, dimension, n_levels
+        self._n_features_per_level, self._hashmap_size = n_features_per_level, hashmap_size
+        self._base_resolution, self._per_level_scale = base_resolution, per_level_scale
+        self._align_corners, self._init_scale = bool(align_corners), init_scale
+        self._smooth_weight_gradients, self._smooth_weight_lambda = bool(smooth_weight_gradients), smooth_weight_lambda
+        self._levels: list[_Level] = []
+        offset = 0
+        for number in range(n_levels):
+            scale = base_resolution * per_level_scale ** number - 1
+            resolution = math.ceil(scale) + 1
+            vertices, features = resolution ** dimension, n_features_per_level
+            entries = min(-(-vertices // features) * features, hashmap_size)
+            self._levels.append(_Level(scale, resolution, entries, offset, vertices <= entries))
+            offset += entries
+        self._entries = offset
+        generator = new_generator() if rng is None else rng
+        self.data = generator.uniform(leaf, self.n_params, -init_scale, init_scale)
+
+    @property
+    def params(self) -> Any:
+        """The parameters: all features of the first entry, of the second one …, level by level. The same object as
+        ``data``.
+
+        >>> from drjit.llvm import Float
+        >>> dr.nn.HashGridEncoding(Float, 2, n_levels=1, base_resolution=4).params.shape
+        (32,)
+        """
+        return self.data
+
+    @params.setter
+    def params(self, value: Any) -> None:
+        self.set_params(value)
+
+    def set_params(self, value: Any) -> None:
+        """Replace the parameters, by an array of the same type and size (else an ``AssertionError``).
+
+        >>> from drjit.llvm import Float
+        >>> enc = dr.nn.HashGridEncoding(Float, 2, n_levels=1, base_resolution=4)
+        >>> enc.set_params(dr.zeros(Float, 32))
+        """
+        if type(value) is not self._dtype or value.shape != (self.n_params,):
+            raise AssertionError(f"drjit.nn.{type(self).__name__}: the parameters are {self.n_params} elements of the "
+                                 f"type {describe(self._dtype)}, found {describe(value)} of the shape "
+                                 f"{getattr(value, 'shape', ())}.")
+        self.data = value
+
+    @property
+    def n_params(self) -> int:
+        """How many parameters there are.
+
+        >>> from drjit.llvm import Float
+        >>> dr.nn.HashGridEncoding(Float, 2, n_levels=1).n_params
+        512
+        """
+        return self._entries * self._n_features_per_level
+
+    @property
+    def n_output_features(self) -> int:
+        """How many features there are of a position.
+
+        >>> from drjit.llvm import Float
+        >>> dr.nn.HashGridEncoding(Float, 2).n_output_features
+        32
+        """
+        return self._n_levels * self._n_features_per_level
+
+    def level_offset(self, level: int) -> int:
+        """How many entries the levels before one have.
+
+        >>> from drjit.llvm import Float
+        >>> dr.nn.HashGridEncoding(Float, 2).level_offset(1)
+        256
+        """
+        return self._levels[level].offset
+
+    def __call__(self, p: Any, active: Any = True) -> Any:
+        """The features of positions in the unit cube, all of the first level, of the second one …, as an ``ArrayXf``.
+
+        ``p`` has a component for each dimension: a nested array, a sequence of flat arrays, a cooperative vector, or a
+        tensor of dimensions and positions; other numbers of them raise an ``AssertionError``. Where ``active`` is
+        not set, features are zero, and nothing is read. Arithmetic is in the precision of the position, the result in
+        that of the parameters.
+
+        >>> from drjit.llvm import Array2f, Float
+        >>> dr.nn.HashGridEncoding(Float, 2)(Array2f(0.25, 0.5)).shape
+        (32, 1)
+        """
+        nodes = self._position(p)
+        mask = self._mask(active)
+        diff = self._dtype._record.diff or any(tracked(node) is not None for node in nodes)
+        leaf = relative(self._dtype, self._dtype._record.backend, diff)
+        return wrap(reshape(leaf, (-1,)), self._features(nodes, mask))
+
+    # --- arguments ---------------------------------------------------------------------------------------------------
+
+    def _position(self, p: Any) -> list[Node]:
+        name = f"drjit.nn.{type(self).__name__}"
+        if is_ndarray(p):
+            if p.ndim not in (1, 2):
+                raise AssertionError(f"{name}: positions have {self._dimension} components, found the shape {p.shape}.")
+            p = [reshape(self._dtype, ())(row) for row in p] if p.ndim == 2 else [float(x) for x in p]
+        if isinstance(p, Sequence | CoopVec):
+            entries = list(p)
+        elif isinstance(p, ArrayBase) and p._depth:
+            array: Any = p
+            entries = list(array) if p._depth > 0 else \
+                [array[row].array for row in range(p.shape[0])] if p.ndim == 2 else [array.array]
+        else:
+            entries = [p]
+        if len(entries) != self._dimension:
+            raise AssertionError(f"{name}: positions have {self._dimension} components, found {len(entries)}.")
+        arrays = [entry for entry in entries if isinstance(entry, ArrayBase)]
+        leaf = arrays[0]._leaf if arrays else retype(self._dtype, COMPUTES_IN[self._dtype._type])
+        if leaf._kind != "f" or any(array._depth or array._type != leaf._type for array in arrays):
+            raise TypeError(f"{name}: the components of positions are flat arrays of one type of floating-point "
+                            "numbers.")
+        return [entry._nodes()[0] if isinstance(entry, ArrayBase) else literal(leaf._type, float(entry))
+                for entry in entries]
+
+    @staticmethod
+    def _mask(active: Any) -> Node:
+        if isinstance(active, ArrayBase):
+            if active._kind != "b" or active._depth:
+                raise TypeError(f"drjit.nn.HashEncoding: 'active' must be a mask or a bool, found {describe(active)}.")
+            return active._nodes()[0]
+        return TRUE if active else literal(BOOL, False)
+
+    # --- tracing -----------------------------------------------------------------------------------------------------
+
+    def _features(self, position: list[Node], mask: Node) -> list[Node]:
+        """Features of all levels."""
+        data, result = self.data._nodes()[0], []
+        type_ = self._dtype._type
+        wide = COMPUTES_IN[type_]
+        if tracked(data) is not None:
+            data = cast(data, COMPUTES_IN[type_])  # so that gradients are added up in this type
+        count = self._n_features_per_level
+        position = [cast(node, COMPUTES_IN[node.type]) for node in position]
+        if position[0].type == FLOAT64:
+            wide = FLOAT64
+        for level in self._levels:
+            cells, fractions = self._cell(position, level)
+            totals: list[Node] | None = None
+            for corner, weight in self._vertices(cells, fractions):
+                index = ops.mul(ops.add(self._index(corner, level), _whole(level.offset)), _whole(count))
+                values = [cast(gather(data, ops.add(index, _whole(k)) if k else index, mask), wide)
+                          for k in range(count)]
+                factor = cast(weight, wide)
+                totals = [ops.mul(factor, value) for value in values] if totals is None else \
+                    [ops.fma(factor, value, total) for value, total in zip(values, totals, strict=True)]
+            assert totals is not None
+            result += [cast(total, type_) for total in totals]
+        return result
+
+    def _cell(self, position: list[Node], level: _Level) -> tuple[list[Node], list[Node]]:
+        """The lower corner of the cell that a position is in, and where in the cell it is."""
+        cells, fractions = [], []
+        for coordinate in position:
+            scale = literal(coordinate.type, level.scale)
+            at = ops.mul(coordinate, scale) if self._align_corners else \
+                ops.fma(coordinate, scale, literal(coordinate.type, 0.5))
+            below = ops.floor(primal(at))
+            cells.append(cast(cast(below, INT32), UINT32))
+            fractions.append(ops.sub(at, below))
+        return cells, fractions
+
+    def _smoothed(self, weights: Sequence[Node]) -> Node:
+        """The product of weights; to its derivative may be added that of a smoother function of it."""
+        result = _product(weights)
+        if self._smooth_weight_gradients and tracked(result) is not None:
+            smooth = _smooth(result)
+            factor = literal(result.type, self._smooth_weight_lambda)
+            result = ops.add(result, ops.mul(factor, ops.sub(smooth, primal(smooth))))
+        return result
+
+    def _index(self, corner: Sequence[Node], level: _Level) -> Node:
+        """The entry of a vertex within its level."""
+        if level.dense:
+            index, step = corner[0], 1
+            for coordinate in corner[1:]:
+                step *= level.resolution
+                index = ops.add(index, ops.mul(coordinate, _whole(step)))
+        else:
+            index = self._hash(corner)
+        entries = level.entries
+        return _mod(index, literal(UINT32, entries)) if entries & (entries - 1) else _and(index, _whole(entries - 1))
+
+    def _hash(self, corner: Sequence[Node]) -> Node:
+        raise NotImplementedError
+
+    def _vertices(self, cells: list[Node], fractions: list[Node]) -> list[tuple[list[Node], Node]]:
+        """The vertices around a position, and their weights."""
+        raise NotImplementedError
+
+    def _key(self, key: Any) -> tuple[Any, list[Node]]:
+        entries = list(key)
+        if len(entries) != self._dimension:
+            raise AssertionError(f"drjit.nn.{type(self).__name__}: keys have {self._dimension} components, found "
+                                 f"{len(entries)}.")
+        leaf = retype(self._dtype, UINT32)
+        first = next((entry for entry in entries if isinstance(entry, ArrayBase)), None)
+        leaf = leaf if first is None else retype(first._leaf, UINT32)
+        return leaf, [leaf(entry)._nodes()[0] for entry in entries]
+
+    def hash(self, key: Any) -> Any:
+        """The hash of a vertex, whose coordinates are integers: 32 bits.
+
+        >>> from drjit.llvm import Array2u, Float
+        >>> dr.nn.HashGridEncoding(Float, 2).hash(Array2u(1, 2))
+        [1013904227]
+        """
+        leaf, nodes = self._key(key)
+        return wrap(leaf, [self._hash(nodes)])
+
+    def indexing_function(self, key: Any, level: int) -> Any:
+        """The entry of a vertex within a level, whose coordinates are integers.
+
+        >>> from drjit.llvm import Array2u, Float
+        >>> dr.nn.HashGridEncoding(Float, 2).indexing_function(Array2u(1, 2), 0)
+        [33]
+        """
+        leaf, nodes = self._key(key)
+        return wrap(leaf, [self._index(nodes, self._levels[level])])
+
+    # --- PyTrees -----------------------------------------------------------------------------------------------------
+
+    def __drjit_children__(self) -> dict[str, Any]:
+        return {"data": [self.data]}  # in a list: it is no array of another package
+
+    def __drjit_rebuild__(self, children: dict[str, Any]) -> Any:
+        result = type(self).__new__(type(self))
+        result.__dict__.update(self.__dict__)
+        result.data = children["data"][0]
+        return result
+
+    def __repr__(self) -> str:
+        shown = ["dtype=" + repr(self._dtype), *(f"{name}={getattr(self, name)}" for name in self._options)]
+        return f"{self._title}(\n    " + ",\n    ".join(shown) + "\n)"
+
+
+def _product(nodes: Sequence[Node]) -> Node:
+    result = nodes[0]
+    for node in nodes[1:]:
+        result = ops.mul(result, node)
+    return result
+
+
+def _smooth(weight: Node) -> Node:
+    """Half of ``1 - cos(pi * weight)``."""
+    type_ = weight.type
+    half = literal(type_, 0.5)
+    result: Node = ops.sub(half, ops.mul(half, TRACE["cos"](ops.mul(weight, literal(type_, math.pi)))))
+    return result
+
+
+class HashGridEncoding(HashEncoding):
+    """Features on regular grids, interpolated linearly: the multiresolution hash grid of T. Müller et al., "Instant
+    Neural Graphics Primitives with a Multiresolution Hash Encoding" (2022).
+
+    - ``dtype`` is an array type, of whose scalar type parameters and results are; ``dimension`` (up to 7) is that of
+      positions.
+    - ``n_levels``, ``base_resolution`` and ``per_level_scale``: level ``l`` has the scale ``base_resolution *
+      per_level_scale**l - 1``, and one vertex more along each axis (rounded up).
+    - ``n_features_per_level`` features belong to each vertex: a multiple of two, or there is a ``RuntimeWarning``.
+    - ``hashmap_size`` is the most entries of a level. Levels with no more vertices than that are dense tables, others
+      are indexed by hashes.
+    - ``align_corners``: positions 0 and 1 are vertices; without it (and with ``torchngp_compat``), positions are moved
+      by half a cell.
+    - ``smooth_weight_gradients``: derivatives by positions add those with the weights ``(1 - cos(pi * w)) / 2`` in
+      place of ``w``, times ``smooth_weight_lambda``; values stay what they are.
+    - ``init_scale``: parameters are drawn between ``-init_scale`` and ``init_scale``, by ``rng`` or ``dr.rng()``.
+
+    Derivatives flow to the parameters and to positions. Those of half precision are summed in single precision.
+
+    >>> from drjit.llvm.ad import Array2f, Float
+    >>> enc = dr.nn.HashGridEncoding(Float, 2, n_levels=4)
+    >>> dr.enable_grad(enc.params)
+    >>> enc(Array2f([0.1, 0.2], 0.5)).shape
+    (8, 2)
+    """
+
+    _title = "HashGrid"
+    _options = (*HashEncoding._options[:7], "torchngp_compat", *HashEncoding._options[7:])
+
+    def __init__(self, dtype: Any, dimension: int, *, n_levels: int = 16, n_features_per_level: int = 2,
+                 hashmap_size: int = 2**19, base_resolution: int = 16, per_level_scale: float = 2,
+                 align_corners: bool = False, torchngp_compat: bool = False, smooth_weight_gradients: bool = False,
+                 smooth_weight_lambda: float = 1.0, init_scale: float = 0.0001, rng: Generator | None = None) -> None:
+        super().__init__(
+            dtype, dimension, n_levels=n_levels, n_features_per_level=n_features_per_level, hashmap_size=hashmap_size,
+            base_resolution=base_resolution, per_level_scale=per_level_scale,
+            align_corners=align_corners and not torchngp_compat, smooth_weight_gradients=smooth_weight_gradients,
+            smooth_weight_lambda=smooth_weight_lambda, init_scale=init_scale, rng=rng)
+        self._torchngp_compat = bool(torchngp_compat)
+
+    def _hash(self, corner: Sequence[Node]) -> Node:
+        result = corner[0]
+        for coordinate, prime in zip(corner[1:], _PRIMES[1:], strict=False):
+            result = ops.xor(result, ops.mul(coordinate, _whole(prime)))
+        return result
+
+    def _vertices(self, cells: list[Node], fractions: list[Node]) -> list[tuple[list[Node], Node]]:
+        one = literal(fractions[0].type, 1)
+        sides = [(ops.sub(one, fraction), fraction) for fraction in fractions]
+        above = [ops.add(cell, _whole(1)) for cell in cells]
+        return [([(above if side else cells)[axis] for axis, side in enumerate(corner)],
+                 self._smoothed([sides[axis][side] for axis, side in enumerate(corner)]))
+                for corner in itertools.product((0, 1), repeat=len(cells))]
+
+
+class PermutoEncoding(HashEncoding):
+    """Features on a permutohedral lattice, as in R. A. Rosu and S. Behnke, "PermutoSDF" (2023), where a position has
+    one vertex more around it than dimensions; simplices are found by sorting the fractions within a cell.
+
+    The arguments are those of :class:`HashGridEncoding`, without ``torchngp_compat``.
+
+    >>> from drjit.llvm.ad import Array3f, Float
+    >>> dr.nn.PermutoEncoding(Float, 3, n_levels=4)(Array3f(0.1, 0.2, 0.3)).shape
+    (8, 1)
+    """
+
+    _title = "PermutoEncoding"
+
+    def _hash(self, corner: Sequence[Node]) -> Node:
+        result: Node | None = None
+        for coordinate in corner:
+            total = coordinate if result is None else ops.add(result, coordinate)
+            result = ops.mul(total, _whole(_MULTIPLIER))
+        assert result is not None
+        return result
+
+    def _vertices(self, cells: list[Node], fractions: list[Node]) -> list[tuple[list[Node], Node]]:
+        one = literal(fractions[0].type, 1)
+        values = [primal(fraction) for fraction in fractions]
+        count = len(fractions)
+        # the place of each axis in decreasing order of fractions: how many others come before it
+        places: list[Node] = []
+        before: list[list[Node]] = [[] for _ in range(count)]
+        for first in range(count):
+            for second in range(first + 1, count):
+                leads = ops.ge(values[first], values[second])  # of equal ones, the first axis comes first
+                before[second].append(leads)
+                before[first].append(ops.lt(values[first], values[second]))
+        zero, unit = _whole(0), _whole(1)
+        for axis in range(count):
+            total = zero
+            for leads in before[axis]:
+                total = ops.add(total, ops.select(leads, unit, zero))
+            places.append(total)
+        ordered = []
+        for place in range(count):
+            value = fractions[0]
+            for axis in range(1, count):
+                value = ops.select(ops.eq(places[axis], _whole(place)), fractions[axis], value)
+            ordered.append(value)
+        bounds = [one, *ordered, None]
+        found, corner = [], cells
+        for vertex in range(count + 1):
+            if vertex:
+                corner = [ops.add(coordinate, ops.select(ops.eq(places[axis], _whole(vertex - 1)), unit, zero))
+                          for axis, coordinate in enumerate(corner)]
+            upper, lower = bounds[vertex], bounds[vertex + 1]
+            assert upper is not None
+            found.append((corner, self._smoothed([upper if lower is None else ops.sub(upper, lower)])))
+        return found
+
+
+def _option(name: str, value: Any) -> property:
+    return property(lambda self: getattr(self, f"_{name}"), doc=f"""The argument ``{name}``.
+
+    >>> from drjit.llvm import Float
+    >>> dr.nn.HashGridEncoding(Float, 2, n_levels=1).{name}
+    {value}
+    """)
+
+
+for _name, _value in (("dtype", "<class 'drjit.llvm.Float'>"), ("dimension", 2), ("hashmap_size", 2**19),
+                      ("n_levels", 1), ("n_features_per_level", 2), ("base_resolution", 16), ("per_level_scale", 2),
+                      ("align_corners", False), ("smooth_weight_gradients", False), ("smooth_weight_lambda", 1.0),
+                      ("init_scale", 0.0001)):
+    setattr(HashEncoding, _name, _option(_name, _value))
+HashEncoding.torchngp_compat = _option("torchngp_compat", False)  # type: ignore[attr-defined]
+del _name, _value
+
+
+class HashEncodingLayer(Module):
+    """An encoding as a layer of a network, which takes and returns cooperative vectors.
+
+    The parameters of the encoding are no part of the layer's: they are neither listed nor packed with those of the
+    network, and are initialised and optimised by themselves.
+
+    >>> from drjit.llvm.ad import Float, TensorXf
+    >>> enc = dr.nn.HashGridEncoding(Float, 2, n_levels=4)
+    >>> net = dr.nn.Sequential(dr.nn.HashEncodingLayer(enc), dr.nn.Linear(-1, 3)).alloc(TensorXf, size=2)
+    >>> len(dr.nn.pack(net)(dr.nn.CoopVec(Float(0.1), 0.2)))
+    3
+    """
+
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"encoding": object}
+
+    def __init__(self, encoding: HashEncoding) -> None:
+        if not isinstance(encoding, HashEncoding):
+            raise TypeError("drjit.nn.HashEncodingLayer(): 'encoding' must be an encoding, found "
+                            f"{describe(encoding)}.")
+        self.encoding = encoding
+
+    def __call__(self, arg: Any, /) -> Any:
+        """The features of a position."""
+        if not isinstance(arg, CoopVec):
+            raise RuntimeError(f"drjit.nn.HashEncodingLayer: the input is a cooperative vector, found {describe(arg)}.")
+        return CoopVec._of(self.encoding(arg))
+
+    @property
+    def data(self) -> Any:
+        """The parameters of the encoding.
+
+        >>> from drjit.llvm import Float
+        >>> dr.nn.HashEncodingLayer(dr.nn.HashGridEncoding(Float, 2, n_levels=1)).data.shape
+        (512,)
+        """
+        return self.encoding.data
+
+    @property
+    def _wants(self) -> int:
+        return self.encoding._dimension
+
+    def _gives(self, size: int) -> int:
+        return self.encoding.n_output_features
+
+    def _alloc(self, dtype: Any, size: int, rng: Any, /) -> tuple[Any, int]:
+        if size > 0 and size != self._wants:
+            raise ValueError(f"drjit.nn.HashEncodingLayer: positions have {self._wants} components, but the input has "
+                             f"{size}.")
+        return self, self.encoding.n_output_features
+
+    def _map_parameters(self, visit: Any) -> Any:
+        return self
+
+    def _places(self) -> Any:
+        return iter(())
+
+    def _config(self) -> str:
+        return "\n  " + repr(self.encoding).replace("\n", "\n  ") + "\n"

@@ -1,0 +1,1 @@
+"""Networks: cooperative vectors, modules, encodings."""

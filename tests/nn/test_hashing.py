@@ -1,0 +1,142 @@
+"""Hash grids and permutohedral lattices against a model with NumPy."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit import nn
+from drjit.llvm.ad import Array2f, Array2f64, Array2u, ArrayXf, ArrayXf16, Bool, Float, Float16, Float64, TensorXf, UInt
+from tests.nn.model import features
+
+KINDS: dict[str, Any] = {"grid": nn.HashGridEncoding, "permuto": nn.PermutoEncoding}
+OPTIONS: dict[str, Any] = {"n_levels": 4, "hashmap_size": 256, "base_resolution": 3, "per_level_scale": 1.7,
+                           "init_scale": 1}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 4])
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("low", [0, -3])
+def test_features_are_those_of_the_model(kind: str, dimension: int, align: bool, low: float) -> None:
+    enc = KINDS[kind](Float64, dimension, align_corners=align, **OPTIONS)
+    x = np.random.default_rng(dimension).uniform(low, 1, (dimension, 100))
+    found = np.array([row.numpy() for row in enc([Float64(row) for row in x])])
+    assert np.allclose(found, features(kind, enc.data.numpy(), x, 4, 2, 256, 3, 1.7, align))
+
+
+def test_arguments_of_all_kinds(kind: str) -> None:
+    enc = KINDS[kind](Float, 2, **OPTIONS)
+    x, y = Float(0.1, 0.7), Float(0.3, 0.4)
+    expected = enc(Array2f(x, y)).numpy()
+    for p in ([x, y], (x, y), nn.CoopVec(x, y), TensorXf(Array2f(x, y)),
+              np.array([[0.1, 0.7], [0.3, 0.4]], np.float32)):
+        found = enc(p)
+        assert type(found) is ArrayXf and np.allclose(found.numpy(), expected)
+    for wrong in (x, [x], dr.full(TensorXf, 1, (3, 2))):
+        with pytest.raises(AssertionError, match="2 components"):
+            enc(wrong)
+    assert type(KINDS[kind](Float16, 2)(Array2f(x, y))) is ArrayXf16
+
+
+def test_inactive_lanes_have_zeros_and_no_gradient(kind: str) -> None:
+    enc = KINDS[kind](Float, 2, **OPTIONS)
+    dr.enable_grad(enc.params)
+    found = enc(Array2f([0.1, 0.7], 0.3), Bool(True, False))
+    assert not found.numpy()[:, 1].any() and found.numpy()[:, 0].any()
+    dr.backward(dr.sum(found))
+    gradient = enc.params.grad.numpy()
+    enc = KINDS[kind](Float, 2, **OPTIONS)
+    dr.enable_grad(enc.params)
+    dr.backward(dr.sum(enc(Array2f(0.1, 0.3))))
+    assert np.allclose(enc.params.grad.numpy(), gradient) and np.isclose(gradient.sum(), 8)
+
+
+def test_derivatives_are_differences(kind: str) -> None:
+    enc = KINDS[kind](Float64, 2, **OPTIONS)
+    rng = np.random.default_rng(1)
+    x, data = rng.uniform(0, 1, (2, 20)), enc.data.numpy()
+    factors = rng.normal(size=8)
+
+    def value(x: Any, data: Any) -> float:
+        return float((features(kind, data, x, 4, 2, 256, 3, 1.7, False) * factors[:, None]).sum())
+
+    p, w = Array2f64(Float64(x[0]), Float64(x[1])), Float64(data)
+    dr.enable_grad(p, w)
+    enc.set_params(w)
+    dr.backward(dr.sum(sum(f * y for f, y in zip(factors.tolist(), enc(p), strict=True))))
+    move, change = rng.normal(size=x.shape), rng.normal(size=data.shape)
+    expected = (value(x + 1e-7 * move, data + 1e-7 * change) - value(x - 1e-7 * move, data - 1e-7 * change)) / 2e-7
+    assert np.isclose((p.grad.numpy() * move).sum() + (w.grad.numpy() * change).sum(), expected, rtol=1e-5)
+    p, w = Array2f64(Float64(x[0]), Float64(x[1])), Float64(data)
+    dr.enable_grad(p, w)
+    dr.set_grad(p, Array2f64(Float64(move[0]), Float64(move[1])))
+    dr.set_grad(w, Float64(change))
+    enc.set_params(w)
+    y = dr.sum(sum(f * y for f, y in zip(factors.tolist(), enc(p), strict=True)))
+    assert np.isclose(dr.forward_to(y)[0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "gradient"), [("grid", (0.800649, 15.4108)), ("permuto", (-9.87839, 42.5865))])
+def test_gradients_may_be_smoothed(name: str, gradient: tuple[float, float]) -> None:
+    # those of the reference implementation
+    enc = KINDS[name](Float, 2, n_levels=1, base_resolution=4, smooth_weight_gradients=True)
+    plain = KINDS[name](Float, 2, n_levels=1, base_resolution=4)
+    for each in (enc, plain):
+        each.set_params(dr.square(dr.arange(Float, 32)) * 0.01)
+    x = Array2f(0.3, 0.62)
+    dr.enable_grad(x)
+    found = enc(x)
+    assert dr.allclose(found, plain(Array2f(0.3, 0.62)))
+    dr.backward(found[0])
+    assert np.allclose(x.grad.numpy().ravel(), gradient, rtol=1e-4)
+
+
+def test_half_precision_gradients_are_sums_in_single_precision(kind: str) -> None:
+    enc = KINDS[kind](Float16, 1, n_levels=1, base_resolution=4)
+    dr.enable_grad(enc.params)
+    found = enc([dr.zeros(Float, 10000)])
+    dr.backward(dr.sum(Float(found[0])) * 2.0 ** -8)
+    assert np.isclose(enc.params.grad.numpy().astype(np.float64).sum(), 39.0625, rtol=1e-3)
+
+
+def test_tables_and_indices() -> None:
+    enc = nn.HashGridEncoding(Float, 2)
+    assert enc.hash(Array2u(1, 2))[0] == 1013904227 and enc.indexing_function(Array2u(1, 2), 0)[0] == 33
+    assert nn.HashGridEncoding(Float, 2, n_levels=2).level_offset(1) == 256
+    assert nn.HashGridEncoding(Float, 2, n_levels=2).n_params == 2560 and enc.n_output_features == 32
+    assert dr.allclose(enc.data[0], -3.79302e-05) and enc.params is enc.data
+    assert enc.hashmap_size == 2 ** 19 and not enc.torchngp_compat and "n_levels=16" in repr(enc)
+    with pytest.raises(AttributeError):
+        enc.n_levels = 3
+    with pytest.raises(AssertionError, match="parameters"):
+        enc.set_params(Float(1))
+    with pytest.raises(AssertionError, match="hashmap_size"):
+        nn.HashGridEncoding(Float, 2, hashmap_size=3)
+    with pytest.raises(RuntimeError, match="floating-point"):
+        nn.HashGridEncoding(UInt, 2)
+    with pytest.warns(RuntimeWarning, match="multiple of 2"):
+        nn.HashGridEncoding(Float, 2, n_features_per_level=3, hashmap_size=3 * 2 ** 10)
+
+
+def test_encodings_are_trees_and_layers(kind: str) -> None:
+    enc = KINDS[kind](Float, 2, **OPTIONS)
+    v = nn.CoopVec(Float(0.1, 0.7), 0.4)
+    expected = enc(v).numpy()
+    for other in (pickle.loads(pickle.dumps(enc)), dr.copy(enc)):
+        assert np.allclose(other(v).numpy(), expected)
+    assert np.allclose(dr.freeze(lambda enc, v: enc(v))(enc, v).numpy(), expected)
+    net = nn.Sequential(nn.HashEncodingLayer(enc), nn.Linear(-1, 3)).alloc(TensorXf, 2)
+    assert list(net) == ["layers.1.weights", "layers.1.bias"] and net["layers.1.weights"].shape == (3, 8)
+    packed = nn.pack(net)
+    assert len(packed(v)) == 3 and packed.layers[0].encoding.params is enc.params
+    with pytest.raises(ValueError, match="takes 2 components"):
+        nn.Sequential(nn.HashEncodingLayer(enc)).alloc(TensorXf, 3)
