@@ -124,7 +124,7 @@ def install(dr: Any) -> None:
             if symbolic is not None:
                 before = len(FOUND)
                 body, calls = _counting(body, name, "body", symbolic)
-                asked = iter([cond]) if hints.get("mode") is None else iter(())
+                asked = iter([cond]) if hints.get("mode") is None and name != "while" else iter(())
                 counted, _ = _counting(cond, name, "condition", symbolic, calls)
 
                 @functools.wraps(cond, updated=())
