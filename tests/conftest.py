@@ -52,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         take_over(Second())
     elif config.getoption("--cuda"):
+        import drjit_core
         from drjit_core.cuda.driver import Driver
         from drjit_core.runtime.gpu.backend import GPU
         from tests.machine.driver import MachineDriver
@@ -62,6 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.core import harness
 
         harness.flushes = config.getoption("--cuda") == "device"
+        # Tests expect what is exact; tests/ptx/test_approximations.py has what is approximated otherwise.
+        drjit_core.set_flag(drjit_core.JitFlag.FastMath, False)
 
 
 def _listed(name: str) -> dict[str, str]:

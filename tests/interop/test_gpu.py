@@ -133,7 +133,8 @@ def test_the_consumers_stream_waits_for_ours_and_ours_for_it_when_it_lets_go(dri
     taken = Taken(driver, x, stream=stream)
     assert driver.orders == [(driver.stream, handle)]
     taken.let_go()
-    assert driver.orders == [(driver.stream, handle), (handle, driver.stream)]
+    # a stream that somebody has made may be gone by then: all there is is waited for
+    assert driver.orders == [(driver.stream, handle), (handle if handle in (0, 1, 2) else -1, driver.stream)]
 
 
 def test_nobody_waits_where_none_is_asked_for(driver):
@@ -160,7 +161,7 @@ def test_exports_keep_their_memory_and_nobody_gets_it_before_the_consumer_lets_g
     statistics = backend_of(JitBackend.CUDA.value).memory_statistics
     before = statistics()["in_use"]
     taken.let_go()
-    assert driver.orders[-1] == (SIDE, driver.stream) and statistics()["in_use"] < before
+    assert driver.orders[-1] == (-1, driver.stream) and statistics()["in_use"] < before
     del others
 
 
@@ -176,7 +177,7 @@ def test_a_capsule_that_nobody_takes_gives_the_memory_back(driver):
     capsule = cuda.Float(1, 2).__dlpack__(stream=SIDE)
     assert len(dlpack._exported) == before + 1
     del capsule
-    assert len(dlpack._exported) == before and driver.orders[-1] == (SIDE, driver.stream)
+    assert len(dlpack._exported) == before and driver.orders[-1] == (-1, driver.stream)
 
 
 def test_exports_to_the_cpu_are_copies(driver):
@@ -530,7 +531,7 @@ def test_what_frameworks_get_and_give_stays_on_the_device(driver, monkeypatch):
     assert isinstance(y, ad.TensorXf) and y.numpy().tolist() == [2, 4, 6]
     dr.backward(dr.sum(y * y))
     assert x.grad.numpy().tolist() == [8, 16, 24]
-    assert {(driver.stream, SIDE), (SIDE, driver.stream)} == set(driver.orders)
+    assert set(driver.orders) == {(driver.stream, SIDE), (-1, driver.stream)}
     dr.set_grad(x, 1)
     assert dr.forward_to(double(x)).numpy().tolist() == [2, 2, 2]
 

@@ -308,7 +308,7 @@ class _Loop(Construct):
                 same[self.variables[i].id] = self.given[i]
         traced.region.presumed = {number: ref(value) for number, value in same.items()}
         if len(same) == len(presumed) and not (
-                traced.adopted or traced.region.taped or current().recording is not None) and \
+                traced.adopted or traced.statements or traced.region.taped or current().recording is not None) and \
                 put_back(same, traced, self.test, self.results[:first]):
             self.left_out = list(self.given[first:])
             self.given = self.initial = self.given[:first]

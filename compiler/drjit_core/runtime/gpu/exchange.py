@@ -7,12 +7,16 @@ others is theirs again, in whatever order they work, only when the launches that
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 from ...cuda.errors import DriverError
 from ..buffer import Buffer
 
 __all__ = ["Exchange", "Loan"]
+
+#: The default streams, the legacy one and that of each thread, which are always there.
+_ALWAYS = frozenset({0, 1, 2})
 
 
 class Loan:
@@ -56,15 +60,16 @@ class Exchange:
             self._backend.driver.order(stream, self.stream)
 
     def returned(self, stream: int) -> None:
-        """Somebody has no use any more for memory that was given to a stream.  Finalisers call this."""
+        """Somebody has no use any more for memory that was given to a stream.  Finalisers call this.
+
+        A stream that somebody has made may be gone, and drivers do not check handles: then all there is is waited for.
+        """
         driver = self._backend.driver
-        try:
-            driver.order(stream, self.stream)
-        except DriverError:  # the stream may be gone
-            try:
+        with suppress(DriverError):  # the device may be gone
+            if stream in _ALWAYS:
+                driver.order(stream, self.stream)
+            else:
                 driver.wait_for_all()
-            except DriverError:  # so is the device
-                pass
 
     def device_of(self, address: int) -> int:
         """The number of the device that some memory belongs to, -1 if it is none that the driver knows."""
