@@ -32,6 +32,7 @@ import numpy as np  # noqa: E402
 
 import drjit as dr  # noqa: E402
 from drjit_core import JitBackend, backend_report, has_backend, malloc_statistics  # noqa: E402
+from drjit_core.runtime.gpu.backend import the_gpu  # noqa: E402
 
 LIBRARIES = ("torch", "cupy", "jax", "numba")
 SIZE = 1 << 20
@@ -177,7 +178,8 @@ def _torch_lets_go_while_its_kernels_run(torch: Any) -> None:
 
 
 @check("torch")
-def _torch_gets_memory_back_while_our_kernels_run(torch: Any) -> None:
+def _torch_gets_memory_back_while_our_kernels_run(torch: Any) -> str:
+    driver, tried = the_gpu().driver, 0  # type: ignore[union-attr]
     side = torch.cuda.Stream()
     wait = dr.arange(dr.cuda.Float, 1 << 14) * 0 + 1
     dr.eval(wait)
@@ -189,14 +191,16 @@ def _torch_gets_memory_back_while_our_kernels_run(torch: Any) -> None:
             dr.eval(y)
             z = dr.select(dr.gather(dr.cuda.Float, y, 0) > -1, x, 0)
             dr.eval(z)
-            address = t.data_ptr()
+            address, end = t.data_ptr(), driver.mark()
             del t, x
             others = [torch.full((SIZE,), -1.0, device="cuda") for _ in range(4)]
-        early = any(other.data_ptr() == address for other in others)
+        if not driver.passed(end):  # on a busy machine, all may have run by now
+            tried += 1
+            assert all(other.data_ptr() != address for other in others), "PyTorch has had it back before"
         same(z, np.arange(SIZE, dtype=np.float32))
         del z, others
-    assert not early, "PyTorch has had it back before"
     dr.sync_thread()
+    return f"seen in {tried} of 3 turns"
 
 
 @check("torch")

@@ -109,11 +109,11 @@ class OnNodes:
         return type(array)(array)
 
     @staticmethod
-    def separated(size: int, *seeds: Node) -> list[Node]:
-        """Seeds to which the number of the entry is added."""
+    def separated(kind: Any, size: int, *seeds: Node) -> list[Node]:
+        """Seeds of a type of arrays, to which the number of the entry is added."""
         if size == 1:
             return list(seeds)
-        position = cast(counter(size, UINT32, seeds[0].where), UINT64)
+        position = cast(counter(size, UINT32, kind._where), UINT64)
         return [ops.add(seed, position) for seed in seeds]
 
     @staticmethod
@@ -266,7 +266,7 @@ class OnNumbers:
         return number
 
     @staticmethod
-    def separated(size: int, *seeds: int) -> list[int]:
+    def separated(kind: Any, size: int, *seeds: int) -> list[int]:
         return list(seeds)
 
     @staticmethod

@@ -109,7 +109,7 @@ class PCG32Base(Generator):
             if number > 1 << 32:
                 raise ArgumentError(f"{self._function('__init__')}(): 'size' must be at most 2^32, found {number}.")
             self._require_sizes("__init__", number, initstate=initial, initseq=sequence)
-        self._start("__init__", *self._steps.separated(number, initial, sequence))
+        self._start("__init__", *self._steps.separated(self._types[UINT64], number, initial, sequence))
 
     def seed(self, initstate: Any = _STATE, initseq: Any = _SEQUENCE) -> None:
         """Start again: ``initstate`` determines the state, ``initseq`` the stream (64-bit integers, or arrays).
