@@ -318,6 +318,8 @@ class Variables:
         self.initial: list[Node] = []
         #: State that is written to by index, and returned as another array: the caller's arrays, by position.
         self.written: dict[int, tuple[ArrayBase, int]] = {}
+        #: Places that were not there before.
+        self.new: list[Change] = []
         #: What places hold after an iteration that are known to change.
         self.settled: dict[Any, Sequence[Node]] = {}
         for array, _, positions in self.arrays:
@@ -386,6 +388,8 @@ class Variables:
             count, entry.lanes = len(entry.initial), self.lanes
             entry.finish(results[position:position + count], outermost)
             position += count
+        for change in self.new:
+            keep_new(change)
 
     def name_of(self, number: int) -> str:
         """What messages call the variable of a number."""
@@ -449,14 +453,15 @@ class Variables:
                 ops.select(stands["first",][0], *pair) for pair in zip(after[key], own, strict=True)]
         for change in kept_new:
             self.keep(change, formals, results)
+        self.new = kept_new
         if new:
             (first,) = stands.get(("first",), (None,))
             results += self.added(new, after, first)
         return results
 
     def keep(self, change: Change, formals: Sequence[Node], results: Sequence[Node]) -> None:
-        """Let a new place hold what the body has put in it: as it is outside, if it is computed of nothing but what
-        stays as it is."""
+        """Let what the body has put in a new place be as it is outside, if it is computed of nothing but what stays as
+        it is."""
         region = core.innermost()
         assert region is not None
         if region.presumed:
@@ -466,7 +471,6 @@ class Variables:
                 if isinstance(leaf, ArrayBase) and leaf._dynamic:
                     store_same(leaf, [node.scope == region.id and core.outside_of(node) or node
                                       for node in leaf._nodes()])
-        keep_new(change)
 
     def learn(self, after: dict[Any, Sequence[Node]], formals: Sequence[Node], new: Iterable[Any]) -> None:
         """Remember if the functions change none of the arrays that they are presumed to leave alone."""

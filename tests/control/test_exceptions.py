@@ -18,7 +18,7 @@ import pytest
 
 import drjit as dr
 from drjit._base import errors
-from drjit.llvm import Bool, UInt
+from drjit.llvm import Bool, Int, UInt
 from drjit.llvm.ad import Float
 
 
@@ -278,3 +278,37 @@ def test_a_value_that_was_kept_of_a_write_that_was_undone() -> None:
     with pytest.raises(Stop):
         dr.while_loop((UInt(0, 1),), lambda i: i < 4, body, mode="evaluated")
     assert list(kept.get()) == [0, 5] and list(table) == [0, 0]
+
+
+def test_a_loop_that_is_refused_leaves_no_new_place() -> None:
+    table = Float(1, 2, 3)
+
+    class Scene:
+        new: Any
+
+    scene = Scene()
+
+    def body(i: Int, x: Float) -> Any:
+        scene.new = x * 2
+        dr.scatter(table, Float(0), UInt(1))
+        return i + 1, x + table
+
+    with pytest.raises(RuntimeError):
+        dr.while_loop((Int(0, 1, 2), Float(1, 2, 3)), lambda i, x: i < 4, body, mode="symbolic")
+    assert not hasattr(scene, "new")
+
+
+def test_a_body_that_is_called_again_finds_no_new_place_of_before() -> None:
+    class Scene:
+        new: Any
+
+    scene, found = Scene(), []
+
+    def body(i: Int, x: Float) -> Any:
+        found.append(hasattr(scene, "new"))
+        scene.new = x * 2
+        return i + dr.width(x), x + Float(1, 2, 3)
+
+    i, x = dr.while_loop((Int(0), Float(1)), lambda i, x: i < 4, body, mode="symbolic")
+    assert found == [False, False]
+    assert i.numpy()[0] >= 4 and x.numpy().tolist() == [3, 5, 7]
