@@ -238,7 +238,10 @@ class ArrayBase(Generic[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT]):
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
         """A DLPack capsule of these values, for ``from_dlpack`` of other libraries; zero-copy for flat arrays and tensors."""
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Device type and number in the terms of DLPack: the memory of the CPU."""
+        """Device type and number in the terms of DLPack: the memory of the CPU, or for arrays of ``drjit.cuda`` the GPU, ``(2, 0)``."""
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory of a flat array or tensor of ``drjit.cuda``, for libraries that do not speak DLPack, such as Numba: they use it in any stream, after what is in that of ``"stream"``. Evaluates the array. Raises an ``AttributeError`` for other arrays, and for elements of type bfloat16."""
 class _HasLeaf(Generic[_LeafT]): ...
 class _HasInt(Generic[_IntT]): ...
 class _WithFloat(Generic[_FloatT, _MaskCpT]): ...
@@ -3348,7 +3351,7 @@ def forward_from(arg: Any, flags: Any = ...) -> None:
     """Let derivatives flow from an array to all that was computed from it."""
 def forward_to(*args: Any, flags: Any = ...) -> Any:
     """Let derivatives flow to arrays from the variables that they were computed from; returns their gradients."""
-def freeze(f: Callable[..., Any] | None = None, /, *, state_fn: Callable[..., Any] | None = None, limit: int | None = None, warn_after: int = 10, backend: JitBackend | None = None, auto_opaque: bool = True, enabled: bool = True, dynamic: Sequence[str] = ()) -> Any:
+def freeze(f: Callable[..., Any] | None = None, /, *, state_fn: Callable[..., Any] | None = None, limit: int | None = None, warn_after: int = 10, backend: JitBackend | None = None, auto_opaque: bool = True, enabled: bool = True, dynamic: Sequence[str] | None = ()) -> Any:
     """Make a function that is traced by its first call, and whose later calls only launch what that has launched."""
 def frob(arg: _Matrices[Any, Any, Any, Any, _R], /) -> _R:
     """Squared Frobenius norm of a matrix: the sum of the squares of its entries."""
@@ -4226,7 +4229,7 @@ def sqr(arg: Any, /) -> Any:
     """The square: see :func:`square`, which is its name today."""
 @overload
 def sqrt(arg: ArrayT, /) -> ArrayT:
-    """Square root, correctly rounded."""
+    """Square root, correctly rounded (on GPUs unless ``JitFlag.FastMath`` is set, see the page about them)."""
 @overload
 def sqrt(arg: float, /) -> float: ...
 @overload

@@ -307,7 +307,7 @@ class _Loop(Construct):
             if self.results[i] is self.variables[i]:
                 same[self.variables[i].id] = self.given[i]
         traced.region.presumed = {number: ref(value) for number, value in same.items()}
-        if len(same) == len(presumed) and not (
+        if len(same) == len(presumed) and not self.memory & presumed and not (
                 traced.adopted or traced.statements or traced.region.taped or current().recording is not None) and \
                 put_back(same, traced, self.test, self.results[:first]):
             self.left_out = list(self.given[first:])
