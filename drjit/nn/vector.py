@@ -10,7 +10,7 @@ from drjit_core import Node
 from drjit_core import cast as convert
 
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, SizeError, describe
+from .._base.errors import ArgumentError, IncompatibleArguments, SizeError, describe
 from .._base.types import reshape, retype
 from .._base.values import is_ndarray, plain_scalar
 from .._functions.elementwise import FUNCTIONS
@@ -73,7 +73,7 @@ class CoopVec(Generic[T]):
         leaf = arrays[0]._leaf
         try:
             leaf = meeting_package(arrays, leaf)
-        except Exception:
+        except IncompatibleArguments:
             raise ArgumentError(f"{_NAME}(): the components belong to different backends.") from None
         nodes = [entry._nodes()[0] if isinstance(entry, ArrayBase) else number_literal(leaf, entry) for entry in found]
         widths = sorted({node.size for node in nodes if node.size != 1})

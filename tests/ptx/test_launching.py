@@ -14,7 +14,6 @@ import pytest
 
 from drjit_core import Node, Recorded, ReduceOp, evaluate, literal, on_backend, ops, reduce, rooms, segment, step
 from drjit_core.control.choice import call
-from drjit_core.ir import build
 from drjit_core.ptx import emit
 from drjit_core.runtime import disk
 from drjit_core.runtime.gpu.backend import GPU
@@ -205,38 +204,3 @@ def test_operands_are_let_go_at_once(device: GPU, make: Any) -> None:
             assert gone() is None and not device.is_done(device.submitted())
     finally:
         gc.enable()
-
-
-class Owner:
-    """Somebody who has memory."""
-
-
-def test_memory_of_others_is_kept_until_launches_have_run(device: GPU) -> None:
-    for _ in range(3):
-        x = array(numbers(), FLOAT32)
-        evaluate([x])
-        owner = Owner()
-        gone = weakref.ref(owner)
-        imported = build.evaluated(FLOAT32, 100, device.foreign(x.payload.address, 400, owner), device.where)
-        del owner
-        y = straight(imported)
-        evaluate([y])
-        del imported
-        gc.collect()
-        assert gone() is not None
-        assert (values(y) == numbers() + 1).all()
-        assert gone() is None
-
-
-def test_owners_that_wait_are_not_many(device: GPU) -> None:
-    x = array(numbers(), FLOAT32)
-    evaluate([x])
-    owners = weakref.WeakSet[Owner]()
-    for _ in range(100):
-        owner = Owner()
-        owners.add(owner)
-        imported = build.evaluated(FLOAT32, 100, device.foreign(x.payload.address, 400, owner), device.where)
-        del owner
-        evaluate([y := straight(imported)])
-        del imported, y
-    assert len(owners) <= 70

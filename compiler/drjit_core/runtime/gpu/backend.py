@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, NoReturn, Protocol
 
@@ -31,7 +30,7 @@ from ..disk import Environment
 from ..heap import Heap
 from .exchange import Exchange
 from .kernels import GPUKernel
-from .memory import Device, Foreign
+from .memory import Device
 from .native import GPUNative
 from .target import LIMITS, target_of
 
@@ -118,8 +117,6 @@ class Driver(Protocol):
         """Set bytes of memory."""
 
 
-#: Owners of memory that is gone here are waited for when there are more.
-_MOST_OWNERS = 64
 #: Kernels after which all are forgotten.
 _MOST_KERNELS = 16_384
 
@@ -142,7 +139,6 @@ class GPU:
         self.environment = Environment(lambda: ("ptx", str(driver.architecture), driver.name, str(driver.version)))
         self.kernels: dict[bytes, GPUKernel] = {}
         self.unused: list[Any] = []  # modules of kernels that nobody has any more
-        self.owners: deque[Foreign] = deque()  # of memory that launches may still use
         self.loaded = self.compiled = 0
         self._lost = ""  # why the device is of no use any more
         self._target = target_of(driver.architecture)
@@ -238,8 +234,6 @@ class GPU:
 
     def submit(self, launch: Any, /) -> int:
         """Run a launch after those before it."""
-        if len(self.owners) > _MOST_OWNERS:
-            self.wait()
         with self.watching():
             begin = self.driver.mark() if launch.timed else None
             launch.begun = True  # for who interrupts
@@ -284,11 +278,6 @@ class GPU:
     def _have_run(self, count: int) -> None:
         """All launches up to one have run."""
         self.native.have_run(count)
-        for _ in range(len(self.owners)):
-            with suppress(IndexError):  # other threads do so as well
-                owner = self.owners.popleft()
-                if owner.ticket > count:
-                    self.owners.append(owner)
         self.exchange.settle()
 
     def is_done(self, ticket: int, /) -> bool:
@@ -332,18 +321,9 @@ class GPU:
             block = shortage.allocate(self.heap, nbytes)
         return Buffer(self, block.address, nbytes, block)
 
-    def foreign(self, address: int, nbytes: int, owner: Any) -> Buffer:
-        """A buffer over memory that is somebody else's, who must not refer to it."""
-        result = Buffer(self, address, nbytes, Foreign(owner))
-        result.padded, result.read_only = False, True
-        return result
-
     def release(self, block: Any, /) -> None:
-        """Take memory back: ours may be used at once, by launches that come later."""
-        if block.__class__ is not Foreign:
-            block.heap.release(block)
-        elif block.ticket > self.native.done:
-            self.owners.append(block)
+        """Take memory back: it may be used at once, by launches that come later."""
+        block.heap.release(block)
 
     def copy(self, source: Buffer, /) -> Buffer:
         """A buffer of its own with the contents of another one."""

@@ -6,20 +6,7 @@ from typing import Any
 
 from .target import LIMITS
 
-__all__ = ["Device", "Foreign"]
-
-
-class Foreign:
-    """What a buffer has in the place of a block if the memory is somebody else's.
-
-    Others may use that when the buffer is gone, in an order of their own: its owner is kept until the launches that use
-    it have run.
-    """
-
-    __slots__ = ("owner", "ticket")
-
-    def __init__(self, owner: Any) -> None:
-        self.owner, self.ticket = owner, 0
+__all__ = ["Device"]
 
 
 class Device:

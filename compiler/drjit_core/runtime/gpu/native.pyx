@@ -24,7 +24,6 @@ ctypedef int (*UploadFunction)(uint64_t target, const void* source, size_t count
 
 cdef enum:
     LISTED = 5
-    MOST_OWNERS = 64
     #: A driver has room for some launches, and lets who comes with one more wait: from then on, without the
     #: interpreter's lock. Before, releasing it would let other threads have it for some milliseconds.
     MOST_QUEUED = 512
@@ -65,7 +64,6 @@ cdef class GPUNative(Native):
     cdef public int64_t hits
     cdef public bint is_lost
     cdef list last
-    cdef object owners
     cdef Heap heap
     cdef LaunchFunction function
     cdef UploadFunction upload
@@ -76,7 +74,7 @@ cdef class GPUNative(Native):
 
     def __init__(self, backend):
         Native.__init__(self, backend)
-        self.heap, self.owners, self.last = backend.heap, backend.owners, [None] * LISTED
+        self.heap, self.last = backend.heap, [None] * LISTED
         found = backend.driver.natives()
         if found is not None:
             self.function = <LaunchFunction> <uintptr_t> found.launch
@@ -159,8 +157,6 @@ cdef class GPUNative(Native):
         cdef int64_t ticket
         if self.function == NULL or self.is_lost:  # which says why
             return Native.launch(self, entry, words, count, units, unit, keep)
-        if len(self.owners) > MOST_OWNERS:
-            self.backend.wait()
         self.enter_thread()
         if known.plan is None and (known.width != units * unit or known.units != units):
             known.shape_for(units * unit, units)
