@@ -320,6 +320,8 @@ class Variables:
         self.written: dict[int, tuple[ArrayBase, int]] = {}
         #: Places that were not there before.
         self.new: list[Change] = []
+        #: Those of them with arrays that the body changes: it is to find these when it is called again.
+        self.made: list[Change] = []
         #: What places hold after an iteration that are known to change.
         self.settled: dict[Any, Sequence[Node]] = {}
         for array, _, positions in self.arrays:
@@ -357,6 +359,8 @@ class Variables:
             count, entry.lanes = len(entry.initial), self.lanes
             entry.preset(formals[position:position + count])
             position += count
+        for change in self.made:
+            keep_new(change)
         self.formals = list(formals[position - self.presumed:position])
 
     def settle(self) -> list[Any]:
@@ -380,6 +384,8 @@ class Variables:
         for entry in self.entries.values():
             if entry.__class__ is _Place:
                 entry.write(entry.change.before)
+        for change in reversed(self.made):
+            write_place(change.container, change.kind, change.key, MISSING)
 
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         """Let all of them have the values that they have after the construct."""
@@ -388,7 +394,7 @@ class Variables:
             count, entry.lanes = len(entry.initial), self.lanes
             entry.finish(results[position:position + count], outermost)
             position += count
-        for change in self.new:
+        for change in [*self.made, *self.new]:
             keep_new(change)
 
     def name_of(self, number: int) -> str:
@@ -453,10 +459,14 @@ class Variables:
                 ops.select(stands["first",][0], *pair) for pair in zip(after[key], own, strict=True)]
         for change in kept_new:
             self.keep(change, formals, results)
-        self.new = kept_new
         if new:
             (first,) = stands.get(("first",), (None,))
             results += self.added(new, after, first)
+        arrays = {key[0] for key in new}
+        self.new = []
+        for change in kept_new:
+            held = [leaf for leaf in flatten_nodes(change.now, self.words.function)[1] if id(leaf) in arrays]
+            (self.made if held else self.new).append(change)
         return results
 
     def keep(self, change: Change, formals: Sequence[Node], results: Sequence[Node]) -> None:
@@ -747,10 +757,14 @@ def widened(journal: Journal, around: Journal | None, nodes: Sequence[Node],
     return found if found != list(nodes) else None
 
 
+#: So many times a construct begins again at most.
+_MOST_ATTEMPTS = 64
+
+
 def retried(construct: Any, words: Words, around: Journal | None, what: str) -> Any:
     """What a construct's ``attempt`` returns, which begins again as long as something turns out: it is told to
     ``restart``, or to ``clear`` what is found again. ``what`` of it must have one size."""
-    while True:
+    for _ in range(_MOST_ATTEMPTS):
         try:
             return construct.attempt()
         except core.Restart:
@@ -775,6 +789,10 @@ def retried(construct: Any, words: Words, around: Journal | None, what: str) -> 
                 f"{words.function}(): {what}, have incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of "
                 f"it must be as wide as the {words.noun}; {words.otherwise} if that is so of all but what is written."
                 ) from None
+    raise SymbolicValue(
+        f"{words.function}(): {words.traced} does something else each time it is called: it changes arrays from "
+        f"outside, and after {_MOST_ATTEMPTS} calls it still finds new ones. Make these arrays before the "
+        f"{words.noun}.")
 
 
 #: References to an array in :meth:`_Holders.keep` that the journal and its reader hold.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections import OrderedDict, deque
 from typing import Any
 
@@ -337,3 +338,22 @@ def test_arrays_that_a_body_makes_and_somebody_keeps_change_in_all_iterations(mo
     assert x.numpy().tolist() == [8, 16]
     for array in (kept[0], entries["total"], cached()):
         assert array.numpy().tolist() == [7, 14]
+
+
+@pytest.mark.parametrize("tracked", [False, True])
+def test_a_body_that_makes_another_array_whenever_it_is_called_is_refused(tracked: bool) -> None:
+    @functools.lru_cache
+    def cached(number: int) -> Any:
+        return F(0)
+
+    def body(i: Any, x: Any) -> Any:
+        total = cached(time.perf_counter_ns())
+        total += x * x
+        return i + 1, x
+
+    x = F(1, 2)
+    if tracked:
+        dr.enable_grad(x)
+    with pytest.raises(RuntimeError, match=r"do(es)? something else each time"):
+        dr.while_loop((U(0), x), lambda i, x: i < 3, body, mode="symbolic")
+    assert x.numpy().tolist() == [1, 2]

@@ -47,6 +47,7 @@ cdef class Construct:
     cdef public list traced
     cdef public list called
     cdef public list sources
+    cdef public Py_ssize_t calls
     cdef public object failure
     cdef public bint defers
     cdef public bint cautious

@@ -44,6 +44,8 @@ _NONE: frozenset[int] = frozenset()
 #: Of constructs that write nothing, and have no statements.
 _NOTHING: dict[Any, Node] = {}
 _EMPTY: list[Any] = []
+#: So many times functions are called again at most, for a construct that keeps finding more that they change.
+_MOST_CALLS = 64
 
 
 class Restart(Exception):
@@ -121,6 +123,8 @@ class Construct:
         #: The regions for which the user's functions were called, and what further traces are made of, if any are.
         self.called: list[Traced] = _EMPTY
         self.sources: list[Source] = _EMPTY
+        #: How many times they have been called again.
+        self.calls = 0
         #: What a function has raised.
         self.failure: Exception | None = None
 
@@ -236,6 +240,11 @@ class Construct:
         if why and logger.isEnabledFor(LEVELS[LogLevel.Info]):
             logger.info("%s(): the functions of this symbolic %s are called again: %s.", call_site(self.function),
                         self.noun, why)
+        self.calls += 1
+        if self.calls == _MOST_CALLS:
+            raise self.refusal(f"the functions of this {self.noun} do something else each time they are called: they "
+                               f"write to arrays from outside, and after {_MOST_CALLS} calls they still find new ones. "
+                               "Make these arrays before it.")
         self.sources = self.called = _EMPTY
         self.defers = False
         return self.sources
