@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 import drjit as dr
-from drjit.llvm import Bool, Float, Int, TensorXf, UInt
+from drjit.llvm import Bool, Float, Int, TensorXf, UInt, ad
 from drjit_core.ir.symbolic import new_region
 
 
@@ -219,6 +220,8 @@ USES: dict[str, tuple[Callable[[Any, Any, Any], Any], float, float, bool]] = {
     "alone": (lambda x, c, d: x + dr.sin(c), 1.5, 2.5, True),
     "equal": (lambda x, c, d: dr.select(x < 4, c, d) + x, 1.5, 1.5, True),
     "returned": (lambda x, c, d: c, 1.5, 2.5, True),
+    "read for nothing": (lambda x, c, d: (dr.gather(Float, c, UInt(0)), x + c)[1], 1.5, 2.5, False),
+    "asserted": (lambda x, c, d: (dr.assert_true(x * d > 0), x + c)[1], 1.5, 2.5, False),
     "read": (lambda x, c, d: x + dr.gather(Float, c, UInt(0)), 1.5, 2.5, True),
     "within": (lambda x, c, d: dr.if_stmt((x,), x < 4, lambda x: x + c, lambda x: x * d), 1.5, 2.5, True)}
 
@@ -238,6 +241,63 @@ def test_constants_that_stay_as_they_are(use: str) -> None:
     assert (count > 1) == again
     assert dr.all((found[0] == run("evaluated")[0]) & (found[1] == run("evaluated")[1]))
     assert (c._n.kind, d._n.kind) == (Float(1.5)._n.kind,) * 2
+
+
+#: The same with the types that have derivatives.
+TRACKED: dict[str, Callable[[Any, Any, Any], Any]] = {
+    **{use: function for use, (function, *_) in USES.items()},
+    "read for nothing": lambda x, c, d: (dr.gather(ad.Float, c, ad.UInt(0)), x + c)[1]}
+
+
+@pytest.mark.parametrize("variable", ["state", "constant", "both"])
+@pytest.mark.parametrize("use", ["once", "both", "thrice", "read for nothing", "asserted"])
+def test_constants_that_stay_as_they_are_where_derivatives_are_tracked(use: str, variable: str) -> None:
+    function = TRACKED[use]
+
+    def run(mode: Any) -> list[Any]:
+        c, d, x = map(ad.Float, (1.5, 2.5, (1, 4)))
+        dr.enable_grad(*{"state": (x,), "constant": (c,), "both": (c, x)}[variable])
+        first = new_region()
+        _, y = dr.while_loop((0 if mode == "scalar" else ad.UInt(0, 0), x), lambda k, x: k < 3,
+                             lambda k, x: (k + 1, function(x, c, d)), mode=mode)
+        assert mode != "symbolic" or new_region() - first == 2
+        dr.backward(y)
+        return [y, c.grad, d.grad, x.grad]
+
+    found = run("symbolic")
+    for mode in ("evaluated", "scalar"):
+        assert all(dr.allclose(*pair) for pair in zip(found, run(mode), strict=True))
+
+
+@pytest.mark.parametrize("use", USES)
+def test_constants_that_stay_as_they_are_in_frozen_functions(use: str) -> None:
+    function, *values, _ = USES[use]
+    c, d = map(Float, values)
+
+    def run(x: Any) -> Any:
+        return dr.while_loop((dr.zeros(UInt, len(x)), x), lambda k, x: (k < 3) & (x < 100),
+                             lambda k, x: (k + 1, function(x, c, d)))[1]
+
+    frozen = dr.freeze(run)
+    for x in (Float(1, 4), Float(2, 3), Float(3, 2, 1)):
+        assert dr.all(frozen(x) == run(x))
+    c += 1
+    assert dr.all(frozen(Float(1, 4)) == run(Float(1, 4)))
+
+
+def test_constants_that_stay_as_they_are_beside_statements_and_writes() -> None:
+    """Statements have results of their own, behind those of the state; what is printed may be computed of constants."""
+    c, total, output = Float(1.5), Float(0), io.StringIO()
+
+    def body(k: UInt, x: Float) -> Any:
+        dr.print("{}", x * c, file=output)
+        dr.scatter_add(total, x + c, UInt(0))
+        return k + 1, x + c
+
+    _, x = dr.while_loop((UInt(0, 0), Float(1, 4)), lambda k, x: k < 2, body, mode="symbolic")
+    assert list(x) == [4, 7]
+    assert list(total) == [1 + 1.5 + 2.5 + 1.5 + 4 + 1.5 + 5.5 + 1.5]
+    assert sorted(map(float, output.getvalue().strip("[]\n").split(", "))) == [1.5, 3.75, 6, 8.25]
 
 
 def test_constants_that_stay_as_they_are_in_loops_within_loops() -> None:

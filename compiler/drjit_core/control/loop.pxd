@@ -27,7 +27,6 @@ cdef class _Loop(Construct):
     cdef public bint together
     cdef public frozenset changed
     cdef public frozenset reassigned
-    cdef public list left_out
     cdef public bint uniform
     cdef public list single
     cdef public object misfit
@@ -41,7 +40,6 @@ cdef class _Loop(Construct):
     cpdef note_local(self)
     @cython.locals(outer=Tracing, live=Node)
     cpdef assume(self, again)
-    @cython.locals(results=list)
     cpdef list trace(self)
     cpdef bint uses(self, frozenset positions) except -1
     @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, outer=Tracing, probed=cython.bint, narrowed=cython.bint, grown=cython.bint, again=cython.bint)

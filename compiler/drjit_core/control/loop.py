@@ -113,8 +113,6 @@ class _Loop(Construct):
         self.changed = _NONE
         #: Positions of variables that are constant, and have formals all the same in this trace.
         self.kept = _NONE
-        #: What variables are that were presumed to stay as they are, and are no variables any more.
-        self.left_out: list[Node] = []
         #: Positions of variables that the body has given the literal that they are.
         self.reassigned = _NONE
         #: Whether it is wide only for the sake of what it writes.
@@ -160,8 +158,7 @@ class _Loop(Construct):
     def trace(self) -> list[Node]:
         """Trace until nothing new turns out; returns what the variables are after the loop."""
         try:
-            results = self.repeat()
-            return results + self.left_out if self.left_out else results
+            return self.repeat()
         finally:
             self.misfit = None  # its frames lead back to this one
 
@@ -301,26 +298,17 @@ class _Loop(Construct):
         presumed, self.presumed = self.presumed, _NONE
         if not presumed:
             return self.adopts()
-        first = len(self.given) - len(presumed)
-        same = {}
-        for i in range(first, len(self.given)):
-            if self.results[i] is self.variables[i]:
-                same[self.variables[i].id] = self.given[i]
-        traced.region.presumed = {number: ref(value) for number, value in same.items()}
-        if len(same) == len(presumed) and not self.memory & presumed and not (
-                traced.adopted or traced.statements or traced.region.taped or current().recording is not None) and \
-                put_back(same, traced, self.test, self.results[:first]):
-            self.left_out = list(self.given[first:])
-            self.given = self.initial = self.given[:first]
-            self.variables, self.results = self.variables[:first], self.results[:first]
-            traced.formals, traced.results = traced.formals[:first], traced.results[:first]
-            return False
+        first, same = len(self.given) - len(presumed), {}
         for i in presumed:
             if self.results[i] is self.variables[i]:
+                same[self.variables[i].id] = traced.results[i] = self.given[i]
                 self.constant |= {i}
-                traced.results[i] = self.given[i]
+        traced.region.presumed = {number: ref(value) for number, value in same.items()}
         if self.adopts():
             return True
+        if len(same) == len(presumed) and put_back(same, traced, self.test, self.results[:first]):
+            self.variables[first:] = self.results[first:] = self.given[first:]
+            return False
         outer = innermost()
         if outer is not None and outer.defers:
             self.kept = presumed & self.constant
@@ -411,9 +399,6 @@ class _Loop(Construct):
     def attempt(self, size: int) -> None:
         """Trace condition and body once."""
         sources = self.recall(size or 1, self.uniform) if self.called else _EMPTY
-        if self.left_out and not sources:  # the user's functions know of them
-            self.constant |= frozenset(range(len(self.given), len(self.given) + len(self.left_out)))
-            self.given, self.left_out = [*self.given, *self.left_out], []
         self.begin()
         self.kept = _NONE
         traced = self.enter(size, size or 1, _MASKS)
@@ -573,7 +558,7 @@ def put_back(stands: dict[int, Node], traced: Traced, test: Node, results: Seque
     scope = traced.region.id
     if test.id in stands or [result for result in results if result.id in stands]:
         return False
-    for part in needed_for(scope, [*traced.formals, *traced.masks], ((test,), results)):
+    for part in needed_for(scope, [*traced.formals, *traced.masks], ((test,), [*results, *traced.latest.values()])):
         for node in part:
             if node.kind < FIRST_ELEMENTWISE:
                 if [operand for operand in operands(node) if operand.id in stands]:
