@@ -562,7 +562,7 @@ class SymbolicChoice:
                 raise
             places = called.leave()
             self.snapshot = called.snapshot if called.same else None
-            if called.snapshot is not None and (called.snapshot.data or called.snapshot.generators):
+            if called.snapshot is not None and (called.snapshot.data or called.snapshot.waiting):
                 require_data(self.words, called.snapshot, (function,))
             changed = called.changed() if journal.entries or called.copies else _NOTHING
             may_change = changed or self.written or len(journal.entries) > noted

@@ -30,6 +30,7 @@ from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases
 from .given import Call, Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
+from .outside import require_variables
 from .places import MISSING, Change, are_others, difference_at, restore, snapshot, words_of, write_place
 from .shapes import changed_shape
 from .state import shape_of
@@ -157,6 +158,8 @@ class _Objects:
                         f"{FUNCTION}(): the body of this loop returns a container that it knows otherwise as state, "
                         "which is another one for elements that take no part. Return a copy.")
         changes = call.leave(value)
+        if call.snapshot is not None and call.snapshot.waiting:
+            require_variables(FUNCTION, call.snapshot)
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
                                      if isinstance(array, ArrayBase)}.difference(given), self.lanes)
         self.width = max(self.width, active.size)

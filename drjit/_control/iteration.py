@@ -333,7 +333,7 @@ class SymbolicLoop:
             call.require_in_place(returned)
         values = self.variables.settle() if self.variables is not None else ()
         changes = call.leave(returned, values)
-        if call.snapshot is not None and (call.snapshot.data or call.snapshot.generators):
+        if call.snapshot is not None and (call.snapshot.data or call.snapshot.waiting):
             require_data(_WORDS, call.snapshot, (self.body,))
         if self.variables is None:
             if not changes and not call.copies and self.leaves_arrays(variables) and self.returns_all(call, final):

@@ -20,7 +20,7 @@ from drjit_core import Node, SymbolicValue, adopt, depend_on, late_formal, ops, 
 
 from .._access.store import Journal, owner_of, store, store_result, store_same
 from .._base.array import ArrayBase
-from .._base.errors import SizeError, describe, user_part
+from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.handle import holders
 from .._base.nodes import broadcast
 from .._base.types import BOOL
@@ -43,7 +43,7 @@ from .places import (
 from .shapes import Reshaped
 
 __all__ = ["Late", "Variables", "Wider", "Words", "changed_arrays", "name_in_program", "presumed",
-           "remember", "require_data", "retried"]
+           "remember", "require_data", "require_variables", "retried"]
 
 core.holders[0] = holders
 
@@ -831,18 +831,23 @@ def _own_memory(words: Words, array: ArrayBase) -> SymbolicValue:
 
 
 def require_data(words: Words, snapshot: Snapshot, functions: Sequence[Callable[..., Any]]) -> None:
-    """Refuse changes of NumPy arrays, sets and byte arrays, which hold again what they did, and of what generators keep
-    to themselves."""
-    for generator, name in snapshot.advanced():
-        raise SymbolicValue(
-            f"{words.function}(): {words.traced} advances the generator '{generator.__name__}', which keeps an array "
-            f"in its variable '{name}' that nobody else can change. Keep it in an attribute or a list, or "
-            f"{words.otherwise}.")
+    """Refuse changes of NumPy arrays, sets and byte arrays, which hold again what they did, and of what generators use
+    in the middle of an expression."""
+    require_variables(words.function, snapshot)
     for value in snapshot.restored():
         raise SymbolicValue(
             f"{words.function}(): {words.traced} changes {name_in_program(value, functions)} of type "
             f"{describe(value)} in place, and is called once for all elements and iterations. Use an array of Dr.Jit "
             f"instead, or {words.otherwise}.")
+
+
+def require_variables(function: str, snapshot: Snapshot) -> None:
+    """Refuse changes of what generators use in the middle of an expression."""
+    for generator, name in snapshot.waiting:
+        raise ArgumentError(
+            f"{function}(): a function that is called here advances the generator '{generator.__name__}', which waits "
+            f"in the middle of an expression with what it keeps in its variable '{name}': nobody else can change that. "
+            "Let 'yield' be a statement of its own, or the value of one.")
 
 
 def name_in_program(array: Any, functions: Sequence[Callable[..., Any]]) -> str:

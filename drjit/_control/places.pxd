@@ -23,10 +23,11 @@ cdef bint _is_own(object module) except -1
 cdef class Snapshot:
     cdef public list held
     cdef public bint traced
+    cdef public bint suspended
     cdef public bint more
     cdef public set seen
     cdef public list data
-    cdef public list generators
+    cdef public list waiting
     cdef public list codes
     cdef public list functions
     cdef public list owners

@@ -13,6 +13,7 @@ of Python objects are lists of these.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import sys
@@ -23,6 +24,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from types import (
+    AsyncGeneratorType,
     BuiltinMethodType,
     CellType,
     CodeType,
@@ -73,8 +75,9 @@ _kinds: dict[type, int] = {
     list: _LIST, tuple: _TUPLE, dict: _DICT, CellType: _CELL, FunctionType: _FUNCTION, MethodType: _METHOD,
     functools.partial: _PARTIAL, int: _SKIPPED, float: _SKIPPED, bool: _SKIPPED, str: _SKIPPED, type(None): _SKIPPED,
     BuiltinMethodType: _BUILTIN, MethodWrapperType: _BUILTIN,
-    GeneratorType: _GENERATOR, ModuleType: _MODULE, bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS,
-    type(MISSING): _SKIPPED, ContextVar: _CELL, CoroutineType: _REFERRING, MappingProxyType: _REFERRING,
+    GeneratorType: _GENERATOR, CoroutineType: _GENERATOR, AsyncGeneratorType: _GENERATOR, ModuleType: _MODULE,
+    bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS, type(MISSING): _SKIPPED, ContextVar: _CELL,
+    MappingProxyType: _REFERRING,
     frozenset: _REFERRING, functools._lru_cache_wrapper: _REFERRING, weakref.ProxyType: _REFERRING,
     weakref.CallableProxyType: _REFERRING}
 _kinds.update(dict.fromkeys([type(view) for table in (dict[Any, Any](), OrderedDict[Any, Any]()) for view in (
@@ -195,17 +198,17 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("codes", "data", "functions", "generators", "held", "more", "owners", "seen", "traced")
+    __slots__ = ("codes", "data", "functions", "held", "more", "owners", "seen", "suspended", "traced", "waiting")
 
     def __init__(self) -> None:
-        #: Whether data is looked at.
-        self.traced = False
+        #: Whether data is looked at, and whether variables of generators are.
+        self.traced = self.suspended = False
         #: Whether there is more than is looked at.
         self.more = False
         #: NumPy arrays, sets and byte arrays, with copies.
         self.data: list[tuple[Any, Any]] = _EMPTY
-        #: Generators, with their variables.
-        self.generators: list[tuple[Any, dict[str, Any]]] = _EMPTY
+        #: Generators that have changed variables which they use in the middle of an expression, and these.
+        self.waiting: list[tuple[Any, str]] = _EMPTY
         #: Of each container: the container, what it is, the number of keys and values, and these in turn; of lists a
         #: copy, of cells the content.
         self.held: list[Any] = []
@@ -265,10 +268,11 @@ class Snapshot:
             elif kind == _BUILTIN:
                 todo.append(value.__self__)
             elif kind == _GENERATOR:
-                todo += [entry for entry in gc.get_referents(value) if _refers(entry)]
-                if self.traced:
-                    self.generators = self.generators or []
-                    self.generators.append((value, _variables_of(value)))
+                entries, frame = entries_of(value, kind), _frame_of(value)
+                copy = None if frame is None else frame.f_locals
+                _push([each for each in gc.get_referents(value) if each is not copy], todo)
+                if self.suspended:
+                    self.add_entries(value, kind, entries, todo)
             elif kind == _REFERRING:
                 _push(_referents(value), todo)
             elif kind == _DATA:
@@ -360,8 +364,7 @@ class Snapshot:
         components. Those that are ``state`` otherwise must be if they are constants only."""
         arrays: dict[int, tuple[Any, int]] = {}
         array: Any
-        kept = [value for _, variables in self.generators for value in variables.values()]
-        for value in [*self.values(), *kept]:
+        for value in self.values():
             if not isinstance(value, Handle) or not value._dynamic:  # type: ignore[attr-defined]
                 continue
             array = value
@@ -410,18 +413,6 @@ class Snapshot:
                 found.append(value)
         return found
 
-    def advanced(self) -> list[tuple[Any, str]]:
-        """Variables of generators that hold what is computed of the arrays which they held; nobody can put it back."""
-        found = []
-        for generator, before in self.generators:
-            for name, value in _variables_of(generator).items():
-                old = before.get(name)
-                if value is not old and isinstance(value, ArrayBase) and isinstance(old, ArrayBase):
-                    nodes = [node for node in value._nodes() if primal(node).kind != _LITERAL]
-                    if nodes and depend_on(nodes, old._nodes()):
-                        found.append((generator, name))
-        return found
-
     def places(self, sought: Any) -> list[tuple[Any, int, Any]]:
         """The places in which an object was, but for those in tuples, which remain as they are."""
         found: list[tuple[Any, int, Any]] = []
@@ -441,8 +432,6 @@ class Snapshot:
                 for place in range(first, position, 2):
                     if held[place + 1] is sought:
                         found.append((container, _DICT if kind == _VARIABLES else kind, held[place]))
-        for generator, variables in self.generators:
-            found += [(generator, _GENERATOR, name) for name, value in variables.items() if value is sought]
         return found
 
     def parts_of(self, owner: Any) -> list[tuple[int, int]]:
@@ -507,8 +496,28 @@ class Snapshot:
                 entries = entries_of(container, kind)
                 if not _same_entries(entries, held, first, position):
                     old = dict(zip(held[first:position:2], held[first + 1:position:2], strict=True))
-                    _compare(container, kind, old, dict(entries), found)
+                    if kind == _GENERATOR:
+                        self.compare_variables(container, old, entries, found)
+                    else:
+                        _compare(container, kind, old, dict(entries), found)
         return found
+
+    def compare_variables(self, generator: Any, before: dict[str, Any], now: dict[str, Any],
+                          found: list[Change]) -> None:
+        """Note the variables of a generator that hold arrays which may be computed of those that they held: others may
+        be what they are, since they are forgotten."""
+        for name, value in now.items():
+            old = before.get(name)
+            if value is old or not (has_array(old) and has_array(value)):
+                continue
+            (nodes, _, spec), (others, _, was) = flatten_nodes(value, ""), flatten_nodes(old, "")
+            if was.meeting(spec) is None or self.traced and not depend_on(
+                    [node for node in nodes if primal(node).kind != _LITERAL], others):
+                continue
+            found.append(Change(generator, _GENERATOR, name, old, value))
+            held = [each for each in gc.get_referents(generator) if each is value]
+            if len(held) > len([each for each in now.values() if each is value]):
+                self.waiting = [*self.waiting, (generator, name)]
 
     def array_changes(self) -> list[Change]:
         """Those of them that have to do with arrays."""
@@ -528,7 +537,7 @@ def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any
     if tree is None and (function is None or knows_nothing(function)):
         return None
     found = Snapshot()
-    found.traced = data or innermost() is not None
+    found.suspended, found.traced = True, data or innermost() is not None
     if apart:
         found.seen.update([id(each) for each in apart])
     if tree is not None:
@@ -543,7 +552,7 @@ def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any
             f"The functions of a loop, branch or call refer to more than {_MOST_CONTAINERS} lists, dictionaries and "
             "objects. Not all are looked at, so that what they do to the others may be lost: keep the data in arrays, "
             "or pass what changes as an argument.", RuntimeWarning, file, number, registry=_warned)
-    return found if found.held or found.data or found.generators else None
+    return found if found.held or found.data else None
 
 
 def _must_be_variable(node: core.Node, times: dict[int, int]) -> bool:
@@ -571,6 +580,8 @@ def entries_of(container: Any, kind: int) -> dict[Any, Any]:
         return dict(vars(container))
     if kind == _MODULE:
         return _module_variables(container)
+    if kind == _GENERATOR:
+        return _variables_of(container)
     if not _slots_of(type(container)):
         own = getattr(container, "__dict__", None)
         return own if type(own) is dict else {}
@@ -682,11 +693,29 @@ def listed(value: Any) -> list[Any]:
     return value.ravel().tolist() if isinstance(value, np.ndarray) else list(deque.__iter__(value))
 
 
+def _frame_of(generator: Any) -> Any:
+    """The frame of a generator or a coroutine that waits."""
+    prefix = {GeneratorType: "gi", CoroutineType: "cr"}.get(type(generator), "ag")
+    return None if getattr(generator, f"{prefix}_running") else getattr(generator, f"{prefix}_frame")
+
+
 def _variables_of(generator: Any) -> dict[str, Any]:
     """The variables of a generator that are its own."""
-    frame = generator.gi_frame
-    return {} if frame is None else {name: value for name, value in frame.f_locals.items()
-                                     if name not in frame.f_code.co_freevars + frame.f_code.co_cellvars}
+    frame = _frame_of(generator)
+    if frame is None:
+        return {}
+    code = frame.f_code
+    return {name: value for name, value in frame.f_locals.items() if name not in code.co_freevars + code.co_cellvars}
+
+
+def _set_variable(generator: Any, name: str, value: Any) -> None:
+    """Let a variable of a generator hold something."""
+    frame = _frame_of(generator)
+    if frame is not None and value is not _MISSING:  # which cannot be put there
+        variables = frame.f_locals
+        variables[name] = value
+        if type(variables) is dict:  # a copy, before Python 3.13
+            ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
 def _referents(value: Any) -> list[Any]:
@@ -743,6 +772,8 @@ def read_place(container: Any, kind: int, key: Any) -> Any:
         return contents_of(container)
     if kind == _LIST and isinstance(container, np.ndarray):
         return container[np.unravel_index(key, container.shape)]
+    if kind == _GENERATOR:
+        return _variables_of(container).get(key, _MISSING)
     return getattr(container, key, _MISSING) if kind in (_OBJECT, _CLASS, _MODULE) else container[key]
 
 
@@ -772,6 +803,8 @@ def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
             del container.cell_contents
         else:
             container.cell_contents = value
+    elif kind == _GENERATOR:
+        _set_variable(container, key, value)
     elif kind == _CLASS:
         if value is not _MISSING and value is not _shown(container, kind, key):
             type.__setattr__(container, key, value)
@@ -817,6 +850,8 @@ def words_of(container: Any, kind: int, key: Any) -> str:
         return f"the context variable '{container.name}'"
     if kind == _CELL or kind == _DICT and "__builtins__" in container:
         return f"the variable '{key}'" if key else "a variable of an enclosing function"
+    if kind == _GENERATOR:
+        return f"the variable '{key}' of the generator '{container.__name__}'"
     if kind == _OBJECT:
         return f"the attribute '{key}' of an object of type {type(container).__name__}"
     if kind in (_CLASS, _MODULE):

@@ -20,7 +20,7 @@ from .._base.nodes import broadcast
 from .aliases import Aliases
 from .choice import Effects, Joint, Results, Returned, argument_of, blended, invoked
 from .given import Call, Given
-from .outside import Words
+from .outside import Words, require_variables
 from .places import MISSING, is_kept_by_class, place_key, write_place
 
 __all__ = ["Sides", "evaluated"]
@@ -109,6 +109,8 @@ class Sides:
             if shapes is not None:
                 returned.widen(*shapes)
             changes = call.leave()
+            if call.snapshot is not None and call.snapshot.waiting:
+                require_variables(self.words.function, call.snapshot)
             if aliases is not None:
                 changed = call.changed()
                 self.require_one_array(aliases, {

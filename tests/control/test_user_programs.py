@@ -17,7 +17,6 @@ import pytest
 
 import drjit as dr
 from drjit.llvm.ad import PCG32, Array3f, Bool, Float, UInt
-from drjit_core import SymbolicValue
 
 MODES = ["symbolic", "evaluated"]
 mode_of = pytest.mark.parametrize("mode", MODES)
@@ -826,34 +825,87 @@ def test_arrays_that_only_a_generator_knows(start: Float, mode: str) -> None:
 
 
 @mode_of
-def test_constants_that_a_generator_replaces(mode: Any) -> None:
-    """Nobody can put back what it kept, whether or not that was a constant."""
-    numbers, last = accumulated(Float(0), False), [Float(0)]
+@pytest.mark.parametrize("construct", ["if", "while", "branch", "call", "loop"])
+@pytest.mark.parametrize("start", [(0,), (0, 0), (1, 4)])
+def test_arrays_that_a_generator_replaces(start: tuple[float, ...], construct: str, mode: str) -> None:
+    """A variable of a generator is a place like any other."""
+    first, second = (*start, *start)[:2]
+    numbers, x = accumulated(Float(*start), False), Float(1, 1)
     next(numbers)
 
-    def body(i: Any) -> Any:
-        last[0] = next(numbers)
-        return i + 1
+    @dr.syntax
+    def branch(x: Any, c: Any, mode: Any) -> Any:
+        if dr.hint(c, mode=mode):
+            x = x + next(numbers)
+        return x
 
-    if mode == "evaluated":
-        dr.while_loop((UInt(0, 1),), lambda i: i < 3, body, mode=mode)
-        assert list(last[0]) == [4, 3]
+    @dr.syntax
+    def loop(x: Any, i: Any, mode: Any) -> Any:
+        while dr.hint(i < 3, mode=mode):
+            x = x + next(numbers)
+            i += 1
+        return x
+
+    if construct in ("while", "loop"):
+        x = loop(x, UInt(0, 1), mode) if construct == "while" else dr.while_loop(
+            (x, UInt(0, 1)), lambda x, i: i < 3, lambda x, i: (x + next(numbers), i + 1), mode=mode)[0]
+        assert list(x) == [1 + 3 * first + 9, 1 + 2 * second + 5]
+        assert list(next(numbers)) == [first + 5, second + 4]
     else:
-        with pytest.raises(SymbolicValue, match="'accumulated', which keeps an array in its variable 'total'"):
-            dr.while_loop((UInt(0, 1),), lambda i: i < 3, body, mode=mode)
+        c, sides = Bool(True, False), [lambda x: x + next(numbers), lambda x: x]
+        x = branch(x, c, mode) if construct == "if" else dr.if_stmt((x,), c, *sides, mode=mode) \
+            if construct == "branch" else dr.switch(UInt(0, 1), sides, x, mode=mode)
+        assert list(x) == [1 + first + 2, 1]
+        assert list(next(numbers)) == [first + 3, second + 2]
+
+
+def waiting(start: Float) -> Iterator[Float]:
+    """A generator that waits in the middle of an expression."""
+    total = start
+    while True:
+        total = total + (yield total)  # type: ignore[misc]
 
 
 @mode_of
-@pytest.mark.parametrize("construct", ["branch", "loop"])
-def test_constants_that_a_generator_replaces_in_some_elements(construct: str, mode: str) -> None:
-    """Nobody can put back what it kept in the others, so that this is refused."""
-    numbers = accumulated(Float(0, 0), False)
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+def test_arrays_that_a_generator_uses_in_the_middle_of_an_expression(construct: str, mode: str) -> None:
+    """Nobody can put others there."""
+    numbers, x = waiting(Float(0, 0)), Float(1, 1)
     next(numbers)
-    with pytest.raises(RuntimeError, match="'accumulated', which keeps an array in its variable 'total'"):
-        if construct == "branch":
-            dr.if_stmt((Float(1, 1),), Bool(True, False), lambda x: x + next(numbers), lambda x: x, mode=mode)
+
+    def advance(x: Any) -> Any:
+        return x + numbers.send(1)  # type: ignore[attr-defined]
+
+    with pytest.raises(RuntimeError, match=r"advances the generator 'waiting', .* in its variable 'total'"):
+        if construct == "loop":
+            dr.while_loop((UInt(0, 1),), lambda i: i < 3, lambda i: (advance(i), i + 1)[1:], mode=mode)
+        elif construct == "branch":
+            dr.if_stmt((x,), Bool(True, False), advance, lambda x: x, mode=mode)
         else:
-            dr.while_loop((UInt(0, 1),), lambda i: i < 3, lambda i: (next(numbers), i + 1)[1:], mode=mode)
+            dr.switch(UInt(0, 0), [advance, lambda x: x], x, mode=mode)
+
+
+@mode_of
+def test_what_a_generator_computes_anew(mode: str) -> None:
+    """Its variables are what they are: sizes and types may be others."""
+    def tables() -> Iterator[Float]:
+        for count in range(2, 6):
+            table = dr.arange(Float, count) + 0.5 if count != 4 else UInt(1, 2, 3, 4)
+            entry = table[0] if count == 3 else dr.sum(table)
+            yield table
+            del entry
+
+    found, numbers = [], tables()
+    next(numbers)
+
+    def body(i: Any, x: Any) -> Any:
+        table = next(numbers)
+        found.append(len(table))
+        return i + 1, x + dr.gather(type(table), table, i)
+
+    _, x = dr.while_loop((UInt(0, 1), Float(0)), lambda i, x: i < 2, body, mode=mode)
+    assert found == ([3] if mode == "symbolic" else [3, 4])
+    assert list(x) == ([2, 1.5] if mode == "symbolic" else [2.5, 1.5])
 
 
 @mode_of
