@@ -23,7 +23,7 @@ from drjit_core import (
 )
 
 from .._access.lanes import fitting, masked_access, written_apart, written_from
-from .._access.store import Journal, innermost_journal, store, store_result
+from .._access.store import Journal, innermost_journal, noted, store, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
@@ -40,6 +40,7 @@ from .places import (
     keep_new,
     place_key,
     restore,
+    snapshot,
     words_of,
     write_place,
 )
@@ -554,7 +555,7 @@ class SymbolicChoice:
             if self.known:
                 nodes = [self.known.get(position, formal) for position, formal in enumerate(nodes)]
             called = Call(self.given, nodes, function, None, _NOTHING, journal, self.known_by(function))
-            noted = len(journal.entries)
+            known = len(journal.entries)
             try:
                 returned = Returned(self.results.function, invoked(function, self.named, called.tree))
             except BaseException:
@@ -565,7 +566,7 @@ class SymbolicChoice:
             if called.snapshot is not None and (called.snapshot.data or called.snapshot.waiting):
                 require_data(self.words, called.snapshot, (function,))
             changed = called.changed() if journal.entries or called.copies else _NOTHING
-            may_change = changed or self.written or len(journal.entries) > noted
+            may_change = changed or self.written or len(journal.entries) > known
             effects = Effects(self.labels[number], called, returned, places, journal if may_change else None)
             if may_change:
                 effects.changed, effects.arrays = changed, self.outside(number, called, returned.leaves, formals)
@@ -678,8 +679,14 @@ def run_directly(target: Callable[..., Any], named: bool, width: int, given: Giv
 
     ``lanes`` is the shape of what decides.
     """
-    with masked_access(core.literal(BOOL, True, width)):
-        found = invoked(target, named, given.tree)
+    known = snapshot(None if given.plain else given.tree, target)
+    with masked_access(core.literal(BOOL, True, width)), noted():
+        try:
+            found = invoked(target, named, given.tree)
+        except BaseException:
+            if known is not None:
+                restore(known.array_changes())
+            raise
     if width == 1:
         return found
     values, others, spec = flatten_nodes(found, given.function)

@@ -35,6 +35,7 @@ cdef class Evaluated:
     cdef public object cond
     cdef public object body
     cdef public object names
+    cdef public object first
     cdef public list tensors
     cdef public bint compress
     cdef public Py_ssize_t width

@@ -80,16 +80,18 @@ class _Objects:
         self.lanes: tuple[int, ...] = ()
         self.width = 0
 
-    def call(self, nodes: Sequence[core.Node], function: Callable[..., Any] | None,
+    def call(self, nodes: Sequence[core.Node], function: Callable[..., Any],
              spec: TreeSpec | None = None) -> Call:
         """What a function is called with; ``spec`` tells the shapes of tensors."""
         return Call(self.given, nodes, function, spec, self.own)
 
-    def tested(self, nodes: list[core.Node], journal: Journal, join: Join | None) -> None:
-        """Join what the condition has changed of the caller's arrays, which it is called with in lanes that go on."""
+    def tested(self, call: Call, changes: list[Change], nodes: list[core.Node], journal: Journal,
+               active: core.Node | None, join: Join) -> None:
+        """Join what the condition has changed, which it is called with in lanes that are ``active``, all at first."""
+        self.note_places(call, changes, TRUE if active is None else active, join)
         if not journal.entries and not journal.writes:
             return
-        if join is not None:
+        if active is not None:
             _join_arrays(join, journal, set(), self.lanes)
         for place, first, count in self.first.spec.positions():
             if place in self.own and place not in self.apart:
@@ -158,20 +160,12 @@ class _Objects:
                         f"{FUNCTION}(): the body of this loop returns a container that it knows otherwise as state, "
                         "which is another one for elements that take no part. Return a copy.")
         changes = call.leave(value)
-        if call.snapshot is not None and call.snapshot.waiting:
-            require_variables(FUNCTION, call.snapshot)
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
                                      if isinstance(array, ArrayBase)}.difference(given), self.lanes)
         self.width = max(self.width, active.size)
         if are_others(leaves, call.arrays) and not _is_set(active, self.width):
             self.require_same_objects(leaves, call.arrays)
-        if changes:
-            self.places.insert(0, changes)
-            moved = [isinstance(change.now, ArrayBase) and bool(call.places_of(change.now)) for change in changes]
-            if any(moved) and _is_set(active, self.width):  # what was in another place is the same array still
-                restore([change._replace(before=change.now) for change in itertools.compress(changes, moved)])
-                changes = [change for change, is_moved in zip(changes, moved, strict=True) if not is_moved]
-            _join_places(join, changes, self.lanes, active, self.width)
+        self.note_places(call, changes, active, join)
         for place, first, count in self.first.spec.positions():
             if place in self.own:
                 results[first:first + count] = self.own[place]._nodes()
@@ -183,6 +177,18 @@ class _Objects:
             self.given = Given(FUNCTION, call.owner(value), self.first.spec)
             self.given.nodes = []
         return before, results, after
+
+    def note_places(self, call: Call, changes: list[Change], active: core.Node, join: Join) -> None:
+        """Join what a function has put in places."""
+        if call.snapshot is not None and call.snapshot.waiting:
+            require_variables(FUNCTION, call.snapshot)
+        if changes:
+            self.places.insert(0, changes)
+            moved = [isinstance(change.now, ArrayBase) and bool(call.places_of(change.now)) for change in changes]
+            if any(moved) and _is_set(active, self.width):  # what was in another place is the same array still
+                restore([change._replace(before=change.now) for change in itertools.compress(changes, moved)])
+                changes = [change for change, is_moved in zip(changes, moved, strict=True) if not is_moved]
+            _join_places(join, changes, self.lanes, active, self.width)
 
     def require_same_objects(self, leaves: Sequence[Any], before: Sequence[Any]) -> None:
         """Refuse other objects, with arrays, as state, which elements that have finished would not have."""
@@ -291,11 +297,13 @@ class Evaluated:
     """
 
     def __init__(self, given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str],
-                 compress: bool = False) -> None:
+                 compress: bool = False, first: Any = None) -> None:
         self.objects = _Objects(given, names)
         self.nodes, self.spec = list(given.nodes), given.spec
         self.state = _State(self.nodes)
         self.cond, self.body, self.names = cond, body, names
+        #: What the program has found to be the condition at first, if it has.
+        self.first = first
         self.tensors = [leaf for leaf in given.leaves if isinstance(leaf, ArrayBase) and leaf._depth < 0]
         self.compress = compress
         self.width = self.left = 0
@@ -345,7 +353,7 @@ class Evaluated:
             if self.memory is not None and max(left, 2) <= _SHARE * self.left and not self.objects.shared:
                 active = self.remove(active, left)
             self.step(active)
-            active = ops.and_(active, self.test(functools.partial(self.join, active)))
+            active = ops.and_(active, self.test(active))
 
     def part(self) -> Any:
         """What tells functions that they are given some elements."""
@@ -362,23 +370,26 @@ class Evaluated:
                 return True
         return False
 
-    def call(self, function: Callable[..., Any] | None) -> Call:
+    def call(self, function: Callable[..., Any]) -> Call:
         """What a function is called with; tensors of one element may have become wider."""
         return self.objects.call(self.nodes, function, self.spec if self.tensors and not self.compress else None)
 
-    def test(self, join: Join | None = None) -> core.Node:
-        """For which of the elements that are left the condition holds; what it has changed is joined."""
+    def test(self, active: core.Node | None = None) -> core.Node:
+        """For which of the elements that are left the condition holds; what it has changed is joined where those are
+        ``active`` that it is computed for, all at first."""
         self.state.prepare(self.nodes)
         with self.part(), noted() as journal:
-            call = self.call(None)
+            call = self.call(self.cond)
+            changes: list[Change] = []
             try:
-                value = self.cond(*call.tree)
+                value, self.first = self.cond(*call.tree) if self.first is None else self.first, None
                 test = condition_of(value)
                 self.objects.lanes = shape_of(value, self.spec)
                 del value
             finally:
-                call.leave()
-            self.objects.tested(self.nodes, journal, join)
+                changes = call.leave()
+            self.objects.tested(call, changes, self.nodes, journal, active,
+                                functools.partial(self.join, TRUE if active is None else active))
         self.state.check()
         if self.compress and self.left not in (test.size, 0) and test.size != 1:
             raise SizeError(f"{FUNCTION}(): 'cond' returned {test.size} elements, for {self.left} of {self.width}!")

@@ -25,7 +25,7 @@ from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases, defaults
 from .given import Call, Given, objects_of
 from .outside import Late, Variables, Words, name_in_program, presumed, remember, require_data, retried
-from .places import Change, Snapshot, knows_nothing, place_key, restore, snapshot, words_of
+from .places import Change, Snapshot, knows_nothing, place_key, snapshot, words_of
 from .shapes import Reshaped, Shapes
 from .state import equal, mask_of, shape_of
 
@@ -187,38 +187,34 @@ class SymbolicLoop:
         """The condition, of what stands for the variables."""
         self.begin(variables)
         try:
-            call = self.call(variables, None)
+            call = self.call(variables, self.cond)
             presets, self.journal.entries = self.journal.entries, _NOTHING
-            known = snapshot(None, self.cond)
+            changes: list[Change] = []
             try:
                 value = self.applied(self.cond, call)
                 if self.journal.entries:
-                    self.require_pure(call, known)
-                if known is not None:
-                    self.require_same_places(put_back(known))
+                    self.require_pure(call)
                 self.tested = test = condition_of(value)
                 self.lanes = shape_of(value, self.given.spec)
                 if self.shapes is not None:
                     self.shapes.note_condition(self.lanes)
-            except BaseException:
-                if known is not None:
-                    put_back(known)
-                raise
             finally:
                 if presets:
                     self.journal.entries = {**self.journal.entries, **presets}
-                call.leave()
+                changes = call.leave()
+            if changes:
+                self.require_same_places(changes)
             return with_lanes(test, test.size)
         finally:
             self.end()
 
-    def require_pure(self, call: Call, known: Snapshot | None) -> None:
-        """Refuse a condition that changes arrays which it has been given, or ``known`` before."""
+    def require_pure(self, call: Call) -> None:
+        """Refuse a condition that changes arrays which it has been given, or knew before."""
         for array, before, _ in self.journal.entries.values():
             if all(map(operator.is_, before, array._nodes())):
                 continue
             place = call.original(array)
-            if place >= 0 or known is not None and known.places(array):
+            if place >= 0 or call.places_of(array):
                 name = name_in_program(array, (self.cond,)) if place < 0 else \
                     f"the state variable '{self.given.spec.paths(self.names)[place]}'"
                 raise SymbolicValue(
@@ -281,7 +277,7 @@ class SymbolicLoop:
         if self.journal.entries:
             self.journal.roll_back()
 
-    def call(self, variables: list[core.Node], function: Callable[..., Any] | None) -> Call:
+    def call(self, variables: list[core.Node], function: Callable[..., Any]) -> Call:
         """What one of the user's functions is called with."""
         given, self.spec = variables, self.given.spec
         if len(given) > self.count:
@@ -289,7 +285,7 @@ class SymbolicLoop:
         if self.shapes is not None:
             given, self.spec = self.shapes.given(given)
         return Call(self.given, given, function, self.spec, _NOTHING, self.journal,
-                    None if function is None else self.known_before(), self.given.lent)
+                    self.known_before() if function is self.body else None, self.given.lent)
 
     def known_before(self) -> Snapshot | None:
         """What the body knows, if that is seen to be what it was before the loop."""
@@ -391,13 +387,6 @@ class SymbolicLoop:
             return self.given.spec.node_paths(self.names)[position]
         self.variables = self.variables or self.others()
         return self.variables.name_of(position - self.count)
-
-
-def put_back(known: Snapshot) -> list[Change]:
-    """Let places hold the arrays that they held before; returns those that held others."""
-    changes = known.array_changes()
-    restore(changes)
-    return changes
 
 
 def _longest(numbers: core.Node, others: list[core.Node]) -> int:

@@ -82,10 +82,11 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
 
 def loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], labels: Sequence[str] = (),
          label: str | None = None, mode: str | None = None, strict: bool = True, compress: bool | None = None,
-         max_iterations: int | None = None, late: Any = None) -> Any:
-    """:func:`while_loop`, whose condition is a mask, and where the body may find a variable ``late``."""
+         max_iterations: int | None = None, late: Any = None, test: Any = True) -> Any:
+    """:func:`while_loop`, of which the condition is a mask, which the program has perhaps computed once (``test``), and
+    where the body may find a variable ``late``."""
     names = _checked(state, cond, body, labels, label, mode, strict, compress, max_iterations)
     try:
-        return _run(state, cond, body, names, label, mode, strict, max_iterations, compress, late, True)
+        return _run(state, cond, body, names, label, mode, strict, max_iterations, compress, late, test)
     except Exception as error:
         raise presented(error, _FUNCTION)  # noqa: B904

@@ -6,4 +6,4 @@ from drjit._control.state cimport told_apart, uninitialized
 cdef long long _COMPRESS_LOOPS, _SYMBOLIC_LOOPS
 cdef object _scalar(object state, object cond, object body, object test)
 cdef object _traced(Given given, object cond, object body, object names, object label, object mode, object strict,
-                    object max_iterations, object compress, object late)
+                    object max_iterations, object compress, object late, object first)

@@ -16,6 +16,7 @@ from .evaluated import Evaluated
 from .given import Given, as_before
 from .iteration import FUNCTION, SymbolicLoop, require_tuple
 from .modes import is_symbolic
+from .places import restore, snapshot
 from .state import told_apart, uninitialized
 
 __all__ = ["FUNCTION", "checked", "run"]
@@ -63,23 +64,26 @@ def _names(count: int) -> tuple[str, ...]:
 
 def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
         mode: str | None, strict: bool, max_iterations: int | None, compress: bool | None, late: Any,
-        is_mask: bool = False) -> Any:
-    """``is_mask`` says that the condition returns a mask."""
+        first: Any = None) -> Any:
+    """The condition is a mask if it is told what that is at ``first``; ``True``: nobody has computed it."""
     given = Given(FUNCTION, state)
     test: Any = None
     try:
         if mode is None:
-            if not is_mask:
+            if first is None:
+                known = snapshot(None if given.plain else state, cond)
                 with noted() as journal:
                     test = cond(*state)
                     if type(test) is not bool:  # it is called again
                         journal.roll_back()
+                        if known is not None:
+                            restore(known.array_changes())
             mode = "scalar" if type(test) is bool else "symbolic" if current().flags & _SYMBOLIC_LOOPS or \
                 is_symbolic(FUNCTION, JitFlag.SymbolicLoops) else "evaluated"
         if mode != "scalar":
             with as_before(given):
                 return _traced(given, cond, body, names, label, mode, strict,
-                               None if max_iterations == -1 else max_iterations, compress, late)
+                               None if max_iterations == -1 else max_iterations, compress, late, first)
     except (SizeError, core.IncompatibleSizes) as error:
         position = uninitialized(error, given.nodes, given.spec)
         if position < 0:
@@ -91,17 +95,18 @@ def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: S
 
 
 def _traced(given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
-            mode: str, strict: bool, max_iterations: int | None, compress: bool | None, late: Any) -> Any:
+            mode: str, strict: bool, max_iterations: int | None, compress: bool | None, late: Any, first: Any) -> Any:
     if mode == "evaluated":
         given.nodes = told_apart(given.nodes)
         return Evaluated(given, cond, body, names,
-                         bool(current().flags & _COMPRESS_LOOPS if compress is None else compress)).run()
+                         bool(current().flags & _COMPRESS_LOOPS if compress is None else compress),
+                         None if first is True else first).run()
     try:
         return SymbolicLoop(given, cond, body, names, label, strict, max_iterations, late).run()
     except core.NoDerivative:  # of writes, for example: iterations have some, one by one
         if core.innermost() is not None:
             raise  # there is a construct around this one, which does likewise
-        return Evaluated(given, cond, body, names).run()
+        return Evaluated(given, cond, body, names, False, None if first is True else first).run()
 
 
 # --- the three modes -------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import gc
 import pickle
 import queue
 import traceback
+import types
 import unittest
 import warnings
 from collections.abc import Callable
@@ -312,3 +313,69 @@ def test_a_body_that_is_called_again_finds_no_new_place_of_before() -> None:
     i, x = dr.while_loop((Int(0), Float(1)), lambda i, x: i < 4, body, mode="symbolic")
     assert found == [False, False]
     assert i.numpy()[0] >= 4 and x.numpy().tolist() == [3, 5, 7]
+
+
+@pytest.mark.parametrize("raises_at", [0, 1, 2])
+@pytest.mark.parametrize("compress", [True, False])
+def test_a_condition_of_an_evaluated_loop_that_raises_has_changed_nothing(compress: bool, raises_at: int) -> None:
+    i, array, owner, entries, calls = UInt(0, 0), UInt(5, 5), types.SimpleNamespace(x=UInt(7, 7)), [UInt(1)], [0]
+
+    def condition(i: UInt) -> Bool:
+        array.__iadd__(1)
+        i.__iadd__(0)
+        owner.x = owner.x + 1
+        entries.append(UInt(2))
+        calls[0] += 1
+        if calls[0] > raises_at:
+            raise ValueError
+        return i < 3
+
+    def body(i: UInt) -> tuple[UInt]:
+        array.__iadd__(10)
+        owner.x += 100
+        i += 1
+        return (i,)
+
+    with pytest.raises(ValueError):
+        dr.while_loop((i,), condition, body, mode="evaluated", compress=compress)
+    assert [list(each) for each in (i, array, owner.x, entries[0])] == [[0, 0], [5, 5], [7, 7], [1]]
+    assert calls == [raises_at + 1] and len(entries) == 1
+
+
+def test_the_first_call_of_a_condition_has_changed_nothing() -> None:
+    """Without a mode, it tells whether the loop is one of Python's."""
+    owner = types.SimpleNamespace(x=UInt(0, 0))
+
+    def condition(i: UInt) -> Bool:
+        owner.x = owner.x + 1
+        return i < 3
+
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, False):
+        dr.while_loop((UInt(0, 1),), condition, lambda i: i + 1)
+    assert list(owner.x) == [4, 3]
+    with pytest.raises(RuntimeError, match="the condition of this symbolic loop changes the attribute 'x'"):
+        dr.while_loop((UInt(0, 1),), condition, lambda i: i + 1)
+    assert list(owner.x) == [4, 3]
+
+
+@pytest.mark.parametrize("call", [
+    lambda side, x: dr.if_stmt((x,), Bool(True), side, lambda x: x),
+    lambda side, x: dr.if_stmt((x,), Bool(False), lambda x: x, side, mode="symbolic"),
+    lambda side, x: dr.switch(UInt(0), [side, lambda x: x], x),
+    lambda side, x: dr.switch(dr.opaque(UInt, 0), [side, lambda x: x], x, mode="evaluated"),
+    lambda side, x: dr.if_stmt((x,), Bool(True, True), side, lambda x: x, mode="evaluated"),
+    lambda side, x: dr.switch(UInt(0, 0), [side, lambda x: x], x)])
+def test_a_function_that_all_elements_take_and_that_raises_has_changed_nothing(call: Any) -> None:
+    x, array, owner, entries, table = UInt(1, 1), UInt(5, 5), types.SimpleNamespace(x=UInt(7)), [UInt(1)], \
+        dr.zeros(UInt, 2)
+
+    def side(x: UInt) -> UInt:
+        x += 1
+        array.__iadd__(1)
+        owner.x, entries[0] = owner.x + 1, UInt(3)
+        dr.scatter_add(table, UInt(1), UInt(0))
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        call(side, x)
+    assert [list(each) for each in (x, array, owner.x, entries[0], table)] == [[1, 1], [5, 5], [7], [1], [0, 0]]

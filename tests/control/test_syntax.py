@@ -762,6 +762,113 @@ def test_conditions_are_evaluated_once_and_in_order() -> None:
     assert logs[0] == logs[1]
 
 
+class _Steps:
+    def __init__(self) -> None:
+        self.i, self.calls = UInt(0, 0), 0
+
+    def step(self) -> UInt:
+        self.i += 1
+        self.calls += 1
+        return self.i
+
+    def replace(self) -> UInt:
+        self.i = self.i + 1
+        self.calls += 1
+        return self.i
+
+
+def _step(steps: _Steps) -> UInt:
+    return steps.step()
+
+
+def _replace(steps: _Steps) -> UInt:
+    return steps.replace()
+
+
+def _stepping(n, steps, mode):
+    x = UInt(0, 0)
+    while dr.hint(_step(steps) < n, mode=mode):
+        x += 1
+    return x
+
+
+def _replacing(n, steps, mode):
+    x = UInt(0, 0)
+    while dr.hint(_replace(steps) < n, mode=mode):
+        x += 1
+    return x
+
+
+def _stepping_and_breaking(n, steps, mode):
+    x = UInt(0, 0)
+    while dr.hint(_step(steps) < n, mode=mode):
+        x += 1
+        if x == 7:
+            break
+    return x
+
+
+def _stepping_and_returning(n, steps, mode):
+    x = UInt(0, 0)
+    while dr.hint(_replace(steps) < n, mode=mode):
+        x += 1
+        if x == 7:
+            return x
+    return x
+
+
+def _method(n, steps, mode):
+    x = UInt(0, 0)
+    while dr.hint(steps.step() < n, mode=mode, max_iterations=-1, compress=False, label="steps", strict=True):
+        x += 1
+    return x
+
+
+def _assigning(n, steps, mode):
+    x = UInt(0, 0)
+    while dr.hint((i := steps.replace()) < n, mode=mode, max_iterations=None):
+        x += 1
+    return x + i - i
+
+
+@pytest.mark.parametrize("function", [_stepping, _replacing, _stepping_and_breaking, _stepping_and_returning, _method,
+                                      _assigning], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("kind", ["symbolic", "evaluated"])
+def test_conditions_that_change_what_they_are_given(function: Callable[..., Any], kind: str) -> None:
+    """An evaluated loop does not compute the condition once more that the program has computed; symbolic ones let a
+    body do so where it can be seen that a condition may change anything."""
+    steps, visible = _Steps(), function in (_method, _assigning)
+    if kind == "symbolic" and not visible:
+        with pytest.raises(RuntimeError, match="the condition of this symbolic loop changes"):
+            dr.syntax(function)(UInt(2, 6), steps, kind)
+        return
+    x = dr.syntax(function)(UInt(2, 6), steps, kind)
+    assert x.numpy().tolist() == [1, 5]
+    assert steps.i.numpy().tolist() == [2, 6]
+    assert kind == "symbolic" or steps.calls == 6
+
+
+@pytest.mark.parametrize("kind", ["symbolic", "evaluated", None])
+def test_hints_of_loops_whose_condition_changes_something(kind: str | None) -> None:
+    class Log:
+        def __init__(self) -> None:
+            self.symbolic: list[bool] = []
+
+        def noted(self, value: Any) -> Any:
+            self.symbolic.append(dr.flag(dr.JitFlag.SymbolicScope))
+            return value
+
+    @dr.syntax
+    def f(i, log):
+        while dr.hint(log.noted(i < 3), mode=kind, label="counting"):
+            i += 1
+        return i
+
+    log = Log()
+    assert f(UInt(0, 2), log).numpy().tolist() == [3, 3]
+    assert log.symbolic == ([False] * 4 if kind == "evaluated" else [False, True])
+
+
 def test_an_else_that_no_break_avoids_is_no_branch() -> None:
     """Whatever the condition is: what stands in it happens as behind the loop."""
     @dr.syntax

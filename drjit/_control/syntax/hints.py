@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .names import walk
@@ -97,12 +97,12 @@ def unhinted(test: ast.expr) -> ast.expr:
     return test.args[0] if isinstance(test, ast.Call) and is_hint(test) and test.args else test
 
 
-def rehinted(test: ast.expr, value: ast.expr) -> ast.expr:
-    """Another condition with the hint of one."""
+def rehinted(test: ast.expr, value: ast.expr, keywords: Sequence[str] | None = None) -> ast.expr:
+    """Another condition with the hint of one, or with some ``keywords`` of it."""
     if not is_hint(test):
         return value
     assert isinstance(test, ast.Call)
-    result = ast.Call(test.func, [value], test.keywords)
+    result = ast.Call(test.func, [value], [each for each in test.keywords if keywords is None or each.arg in keywords])
     result.is_hint = True  # type: ignore[attr-defined]
     return result
 

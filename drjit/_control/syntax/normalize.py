@@ -118,16 +118,17 @@ class Normalizer:
         if self._impure(node.test):
             go = getattr(node, "go", None) or self.temporary("go")
             test = node.test
-            again = ast.While(ast.Constant(True), [
+            again = ast.While(rehinted(test, ast.Constant(True)), [
                 ast.Assign([ast.Name(go, ast.Store())], unhinted(test)),
-                ast.If(rehinted(test, ast.UnaryOp(ast.Not(), ast.Name(go, ast.Load()))), [ast.Break()], []),
+                ast.If(rehinted(test, ast.UnaryOp(ast.Not(), ast.Name(go, ast.Load())), ("mode", "strict")),
+                       [ast.Break()], []),
                 *node.body], [])
             placed(again, node)
             node = again
         body = self.block(_without_continue(node.body))
         flags = self._pending(body)
         node.plain_body, node.pending = body, flags  # type: ignore[attr-defined]
-        node.body = [Guard(body, flags)] if flags and not is_true(node.test) else body
+        node.body = [Guard(body, flags)] if flags and not is_true(unhinted(node.test)) else body
         return node
 
     def _for(self, node: ast.For) -> ast.stmt:

@@ -243,7 +243,7 @@ def _evaluated(hints: dict[str, Any], flag: JitFlag) -> bool:
 
 
 def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], labels: Sequence[str],
-             flags: int = 0, result: str | None = None, test: Any = None, attributes: Sequence[Any] = (),
+             flags: int = 0, result: str | None = None, test: Any = True, attributes: Sequence[Any] = (),
              **hints: Any) -> Any:
     """``while_loop`` with elements that leave early, and with variables that may not be assigned before.
 
@@ -258,7 +258,7 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
     state = (*state[:count], *_as_masks(state[count:], mask))
     place = count - 1 if result is not None else -1
     if place >= 0 and state[place] is UNSET and _evaluated(hints, JitFlag.SymbolicLoops):
-        return _returning(state, cond, body, labels, place, result, hints)
+        return _returning(state, cond, body, labels, place, result, going(test, *state[count:]), hints)
     late = Late() if place >= 0 and state[place] is UNSET else None
     numbers, around = _numbers(attributes, state), core.innermost()
     unset = [value is UNSET for value in state]  # and not the state, which the loop would find in what calls the body
@@ -281,9 +281,9 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
         return (*results[:count], *_as_masks(results[count:], mask))
 
     try:
-        found = loop(state, cond, step, labels, late=late, **hints)
+        found = loop(state, cond, step, labels, late=late, test=going(test, *state[count:]), **hints)
     except _Computed:
-        return _returning(state, cond, body, labels, place, result, hints)
+        return _returning(state, cond, body, labels, place, result, going(test, *state[count:]), hints)
     return found if late is None or late.spec is None else (*found[:place], late.value, *found[place + 1:])
 
 
@@ -298,11 +298,11 @@ def _require_type(first: TreeSpec, second: TreeSpec, function: str | None) -> No
 
 
 def _returning(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], labels: Sequence[str],
-               place: int, function: str | None, hints: dict[str, Any]) -> Any:
+               place: int, function: str | None, active: Any, hints: dict[str, Any]) -> Any:
     """An evaluated loop that elements leave by ``return`` with values that are not known before."""
     mask = type(state[-1])
     value: Any = UNSET
-    active: Any = None
+    first = active
 
     def test(*values: Any) -> Any:
         nonlocal active
@@ -325,7 +325,7 @@ def _returning(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
         return tuple(results)
 
     results = loop(state[:place] + state[place + 1:], test, step, [*labels[:place], *labels[place + 1:]],
-                      **hints | {"mode": "evaluated"})
+                      **hints | {"mode": "evaluated", "test": first})
     return (*results[:place], value, *results[place:])
 
 

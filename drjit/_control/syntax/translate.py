@@ -562,10 +562,11 @@ class Translator:
         labels = [*ordered, *([f"the result of {self.name}()"] if "return" in kinds else []),
                   *[f"the elements that {kind}" for kind in sorted(kinds)]]
         keywords: dict[str, ast.expr] = {"labels": strings_of(labels)}
+        if test:
+            keywords["test"] = ast.Constant(True) if endless else load(test)
         if not simple:
             if flags:
                 keywords["flags"] = ast.Constant(len(flags))
-                keywords["test"] = ast.Constant(True) if endless else load(test)
             if "return" in kinds:
                 keywords["result"] = ast.Constant(self.name)
             if changed:
@@ -618,7 +619,7 @@ class Translator:
                 vector.append(assign(test, self._expression(copy.deepcopy(hint.test), scope)))
             for flag in self._flags(flags_of & {"break"}, inner_number):
                 vector.append(assign(f"_dr_{flag}", ast.Constant(False)))
-            vector += self._vector_loop(lowered, hint, test, scope, outer, inner_number)
+            vector += self._vector_loop(lowered, hint, test if flags_of else "", scope, outer, inner_number)
             scope.flags.discard(f"broken{inner_number}")
             if normal:
                 vector.append(assign(normal, call_of("_dr_remaining", [
