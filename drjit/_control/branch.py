@@ -48,24 +48,20 @@ def if_stmt(args: tuple[*Ts], cond: ArrayBase | bool, true_fn: Callable[[*Ts], T
     >>> dr.if_stmt(args=(x,), cond=x > 0, true_fn=lambda x: dr.sqrt(x), false_fn=lambda x: x * 0 - 1)
     [-1, 3]
     """
-    _check(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict)
-    if mode == "scalar" or mode is None and cond.__class__ is bool:
-        return (true_fn if cond else false_fn)(*args)
-    try:
-        return _run(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode,  # type: ignore[no-any-return]
-                    strict)
-    except Exception as error:
-        raise presented(error, _FUNCTION)  # noqa: B904
+    return branch(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode,  # type: ignore[no-any-return]
+                  strict, None, ("true_fn", "false_fn"))
 
 
 def branch(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
            arg_labels: Sequence[str] = (), rv_labels: Sequence[str] = (), label: str | None = None,
            mode: str | None = None, strict: bool = True,
-           fill: Callable[[Sequence[Any]], None] | None = None) -> Any:
-    """:func:`if_stmt`, where something may complete what both functions have returned before it is compared."""
+           fill: Callable[[Sequence[Any]], None] | None = None, sides: tuple[str, str] = ("if", "else")) -> Any:
+    """:func:`if_stmt`, where something may complete what both functions have returned before it is compared, and these
+    are the two ``sides`` of the program's ``if`` for messages."""
+    _check(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict)
     if mode == "scalar" or mode is None and cond.__class__ is bool:
         return (true_fn if cond else false_fn)(*args)
     try:
-        return _run(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict, fill)
+        return _run(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict, fill, sides)
     except Exception as error:
         raise presented(error, _FUNCTION)  # noqa: B904

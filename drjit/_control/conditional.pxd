@@ -13,4 +13,4 @@ cdef Node _mask(object cond)
 cdef _check_labels(str name, object labels)
 @cython.locals(mask=Node, given=Given, results=Results)
 cpdef object run(object args, object cond, object true_fn, object false_fn, object arg_labels, object rv_labels,
-                 object label, object mode, object strict, object fill=*)
+                 object label, object mode, object strict, object fill, object sides)

@@ -21,7 +21,6 @@ __all__ = ["FUNCTION", "check", "run"]
 FUNCTION = "drjit.if_stmt"
 _LITERAL = KIND["literal"]
 _SYMBOLIC_CONDITIONALS = JitFlag.SymbolicConditionals.value
-_LABELS = ["true_fn", "false_fn"]
 _WORDS = Words(FUNCTION, "a side of this symbolic branch",
                "pass it in 'args' and return it from both functions", "branch",
                "run the branch with mode='evaluated'")
@@ -66,7 +65,7 @@ def _mask(cond: Any) -> core.Node:
 
 def run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], arg_labels: Sequence[str],
         rv_labels: Sequence[str], label: str | None, mode: str | None, strict: bool,
-        fill: Callable[[Sequence[Any]], None] | None = None) -> Any:
+        fill: Callable[[Sequence[Any]], None] | None, sides: Sequence[str]) -> Any:
     mask = _mask(cond)
     given = Given(FUNCTION, args)
     given.nodes = told_apart(given.nodes)
@@ -81,11 +80,11 @@ def run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..
         with as_before(given):
             if mode == "symbolic" and mask.size:
                 try:
-                    return SymbolicChoice(_WORDS, mask, None, label, _LABELS, [true_fn, false_fn], False, given, names,
+                    return SymbolicChoice(_WORDS, mask, None, label, sides, [true_fn, false_fn], False, given, names,
                                           results).run()
                 except core.NoDerivative:  # of writes, for example: both sides have some
                     pass
-            return evaluated(_WORDS, given, [mask, ops.inv(mask)], [true_fn, false_fn], _LABELS, False, results)
+            return evaluated(_WORDS, given, [mask, ops.inv(mask)], [true_fn, false_fn], sides, False, results)
     except (SizeError, core.IncompatibleSizes) as error:
         position = uninitialized(error, given.nodes, given.spec)
         if position < 0:

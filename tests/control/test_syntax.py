@@ -869,6 +869,17 @@ def test_hints_of_loops_whose_condition_changes_something(kind: str | None) -> N
     assert log.symbolic == ([False] * 4 if kind == "evaluated" else [False, True])
 
 
+@pytest.mark.parametrize("kind", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("text", [
+    "    if dr.hint(x > 1, mode=kind):\n        y = Float(1)\n    else:\n        y = UInt(1)\n    return y\n",
+    "    y = [x]\n    if dr.hint(x > 1, mode=kind):\n        y = [x, x]\n    return y\n",
+    "    return Float(1) if dr.hint(x > 1, mode=kind) else 'a'\n"])
+def test_messages_call_the_sides_what_the_program_does(text: str, kind: str) -> None:
+    with pytest.raises(RuntimeError, match=r"'if' and 'else' must return .* in 'if' and .* in 'else'"):
+        dr.syntax(define(f"def f(x, kind):\n{text}", f"sides {len(text)}", dr=dr, Float=Float, UInt=UInt))(
+            UInt(0, 2), kind)
+
+
 def test_an_else_that_no_break_avoids_is_no_branch() -> None:
     """Whatever the condition is: what stands in it happens as behind the loop."""
     @dr.syntax

@@ -14,7 +14,7 @@ from ..._functions.elementwise import FUNCTIONS
 from ..._functions.traits import detached_t, int_array_t
 from ..._trees.classes import sole_array
 from ..._trees.pytree import TreeSpec, flatten_nodes
-from ..branch import branch, if_stmt
+from ..branch import branch
 from ..loop import loop
 from ..outside import Late
 
@@ -153,7 +153,7 @@ def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
         return (true_fn if cond else false_fn)(*args)
     cond = sole_array(cond)
     if not is_vector(cond) or cond._kind != "b" or cond._depth > 0:
-        return if_stmt(args, cond, true_fn, false_fn, arg_labels, rv_labels, **hints)  # which refuses it
+        return branch(args, cond, true_fn, false_fn, arg_labels, rv_labels, **hints)  # which refuses it
     sides = _Sides(len(rv_labels) - flags, _mask_type(cond, ()), result, guard)
     results = branch(args, cond, sides.wrapped(true_fn, 0), sides.wrapped(false_fn, 1), arg_labels, rv_labels,
                      fill=sides.fill, **hints)
@@ -319,7 +319,7 @@ def _returning(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
             value = found
         elif found is not value:
             _require_type(flatten_nodes(value, "")[2], flatten_nodes(found, "")[2], function)
-            value = if_stmt((), active & results[-1], lambda: found, lambda: value, rv_labels=(), mode="evaluated")
+            value = branch((), active & results[-1], lambda: found, lambda: value, rv_labels=(), mode="evaluated")
         if value is not UNSET:
             core.evaluate(flatten_nodes(value, "drjit.syntax")[0])
         return tuple(results)
@@ -369,7 +369,7 @@ def _array_for(values: Sequence[Any], cond: Any) -> Any:
 
 #: The names by which translated functions call what is in here.
 HELPERS = {
-    "_dr_if_stmt": if_stmt, "_dr_while_loop": loop, "_dr_run_if": run_if, "_dr_run_loop": run_loop,
+    "_dr_if_stmt": branch, "_dr_while_loop": loop, "_dr_run_if": run_if, "_dr_run_loop": run_loop,
     "_dr_choice": run_choice, "_dr_vector": is_vector, "_dr_remaining": remaining, "_dr_going": going,
     "_dr_either": either, "_dr_negated": negated, "_dr_range": array_range, "_dr_ArrayRange": ArrayRange,
     "_dr_more": more, "_dr_following": following, "_dr_UNSET": UNSET, "_dr_Dead": Dead,
