@@ -22,9 +22,9 @@ from .._functions.creation import zeros_like
 from .._promotion.componentwise import flat_array
 from .._promotion.plans import elementwise, operands
 from .._promotion.promote import coerce, wrap_like
-from .._trees.pytree import leaves, transform, walk
+from .._trees.pytree import known_leaves, leaves, transform, walk
 
-__all__ = ["accum_grad", "clear_grad", "detach", "differentiable", "disable_grad", "enable_grad", "grad",
+__all__ = ["accum_grad", "clear_grad", "detach", "detached", "differentiable", "disable_grad", "enable_grad", "grad",
            "grad_enabled", "gradient_of", "relative_grad", "replace_grad", "set_grad", "set_grad_enabled",
            "set_ones", "variables", "vertices_of", "zero_of"]
 
@@ -37,16 +37,18 @@ def differentiable(value: object) -> bool:
 def variables(function: str, *args: Any) -> Iterator[Any]:
     """The arrays in PyTrees that can track derivatives."""
     for arg in args:
-        for leaf in leaves(arg, function):
+        for leaf in known_leaves(arg, function):
             if differentiable(leaf):
                 yield leaf
 
 
-def vertices_of(function: str, *args: Any) -> list[Vertex]:
-    """The vertices of all arrays in PyTrees, as far as their derivatives are tracked."""
+def vertices_of(function: str, *args: Any, known: bool = False) -> list[Vertex]:
+    """The vertices of all arrays in PyTrees, as far as their derivatives are tracked. ``known``: it is known that
+    objects beside these hold others."""
     found = []
     for arg in args:
-        for leaf in (arg,) if isinstance(arg, ArrayBase) else leaves(arg, function):
+        for leaf in (arg,) if isinstance(arg, ArrayBase) else leaves(arg, function) if known else \
+                known_leaves(arg, function):
             if differentiable(leaf):
                 for node in leaf._nodes():
                     vertex = tracked(node)
@@ -134,9 +136,9 @@ def grad_enabled(*args: Any) -> bool:
 def detach(arg: T, preserve_type: bool = True) -> T:
     """The same values without derivatives: constants, as far as derivatives go.
 
-    ``arg`` is an array or a PyTree, which is traversed; other values are returned as they are. Arrays keep their type,
-    unless ``preserve_type`` is false: then they are of the type of the same name that tracks no derivatives. Copies
-    nothing, evaluates nothing.
+    ``arg`` is an array or a PyTree, which is traversed; leaves without arrays are returned as they are. Arrays
+    keep their type, unless ``preserve_type`` is false: then they are of the type of the same name that tracks no
+    derivatives. Copies nothing, evaluates nothing.
 
     >>> from drjit.llvm.ad import Float
     >>> x = Float(1, 2)
@@ -147,10 +149,10 @@ def detach(arg: T, preserve_type: bool = True) -> T:
     """
     if preserve_type and isinstance(arg, FlatSlots):
         return flat_array(type(arg), primal(arg._n))  # type: ignore[no-any-return]
-    return transform("drjit.detach", lambda leaf: _detached(leaf, preserve_type), arg)  # type: ignore[no-any-return]
+    return transform("drjit.detach", lambda leaf: detached(leaf, preserve_type), arg)  # type: ignore[no-any-return]
 
 
-def _detached(leaf: Any, preserve_type: bool) -> Any:
+def detached(leaf: Any, preserve_type: bool) -> Any:
     if not isinstance(leaf, ArrayBase) or not leaf._dynamic:
         return leaf
     record = leaf._record

@@ -20,8 +20,8 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe, passed_on
 from .._base.nodes import broadcast
 from .._promotion.promote import wrap_like
-from .._trees.pytree import TreeSpec, flatten, is_pytree, transform
-from .arrays import _converted, detach, differentiable, variables, vertices_of, zero_of
+from .._trees.pytree import TreeSpec, flatten, is_pytree, transform_known
+from .arrays import _converted, detached, differentiable, variables, vertices_of, zero_of
 
 __all__ = ["CustomOp", "custom"]
 
@@ -257,7 +257,7 @@ class _Link:
         self.groups = groups
         self.stage = "eval"
         self.flow: Flow | None = None
-        self.inputs = [vertex for value in arguments.values() for vertex in vertices_of("drjit.custom", value)]
+        self.inputs = vertices_of("drjit.custom", *arguments.values(), known=True)
         #: The result without derivatives, by leaves; and for each component node of its arrays the place of its vertex.
         self.leaves: list[Any] = []
         self.spec: TreeSpec | None = None
@@ -417,7 +417,7 @@ class _Link:
         new, rebuilding = shallow_copy(self), _Rebuilding(copy.node)
         new.operation = shallow_copy(self.operation)
         vars(new.operation).update(rebuilding.attributes(self.operation))
-        new.arguments = transform("drjit.custom", _Rebuilding(linked), self.arguments)
+        new.arguments = transform_known("drjit.custom", _Rebuilding(linked), self.arguments)
         new.inputs = [copy.vertex(vertex) for vertex in self.inputs]
         new.more = [(weakref.ref(rebuilding.made.get(id(array), array)), places) for reference, places in self.more
                     if (array := reference()) is not None]
@@ -456,7 +456,7 @@ class _Rebuilding:
             nodes = [self.node_of(node) for node in before]
             return wrap_like(value, type(value), nodes) if any(map(operator.is_not, nodes, before)) else value
         if is_pytree(type(value)):
-            return transform("drjit.custom", lambda leaf: self(leaf, depth), value)
+            return transform_known("drjit.custom", lambda leaf: self(leaf, depth), value)
         if depth == _DEPTH or not hasattr(value, "__dict__") or isinstance(value, _NO_INSTANCES):
             return value
         changed = self.attributes(value, depth + 1)
@@ -484,6 +484,11 @@ def _as_wide(gradient: Node, size: int) -> Node:
 def _same(leaf: Any) -> Any:
     """An array with the same contents, which stay when the other one is written to."""
     return wrap_like(leaf, type(leaf), leaf._nodes()) if differentiable(leaf) else leaf
+
+
+def _without(value: Any) -> Any:
+    """A PyTree without derivatives. What objects beside it hold is their matter: they may be anything."""
+    return transform_known("drjit.custom", lambda leaf: detached(leaf, True), value)
 
 
 def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
@@ -529,14 +534,14 @@ def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
         else:
             named[name] = value
     # what is written to the arguments afterwards does not matter
-    link = operation._link = _Link(operation, transform("drjit.custom", _same, named), groups)
+    link = operation._link = _Link(operation, transform_known("drjit.custom", _same, named), groups)
     try:
-        result = operation.eval(*detach(list(args)), **detach(kwargs))
+        result = operation.eval(*_without(list(args)), **_without(kwargs))
     except Exception as error:
         raise passed_on(error)  # noqa: B904
     finally:
         operation._link = None
-    link.leaves, link.spec = flatten(detach(result), "drjit.custom")
+    link.leaves, link.spec = flatten(_without(result), "drjit.custom")
     if not link.inputs:
         return link.spec.rebuild(link.leaves)
     hub = Vertex(HUB, 0, 1, info=link)

@@ -895,6 +895,8 @@ def has_array(value: Any) -> bool:
             entries = list(value.values())
         elif kind == _OBJECT:
             entries = list(attributes_of(value).values())
+        elif kind == _REFERRING and not isinstance(value, weakref.ref) or isinstance(value, set):
+            entries = list(value) if isinstance(value, set) else _referents(value)
         for entry in entries:
             if not isinstance(entry, ArrayBase):
                 todo.append(entry)

@@ -13,7 +13,7 @@ from .._base.operators import FlatSlots
 from .._base.types import UINT32, retype
 from .._base.typing import T
 from .._base.values import is_ndarray, plain_scalar
-from .._trees.pytree import children, collect_nodes, leaves, transform
+from .._trees.pytree import children, collect_nodes, known_leaves, transform
 
 __all__ = ["copy", "eval", "make_opaque", "opaque_width", "schedule", "shape", "width"]
 
@@ -21,9 +21,9 @@ __all__ = ["copy", "eval", "make_opaque", "opaque_width", "schedule", "shape", "
 def schedule(*args: Any) -> bool:
     """Include arrays in the next evaluation.
 
-    ``args`` are arrays and PyTrees, which are traversed; literals, evaluated arrays and other objects are ignored.
-    Returns whether any array was scheduled. Evaluates nothing by itself. Raises a ``RuntimeError`` for values of a
-    symbolic loop.
+    ``args`` are arrays and PyTrees, which are traversed; literals, evaluated arrays and leaves without arrays are
+    ignored. Returns whether any array was scheduled. Evaluates nothing by itself. Raises a ``RuntimeError`` for values
+    of a symbolic loop.
 
     >>> from drjit.llvm import Float
     >>> x = Float(1, 2) + 1
@@ -41,7 +41,8 @@ def schedule(*args: Any) -> bool:
 def eval(*args: Any) -> bool:
     """Evaluate arrays and everything that was scheduled, in as few kernels as possible.
 
-    ``args`` are arrays and PyTrees, which are traversed; literals, evaluated arrays and other objects are left alone.
+    ``args`` are arrays and PyTrees, which are traversed; literals, evaluated arrays and leaves without arrays are left
+    alone.
     Does not wait for the kernels to finish. Returns whether anything was evaluated. Reading, printing or converting an
     array evaluates it, too: calls of this function are a matter of speed. Raises a ``RuntimeError`` for values of a
     symbolic loop.
@@ -68,7 +69,7 @@ def make_opaque(*args: Any) -> None:
     >>> x.state
     VarState.Evaluated
     """
-    found = [leaf for arg in args for leaf in leaves(arg, "drjit.make_opaque")
+    found = [leaf for arg in args for leaf in known_leaves(arg, "drjit.make_opaque")
              if isinstance(leaf, ArrayBase) and leaf._dynamic]
     for where in {array._where for array in found}:
         group = [array for array in found if array._where == where]
@@ -89,7 +90,7 @@ def width(*args: Any) -> int:
     """
     if len(args) == 1 and isinstance(args[0], FlatSlots) and type(args[0])._dynamic:  # type: ignore[attr-defined]
         return core.size_for_program(args[0]._n)
-    arrays = [leaf for arg in args for leaf in leaves(arg, "drjit.width") if isinstance(leaf, ArrayBase)]
+    arrays = [leaf for arg in args for leaf in known_leaves(arg, "drjit.width") if isinstance(leaf, ArrayBase)]
     sizes = {size for array in arrays for size in (
         (core.size_for_program(node) for node in array._nodes()) if array._dynamic else array.shape[-1:])}
     if not sizes:
@@ -111,7 +112,7 @@ def opaque_width(*args: Any) -> Any:
     >>> dr.opaque_width(Float(1, 2, 3))
     [3]
     """
-    arrays = [leaf for arg in args for leaf in leaves(arg, "drjit.opaque_width")
+    arrays = [leaf for arg in args for leaf in known_leaves(arg, "drjit.opaque_width")
               if isinstance(leaf, ArrayBase) and leaf._dynamic]
     if not arrays:
         raise TypeError("drjit.opaque_width(): there is no array that is traced among the arguments.")

@@ -2,8 +2,12 @@
 
 They are lists, tuples, dictionaries, ``collections.deque``, ``types.SimpleNamespace``, the subclasses of these (such as
 named tuples, ordered dictionaries and those with defaults), data classes, classes of the package attrs, and classes
-that join by annotation or by protocol. Any other object is a leaf that is passed on untouched. Containers are made anew
-as what they are: of the same class, with the same attributes, defaults and largest lengths.
+that join by annotation or by protocol. Any other object is a leaf. Containers are made anew as what they are: of the
+same class, with the same attributes, defaults and largest lengths.
+
+Numbers, texts, functions and other leaves without arrays are passed on untouched. What is neither tree nor leaf, sets,
+views, iterators and objects that hold arrays, would be passed over where a function does something with all arrays,
+such as ``dr.grad`` or ``dr.eval``, and is refused there (:mod:`.holders`).
 
 A class takes part
 
@@ -101,6 +105,14 @@ def _make_deque(cls: Any, items: dict[Any, Any], extras: tuple[Any, ...]) -> Any
     return _with_attributes(result, extras)
 
 
+def _make_tuple(cls: Any, items: dict[Any, Any], extras: tuple[Any, ...]) -> Any:
+    try:
+        result = tuple.__new__(cls, items.values())
+    except TypeError:  # a class of C that is made otherwise
+        result = cls(tuple(items.values()))
+    return _with_attributes(result, extras)
+
+
 def _make_object(cls: Any, items: dict[Any, Any], extras: tuple[Any, ...]) -> Any:
     result = cls.__new__(cls)
     for name, entry in items.items():
@@ -115,8 +127,7 @@ def _enumerated(value: Any) -> list[tuple[Any, Any]]:
 #: The kinds of containers by their base classes; the first one that fits counts. Others may be added.
 KINDS: dict[type, Kind] = {
     list: Kind(_enumerated, _make_list, _attributes),
-    tuple: Kind(_enumerated, lambda cls, items, extras: _with_attributes(tuple.__new__(cls, items.values()), extras),
-                _attributes),
+    tuple: Kind(_enumerated, _make_tuple, _attributes),
     dict: Kind(lambda value: list(dict.items(value)), _make_dict,
                lambda value: (*((value.default_factory,) if isinstance(value, defaultdict) else ()),
                               *_attributes(value))),
@@ -128,17 +139,26 @@ _kinds: dict[type, Kind | None] = {}
 
 
 def kind_of(cls: type) -> Kind | None:
-    """The kind of a class, if it is one of containers. (Tuples of the system, like ``time.struct_time``, are none.)"""
+    """The kind of a class, if it is one of containers. (Tuples of C that programs cannot make, or that have more fields
+    than entries, like ``time.struct_time``, are none.)"""
     if cls not in _kinds:
         found = next((kind for base, kind in KINDS.items() if issubclass(cls, base)), None)
         if found is None and hasattr(cls, "__attrs_attrs__"):
             found = _ATTRS
-        if hasattr(cls, "n_sequence_fields"):
+        if hasattr(cls, "n_sequence_fields") and not _is_made_of_entries(cls):
             found = None
         if len(_kinds) >= 4096:  # of programs that make classes
             _kinds.clear()
         _kinds[cls] = found
     return _kinds[cls]
+
+
+def _is_made_of_entries(cls: Any) -> bool:
+    """Whether a class of named tuples that are made in C makes one from any entries, and has nothing else."""
+    try:
+        return cls.n_fields == cls.n_sequence_fields == len(cls(range(cls.n_fields)))  # type: ignore[no-any-return]
+    except TypeError:
+        return False
 
 
 def extras(value: Any) -> tuple[Any, ...]:

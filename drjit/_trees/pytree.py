@@ -5,8 +5,10 @@ method ``rebuild`` is the way back, and ``difference`` finds where two structure
 takes PyTrees goes through it: :func:`leaves` where the structure does not matter, :func:`transform` and :func:`walk`
 where functions are applied to leaves, :func:`flatten_nodes` where the compiler's nodes within the arrays are wanted.
 
-Which objects are inner nodes says :mod:`drjit._trees.classes`; all others are leaves. A structure that contains itself
-raises a ``RecursionError``.
+Which objects are inner nodes says :mod:`drjit._trees.classes`; all others are leaves. What is neither, because it holds
+arrays in another way (:mod:`drjit._trees.holders`), is refused by those functions that do something with all arrays
+(:func:`transform`, :func:`walk`, :func:`known_leaves`, :func:`collect_nodes`). A structure that contains itself raises
+a ``RecursionError``.
 """
 
 from __future__ import annotations
@@ -23,9 +25,11 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.handle import fresh_array, held
 from .classes import children, construct, extras, field_types, is_foreign_array, is_pytree
+from .holders import array_within, passed_over
 
 __all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "extras", "field_types", "flatten",
-           "flatten_nodes", "is_pytree", "joint_shape", "leaves", "resized", "transform", "walk"]
+           "flatten_nodes", "is_pytree", "joint_shape", "known_leaves", "leaves", "resized", "transform",
+           "transform_known", "walk"]
 
 
 class Difference(NamedTuple):
@@ -482,6 +486,20 @@ def leaves(value: Any, function: str) -> list[Any]:
     return found
 
 
+def known_leaves(value: Any, function: str) -> list[Any]:
+    """Likewise; refuses what holds arrays, but is no PyTree, because these would be passed over."""
+    found = leaves(value, function)
+    _require_known(found, value, function)
+    return found
+
+
+def _require_known(found: list[Any], value: Any, function: str) -> None:
+    """Refuse a PyTree with leaves that hold arrays."""
+    for k, leaf in enumerate(found):
+        if not isinstance(leaf, ArrayBase) and array_within(leaf):
+            raise passed_over(function, leaf, flatten(value, function)[1].paths("arg")[k])
+
+
 def _leaves(value: Any, function: str, found: list[Any], path: set[int]) -> None:
     cls = value.__class__
     entries: Iterable[Any]
@@ -520,7 +538,7 @@ def collect_nodes(values: Iterable[Any], function: str) -> list[core.Node]:
             if spec is not None:
                 nodes += _traced_nodes(spec, value)
                 continue
-        for leaf in (value,) if isinstance(value, ArrayBase) else leaves(value, function):
+        for leaf in (value,) if isinstance(value, ArrayBase) else known_leaves(value, function):
             if isinstance(leaf, ArrayBase) and leaf._dynamic:
                 nodes += leaf._nodes()
     return nodes
@@ -537,13 +555,21 @@ def transform(function: str, visit: Callable[..., Any], value: Any, *others: Any
     if isinstance(value, ArrayBase):
         return visit(value, *others)
     found, spec = flatten(value, function)
+    _require_known(found, value, function)
     if others:
         return spec.rebuild(map(visit, found, *[spec.flatten_up_to(other, function) for other in others]))
+    return spec.rebuild(map(visit, found))
+
+
+def transform_known(function: str, visit: Callable[..., Any], value: Any) -> Any:
+    """Likewise; what holds arrays, but is no PyTree, is a leaf like any."""
+    found, spec = flatten(value, function)
     return spec.rebuild(map(visit, found))
 
 
 def walk(function: str, visit: Callable[..., Any], value: Any, *others: Any) -> None:
     """Call ``visit(leaf, *what the others have there)`` for the leaves of a PyTree, see :func:`transform`."""
     found, spec = flatten(value, function)
+    _require_known(found, value, function)
     for arguments in zip(found, *[spec.flatten_up_to(other, function) for other in others], strict=True):
         visit(*arguments)
