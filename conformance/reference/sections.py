@@ -56,6 +56,7 @@ ADDED = {
     "Profiling": ["drjit.detail.ProfileEvent"],
     "Array packages": ["drjit.scalar", "drjit.llvm", "drjit.llvm.ad", "drjit.cuda", "drjit.cuda.ad", "drjit.auto",
                        "drjit.auto.ad"],
+    "Neural networks": ["drjit.nn.Parameters"],
     "Type variables": ["drjit.T", "drjit.Ts", "drjit.ArrayT", "drjit.AnyArray", "drjit.SelfT", "drjit.SelfCpT",
                        "drjit.ValT", "drjit.ValCpT", "drjit.RedT", "drjit.PlainT", "drjit.MaskT"],
 }

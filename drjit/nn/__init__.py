@@ -11,15 +11,17 @@ vectors, which are part of the kernel that needs them:
 (2,)
 """
 
-from .encodings import SinEncode, TriEncode
-from .hashing import HashEncodingLayer, HashGridEncoding, PermutoEncoding
-from .modules import Cast, Exp, Exp2, LeakyReLU, Linear, Module, ReLU, ScaleAdd, Sequential, Tanh
+from .activations import Cast, Exp, Exp2, LeakyReLU, ReLU, ScaleAdd, Tanh
+from .encodings import HashEncodingLayer, SinEncode, TriEncode
+from .hashing import HashGridEncoding, PermutoEncoding
+from .linear import Linear
+from .modules import Module, Parameters, Sequential
 from .product import matvec
 from .vector import CoopVec, cast
 from .views import MatrixView, pack, unpack, view
 
 __all__ = ["Cast", "CoopVec", "Exp", "Exp2", "HashEncodingLayer", "HashGridEncoding",
-           "LeakyReLU", "Linear", "MatrixView", "Module", "PermutoEncoding", "ReLU", "ScaleAdd",
+           "LeakyReLU", "Linear", "MatrixView", "Module", "Parameters", "PermutoEncoding", "ReLU", "ScaleAdd",
            "Sequential", "SinEncode", "Tanh", "TriEncode", "cast", "matvec", "pack", "unpack", "view"]
 
 for _name in __all__:

@@ -1,4 +1,4 @@
-"""Encodings by periodic functions of increasing frequency."""
+"""Encodings as layers: periodic functions of increasing frequency, and tables of features."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from .._base.values import plain_integer
 from .._functions.joining import stack
 from .._functions.shapes import reshape
 from .._promotion.promote import wrap_like
+from .hashing import HashEncoding
 from .modules import Module
 from .vector import CoopVec
 
-__all__ = ["SinEncode", "TriEncode"]
+__all__ = ["HashEncodingLayer", "SinEncode", "TriEncode"]
 
 
 class _Encode(Module):
@@ -111,3 +112,58 @@ def _triangle(position: Node) -> Node:
     distance = ops.abs(ops.sub(position, ops.round(position)))
     result: Node = ops.fma(distance, literal(position.type, -4), literal(position.type, 1))
     return result
+
+
+class HashEncodingLayer(Module):
+    """An encoding as a layer of a network, which takes and returns cooperative vectors.
+
+    The parameters of the encoding are no part of the layer's: they are neither listed nor packed with those of the
+    network, and are initialised and optimised by themselves; ``state_dict()`` of the network has them.
+
+    >>> from drjit.llvm.ad import Float, TensorXf
+    >>> enc = dr.nn.HashGridEncoding(Float, 2, n_levels=4)
+    >>> net = dr.nn.Sequential(dr.nn.HashEncodingLayer(enc), dr.nn.Linear(-1, 3)).alloc(TensorXf, size=2)
+    >>> len(dr.nn.pack(net)(dr.nn.CoopVec(Float(0.1), 0.2)))
+    3
+    """
+
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"encoding": object}
+    _constant = True
+
+    def __init__(self, encoding: HashEncoding) -> None:
+        if not isinstance(encoding, HashEncoding):
+            raise TypeError("drjit.nn.HashEncodingLayer(): 'encoding' must be an encoding, found "
+                            f"{describe(encoding)}.")
+        self.encoding = encoding
+
+    def __call__(self, arg: Any, /) -> Any:
+        """The features of a position."""
+        if not isinstance(arg, CoopVec):
+            raise RuntimeError(f"drjit.nn.HashEncodingLayer: the input is a cooperative vector, found {describe(arg)}.")
+        return CoopVec._of(self.encoding(arg))
+
+    @property
+    def data(self) -> Any:
+        """The parameters of the encoding.
+
+        >>> from drjit.llvm import Float
+        >>> dr.nn.HashEncodingLayer(dr.nn.HashGridEncoding(Float, 2, n_levels=1)).data.shape
+        (512,)
+        """
+        return self.encoding.data
+
+    @property
+    def _wants(self) -> int:
+        return self.encoding._dimension
+
+    def _gives(self, size: int) -> int:
+        return self.encoding.n_output_features
+
+    def _alloc(self, dtype: Any, size: int, rng: Any, /) -> tuple[Any, int]:
+        if size > 0 and size != self._wants:
+            raise ValueError(f"drjit.nn.HashEncodingLayer: positions have {self._wants} components, but the input has "
+                             f"{size}.")
+        return self, self.encoding.n_output_features
+
+    def _config(self) -> str:
+        return "\n  " + repr(self.encoding).replace("\n", "\n  ") + "\n"
