@@ -17,12 +17,15 @@ from .hashing import HashGridEncoding, PermutoEncoding
 from .linear import Linear
 from .modules import Module, Parameters, Sequential
 from .product import matvec
+from .saving import checkpoints, load_checkpoint, save_checkpoint
+from .tensors import load_safetensors, save_safetensors
 from .vector import CoopVec, cast
 from .views import MatrixView, pack, unpack, view
 
 __all__ = ["Cast", "CoopVec", "Exp", "Exp2", "HashEncodingLayer", "HashGridEncoding",
            "LeakyReLU", "Linear", "MatrixView", "Module", "Parameters", "PermutoEncoding", "ReLU", "ScaleAdd",
-           "Sequential", "SinEncode", "Tanh", "TriEncode", "cast", "matvec", "pack", "unpack", "view"]
+           "Sequential", "SinEncode", "Tanh", "TriEncode", "cast", "checkpoints", "load_checkpoint", "load_safetensors",
+           "matvec", "pack", "save_checkpoint", "save_safetensors", "unpack", "view"]
 
 for _name in __all__:
     globals()[_name].__module__ = "drjit.nn"
