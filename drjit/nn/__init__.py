@@ -11,9 +11,25 @@ vectors, which are part of the kernel that needs them:
 (2,)
 """
 
-from .activations import Cast, Exp, Exp2, LeakyReLU, ReLU, ScaleAdd, Tanh
-from .encodings import HashEncodingLayer, SinEncode, TriEncode
+from .activations import (
+    ELU,
+    GELU,
+    Cast,
+    Exp,
+    Exp2,
+    Identity,
+    LeakyReLU,
+    ReLU,
+    ScaleAdd,
+    Sigmoid,
+    SiLU,
+    Sin,
+    Softplus,
+    Tanh,
+)
+from .encodings import HashEncodingLayer, OneBlob, SinEncode, SphericalHarmonics, TriEncode
 from .hashing import HashGridEncoding, PermutoEncoding
+from .layers import Concat, Dropout, Embedding, LayerNorm, RMSNorm, Skip
 from .linear import Linear
 from .modules import Module, Parameters, Sequential
 from .product import matvec
@@ -22,10 +38,12 @@ from .tensors import load_safetensors, save_safetensors
 from .vector import CoopVec, cast
 from .views import MatrixView, pack, unpack, view
 
-__all__ = ["Cast", "CoopVec", "Exp", "Exp2", "HashEncodingLayer", "HashGridEncoding",
-           "LeakyReLU", "Linear", "MatrixView", "Module", "Parameters", "PermutoEncoding", "ReLU", "ScaleAdd",
-           "Sequential", "SinEncode", "Tanh", "TriEncode", "cast", "checkpoints", "load_checkpoint", "load_safetensors",
-           "matvec", "pack", "save_checkpoint", "save_safetensors", "unpack", "view"]
+__all__ = ["Cast", "Concat", "CoopVec", "Dropout", "ELU", "Embedding", "Exp", "Exp2", "GELU", "HashEncodingLayer",
+           "HashGridEncoding", "Identity", "LayerNorm", "LeakyReLU", "Linear", "MatrixView", "Module", "OneBlob",
+           "Parameters", "PermutoEncoding", "RMSNorm", "ReLU", "ScaleAdd", "Sequential", "SiLU", "Sigmoid", "Sin",
+           "SinEncode", "Skip", "Softplus", "SphericalHarmonics", "Tanh", "TriEncode", "cast", "checkpoints",
+           "load_checkpoint", "load_safetensors", "matvec", "pack", "save_checkpoint", "save_safetensors", "unpack",
+           "view"]
 
 for _name in __all__:
     globals()[_name].__module__ = "drjit.nn"

@@ -100,7 +100,7 @@ class Linear(Module):
     - ``"default"``: uniformly between ``-k`` and ``k``, where ``k`` is ``1 / sqrt(out_features)``;
     - ``"glorot_uniform"``, ``"glorot_normal"`` (also ``"xavier_…"``), ``"he_uniform"``, ``"he_normal"`` (also
       ``"kaiming_…"``, for ReLU), ``"lecun_uniform"``, ``"lecun_normal"``: for a variance that layers keep;
-    - ``"siren_first"`` and ``"siren"``: for sines of frequency 30;
+    - ``"siren_first"`` and ``"siren"``: for :class:`Sin` of frequency 30;
     - ``"torch"``: as PyTorch's ``Linear`` does;
     - ``"orthogonal"``, ``"normal"``, ``"zeros"``, ``"ones"``.
 

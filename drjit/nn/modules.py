@@ -239,6 +239,20 @@ class Module(MutableMapping[str, Any], Packable, Stateful):
         eval(found)
         return dict.fromkeys(self, found)
 
+    def train(self, mode: bool = True) -> Any:
+        """Let layers that differ in training, :class:`Dropout`, be as they are in training, or after it (``False``).
+
+        Changes the module, and returns it. A packed copy has the same such layers.
+
+        >>> net = dr.nn.Sequential(dr.nn.Linear(1, 2), dr.nn.Dropout())
+        >>> net.train(False).layers[1].training
+        False
+        """
+        for module in _modules(self):
+            if hasattr(module, "training"):
+                module.training = bool(mode)
+        return self
+
     # --- PyTrees, copies, packing ------------------------------------------------------------------------------------
 
     def __drjit_children__(self) -> dict[str, Any]:
@@ -331,6 +345,15 @@ def _views(value: Any, path: str = "") -> Iterator[tuple[str, MatrixView]]:
     elif not isinstance(value, ArrayBase):
         for name, child in children(value) or ():
             yield from _views(child, f"{path}.{name}" if path else str(name))
+
+
+def _modules(value: Any) -> Iterator[Module]:
+    """The modules in a module, itself among them."""
+    if isinstance(value, Module):
+        yield value
+    if not isinstance(value, ArrayBase):
+        for _, child in children(value) or ():
+            yield from _modules(child)
 
 
 def _share_buffer(module: Module) -> None:
