@@ -56,6 +56,11 @@ ADDED = {
     "Profiling": ["drjit.detail.ProfileEvent"],
     "Array packages": ["drjit.scalar", "drjit.llvm", "drjit.llvm.ad", "drjit.cuda", "drjit.cuda.ad", "drjit.auto",
                        "drjit.auto.ad"],
+    "Neural networks": [*(f"drjit.nn.{name}" for name in (
+                            "Sigmoid", "SiLU", "GELU", "Softplus", "ELU", "Sin", "Identity", "LayerNorm", "RMSNorm",
+                            "Dropout", "Embedding", "Skip", "Concat", "SphericalHarmonics", "OneBlob")),
+                        "drjit.nn.Parameters", "drjit.nn.save_checkpoint", "drjit.nn.load_checkpoint",
+                        "drjit.nn.checkpoints", "drjit.nn.save_safetensors", "drjit.nn.load_safetensors"],
     "Type variables": ["drjit.T", "drjit.Ts", "drjit.ArrayT", "drjit.AnyArray", "drjit.SelfT", "drjit.SelfCpT",
                        "drjit.ValT", "drjit.ValCpT", "drjit.RedT", "drjit.PlainT", "drjit.MaskT"],
 }

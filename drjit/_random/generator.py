@@ -42,6 +42,7 @@ from .._base.typing import ArrayT
 from .._base.values import is_ndarray, parse_shape, plain_integer, plain_scalar
 from .._functions.creation import array_size
 from .._functions.elementwise import FUNCTIONS
+from .._functions.states import Mismatch, Place, Stateful
 from .._promotion.promote import coerce, wrap
 from .arithmetic import MASK32, OnNodes, array_type, box_muller, ops, parameter, u32
 from .philox import philox_numbers
@@ -84,7 +85,7 @@ def rng(seed: ArrayBase | int = 0, method: str = "philox4x32", symbolic: bool = 
     return Philox4x32Generator(seed, symbolic=symbolic)
 
 
-class Generator:
+class Generator(Stateful):
     """Random numbers as arrays and tensors of any type and shape. Made by :func:`drjit.rng`.
 
     Each method draws new numbers, and moves the generator on. The type of the result is the first argument, ``dtype``;
@@ -337,6 +338,18 @@ class Philox4x32Generator(Generator):
             raise ValueError(f"{self._name}: cannot restore this generator: its pickle has a format that this version "
                              f"of the package does not know (expected {FORMAT}, found {found}).")
         self._seed, self._counter, self._symbolic = state["seed"], state["counter"], state["symbolic"]
+
+    def _state_places(self) -> dict[str, Place]:
+        def place(name: str, scalar: int) -> Place:
+            def accept(value: Any, convert: bool) -> Any:
+                del convert
+                try:
+                    return _integers(value, scalar, name)
+                except (TypeError, ValueError) as error:
+                    raise Mismatch(TypeError, f"does not fit: {error}") from None
+            return Place(getattr(self, f"_{name}"), lambda value: setattr(self, f"_{name}", value), accept)
+
+        return {"seed": place("seed", UINT64), "counter": place("counter", UINT32)}
 
     def __drjit_children__(self) -> dict[str, Any]:
         return {"seed": self._seed, "counter": self._counter} if isinstance(self._seed, ArrayBase) else {}

@@ -11,16 +11,39 @@ vectors, which are part of the kernel that needs them:
 (2,)
 """
 
-from .encodings import SinEncode, TriEncode
-from .hashing import HashEncodingLayer, HashGridEncoding, PermutoEncoding
-from .modules import Cast, Exp, Exp2, LeakyReLU, Linear, Module, ReLU, ScaleAdd, Sequential, Tanh
+from .activations import (
+    ELU,
+    GELU,
+    Cast,
+    Exp,
+    Exp2,
+    Identity,
+    LeakyReLU,
+    ReLU,
+    ScaleAdd,
+    Sigmoid,
+    SiLU,
+    Sin,
+    Softplus,
+    Tanh,
+)
+from .encodings import HashEncodingLayer, OneBlob, SinEncode, SphericalHarmonics, TriEncode
+from .hashing import HashGridEncoding, PermutoEncoding
+from .layers import Concat, Dropout, Embedding, LayerNorm, RMSNorm, Skip
+from .linear import Linear
+from .modules import Module, Parameters, Sequential
 from .product import matvec
+from .saving import checkpoints, load_checkpoint, save_checkpoint
+from .tensors import load_safetensors, save_safetensors
 from .vector import CoopVec, cast
 from .views import MatrixView, pack, unpack, view
 
-__all__ = ["Cast", "CoopVec", "Exp", "Exp2", "HashEncodingLayer", "HashGridEncoding",
-           "LeakyReLU", "Linear", "MatrixView", "Module", "PermutoEncoding", "ReLU", "ScaleAdd",
-           "Sequential", "SinEncode", "Tanh", "TriEncode", "cast", "matvec", "pack", "unpack", "view"]
+__all__ = ["Cast", "Concat", "CoopVec", "Dropout", "ELU", "Embedding", "Exp", "Exp2", "GELU", "HashEncodingLayer",
+           "HashGridEncoding", "Identity", "LayerNorm", "LeakyReLU", "Linear", "MatrixView", "Module", "OneBlob",
+           "Parameters", "PermutoEncoding", "RMSNorm", "ReLU", "ScaleAdd", "Sequential", "SiLU", "Sigmoid", "Sin",
+           "SinEncode", "Skip", "Softplus", "SphericalHarmonics", "Tanh", "TriEncode", "cast", "checkpoints",
+           "load_checkpoint", "load_safetensors", "matvec", "pack", "save_checkpoint", "save_safetensors", "unpack",
+           "view"]
 
 for _name in __all__:
     globals()[_name].__module__ = "drjit.nn"

@@ -15,13 +15,13 @@ from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.types import BOOL, FLOAT64, INT32, UINT32, relative, reshape, retype
 from .._base.values import is_ndarray
+from .._functions.states import Place, Stateful
 from .._promotion.promote import wrap
 from .._random.generator import Generator
 from .._random.generator import rng as new_generator
-from .modules import Module
 from .vector import CoopVec
 
-__all__ = ["HashEncoding", "HashEncodingLayer", "HashGridEncoding", "PermutoEncoding"]
+__all__ = ["HashEncoding", "HashGridEncoding", "PermutoEncoding"]
 
 #: Factors of the coordinates in hashes of grids, those of tiny-cuda-nn.
 _PRIMES = 1, 2654435761, 805459861, 3674653429, 2097192037, 1434869437, 2165219737
@@ -46,7 +46,7 @@ def _whole(value: int) -> Node:
     return literal(UINT32, value % (1 << 32), 1, BAKED)
 
 
-class HashEncoding:
+class HashEncoding(Stateful):
     """Base class of the encodings: levels of increasing resolution, each with a table of features at the vertices of a
     lattice, of which those around a position are interpolated.
 
@@ -126,6 +126,9 @@ class HashEncoding:
                                  f"type {describe(self._dtype)}, found {describe(value)} of the shape "
                                  f"{getattr(value, 'shape', ())}.")
         self.data = value
+
+    def _state_places(self) -> dict[str, Place]:
+        return {"data": Place(self.data, lambda value: setattr(self, "data", value))}
 
     @property
     def n_params(self) -> int:
@@ -464,63 +467,3 @@ for _name, _value in (("dtype", "<class 'drjit.llvm.Float'>"), ("dimension", 2),
     setattr(HashEncoding, _name, _option(_name, _value))
 HashEncoding.torchngp_compat = _option("torchngp_compat", False)  # type: ignore[attr-defined]
 del _name, _value
-
-
-class HashEncodingLayer(Module):
-    """An encoding as a layer of a network, which takes and returns cooperative vectors.
-
-    The parameters of the encoding are no part of the layer's: they are neither listed nor packed with those of the
-    network, and are initialised and optimised by themselves.
-
-    >>> from drjit.llvm.ad import Float, TensorXf
-    >>> enc = dr.nn.HashGridEncoding(Float, 2, n_levels=4)
-    >>> net = dr.nn.Sequential(dr.nn.HashEncodingLayer(enc), dr.nn.Linear(-1, 3)).alloc(TensorXf, size=2)
-    >>> len(dr.nn.pack(net)(dr.nn.CoopVec(Float(0.1), 0.2)))
-    3
-    """
-
-    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"encoding": object}
-
-    def __init__(self, encoding: HashEncoding) -> None:
-        if not isinstance(encoding, HashEncoding):
-            raise TypeError("drjit.nn.HashEncodingLayer(): 'encoding' must be an encoding, found "
-                            f"{describe(encoding)}.")
-        self.encoding = encoding
-
-    def __call__(self, arg: Any, /) -> Any:
-        """The features of a position."""
-        if not isinstance(arg, CoopVec):
-            raise RuntimeError(f"drjit.nn.HashEncodingLayer: the input is a cooperative vector, found {describe(arg)}.")
-        return CoopVec._of(self.encoding(arg))
-
-    @property
-    def data(self) -> Any:
-        """The parameters of the encoding.
-
-        >>> from drjit.llvm import Float
-        >>> dr.nn.HashEncodingLayer(dr.nn.HashGridEncoding(Float, 2, n_levels=1)).data.shape
-        (512,)
-        """
-        return self.encoding.data
-
-    @property
-    def _wants(self) -> int:
-        return self.encoding._dimension
-
-    def _gives(self, size: int) -> int:
-        return self.encoding.n_output_features
-
-    def _alloc(self, dtype: Any, size: int, rng: Any, /) -> tuple[Any, int]:
-        if size > 0 and size != self._wants:
-            raise ValueError(f"drjit.nn.HashEncodingLayer: positions have {self._wants} components, but the input has "
-                             f"{size}.")
-        return self, self.encoding.n_output_features
-
-    def _map_parameters(self, visit: Any) -> Any:
-        return self
-
-    def _places(self) -> Any:
-        return iter(())
-
-    def _config(self) -> str:
-        return "\n  " + repr(self.encoding).replace("\n", "\n  ") + "\n"

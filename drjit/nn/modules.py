@@ -7,27 +7,29 @@ import math
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any, ClassVar
 
+from drjit_core import COMPUTES_IN, VarType
+
 from .._access.store import store
+from .._ad.arrays import grad_enabled, set_grad_enabled
 from .._base.array import ArrayBase
 from .._base.errors import describe
-from .._base.types import FLOAT32, FLOAT64, retype
+from .._base.types import retype
 from .._base.values import plain_integer
-from .._functions.creation import zeros
-from .._functions.elementwise import exp, exp2, fma, maximum, select, tanh
+from .._functions.creation import full, zeros
 from .._functions.evaluation import eval
+from .._functions.states import Place, Stateful
+from .._functions.traits import tensor_t
 from .._random.generator import Generator
 from .._random.generator import rng as new_generator
 from .._trees.classes import children
-from .product import matvec
-from .vector import CoopVec, cast, on_components
 from .views import MatrixView, Packable, map_parameters
 
-__all__ = ["Cast", "Exp", "Exp2", "LeakyReLU", "Linear", "Module", "ReLU", "ScaleAdd", "Sequential", "Tanh"]
+__all__ = ["Module", "Parameters", "Sequential", "require"]
 
 _SEED = 0x100000000  #: Of the generator of weights, apart from those that programs begin with.
 
 
-class Module(MutableMapping[str, Any], Packable):
+class Module(MutableMapping[str, Any], Packable, Stateful):
     """Base class of what networks are made of: a function of a cooperative vector or a tensor, with parameters.
 
     A module is called with a :class:`CoopVec` (after :func:`pack`) or with a tensor of features and samples (before),
@@ -56,6 +58,8 @@ class Module(MutableMapping[str, Any], Packable):
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
     #: Whether all parameters lie in one buffer.
     _in_buffer = False
+    #: Whether the arrays in it are no parameters.
+    _constant = False
     __hash__ = None  # type: ignore[assignment]
 
     def __call__(self, arg: Any, /) -> Any:
@@ -113,7 +117,7 @@ class Module(MutableMapping[str, Any], Packable):
 
     def _places(self) -> Iterator[tuple[str, Any, Any]]:
         """Names of parameters, and the containers and keys that they are found by."""
-        for name in self.DRJIT_STRUCT:
+        for name in () if self._constant else self.DRJIT_STRUCT:
             yield from _places(name, self, name, getattr(self, name, None))
 
     def _buffer(self) -> Any:
@@ -181,6 +185,74 @@ class Module(MutableMapping[str, Any], Packable):
     def __bool__(self) -> bool:
         return True
 
+    # --- the state, parameters in whatever form they are -------------------------------------------------------------
+
+    def _entries(self) -> Iterator[tuple[str, Place]]:
+        """What the module holds, whether packed or not, by names without the prefix."""
+        for name in self.DRJIT_STRUCT:
+            yield from _entries(name, self, name, getattr(self, name, None))
+
+    def _state_places(self) -> dict[str, Place]:
+        return {f"{self._prefix}{name}": place for name, place in self._entries()}
+
+    def parameters(self, where: Callable[[str], Any] | None = None) -> Parameters:
+        """A table of the parameters: a dictionary of tensors by the names that they have before packing.
+
+        ``where`` is a function of names, which chooses some of them. Those of a packed module are read from the buffer.
+        (:meth:`state_dict` has more: also that of encodings and generators in the module.)
+
+        >>> from drjit.llvm import TensorXf
+        >>> net = dr.nn.Sequential(dr.nn.Linear(2, 32), dr.nn.ReLU(), dr.nn.Linear(-1, 1)).alloc(TensorXf)
+        >>> dr.nn.pack(net).parameters()
+        name              shape    type     elements
+        layers.0.weights  (32, 2)  Float32  64
+        layers.0.bias     (32,)    Float32  32
+        layers.2.weights  (1, 32)  Float32  32
+        layers.2.bias     (1,)     Float32  1
+        total                               129
+        >>> list(net.parameters(lambda name: name.endswith("bias")))
+        ['layers.0.bias', 'layers.2.bias']
+        """
+        places = {f"{self._prefix}{name}": _entry(holder, key) for name, holder, key in self._places()}
+        views = {f"{self._prefix}{name}": view._tensor() for name, view in _views(self)}
+        return Parameters((name, value) for name, value in {**places, **views}.items() if where is None or where(name))
+
+    def spread(self, function: Callable[[str], float], /) -> dict[str, Any]:
+        """A number for each parameter, as ``function`` tells it by name: what optimisers take as learning rates.
+
+        The keys are those of the module. Of a packed one, which is a single parameter of an optimiser, it is an array
+        with a number for each element.
+
+        >>> from drjit.llvm.ad import TensorXf
+        >>> net = dr.nn.pack(dr.nn.Linear(2, 1).alloc(TensorXf))
+        >>> opt = dr.opt.SGD(lr=1, params=net)
+        >>> opt.set_learning_rate(net.spread(lambda name: 0.5 if name == "bias" else 0.25))
+        >>> opt.learning_rate("weights")
+        [0.25, 0.25, 0.5]
+        """
+        if not self._in_buffer:
+            return {name: function(name) for name in self}
+        buffer = self._buffer()
+        found = zeros(retype(type(buffer), COMPUTES_IN[buffer._type]), len(buffer))
+        for name, view in _views(self):
+            view._with(_buffer=found)._write(full(tensor_t(found), function(f"{self._prefix}{name}"), view._steps[:2]))
+        eval(found)
+        return dict.fromkeys(self, found)
+
+    def train(self, mode: bool = True) -> Any:
+        """Let layers that differ in training, :class:`Dropout`, be as they are in training, or after it (``False``).
+
+        Changes the module, and returns it. A packed copy has the same such layers.
+
+        >>> net = dr.nn.Sequential(dr.nn.Linear(1, 2), dr.nn.Dropout())
+        >>> net.train(False).layers[1].training
+        False
+        """
+        for module in _modules(self):
+            if hasattr(module, "training"):
+                module.training = bool(mode)
+        return self
+
     # --- PyTrees, copies, packing ------------------------------------------------------------------------------------
 
     def __drjit_children__(self) -> dict[str, Any]:
@@ -195,8 +267,8 @@ class Module(MutableMapping[str, Any], Packable):
         return result
 
     def _map_parameters(self, visit: Callable[[Any], Any]) -> Any:
-        return self.__drjit_rebuild__({name: map_parameters(getattr(self, name, None), visit)
-                                       for name in self.DRJIT_STRUCT})
+        return self if self._constant else self.__drjit_rebuild__({
+            name: map_parameters(getattr(self, name, None), visit) for name in self.DRJIT_STRUCT})
 
     def _be_packed(self, packed: bool) -> None:
         self._in_buffer = packed
@@ -206,6 +278,12 @@ class Module(MutableMapping[str, Any], Packable):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._config()})"
+
+
+def require(module: Module, condition: bool, what: str) -> None:
+    """See to it that a module is called as it can be."""
+    if not condition:
+        raise RuntimeError(f"drjit.nn.{type(module).__name__}: {what}")
 
 
 def _places(path: str, holder: Any, key: Any, value: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -221,6 +299,45 @@ def _places(path: str, holder: Any, key: Any, value: Any) -> Iterator[tuple[str,
             yield from _places(f"{path}.{name}", value, name, child)
 
 
+def _entries(path: str, holder: Any, key: Any, value: Any) -> Iterator[tuple[str, Place]]:
+    """What has a state in a field of a module, or in what that holds."""
+    if isinstance(value, ArrayBase):
+        if value._kind == "f" and value._depth <= 0 and not getattr(holder, "_constant", False):
+            yield path, Place(value, lambda new: _put(holder, key, _like(value, new)))
+    elif isinstance(value, MatrixView):
+        yield path, Place(value._tensor(), value._write)
+    elif isinstance(value, Stateful):
+        for name, place in value._entries() if isinstance(value, Module) else value._state_places().items():
+            yield f"{path}.{name}", place
+    else:
+        for name, child in children(value) or ():
+            yield from _entries(f"{path}.{name}", value, name, child)
+
+
+def _like(old: Any, new: Any) -> Any:
+    """A new value, of which a gradient is wanted if there was one of the old value."""
+    set_grad_enabled(new, grad_enabled(old))
+    return new
+
+
+class Parameters(dict[str, Any]):
+    """Parameters by name, shown as a table: what :meth:`drjit.nn.Module.parameters` returns.
+
+    >>> from drjit.llvm import TensorXf
+    >>> dr.nn.Linear(2, 1, bias=False).alloc(TensorXf).parameters()
+    name     shape   type     elements
+    weights  (1, 2)  Float32  2
+    total                     2
+    """
+
+    def __repr__(self) -> str:
+        rows = [("name", "shape", "type", "elements"), *((name, str(value.shape), VarType(value._type).name, str(
+            math.prod(value.shape))) for name, value in self.items())]
+        rows.append(("total", "", "", str(sum(math.prod(value.shape) for value in self.values()))))
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
 def _views(value: Any, path: str = "") -> Iterator[tuple[str, MatrixView]]:
     """The views in a module."""
     if isinstance(value, MatrixView):
@@ -228,6 +345,15 @@ def _views(value: Any, path: str = "") -> Iterator[tuple[str, MatrixView]]:
     elif not isinstance(value, ArrayBase):
         for name, child in children(value) or ():
             yield from _views(child, f"{path}.{name}" if path else str(name))
+
+
+def _modules(value: Any) -> Iterator[Module]:
+    """The modules in a module, itself among them."""
+    if isinstance(value, Module):
+        yield value
+    if not isinstance(value, ArrayBase):
+        for _, child in children(value) or ():
+            yield from _modules(child)
 
 
 def _share_buffer(module: Module) -> None:
@@ -246,11 +372,6 @@ def _put(holder: Any, key: Any, value: Any) -> None:
         holder[key] = value
     else:
         setattr(holder, key, value)
-
-
-def _require(module: Module, condition: bool, what: str) -> None:
-    if not condition:
-        raise RuntimeError(f"drjit.nn.{type(module).__name__}: {what}")
 
 
 class Sequential(Module):
@@ -276,7 +397,7 @@ class Sequential(Module):
         for number, layer in enumerate(self.layers):
             self._check(number, size, since)
             new = layer._gives(size)
-            since, size = (number if new != size or isinstance(layer, Linear) else since), new
+            since, size = (number if new != size or layer._gives(-1) > 0 else since), new
 
     def __call__(self, arg: Any, /) -> Any:
         """The result of the last module.
@@ -312,7 +433,7 @@ class Sequential(Module):
         for number, layer in enumerate(self.layers):
             self._check(number, size, since)
             made, new = layer._alloc(dtype, size, rng)
-            since, size = (number if new != size or isinstance(layer, Linear) else since), new
+            since, size = (number if new != size or layer._gives(-1) > 0 else since), new
             found.append(made)
         result = copy.copy(self)
         result.layers, result._in_buffer = tuple(found), False
@@ -327,226 +448,3 @@ def _brief(layer: Module) -> str:
     """A layer in messages: in one line."""
     text = repr(layer)
     return text if "\n" not in text else type(layer).__name__
-
-
-class Linear(Module):
-    """An affine transformation with parameters: ``weights @ x + bias``.
-
-    ``in_features=-1`` takes as many components as the layer before returns, ``out_features=-1`` returns as many as it
-    takes. Without ``bias``, nothing is added. ``alloc`` draws the weights between ``-k`` and ``k``, where ``k`` is
-    ``1 / sqrt(out_features)``; biases begin as zeros.
-
-    >>> from drjit.llvm import Float, TensorXf
-    >>> layer = dr.nn.Linear(2, 1).alloc(TensorXf)
-    >>> layer["weights"] = TensorXf([1, 2], (1, 2))
-    >>> layer["bias"] = TensorXf([3], (1,))
-    >>> layer(TensorXf([1, 10, 1, 20], (2, 2)))
-    [[6, 53]]
-    >>> list(dr.nn.pack(layer)(dr.nn.CoopVec(Float(1, 10), Float(1, 20))))
-    [[6, 53]]
-    """
-
-    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"config": tuple, "weights": object, "bias": object}
-
-    def __init__(self, in_features: int = -1, out_features: int = -1, bias: bool = True) -> None:
-        for name, value in (("in_features", in_features), ("out_features", out_features)):
-            count = plain_integer(value)
-            if count is None or (count < 1 and count != -1):
-                raise ValueError(f"drjit.nn.Linear(): {name!r} must be a positive int or -1, found {value!r}.")
-        self.config = int(in_features), int(out_features), bool(bias)
-        self.weights: Any = None
-        self.bias: Any = None
-
-    @property
-    def _wants(self) -> int:
-        return self.config[0]
-
-    def _gives(self, size: int) -> int:
-        into, out, _ = self.config
-        return out if out > 0 else into if into > 0 else size
-
-    def _alloc(self, dtype: Any, size: int, rng: Any, /) -> tuple[Any, int]:
-        into, out, bias = self.config
-        if into < 0:
-            into = size
-        if into < 0:
-            raise RuntimeError("drjit.nn.Linear.alloc(): the network has layers of an unknown size: pass the number of "
-                               "components of the input, as in net.alloc(dtype, size=2).")
-        if size > 0 and size != into:
-            raise ValueError(f"drjit.nn.Linear: {self!r} takes {into} components, but the input has {size}.")
-        if out < 0:
-            out = into
-        drawn = dtype if dtype._type == FLOAT64 else retype(dtype, FLOAT32)
-        weights = (rng.random(drawn, (out, into)) * 2 - 1) * (1 / math.sqrt(out))
-        result = Linear(into, out, bias)
-        result.weights = dtype(weights)
-        if bias:
-            result.bias = zeros(dtype, (out,))
-        return result, out
-
-    def __call__(self, arg: Any, /) -> Any:
-        """The product with the weights, and the bias added.
-
-        >>> from drjit.llvm import TensorXf
-        >>> dr.nn.Linear(3, 2).alloc(TensorXf)(dr.zeros(TensorXf, (3, 5))).shape
-        (2, 5)
-        """
-        weights, bias = self.weights, self.bias
-        _require(self, weights is not None, "the network has no parameters yet: net = net.alloc(<tensor type>) makes a "
-                                            "network that has.")
-        if isinstance(arg, CoopVec):
-            _require(self, isinstance(weights, MatrixView), "cooperative vectors need packed weights: drjit.nn.pack("
-                                                            "net) makes a network that has.")
-            return matvec(weights, arg, bias)
-        _require(self, not isinstance(weights, MatrixView), "tensors need weights that are not packed: pass a "
-                                                            "drjit.nn.CoopVec, or use the network from before "
-                                                            "drjit.nn.pack().")
-        if not isinstance(arg, ArrayBase) or arg._depth >= 0:
-            raise TypeError(f"drjit.nn.Linear: the input is a cooperative vector, or a tensor of features and samples, "
-                            f"found {describe(arg)}.")
-        if arg.ndim != 2 or arg.shape[0] != weights.shape[1]:
-            raise RuntimeError(f"drjit.nn.Linear: the input is a tensor of {weights.shape[1]} features and any number "
-                               f"of samples, found the shape {arg.shape}.")
-        result = weights @ arg
-        return result if bias is None else result + bias[:, None]
-
-    def _config(self) -> str:
-        into, out, bias = self.config
-        return f"in_features={into}, out_features={out}{'' if bias else ', bias=False'}"
-
-
-class ReLU(Module):
-    """The larger one of ``x`` and 0.
-
-    >>> from drjit.llvm import Float
-    >>> dr.nn.ReLU()(Float(-1, 2))
-    [0, 2]
-    """
-
-    def __call__(self, arg: Any, /) -> Any:
-        """``max(x, 0)``."""
-        return on_components(arg, lambda x: maximum(x, 0))
-
-
-class LeakyReLU(Module):
-    """``x`` where that is positive, else ``negative_slope * x``; the slope is a number or an array.
-
-    >>> from drjit.llvm import Float
-    >>> dr.nn.LeakyReLU(0.1)(Float(-1, 2))
-    [-0.1, 2]
-    """
-
-    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"negative_slope": object}
-
-    def __init__(self, negative_slope: Any = 0.01) -> None:
-        self.negative_slope = negative_slope
-
-    def __call__(self, arg: Any, /) -> Any:
-        """``x`` or ``negative_slope * x``."""
-        slope = self.negative_slope
-        return on_components(arg, lambda x: select(x >= 0, x, x * _converted(slope, x)))
-
-    def _map_parameters(self, visit: Callable[[Any], Any]) -> Any:
-        return self
-
-    def _places(self) -> Iterator[tuple[str, Any, Any]]:
-        return iter(())
-
-
-def _converted(value: Any, like: Any) -> Any:
-    """A number, or an array in the precision of another one."""
-    if not isinstance(value, ArrayBase):
-        return value
-    return retype(type(value), like._type)(value)
-
-
-class Exp(Module):
-    """The exponential function.
-
-    >>> from drjit.llvm import Float
-    >>> dr.nn.Exp()(Float(0))
-    [1]
-    """
-
-    def __call__(self, arg: Any, /) -> Any:
-        """``exp(x)``."""
-        return on_components(arg, exp)
-
-
-class Exp2(Module):
-    """The exponential function to base 2.
-
-    >>> from drjit.llvm import Float
-    >>> dr.nn.Exp2()(Float(3))
-    [8]
-    """
-
-    def __call__(self, arg: Any, /) -> Any:
-        """``exp2(x)``."""
-        return on_components(arg, exp2)
-
-
-class Tanh(Module):
-    """The hyperbolic tangent.
-
-    >>> from drjit.llvm import Float
-    >>> dr.nn.Tanh()(Float(0))
-    [0]
-    """
-
-    def __call__(self, arg: Any, /) -> Any:
-        """``tanh(x)``."""
-        return on_components(arg, tanh)
-
-
-class Cast(Module):
-    """Conversion to the scalar type of an array type ``dtype``.
-
-    >>> from drjit.llvm import Float, Float16
-    >>> dr.nn.Cast(Float16)(dr.nn.CoopVec(Float(1)))
-    drjit.nn.CoopVec[drjit.llvm.Float16, shape=(1, 1)]
-    """
-
-    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"dtype": type}
-
-    def __init__(self, dtype: Any = None) -> None:
-        self.dtype = dtype
-
-    def __call__(self, arg: Any, /) -> Any:
-        """The input in another precision."""
-        dtype = self.dtype
-        if not isinstance(dtype, type) or not issubclass(dtype, ArrayBase):
-            raise TypeError(f"drjit.nn.Cast: the type to convert to must be an array type, found {describe(dtype)}.")
-        if isinstance(arg, CoopVec):
-            return cast(arg, dtype)
-        return retype(type(arg), dtype._type)(arg)
-
-    def _config(self) -> str:
-        return f"dtype={self.dtype.__name__ if isinstance(self.dtype, type) else self.dtype}"
-
-
-class ScaleAdd(Module):
-    """``x * scale + offset``, by constants: numbers or flat arrays, which are no parameters.
-
-    >>> from drjit.llvm import Float
-    >>> dr.nn.ScaleAdd(2, 1)(Float(3))
-    [7]
-    """
-
-    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"scale": object, "offset": object}
-
-    def __init__(self, scale: Any = None, offset: Any = None) -> None:
-        self.scale, self.offset = scale, offset
-
-    def __call__(self, arg: Any, /) -> Any:
-        """``x * scale + offset``."""
-        scale, offset = self.scale, self.offset
-        if scale is None or offset is None:
-            raise RuntimeError("drjit.nn.ScaleAdd: there must be a scale and an offset.")
-        return on_components(arg, lambda x: fma(x, _converted(scale, x), _converted(offset, x)))
-
-    def _map_parameters(self, visit: Callable[[Any], Any]) -> Any:
-        return self
-
-    def _places(self) -> Iterator[tuple[str, Any, Any]]:
-        return iter(())

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from drjit_core import VarType
+from drjit_core import VarType, primal
 
-from .._access.indirect import gather
-from .._ad.arrays import grad
+from .._access.indirect import gather, scatter
+from .._access.store import store
+from .._ad.arrays import enable_grad, grad, grad_enabled
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.types import UINT32, retype
 from .._base.values import plain_integer
 from .._functions.creation import arange
 from .._functions.joining import concat
+from .._functions.traits import tensor_t
 from .._trees.classes import children, construct, extras
 
 __all__ = ["MatrixView", "Packable", "map_parameters", "pack", "unpack", "view"]
@@ -50,8 +52,10 @@ class MatrixView:
     ((2, 2), 4, 4)
     """
 
-    __slots__ = ("_buffer", "_layout", "_offset", "_shape", "_stride", "_transpose")
+    __slots__ = ("_buffer", "_flat", "_layout", "_offset", "_shape", "_stride", "_transpose")
     _buffer: Any
+    #: Whether it was made of an array of one axis.
+    _flat: bool
     _layout: str
     _offset: int
     _shape: tuple[int, int]
@@ -64,10 +68,10 @@ class MatrixView:
 
     @classmethod
     def _make(cls, buffer: Any, shape: tuple[int, int], stride: int, offset: int, layout: str = _ROW_MAJOR,
-              transpose: bool = False) -> MatrixView:
+              flat: bool = False) -> MatrixView:
         result = cls.__new__(cls)
         result._buffer, result._shape, result._stride = buffer, shape, stride
-        result._offset, result._layout, result._transpose = offset, layout, transpose
+        result._offset, result._layout, result._transpose, result._flat = offset, layout, False, flat
         return result
 
     def _with(self, **changes: Any) -> MatrixView:
@@ -205,7 +209,8 @@ class MatrixView:
             raise RuntimeError("drjit.nn.MatrixView: slices of columns have no step.")
         if not rows or not columns:
             raise RuntimeError(f"drjit.nn.MatrixView: the slice {key!r} of a view of the shape {self._shape} is empty.")
-        return self._with(_shape=(len(rows), len(columns)), _stride=self._stride * rows.step,
+        return self._with(_flat=self._flat and len(terms) == 1, _shape=(len(rows), len(columns)),
+                          _stride=self._stride * rows.step,
                           _offset=self._offset + rows.start * self._stride + columns.start)
 
     def __repr__(self) -> str:
@@ -252,17 +257,35 @@ class MatrixView:
 
     def _elements(self) -> Any:
         """All elements, row after row."""
+        index = self._index()
+        return self._buffer if index is None else gather(type(self._buffer), self._buffer, index)
+
+    def _index(self) -> Any:
+        """Where in the buffer the elements are; ``None`` if they are all of it, in order."""
         rows, columns, down, right = self._steps
-        leaf = type(self._buffer)
         count = rows * columns
-        if self._offset == 0 and count == len(self._buffer) and right == 1 and (down == columns or rows == 1):
-            return self._buffer
-        position: Any = arange(retype(leaf, UINT32), count)
         dense = right == 1 and (down == columns or rows == 1)
+        if dense and self._offset == 0 and count == len(self._buffer):
+            return None
+        position: Any = arange(retype(type(self._buffer), UINT32), count)
         row = position // columns if columns > 1 else position
         # strides may be negative: integers wrap around
         index = position if dense else row * (down % (1 << 32)) + (position - row * columns) * (right % (1 << 32))
-        return gather(leaf, self._buffer, index + self._offset)
+        return index + self._offset
+
+    def _tensor(self) -> Any:
+        """The elements as a tensor of the shape that they had before they were packed."""
+        shape = self._steps[:1] if self._flat else self._steps[:2]
+        return tensor_t(self._buffer)(self._elements(), shape)
+
+    def _write(self, tensor: Any) -> None:
+        """Put elements into the buffer. It is a variable without a gradient afterwards, if it was one."""
+        buffer, index, enabled = self._buffer, self._index(), grad_enabled(self._buffer)
+        store(buffer, [primal(node) for node in (tensor.array if index is None else buffer)._nodes()])
+        if index is not None:
+            scatter(buffer, tensor.array, index)
+        if enabled:
+            enable_grad(buffer)
 
 
 def _blank(cls: Any) -> Any:
@@ -301,11 +324,11 @@ def view(arg: Any, /) -> MatrixView:
     if arg._depth > 0:
         raise RuntimeError(f"drjit.nn.view(): the argument must be a flat array or a tensor, found {describe(arg)}.")
     if arg._depth == 0:
-        return MatrixView._make(arg, (arg.shape[0], 1), 1, 0)
+        return MatrixView._make(arg, (arg.shape[0], 1), 1, 0, flat=True)
     if not 1 <= arg.ndim <= 2:
         raise RuntimeError(f"drjit.nn.view(): a tensor must have one or two dimensions, found the shape {arg.shape}.")
     rows, columns = (*arg.shape, 1)[:2]
-    return MatrixView._make(arg.array, (rows, columns), columns, 0)
+    return MatrixView._make(arg.array, (rows, columns), columns, 0, flat=arg.ndim == 1)
 
 
 def map_parameters(value: Any, visit: Callable[[Any], Any]) -> Any:
@@ -359,7 +382,7 @@ def _joined(function: str, views: list[MatrixView], layout: str) -> list[MatrixV
     for found in views:
         rows, columns, _, _ = found._steps
         result.append(MatrixView._make(buffer, (rows, columns), columns, offset,
-                                       _ROW_MAJOR if columns == 1 else layout))
+                                       _ROW_MAJOR if columns == 1 else layout, found._flat))
         offset += rows * columns
     return result
 

@@ -12,7 +12,9 @@ from drjit_core import Node, ReduceOp, literal, ops
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.types import FLOAT64
-from .base import Optimizer, Parameter, Step, require_between
+from .arguments import require_between
+from .base import Optimizer
+from .steps import Parameter, Step
 
 __all__ = ["Adam", "AdamW"]
 
@@ -52,6 +54,7 @@ class Adam(Optimizer):
     """
 
     _counts = True
+    _of_device = "power_1", "power_2"
     _options: ClassVar[tuple[str, ...]] = ("beta_1", "beta_2", "epsilon", "uniform", "amsgrad")
 
     def __init__(self, lr: float | ArrayBase, params: Mapping[str, Any] | None = None, *, beta_1: float = 0.9,
@@ -77,7 +80,7 @@ class Adam(Optimizer):
         if step.active is None and not step.shared and core.state.recording is None:
             return math.sqrt(1 - self.beta_2**step.count) / (1 - self.beta_1**step.count)
         powers = []
-        for name, beta in (("power_1", self.beta_1), ("power_2", self.beta_2)):
+        for name, beta in zip(self._of_device, (self.beta_1, self.beta_2)):
             old = step.shared.get(name)
             if old is None:
                 old = core.opaque(literal(FLOAT64, beta**(step.count - 1)))

@@ -14,7 +14,9 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.types import retype
 from .._promotion.promote import wrap_like
-from .base import Optimizer, Step, require_between
+from .arguments import require_between
+from .base import Optimizer
+from .steps import Step
 
 __all__ = ["Muon"]
 

@@ -13,6 +13,7 @@ from .._base.arguments import require_count, require_float
 from .._base.array import ArrayBase
 from .._base.errors import RangeError, describe
 from .._base.types import BOOL, FLOAT32, UINT32, Record, lookup, reshape, retype
+from .._functions.states import Place, Stateful
 from .._promotion.promote import wrap
 from .._trees.classes import sole_array
 from .base import Optimizer
@@ -45,7 +46,7 @@ class _Number:
         (self.node,) = nodes
 
 
-class GradScaler:
+class GradScaler(Stateful):
     """Scaling of the loss, and of gradients back, in programs that compute with half precision.
 
     Gradients of half precision become zero where they are small. Those of a loss that is multiplied by a large number
@@ -173,6 +174,14 @@ class GradScaler:
             if old != new:
                 what = "increasing" if new > old else "overflow: reducing"
                 print(f"GradScaler: {what} the scale from {old:g} to {new:g}")  # noqa: T201 - asked for
+
+    def _state_places(self) -> dict[str, Place]:
+        """What the device changes: reading it waits for that."""
+        def place(number: _Number, type_: int) -> Place:
+            return Place(core.read_element(number.node, 0),
+                         lambda value: setattr(number, "node", core.opaque(literal(type_, value))))
+
+        return {"scale": place(self._scale, FLOAT32), "steps": place(self._steps, UINT32)}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_scale": core.read_element(self._scale.node, 0), "_steps": core.read_element(

@@ -9,7 +9,9 @@ from drjit_core import ops
 
 from .._base.array import ArrayBase
 from .._base.errors import RangeError, describe
-from .base import Optimizer, Step, require_between
+from .arguments import require_between
+from .base import Optimizer
+from .steps import Step
 
 __all__ = ["SGD"]
 
