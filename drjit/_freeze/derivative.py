@@ -84,20 +84,20 @@ class Call:
         """Launch what was recorded, with the derivatives where it begins."""
         if mode not in self.recordings:
             raise RuntimeError(f"drjit.freeze(): {self.name}() has no derivative in this mode: {self.failures[mode]}")
-        where = self.given[0].where
+        recording = self.recordings[mode]
         nodes = []
         for place, (type_, size) in enumerate(self.types[mode]):
             seed = seeds.get(place)
             node = literal(type_, 0, size) if seed is None else primal(seed)
             nodes.append(broadcast(node, size) if node.size == 1 else node)
-        nodes = core.opaque_all(nodes, where)
+        nodes = core.opaque_all(nodes, recording.where)
         seen = {node.payload for node in self.given if node.kind == _EVALUATED}
         for position, node in enumerate(nodes):  # each in memory of its own, as when it was recorded
             if node.payload in seen:
                 nodes[position] = node = core.copied(node)
             seen.add(node.payload)
         try:
-            return self.recordings[mode].replay([*self.given, *nodes])
+            return recording.replay([*self.given, *nodes])
         except RuntimeError as error:
             raise RuntimeError(f"drjit.freeze(): the derivative of {self.name}() cannot be replayed: {error}") from None
 

@@ -12,6 +12,7 @@ cdef class Outcome:
     cdef object _alive
     cdef object _inputs
     cdef list _keep
+    cdef dict _known
     cdef dict _leaves
     cdef dict _made
     cdef public list diff
@@ -22,6 +23,7 @@ cdef class Outcome:
     cdef public set numbers
     cdef public list places
     cdef public tuple result
+    cdef public list starts
     cdef public list statements
     cdef public list steps
     cdef public list stores
@@ -34,12 +36,15 @@ cdef class Outcome:
 cdef class _Application:
     cdef list keep
     cdef object inputs
+    cdef dict leaves
     cdef dict made
     cdef list outputs
     cdef list results
+    cdef list starts
     cdef object run(self, Outcome outcome)
     @cython.locals(slot=cython.Py_ssize_t, kind=cython.int, node=Node)
     cdef Node node(self, tuple value)
+    cdef object leaf(self, object number, Node node)
     @cython.locals(kind=cython.int, array=Handle)
     cdef object value(self, tuple template)
     cdef object view(self, tuple template)

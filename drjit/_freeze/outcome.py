@@ -31,8 +31,8 @@ __all__ = ["Outcome"]
 #: part of one that was there before; what has been made already; an array, above all a flat one without derivatives;
 #: and containers.
 _CONSTANT, _COPY, _CONTAINER, _INPUT, _VIEW, _AGAIN, _FLAT, _ARRAY, _DICT, _TUPLE, _LIST, _DEQUE, _OBJECT = range(13)
-#: Nodes by their slots, with what is tracked of them: nothing, the variable of an input, one of its own (with the slot
-#: of its gradient, or -1), or a result of the call.
+#: Nodes by their slots, with what is tracked of them: nothing, the variable of an input, one of its own, or what
+#: depends on inputs, by their numbers: what has one vertex has one in each call.
 _PLAIN, _OF_INPUT, _LEAF, _RESULT = range(4)
 _Value = tuple[int, int, int]
 #: What prints has memory of one call at a time.
@@ -42,8 +42,8 @@ _acting = threading.RLock()
 class Outcome:
     """What a call has done; ``nodes`` are what the recording returns."""
 
-    __slots__ = ("_alive", "_inputs", "_keep", "_leaves", "_made", "diff", "gradients", "groups", "has_parts", "nodes",
-                 "numbers", "places", "result", "statements", "steps", "stores", "vertices")
+    __slots__ = ("_alive", "_inputs", "_keep", "_known", "_leaves", "_made", "diff", "gradients", "groups", "has_parts",
+                 "nodes", "numbers", "places", "result", "starts", "statements", "steps", "stores", "vertices")
 
     def __init__(self, inputs: Inputs, given: Sequence[core.Node], result: Any,
                  statements: Sequence[core.Statement]) -> None:
@@ -52,8 +52,12 @@ class Outcome:
         self._leaves = {id(vertex): position for position, node in enumerate(given)
                         if (vertex := vertex_of(node)) is not None}
         self._made: dict[int, int] = {}
+        #: What is known of vertices.
+        self._known: dict[int, tuple[int, int]] = {}
         self._keep: list[Any] = []
         self._alive: list[Any] = []  # as long as ids count
+        #: The slots of the gradients of what begins anew, or -1.
+        self.starts: list[int] = []
         #: The slots of what depends on inputs in a way that derivatives can follow, with the vertices.
         self.diff: list[int] = []
         self.vertices: list[Vertex] = []
@@ -119,15 +123,25 @@ class Outcome:
         position = self._leaves.get(id(vertex))
         if position is not None:
             return slot, _OF_INPUT, position
-        if vertex.rule is LEAF or vertex.rule is CONSUMED:  # or a traversal has taken apart what lies behind it
-            return slot, _LEAF, -1 if vertex.gradient is None else self._slot(primal(vertex.gradient))
-        needed = self._needed(vertex)
-        if not needed:  # of what the function made itself
-            return slot, _LEAF, -1
+        known = self._known.get(id(vertex))
+        if known is None:
+            known = self._known[id(vertex)] = self._entered(slot, vertex)
+            self._alive.append(vertex)
+        return slot, *known
+
+    def _entered(self, slot: int, vertex: Vertex) -> tuple[int, int]:
+        """What a vertex is that is seen for the first time."""
+        needed: tuple[int, ...] = ()
+        if vertex.rule is not LEAF and vertex.rule is not CONSUMED:  # else a traversal has taken apart what is behind
+            needed = self._needed(vertex)
+        if not needed:  # the function has made all that it depends on
+            gradient = vertex.gradient if vertex.rule is LEAF or vertex.rule is CONSUMED else None
+            self.starts.append(-1 if gradient is None else self._slot(primal(gradient)))
+            return _LEAF, len(self.starts) - 1
         self.groups.setdefault(needed, []).append(len(self.diff))
         self.diff.append(slot)
         self.vertices.append(vertex)
-        return slot, _RESULT, len(self.diff) - 1
+        return _RESULT, len(self.diff) - 1
 
     def _needed(self, vertex: Vertex) -> tuple[int, ...]:
         """The positions of the inputs that a vertex depends on."""
@@ -208,7 +222,7 @@ class Outcome:
     def settle(self) -> None:
         """Forget what only the recording needs."""
         self.nodes, self.vertices, self._alive, self._inputs = [], [], [], None
-        self._leaves, self._made = {}, {}
+        self._leaves, self._made, self._known = {}, {}, {}
         for statement, _ in self.statements:
             for memory in statement.memory:
                 memory.node = core.invalid(memory.node.type)
@@ -217,6 +231,7 @@ class Outcome:
         """Whether another outcome is the same."""
         return self.stores == other.stores and self.gradients == other.gradients and self.places == other.places \
             and self.result == other.result and self.diff == other.diff and self.groups == other.groups and \
+            self.starts == other.starts and \
             [slots for _, slots in self.statements] == [slots for _, slots in other.statements]
 
     def act(self, results: list[core.Node]) -> None:
@@ -248,7 +263,7 @@ class Outcome:
             array._o = None
             array._n = results[template[3]]
             return array
-        return _Application(self._keep, inputs, results, outputs).run(self)
+        return _Application(self._keep, inputs, results, outputs, self.starts).run(self)
 
 
 def _outline(template: Any) -> Any:
@@ -266,11 +281,13 @@ def _outline(template: Any) -> Any:
 class _Application:
     """One call."""
 
-    __slots__ = ("inputs", "keep", "made", "outputs", "results")
+    __slots__ = ("inputs", "keep", "leaves", "made", "outputs", "results", "starts")
 
-    def __init__(self, keep: list[Any], inputs: Any, results: list[core.Node], outputs: list[core.Node]) -> None:
-        self.keep, self.inputs, self.results, self.outputs = keep, inputs, results, outputs
+    def __init__(self, keep: list[Any], inputs: Any, results: list[core.Node], outputs: list[core.Node],
+                 starts: list[int]) -> None:
+        self.keep, self.inputs, self.results, self.outputs, self.starts = keep, inputs, results, outputs, starts
         self.made: dict[int, Any] = {}
+        self.leaves: dict[int, Vertex] = {}
 
     def run(self, outcome: Outcome) -> Any:
         inputs = self.inputs
@@ -311,11 +328,19 @@ class _Application:
             assert vertex is not None
             return dual(node, vertex)
         if kind == _LEAF:
-            vertex = Vertex(LEAF, node.type, node.size)
-            if number >= 0:
-                vertex.gradient = self.results[number]
-            return dual(node, vertex)
-        return self.outputs[number]
+            return dual(node, self.leaf(number, node))
+        vertex = vertex_of(self.outputs[number])
+        assert vertex is not None
+        return dual(node, vertex)
+
+    def leaf(self, number: int, node: core.Node) -> Vertex:
+        """A vertex of which the function has made all that it depends on."""
+        vertex = self.leaves.get(number)
+        if vertex is None:
+            vertex = self.leaves[number] = Vertex(LEAF, node.type, node.size)
+            if self.starts[number] >= 0:
+                vertex.gradient = self.results[self.starts[number]]
+        return vertex
 
     def value(self, template: Any) -> Any:
         kind = template[0]

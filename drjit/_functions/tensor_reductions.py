@@ -76,6 +76,8 @@ def _reduce_run(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: 
     segment = _segments(op, node, outer, extent, inner)
     if segment is not None:
         return segment
+    if op in (ReduceOp.Min, ReduceOp.Max) and core.tracked(node) is not None:
+        return _extreme(op, combine, node, outer, extent, inner)
     numbers = core.limits().tracing.reductions
     if extent <= numbers.unrolled:
         parts = [strided(node, (outer, inner), (extent * inner, 1), k * inner) for k in range(extent)]
@@ -87,6 +89,17 @@ def _reduce_run(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: 
     parts_wanted = max(1, min(extent // numbers.unrolled, numbers.parallel // (outer * inner)))
     node = _looped(op, combine, node, outer, extent, inner, parts_wanted)
     return _reduce_run(op, combine, node, outer, parts_wanted, inner)
+
+
+def _extreme(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: int, inner: int) -> Node:
+    """The least or largest entry along the middle axis of three, of which all that are equal to it have a part in its
+    derivative, as where rows are reduced by kernels."""
+    value = core.primal(node)
+    found = _reduce_run(op, combine, value, outer, extent, inner)
+    equal = ops.eq(value, strided(found, (outer, extent, inner), (inner, 0, 1)))
+    total = _reduce_run(ReduceOp.Add, ops.add, ops.select(equal, node, literal(node.type, 0)), outer, extent, inner)
+    vertex = core.tracked(total)
+    return found if vertex is None else core.dual(found, vertex)
 
 
 def _halved(combine: Combine, node: Node, outer: int, extent: int, inner: int) -> Node:

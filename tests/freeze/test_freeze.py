@@ -590,6 +590,51 @@ def test_derivatives_flow_forward():
         assert dr.allclose(y.grad, dr.exp(dr.detach(x)) * (1 + dr.detach(x)))
 
 
+def test_results_with_one_vertex_have_one_afterwards():
+    """Gradients of the one are those of the other, and what the body makes itself is as much the same."""
+    def parts(x):
+        y, z = x * 2, Float(5, 6)
+        dr.enable_grad(z)
+        return y, Array3f(y, 1, 2), z, Float(z)
+
+    for function in (dr.freeze(parts), parts):
+        for _ in range(2):
+            x = Float(1, 2, 3)
+            dr.enable_grad(x)
+            y, v, z, other = function(x)
+            dr.set_grad(y, 1)
+            dr.set_grad(v.x, 10)
+            dr.set_grad(z, 4)
+            assert dr.all(y.grad == 10) and dr.all(other.grad == 4)
+            dr.enqueue(dr.ADMode.Backward, y)
+            dr.traverse(dr.ADMode.Backward)
+            assert dr.all(x.grad == 20)
+
+
+def test_derivatives_of_what_is_constant():
+    """All arrays are constants, and none is an argument of the recording."""
+    frozen = dr.freeze(lambda x: x * x)
+    for _ in range(2):
+        x = Array3f(1, 2, 3)
+        dr.enable_grad(x)
+        dr.backward(frozen(x))
+        assert dr.all(x.grad == Array3f(2, 4, 6), axis=None)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("rows", [3, 40])
+def test_derivatives_of_equal_extremes(rows, axis):
+    def extreme(t):
+        return dr.max(t, axis=axis)
+
+    for frozen in (False, True):
+        t = TensorXf(Float([2, 2, 1] * rows), shape=(rows, 3))
+        dr.enable_grad(t)
+        dr.backward((dr.freeze(extreme) if frozen else extreme)(t))
+        found = t.grad.numpy()
+        assert (found == (1 if axis == 0 else [[1, 1, 0]])).all()
+
+
 def test_custom_operations_need_only_what_is_used():
     class Square(dr.CustomOp):
         def eval(self, x):

@@ -192,6 +192,11 @@ class Recording:
                 and [stage.described() for stage in self.stages] == [stage.described() for stage in other.stages])
 
     @property
+    def where(self) -> int:
+        """What its arrays belong to."""
+        return self._backend.where
+
+    @property
     def kernels(self) -> int:
         """How many kernels it launches, each once."""
         return len({id(stage.kernel) for stage in self.stages if stage.kernel is not None})

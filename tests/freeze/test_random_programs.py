@@ -1,0 +1,217 @@
+"""Random programs, frozen and not: equal results over calls with other sizes, values, aliases, types and state.
+
+On the backend that launches nothing, what is there besides contents is equal, and a replay launches what its recording
+has launched.
+"""
+
+from __future__ import annotations
+
+import random
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+import drjit_core as core
+from drjit_core import on_backend
+from tests.freeze.programs import KINDS, Case
+
+CALLS = 8
+#: What is said where contents are looked at while there are none.
+REFUSALS = "is being recorded, and looks at", "the null backend launches nothing"
+
+
+def leaves_of(array: Any) -> list[Any]:
+    """The flat arrays that an array consists of."""
+    return [leaf for entry in array for leaf in leaves_of(entry)] if array._depth > 0 else [array]
+
+
+class Seen:
+    """What can be seen of the values of a call: types, sizes, shapes, contents, and which are the same."""
+
+    def __init__(self, contents: bool) -> None:
+        self.contents = contents
+        self._numbers: dict[int, int] = {}
+        self._alive: list[Any] = []
+
+    def of(self, value: Any) -> Any:
+        if value is None or isinstance(value, int | float | str | bool | type) or callable(value):
+            return value
+        if id(value) in self._numbers:
+            return "again", self._numbers[id(value)]
+        self._numbers[id(value)] = len(self._alive)
+        self._alive.append(value)
+        name = type(value).__name__
+        if isinstance(value, dr.ArrayBase):
+            shape = value.shape if value._depth < 0 else [len(leaf) for leaf in leaves_of(value)]
+            found = name, shape, dr.grad_enabled(value)
+            return (*found, *[leaf.numpy() for leaf in leaves_of(dr.detach(value))]) if self.contents else found
+        if isinstance(value, list | tuple):
+            return name, [self.of(entry) for entry in value]
+        if isinstance(value, dict):
+            return name, [(key, self.of(entry)) for key, entry in value.items()]
+        return name, [(key, self.of(entry)) for key, entry in vars(value).items()]
+
+
+def calls(case: Case, function: Any, seed: int, contents: bool = True) -> list[Any]:
+    """What is seen after each call of a function, and which exceptions are raised."""
+    source, found = random.Random(seed), []
+    kinds = [source.random() for _ in range(3)]
+    for _ in range(CALLS):
+        like = random.Random(source.choice(kinds))
+        given = case.given(like, source)
+        variables: dict[int, Any] = {}
+        for array in given.values():
+            if isinstance(array, dr.ArrayBase) and dr.is_float_v(array) and not dr.is_half_v(array) and (
+                    like.random() < 0.4 or id(array) in variables):
+                variables.setdefault(id(array), array)
+        dr.enable_grad(list(variables.values()))
+        # What is changed in place is another variable then.
+        copies = {key: type(array)(array) for key, array in variables.items()}
+        given = {name: copies.get(id(value), value) for name, value in given.items()}
+        tracked, seeds = list(variables.values()), source.random()
+        try:
+            result = function(**given)
+        except Exception as error:
+            found.append(raised(error))
+            if any(words in found[-1][1] for words in REFUSALS):
+                return found
+            case.lasting.clear()  # a frozen function has changed nothing then
+            continue
+        seen = Seen(contents)
+        found.append([seen.of(result), seen.of(given)])
+        try:
+            found.append(gradients(result, tracked, seeds, contents))
+        except Exception as error:
+            found.append(raised(error))
+        dr.disable_grad(tracked)
+    return found
+
+
+def raised(error: Exception) -> tuple[str, str]:
+    """What a program can know of an exception."""
+    return next(cls.__name__ for cls in type(error).__mro__ if cls.__module__ == "builtins"), str(error)
+
+
+def gradients(result: Any, tracked: list[Any], seed: float, contents: bool) -> Any:
+    """The gradients of what was given, or the changes of the results."""
+    leaves = _followed(result)
+    if not tracked or not leaves:
+        return None
+    if seed < 0.7:
+        for number, leaf in enumerate(leaves):
+            dr.set_grad(leaf, type(leaf)(0.5 + number))
+        dr.enqueue(dr.ADMode.Backward, leaves)
+        dr.traverse(dr.ADMode.Backward)
+        ends = tracked
+    else:
+        for array in tracked:
+            dr.set_grad(array, type(array)(1))
+        dr.enqueue(dr.ADMode.Forward, tracked)
+        dr.traverse(dr.ADMode.Forward)
+        ends = leaves
+    seen = Seen(contents)
+    return Gradients([seen.of(dr.grad(array)) for array in ends])
+
+
+class Gradients(list[Any]):
+    """What is seen of gradients."""
+
+    def tame(self, other: Gradients) -> Gradients:
+        """Without what is large here or there: expressions of any numbers have gradients that rounding decides."""
+        found = Gradients()
+        for one, two in zip(self, other, strict=True):
+            with np.errstate(all="ignore"):
+                found.append(tuple([np.where((np.abs(a) < 100) & (np.abs(b) < 100), a, 0) if isinstance(a, np.ndarray)
+                                    else a for a, b in zip(one, two, strict=True)]))
+        return found
+
+
+def _followed(value: Any) -> list[Any]:
+    """The arrays among results that have derivatives."""
+    if isinstance(value, dr.ArrayBase):
+        return [value] if dr.is_float_v(value) and dr.grad_enabled(value) else []
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [array for entry in value for array in _followed(entry)] if isinstance(value, list | tuple) else []
+
+
+def difference(one: Any, other: Any, path: str = "") -> str:
+    """What differs between two things that were seen; empty if nothing does."""
+    if type(one) is not type(other):
+        return f"{path}: {one!r:.300} and {other!r:.300}"
+    if isinstance(one, np.ndarray):
+        if one.dtype != other.dtype or one.shape != other.shape:
+            return f"{path}: {one.dtype}{one.shape} and {other.dtype}{other.shape}"
+        wrong = ~_near(one, other)
+        return f"{path}: {one[wrong].ravel()[:5]} and {other[wrong].ravel()[:5]} at " \
+               f"{np.argwhere(wrong)[:5].tolist()} of {one.shape}" if wrong.any() else ""
+    if isinstance(one, list | tuple) and len(one) == len(other):
+        return next((found for place, (first, second) in enumerate(zip(one, other, strict=True))
+                     if (found := difference(first, second, f"{path}[{place}]"))), "")
+    return "" if one == other or one != one and other != other else f"{path}: {one!r:.300} and {other!r:.300}"
+
+
+def _near(one: Any, other: Any) -> Any:
+    if one.dtype.kind not in "fc":
+        return one == other
+    precision = 2e-2 if one.dtype == np.float16 else 2e-4
+    with np.errstate(all="ignore"):
+        scale = np.abs(one[np.isfinite(one)]).max(initial=0.05)
+        return np.isclose(one, other, precision, 0, equal_nan=True) | (np.abs(one - other) <= precision * scale)
+
+
+def case_of(number: int) -> tuple[str, int]:
+    """The kind and the seed of a program."""
+    place = number * 37 % 100
+    for kind, (_, share) in KINDS.items():
+        if place < share:
+            return kind, number
+        place -= share
+    raise AssertionError
+
+
+def compare(number: int, contents: bool) -> tuple[Any, bool]:
+    """Compare a program that is frozen with one that is not; returns the frozen one, and whether it was refused."""
+    kind, seed = case_of(number)
+    make = KINDS[kind][0]
+    one, other = make(seed), make(seed)
+    frozen = dr.freeze(other.function)
+    with nullcontext() if contents else on_backend("null"):
+        expected = calls(one, one.function, seed, contents)
+        found = calls(other, frozen, seed, contents)
+    core.state.assumed.clear()
+    refused = bool(found) and isinstance(found[-1], tuple) and any(words in found[-1][1] for words in REFUSALS)
+    for call, (first, second) in enumerate(zip(expected, found[:-1] if refused else found, strict=not refused)):
+        if isinstance(second, tuple) and any(words in second[1] for words in REFUSALS):
+            continue  # there is no derivative in this mode
+        if isinstance(first, Gradients) and kind == "expressions":
+            first, second = first.tame(second), second.tame(first)
+        if isinstance(first, tuple) and isinstance(second, tuple):  # which function the user has called may differ
+            assert first[1].partition("(): ")[2] in second[1] and first[0] == second[0], (first, second)
+            continue
+        found_different = difference(first, second)
+        assert not found_different, f"program {number} ({kind}), event {call}{found_different}\n{one.text}"
+    return frozen, refused
+
+
+def check(number: int) -> str:
+    """Compare a program with itself on both backends; returns what has come of it."""
+    frozen, refused = compare(number, True)
+    compare(number, False)
+    return "refused" if refused else f"{frozen.n_recordings} recordings"
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_random_programs(first: int) -> None:
+    for number in range(first, first + 10):
+        check(number)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("first", range(1000, 6000, 50))
+def test_many_random_programs(first: int) -> None:
+    for number in range(first, first + 50):
+        check(number)
