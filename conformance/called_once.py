@@ -4,7 +4,8 @@
 
 Each symbolic loop, branch and call must call each of its functions once: its condition, its body, its sides, its
 targets (a function that is dispatched once for each instance); in evaluated mode the sides once, a condition once more
-than the body. A condition of a loop without a mode is called once before, which tells whether the loop is Python's.
+than the body (but for a statement ``while``, where the code around it has computed it at first). A condition of a loop
+without a mode is called once before, which tells whether the loop is Python's.
 Files are examples and Markdown files, all of them unless some are named, each of which runs in a process of its own.
 ``dr.while_loop``, ``dr.if_stmt``, ``dr.switch``, ``dr.dispatch`` and the functions that the code of ``@dr.syntax``
 calls are wrapped from outside; calls are written down as text, which nothing takes back. Printed are the functions that
@@ -58,7 +59,7 @@ class Function(NamedTuple):
         """How often it should have been."""
         if self.symbolic or self.part.endswith("side"):
             return 1
-        return self.called() if self.body is None else _count(self.body) + 1
+        return self.called() if self.body is None else _count(self.body) + (self.construct != "while")
 
 
 def _count(calls: io.StringIO) -> int:
