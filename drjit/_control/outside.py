@@ -713,7 +713,8 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
             origin = core.written_outside(primal(new))
             count = 2 * sum([leaf is array for leaf in returned])
             if (id(array), position) not in variables and not journal.is_memory(array) and (
-                    old.scope == region.id and primal(old).kind != _PHI or not owners.keep(array, count)):
+                    old.scope == region.id and primal(old).kind != _PHI or _references(array) <= _JOURNALED + count or
+                    not owners.use(array) and _references(array) <= _JOURNALED + count):
                 if origin is not None:
                     raise _own_memory(words, array)
                 continue
@@ -795,8 +796,20 @@ def retried(construct: Any, words: Words, around: Journal | None, what: str) -> 
         f"{words.noun}.")
 
 
-#: References to an array in :meth:`_Holders.keep` that the journal and its reader hold.
-_JOURNALED = 4
+def _references(array: Any) -> int:
+    """How many references to an array there are, those of the caller and of this function included."""
+    return sys.getrefcount(array)
+
+
+def _measured() -> int:
+    """How many references there are to an array that nobody holds but a journal, and who reads that."""
+    for array, _, _ in {0: (object(), [], None)}.values():
+        return _references(array)
+    raise AssertionError
+
+
+#: That depends on the version of Python.
+_JOURNALED = _measured()
 
 
 class _Holders:
@@ -812,15 +825,13 @@ class _Holders:
         self.functions, self.call = functions, call
         self.collected = False
 
-    def keep(self, array: Any, returned: int = 0) -> bool:
-        """Whether anybody but the journal holds an array, and what the function has returned, so many times."""
-        if sys.getrefcount(array) <= _JOURNALED + returned:
-            return False
+    def use(self, array: Any) -> bool:
+        """Whether the functions are seen to use an array; if not, or if that was asked before, cycles hold none."""
         if self.collected or self.call.places_of(array) or _place(array, self.functions) is not None:
             return True
         gc.collect()
         self.collected = True
-        return sys.getrefcount(array) > _JOURNALED + returned
+        return False
 
 
 def _own_memory(words: Words, array: ArrayBase) -> SymbolicValue:

@@ -9,13 +9,22 @@ from drjit._base.handle cimport Handle
 
 cdef int _MOST_CONTAINERS, _MOST_ENTRIES, _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES, _BUILTIN, _GENERATOR, _REFERRING, _LITERAL, _PHI, _MOST_BYTES
 cdef object _MISSING
-cdef dict _kinds, _classes, _slots, _names, _own
+cdef dict _kinds, _known, _names, _own
 cdef set _libraries
 cdef list _EMPTY
 
 
-cdef int _kind_of(object cls) except -1
-cdef int _kind_of_class(object cls) except -1
+cdef class _Class:
+    cdef public object reference
+    cdef public int kind
+    cdef public tuple slots
+    cdef public tuple bases
+    cdef public bint is_users
+
+
+cdef _Class _about(object cls)
+@cython.locals(found=_Class)
+cdef int _kind_of(object cls, object value) except -1
 cdef bint _is_own(object module) except -1
 
 
@@ -31,7 +40,7 @@ cdef class Snapshot:
     cdef public list codes
     cdef public list functions
     cdef public list owners
-    @cython.locals(todo=list, seen=set, kind=cython.int, count=cython.Py_ssize_t, entries=dict, content=object)
+    @cython.locals(todo=list, seen=set, kind=cython.int, count=cython.Py_ssize_t, entries=dict, content=object, about=_Class)
     cpdef add(self, object value)
     @cython.locals(held=list)
     cpdef add_entries(self, object container, int kind, dict entries, list todo)

@@ -5,8 +5,9 @@ A function is called once, and what it does to numbers, texts and the like is do
 another matter: what it puts in a place stands for a value of each element. So the containers that functions were given,
 or that they know, are remembered before a call, and compared after it (:class:`Snapshot`).
 
-NumPy arrays, sets and byte arrays are neither: they hold data, as arrays do, but know nothing of elements. A body that
-is traced is called once for all iterations, and would change them once, where Python does it in each; that is refused.
+NumPy arrays, sets, and what else has a buffer that can be written to are neither: they hold data, as arrays do, but
+know nothing of elements. A body that is traced is called once for all iterations, and would change them once, where
+Python does it in each; that is refused.
 Lists, dictionaries and queues of Python objects are what programs note things down in, once for each call. NumPy arrays
 of Python objects are lists of these.
 """
@@ -50,9 +51,9 @@ from .._trees.pytree import TreeSpec, flatten_nodes, is_pytree
 
 __all__ = ["CELL", "CLASS", "DATA", "DICT", "FUNCTION", "GENERATOR", "LIST", "METHOD", "MISSING", "MODULE", "OBJECT",
            "PARTIAL", "REFERRING", "TUPLE", "VARIABLES", "Change", "Snapshot", "are_others", "attributes_of",
-           "contents_of", "difference_at", "entries_of", "has_array", "is_kept_by_class", "keep_new", "kind_at",
-           "knows_nothing", "listed", "look_through", "names_of", "place_key", "read_place", "restore", "snapshot",
-           "words_of", "write_place"]
+           "contents_of", "data_of", "difference_at", "entries_of", "has_array", "is_kept_by_class", "keep_new",
+           "kind_at", "knows_nothing", "listed", "look_through", "names_of", "place_key", "read_place", "restore",
+           "snapshot", "words_of", "write_place"]
 
 #: What is in a place where nothing is.
 MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
@@ -64,7 +65,7 @@ _MOST_CONTAINERS, _MOST_ENTRIES = 65536, 16384
 #: built-in types; generators; what only refers to others: views, iterators, weak references, results that are kept.)
 _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES, \
     _BUILTIN, _GENERATOR, _REFERRING = range(16)
-#: So many bytes of a NumPy array or a byte array are remembered, and sets of so many entries.
+#: So many bytes of a buffer are remembered, and sets of so many entries.
 _MOST_MEMBERS = 1024
 _MOST_BYTES = 1 << 16
 #: What other modules know of these, and what is where nothing is, as it is compiled.
@@ -79,7 +80,7 @@ _kinds: dict[type, int] = {
     bytes: _SKIPPED, complex: _SKIPPED, type: _CLASS, type(MISSING): _SKIPPED, ContextVar: _CELL,
     MappingProxyType: _REFERRING,
     frozenset: _REFERRING, functools._lru_cache_wrapper: _REFERRING, weakref.ProxyType: _REFERRING,
-    weakref.CallableProxyType: _REFERRING}
+    weakref.CallableProxyType: _REFERRING, memoryview: _REFERRING}
 _kinds.update(dict.fromkeys([type(view) for table in (dict[Any, Any](), OrderedDict[Any, Any]()) for view in (
     table.keys(), table.values(), table.items())], _REFERRING))
 #: The modules whose classes, and their objects, are none of the user's.
@@ -87,43 +88,84 @@ _OURS = "drjit", "drjit_core"
 _own: dict[str, bool] = {}
 #: The flag of classes that are made when a program runs: those of programs without a module say ``builtins``, too.
 _MADE = 1 << 9
-#: Likewise classes as objects, and which classes of the user's an object of a class may find attributes in.
-_classes: dict[type, int] = {}
-_families: dict[type, tuple[type, ...]] = {}
+#: What is known of other classes, as long as they live, by their ids.
+_known: dict[int, _Class] = {}
 #: Modules whose variables nobody changes.
 _libraries: set[ModuleType] = set()
 #: The warnings that have been given, by their places.
 _warned: dict[Any, Any] = {}
-#: The slots of classes of objects.
-_slots: dict[type, tuple[str, ...]] = {}
 #: Names of variables of its module that a function, and those within it, use: by the id of its code, which is slow to
 #: compare.
 _names: dict[int, tuple[CodeType, tuple[str, ...]]] = {}
 
 
-def _kind_of(cls: type) -> int:
-    """What a class is."""
-    found = _kinds.get(cls)
+class _Class:
+    """What is known of a class."""
+
+    __slots__ = ("bases", "is_users", "kind", "reference", "slots")
+
+    def __init__(self, cls: type) -> None:
+        self.reference = weakref.ref(cls, functools.partial(_forget, id(cls)))
+        #: What it is, once an object of it has been seen.
+        self.kind = -1
+        self.slots = tuple([name for base in cls.__mro__ for name, entry in vars(base).items()
+                            if entry.__class__ is MemberDescriptorType and name != "__dict__"])
+        #: The user's classes that objects of it may find attributes in, and whether it is one itself, but for those of
+        #: libraries.
+        self.bases: tuple[type, ...] = tuple([base for base in reversed(cls.__mro__[1:]) if _is_users(base)])
+        self.is_users = _is_users(cls)
+
+
+def _forget(number: int, reference: Any) -> None:
+    _known.pop(number, None)
+
+
+def _about(cls: type) -> _Class:
+    found = _known.get(id(cls))
     if found is None:
-        found = _SKIPPED
-        if issubclass(cls, (list, deque)):
-            found = _LIST
-        elif issubclass(cls, tuple):
-            found = _TUPLE
-        elif issubclass(cls, dict):
-            found = _DICT
-        elif issubclass(cls, type):
-            found = _CLASS
-        elif issubclass(cls, (np.ndarray, set, bytearray)):
-            found = _DATA
-        elif issubclass(cls, (frozenset, weakref.ref)) or hasattr(cls, "__next__") and (
-                cls.__module__ == "itertools" or cls.__module__ == "builtins" and not cls.__flags__ & _MADE):
-            found = _REFERRING
-        elif not issubclass(cls, (ArrayBase, ModuleType)) and (
-                _kind_of_class(cls) == _CLASS or is_pytree(cls) or hasattr(cls, "__drjit_variables__")):
-            found = _OBJECT
-        _kinds[cls] = found
+        found = _known[id(cls)] = _Class(cls)
     return found
+
+
+def _kind_of(cls: type, value: Any) -> int:
+    """What an object of a class is."""
+    kind = _kinds.get(cls)
+    if kind is not None:
+        return kind
+    found = _about(cls)
+    if found.kind < 0:
+        found.kind = _new_kind(cls, value)
+    return found.kind
+
+
+def _new_kind(cls: type, value: Any) -> int:
+    if issubclass(cls, (list, deque)):
+        return _LIST
+    if issubclass(cls, tuple):
+        return _TUPLE
+    if issubclass(cls, dict):
+        return _DICT
+    if issubclass(cls, type):
+        return _CLASS
+    if issubclass(cls, (np.ndarray, set)):
+        return _DATA
+    if issubclass(cls, (frozenset, weakref.ref)) or hasattr(cls, "__next__") and (
+            cls.__module__ == "itertools" or cls.__module__ == "builtins" and not cls.__flags__ & _MADE):
+        return _REFERRING
+    if issubclass(cls, (ArrayBase, ModuleType)):
+        return _SKIPPED
+    if is_pytree(cls) or hasattr(cls, "__drjit_variables__"):
+        return _OBJECT
+    return _DATA if _buffer_of(value) is not None else _OBJECT if _is_not_ours(cls) else _SKIPPED
+
+
+def _buffer_of(value: Any) -> memoryview | None:
+    """The buffer of an object, if it has one that can be written to."""
+    try:
+        found = memoryview(value)
+    except (TypeError, ValueError, BufferError):
+        return None
+    return None if found.readonly else found
 
 
 def look_through(cls: type) -> None:
@@ -133,26 +175,18 @@ def look_through(cls: type) -> None:
 
 def kind_at(value: Any) -> int:
     """What an object is: as its class says, but for NumPy arrays, which may be of objects."""
-    kind = _kind_of(type(value))
+    kind = _kind_of(type(value), value)
     return _LIST if kind == _DATA and isinstance(value, np.ndarray) and value.dtype.char == "O" else kind
 
 
-def _kind_of_class(cls: type) -> int:
-    """Whether the attributes of a class are of interest, because it is the user's."""
-    found = _classes.get(cls)
-    if found is None:
-        own = _is_own(str(cls.__module__)) or cls.__module__ == "builtins" and not cls.__flags__ & _MADE
-        found = _classes[cls] = _SKIPPED if own else _CLASS
-    return found
+def _is_not_ours(cls: type) -> bool:
+    """Whether a class is neither one of ours nor one of Python's."""
+    return not (_is_own(str(cls.__module__)) or cls.__module__ == "builtins" and not cls.__flags__ & _MADE)
 
 
-def _family(cls: type) -> tuple[type, ...]:
-    """The user's classes among those that a class is derived from, and itself, but for those of libraries."""
-    found = _families.get(cls)
-    if found is None:
-        found = _families[cls] = tuple([base for base in reversed(cls.__mro__) if _kind_of_class(base) == _CLASS and not
-                                        _is_library(sys.modules.get(base.__module__), str(base.__module__))])
-    return found
+def _is_users(cls: type) -> bool:
+    """Whether the attributes of a class are of interest, because it is the user's, and of no library."""
+    return _is_not_ours(cls) and not _is_library(sys.modules.get(cls.__module__), str(cls.__module__))
 
 
 def _is_library(module: ModuleType | None, name: str) -> bool:
@@ -174,9 +208,34 @@ def _is_own(module: str) -> bool:
 
 def _is_small(value: Any) -> bool:
     """Whether data that functions may change is remembered."""
+    if isinstance(value, set):
+        return len(value) <= _MOST_MEMBERS
     if isinstance(value, np.ndarray):
         return value.nbytes <= _MOST_BYTES and value.flags.writeable and not value.dtype.hasobject
-    return len(value) <= (_MOST_MEMBERS if isinstance(value, set) else _MOST_BYTES)
+    buffer = _buffer_of(value)
+    return buffer is not None and buffer.nbytes <= _MOST_BYTES
+
+
+def data_of(value: Any) -> Any:
+    """What a set, a NumPy array or another object with a buffer holds."""
+    if isinstance(value, set):
+        return value.copy()
+    return value.tobytes() if isinstance(value, np.ndarray) else memoryview(value).tobytes()
+
+
+def _set_data(value: Any, before: Any) -> None:
+    """Let such an object hold what it held."""
+    if isinstance(value, set):
+        value.clear()
+        value.update(before)
+    elif isinstance(value, np.ndarray):
+        if value.nbytes == len(before):
+            value[...] = np.frombuffer(before, value.dtype).reshape(value.shape)
+    elif memoryview(value).nbytes == len(before):
+        memoryview(value).cast("B")[:] = before
+    else:
+        del value[:]
+        getattr(value, "frombytes", value.extend)(before)
 
 
 _EMPTY: list[Any] = []
@@ -205,7 +264,7 @@ class Snapshot:
         self.traced = self.suspended = False
         #: Whether there is more than is looked at.
         self.more = False
-        #: NumPy arrays, sets and byte arrays, with copies.
+        #: NumPy arrays, sets and other objects that hold data, with that.
         self.data: list[tuple[Any, Any]] = _EMPTY
         #: Generators that have changed variables which they use in the middle of an expression, and these.
         self.waiting: list[tuple[Any, str]] = _EMPTY
@@ -224,6 +283,7 @@ class Snapshot:
         seen = self.seen
         while todo:
             value = todo.pop()
+            cls = type(value)
             kind = kind_at(value)
             count = len(seen)
             if kind == _SKIPPED or kind == _MODULE and value in _libraries:
@@ -234,13 +294,18 @@ class Snapshot:
             seen.add(id(value))
             if len(seen) == count:  # it was there
                 continue
-            for base in _family(value if kind == _CLASS else type(value)):
-                if base is not value and id(base) not in seen:  # which are looked at before what shows their attributes
-                    self.add(base)
-            if kind == _CLASS:
-                if value in _family(value):
+            if kind == _CLASS or cls not in _kinds:
+                about = _about(value if kind == _CLASS else cls)
+                for base in about.bases:  # which are looked at before what shows their attributes
+                    if id(base) not in seen:
+                        self.add(base)
+                if about.is_users and kind == _CLASS:
                     self.add_class(value, todo)
-            elif kind == _OBJECT or kind == _DICT or kind == _MODULE:
+                elif about.is_users and id(cls) not in seen:
+                    self.add(cls)
+            if kind == _CLASS:
+                continue
+            if kind == _OBJECT or kind == _DICT or kind == _MODULE:
                 entries = entries_of(value, kind)
                 if kind == _MODULE and value not in _libraries:
                     self.owners = self.owners or []
@@ -280,7 +345,7 @@ class Snapshot:
                     _push(list(value), todo)
                 if self.traced and _is_small(value):
                     self.data = self.data or []
-                    self.data.append((value, value.copy()))
+                    self.data.append((value, data_of(value)))
             else:
                 todo += (value.func, *value.args, *value.keywords.values())
 
@@ -355,7 +420,7 @@ class Snapshot:
         for owner in self.owners:
             if type(owner) is ModuleType:
                 variables = vars(owner)
-                plain = [entry for name in names.intersection(variables) if _kind_of(type(variables[name])) == _SKIPPED
+                plain = [entry for name in names.intersection(variables) if kind_at(variables[name]) == _SKIPPED
                          and not isinstance(variables[name], ArrayBase) for entry in (name, variables[name])]
                 self.held += (owner, _MODULE, len(plain), *plain)
 
@@ -400,16 +465,11 @@ class Snapshot:
         return found
 
     def restored(self) -> list[Any]:
-        """NumPy arrays, sets and byte arrays that hold something else now; they get back what they held."""
+        """Data that is something else now; it gets back what it was."""
         found = []
         for value, before in self.data:
-            if isinstance(value, np.ndarray):
-                if value.shape == before.shape and value.tobytes() != before.tobytes():
-                    value[...] = before
-                    found.append(value)
-            elif value != before:
-                value.clear()
-                (value.update if isinstance(value, set) else value.extend)(before)
+            if data_of(value) != before:
+                _set_data(value, before)
                 found.append(value)
         return found
 
@@ -618,7 +678,7 @@ def _refers(value: Any) -> bool:
     """Whether something may refer to other objects."""
     cls = type(value)
     return not (cls is str or cls is int or cls is float or cls is bool or value is None or isinstance(value, Handle)) \
-        and _kind_of(cls) != _SKIPPED
+        and _kind_of(cls, value) != _SKIPPED
 
 
 def _push(values: list[Any], todo: list[Any]) -> None:
@@ -649,11 +709,7 @@ def _same_entries(now: dict[Any, Any], held: list[Any], first: int, end: int) ->
 
 
 def _slots_of(cls: type) -> tuple[str, ...]:
-    found = _slots.get(cls)
-    if found is None:
-        found = _slots[cls] = tuple([name for base in cls.__mro__ for name, entry in vars(base).items()
-                                     if entry.__class__ is MemberDescriptorType and name != "__dict__"])
-    return found
+    return _about(cls).slots
 
 
 def attributes_of(owner: Any) -> dict[str, Any]:
@@ -683,7 +739,7 @@ def _module_variables(module: ModuleType) -> dict[str, Any]:
     if len(vars(module)) > _MOST_ENTRIES:
         return {}
     return {name: value for name, value in vars(module).items() if isinstance(value, ArrayBase) or not (
-        name[:2] == "__" or callable(value) or _kind_of(type(value)) in (_SKIPPED, _MODULE))}
+        name[:2] == "__" or callable(value) or _kind_of(type(value), value) in (_SKIPPED, _MODULE))}
 
 
 def listed(value: Any) -> list[Any]:
@@ -729,6 +785,8 @@ def _referents(value: Any) -> list[Any]:
             return []
     if isinstance(value, MappingProxyType):
         return list(value.values())
+    if isinstance(value, memoryview):
+        return [value.obj]
     if isinstance(value, functools._lru_cache_wrapper):
         found: list[Any] = []
         for each in gc.get_referents(value):

@@ -25,6 +25,7 @@ from .._base.array import ArrayBase
 from .._control.places import (
     CELL,
     CLASS,
+    DATA,
     DICT,
     LIST,
     MODULE,
@@ -33,6 +34,8 @@ from .._control.places import (
     VARIABLES,
     Change,
     Snapshot,
+    data_of,
+    kind_at,
     names_of,
     restore,
 )
@@ -91,8 +94,8 @@ def token_of(value: Any) -> Any:
         return cls, value.shape, value.dtype.str, hashlib.blake2b(np.ascontiguousarray(value).tobytes()).digest()
     if isinstance(value, set | frozenset):
         return cls, frozenset(map(token_of, value))
-    if isinstance(value, bytearray):
-        return cls, bytes(value)
+    if kind_at(value) == DATA:
+        return cls, data_of(value)
     if isinstance(value, type | ModuleType | BuiltinMethodType) or cls.__hash__ is None or \
             _by_identity(cls):
         if cls.__module__.startswith("drjit.") and any(

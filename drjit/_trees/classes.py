@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
+import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -135,22 +136,23 @@ KINDS: dict[type, Kind] = {
     SimpleNamespace: Kind(lambda value: list(vars(value).items()), _make_object),
 }
 _ATTRS = Kind(lambda value: [(field.name, getattr(value, field.name)) for field in value.__attrs_attrs__], _make_object)
-_kinds: dict[type, Kind | None] = {}
+#: What has been found out about classes, as long as they live, by their ids.
+_kinds: dict[int, tuple[weakref.ref[type], Kind | None]] = {}
 
 
 def kind_of(cls: type) -> Kind | None:
     """The kind of a class, if it is one of containers. (Tuples of C that programs cannot make, or that have more fields
     than entries, like ``time.struct_time``, are none.)"""
-    if cls not in _kinds:
+    known = _kinds.get(id(cls))
+    if known is None:
         found = next((kind for base, kind in KINDS.items() if issubclass(cls, base)), None)
         if found is None and hasattr(cls, "__attrs_attrs__"):
             found = _ATTRS
         if hasattr(cls, "n_sequence_fields") and not _is_made_of_entries(cls):
             found = None
-        if len(_kinds) >= 4096:  # of programs that make classes
-            _kinds.clear()
-        _kinds[cls] = found
-    return _kinds[cls]
+        number = id(cls)
+        known = _kinds[number] = weakref.ref(cls, lambda _: _kinds.pop(number, None)), found
+    return known[1]
 
 
 def _is_made_of_entries(cls: Any) -> bool:

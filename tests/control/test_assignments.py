@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import array as arrays
 import collections
 import contextlib
+import ctypes
 import dataclasses
 import functools
 import heapq
+import math
+import mmap
 import operator
 import types
 from collections.abc import Callable
@@ -322,6 +326,8 @@ class Frozen:
 def effects() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
     """Functions that change something, and ones that tell what it is."""
     numbers, buffer, queue = np.zeros(3), bytearray(b"a"), collections.deque([1, 2, 3])
+    reals, longer = arrays.array("d", [math.nan, 1]), arrays.array("i", [1])
+    of_c, mapped = (ctypes.c_int * 3)(), mmap.mmap(-1, 16)
     ordered, sets, entries = collections.OrderedDict(a=1, b=2, c=3), {1, 2, 3}, [3, 4]
     many, stubborn, frozen, outer = [0] * 1000, Stubborn([1]), Frozen(), Outer()
     made, derived = Counted(), Derived()
@@ -356,6 +362,10 @@ def effects() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
         "array of NumPy": (assign_number, lambda: numbers.tolist()),
         "array of NumPy, by a method": (lambda: numbers.fill(numbers[0] + 1), lambda: numbers.tolist()),
         "in place": (add_in_place, lambda: (numbers.tolist(), entries)),
+        "array": (lambda: operator.setitem(reals, 1, reals[1] + 1), lambda: str(reals.tolist())),
+        "array, longer": (lambda: longer.append(2), longer.tolist),
+        "array of C": (lambda: operator.setitem(of_c, 0, of_c[0] + 1), lambda: list(of_c)),
+        "mapped memory": (lambda: operator.setitem(mapped, 0, mapped[0] + 1), lambda: mapped[:]),
         "bytes": (lambda: buffer.append(66), lambda: bytes(buffer)),
         "queue": (lambda: queue.rotate(1), lambda: list(queue)),
         "order": (lambda: ordered.move_to_end(next(iter(ordered))), lambda: list(ordered)),
@@ -377,7 +387,7 @@ def effects() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
 
 #: What holds data, as arrays do: a body that is called once cannot change it in each iteration, or for some elements.
 DATA = {"array of NumPy": "numbers", "array of NumPy, by a method": "numbers", "in place": "numbers", "bytes": "buffer",
-        "set": "sets"}
+        "set": "sets", "array": "reals", "array, longer": "longer", "array of C": "of_c", "mapped memory": "mapped"}
 
 
 @pytest.mark.parametrize("construct", ["loop", "branch", "call"])

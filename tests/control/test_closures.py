@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gc
 import time
+import weakref
 from collections import OrderedDict, deque
 from typing import Any
 
@@ -357,3 +359,33 @@ def test_a_body_that_makes_another_array_whenever_it_is_called_is_refused(tracke
     with pytest.raises(RuntimeError, match=r"do(es)? something else each time"):
         dr.while_loop((U(0), x), lambda i, x: i < 3, body, mode="symbolic")
     assert x.numpy().tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_classes_of_objects_that_bodies_know_are_let_go(mode: str) -> None:
+    def run() -> list[Any]:
+        class Base:
+            __slots__ = ("__weakref__", "x")
+            table = F(0, 0)
+
+            def __init__(self) -> None:
+                self.x = F(0, 0)
+
+        class Derived(Base):
+            pass
+
+        owner = Derived()
+
+        def body(i: U) -> U:
+            owner.x = owner.x + 1
+            Base.table += 1
+            return i + 1
+
+        dr.while_loop((U(0, 1),), lambda i: i < 2, body, mode=mode)
+        assert list(owner.x) == list(Base.table) == [2, 1]
+        return [weakref.ref(Base), weakref.ref(Derived)]
+
+    found = run()
+    gc.collect()  # classes are in cycles, and hold those that they are derived from
+    gc.collect()
+    assert [reference() for reference in found] == [None, None]
