@@ -56,6 +56,8 @@ ADDED = {
     "Profiling": ["drjit.detail.ProfileEvent"],
     "Array packages": ["drjit.scalar", "drjit.llvm", "drjit.llvm.ad", "drjit.cuda", "drjit.cuda.ad", "drjit.auto",
                        "drjit.auto.ad"],
+    "Optimizers": ["drjit.opt.Schedule", "drjit.opt.clip_grad_value", "drjit.opt.clip_grad_norm",
+                   "drjit.opt.Accumulator", "drjit.opt.Average"],
     "Neural networks": [*(f"drjit.nn.{name}" for name in (
                             "Sigmoid", "SiLU", "GELU", "Softplus", "ELU", "Sin", "Identity", "LayerNorm", "RMSNorm",
                             "Dropout", "Embedding", "Skip", "Concat", "SphericalHarmonics", "OneBlob")),
