@@ -62,7 +62,8 @@ ADDED = {
                             "Sigmoid", "SiLU", "GELU", "Softplus", "ELU", "Sin", "Identity", "LayerNorm", "RMSNorm",
                             "Dropout", "Embedding", "Skip", "Concat", "SphericalHarmonics", "OneBlob")),
                         "drjit.nn.Parameters", "drjit.nn.save_checkpoint", "drjit.nn.load_checkpoint",
-                        "drjit.nn.checkpoints", "drjit.nn.save_safetensors", "drjit.nn.load_safetensors"],
+                        "drjit.nn.checkpoints", "drjit.nn.save_safetensors", "drjit.nn.load_safetensors",
+                        "drjit.nn.from_torch", "drjit.nn.to_torch"],
     "Type variables": ["drjit.T", "drjit.Ts", "drjit.ArrayT", "drjit.AnyArray", "drjit.SelfT", "drjit.SelfCpT",
                        "drjit.ValT", "drjit.ValCpT", "drjit.RedT", "drjit.PlainT", "drjit.MaskT"],
 }
