@@ -56,11 +56,14 @@ ADDED = {
     "Profiling": ["drjit.detail.ProfileEvent"],
     "Array packages": ["drjit.scalar", "drjit.llvm", "drjit.llvm.ad", "drjit.cuda", "drjit.cuda.ad", "drjit.auto",
                        "drjit.auto.ad"],
+    "Optimizers": ["drjit.opt.Schedule", "drjit.opt.clip_grad_value", "drjit.opt.clip_grad_norm",
+                   "drjit.opt.Accumulator", "drjit.opt.Average"],
     "Neural networks": [*(f"drjit.nn.{name}" for name in (
                             "Sigmoid", "SiLU", "GELU", "Softplus", "ELU", "Sin", "Identity", "LayerNorm", "RMSNorm",
                             "Dropout", "Embedding", "Skip", "Concat", "SphericalHarmonics", "OneBlob")),
                         "drjit.nn.Parameters", "drjit.nn.save_checkpoint", "drjit.nn.load_checkpoint",
-                        "drjit.nn.checkpoints", "drjit.nn.save_safetensors", "drjit.nn.load_safetensors"],
+                        "drjit.nn.checkpoints", "drjit.nn.save_safetensors", "drjit.nn.load_safetensors",
+                        "drjit.nn.from_torch", "drjit.nn.to_torch"],
     "Type variables": ["drjit.T", "drjit.Ts", "drjit.ArrayT", "drjit.AnyArray", "drjit.SelfT", "drjit.SelfCpT",
                        "drjit.ValT", "drjit.ValCpT", "drjit.RedT", "drjit.PlainT", "drjit.MaskT"],
 }

@@ -33,6 +33,7 @@ from .layers import Concat, Dropout, Embedding, LayerNorm, RMSNorm, Skip
 from .linear import Linear
 from .modules import Module, Parameters, Sequential
 from .product import matvec
+from .pytorch import from_torch, to_torch
 from .saving import checkpoints, load_checkpoint, save_checkpoint
 from .tensors import load_safetensors, save_safetensors
 from .vector import CoopVec, cast
@@ -42,8 +43,8 @@ __all__ = ["Cast", "Concat", "CoopVec", "Dropout", "ELU", "Embedding", "Exp", "E
            "HashGridEncoding", "Identity", "LayerNorm", "LeakyReLU", "Linear", "MatrixView", "Module", "OneBlob",
            "Parameters", "PermutoEncoding", "RMSNorm", "ReLU", "ScaleAdd", "Sequential", "SiLU", "Sigmoid", "Sin",
            "SinEncode", "Skip", "Softplus", "SphericalHarmonics", "Tanh", "TriEncode", "cast", "checkpoints",
-           "load_checkpoint", "load_safetensors", "matvec", "pack", "save_checkpoint", "save_safetensors", "unpack",
-           "view"]
+           "from_torch", "load_checkpoint", "load_safetensors", "matvec", "pack", "save_checkpoint",
+           "save_safetensors", "to_torch", "unpack", "view"]
 
 for _name in __all__:
     globals()[_name].__module__ = "drjit.nn"

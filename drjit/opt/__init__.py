@@ -17,13 +17,16 @@ True
 
 from .adam import Adam, AdamW
 from .base import Optimizer
+from .gradients import Accumulator, Average, clip_grad_norm, clip_grad_value
 from .muon import Muon
 from .rmsprop import RMSProp
 from .scaler import GradScaler
+from .schedules import Schedule
 from .sgd import SGD
 
-__all__ = ["Adam", "AdamW", "GradScaler", "Muon", "Optimizer", "RMSProp", "SGD"]
+__all__ = ["Accumulator", "Adam", "AdamW", "Average", "GradScaler", "Muon", "Optimizer", "RMSProp", "SGD", "Schedule",
+           "clip_grad_norm", "clip_grad_value"]
 
-for _class in (Adam, AdamW, GradScaler, Muon, Optimizer, RMSProp, SGD):
-    _class.__module__ = "drjit.opt"
-del _class
+for _name in __all__:
+    globals()[_name].__module__ = "drjit.opt"
+del _name

@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 import drjit_core as core
 from drjit_core import Node, ReduceOp, literal, ops
 
-from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.types import FLOAT64
 from .arguments import require_between
 from .base import Optimizer
-from .steps import Parameter, Step
+from .steps import Parameter, Rate, Step
 
 __all__ = ["Adam", "AdamW"]
 
@@ -57,7 +56,7 @@ class Adam(Optimizer):
     _of_device = "power_1", "power_2"
     _options: ClassVar[tuple[str, ...]] = ("beta_1", "beta_2", "epsilon", "uniform", "amsgrad")
 
-    def __init__(self, lr: float | ArrayBase, params: Mapping[str, Any] | None = None, *, beta_1: float = 0.9,
+    def __init__(self, lr: Rate, params: Mapping[str, Any] | None = None, *, beta_1: float = 0.9,
                  beta_2: float = 0.999, epsilon: float = 1e-8, mask_updates: bool = False, promote_fp16: bool = True,
                  uniform: bool = False, amsgrad: bool = False) -> None:
         function = describe(type(self))
@@ -131,7 +130,7 @@ class AdamW(Adam):
 
     _options: ClassVar[tuple[str, ...]] = (*Adam._options, "weight_decay")
 
-    def __init__(self, lr: float | ArrayBase, params: Mapping[str, Any] | None = None, *, beta_1: float = 0.9,
+    def __init__(self, lr: Rate, params: Mapping[str, Any] | None = None, *, beta_1: float = 0.9,
                  beta_2: float = 0.999, epsilon: float = 1e-8, weight_decay: float = 0.01, mask_updates: bool = False,
                  promote_fp16: bool = True, uniform: bool = False, amsgrad: bool = False) -> None:
         self.weight_decay = require_between(describe(type(self)), "weight_decay", weight_decay, 0)

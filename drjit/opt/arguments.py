@@ -12,6 +12,7 @@ from .._base.array import ArrayBase
 from .._base.errors import RangeError, SizeError, describe
 from .._base.values import plain_scalar
 from .._functions.states import detached
+from .schedules import Schedule
 from .steps import LITERAL, Rate
 
 __all__ = ["factor", "items", "learning_rate", "mask", "require_between"]
@@ -28,13 +29,15 @@ def require_between(function: str, name: str, value: Any, least: float, below: f
 
 def learning_rate(function: str, what: str, value: Any) -> Rate:
     """A learning rate as it is kept."""
+    if isinstance(value, Schedule):
+        return value
     found = factor(function, what, value)
     if isinstance(found, float) and not 0 <= found < math.inf:
         raise RangeError(f"{function}(): {what} must be {'finite' if found > 0 else '>= 0'}, found {value!r}.")
     return found
 
 
-def factor(function: str, what: str, value: Any) -> Rate:
+def factor(function: str, what: str, value: Any) -> float | ArrayBase:
     """What gradients are multiplied by: a number, or an array that fits the parameters."""
     if isinstance(value, ArrayBase) and value._dynamic and value._kind != "b":
         return detached(value)  # type: ignore[no-any-return]

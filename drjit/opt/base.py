@@ -17,13 +17,14 @@ from drjit_core import COMPUTES_IN, cast, literal
 from .._ad.arrays import differentiable
 from .._base.array import ArrayBase
 from .._base.errors import SizeError, describe
-from .._base.types import FLOAT64, retype
+from .._base.types import FLOAT64, UINT32, retype
 from .._functions.evaluation import copy
 from .._functions.states import Place, Stateful, detached, fitting
 from .._promotion.promote import wrap_like
 from .._trees.classes import sole_array
 from . import arguments
-from .steps import LITERAL, Nodes, Parameter, Step, dressed, flat_type, values_of
+from .schedules import Schedule
+from .steps import LITERAL, Nodes, Number, Parameter, Rate, Step, dressed, flat_type, values_of
 
 __all__ = ["Optimizer"]
 
@@ -38,8 +39,8 @@ class Optimizer(MutableMapping[str, Any], Stateful):
     :meth:`step` reads that gradient and changes the parameter; arrays fetched earlier stay as they are, and changing
     them in place changes no parameter. Parameters may be added, assigned and deleted at any time.
 
-    - ``lr`` is the learning rate, a number from 0 on or an array that is broadcast to parameters;
-      :meth:`set_learning_rate` changes it, for all of them or for one.
+    - ``lr`` is the learning rate, a number from 0 on, an array that is broadcast to parameters, or a
+      :class:`Schedule`; :meth:`set_learning_rate` changes it, for all of them or for one.
     - ``params`` is a dictionary of parameters to begin with.
     - ``mask_updates`` leaves elements alone whose gradient is zero: neither they nor what the optimiser keeps for them
       (their momentum, say) change. Useful where a step sees a part of a parameter only.
@@ -71,12 +72,15 @@ class Optimizer(MutableMapping[str, Any], Stateful):
     #: Attributes to show.
     _options: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, lr: float | ArrayBase, params: Mapping[str, Any] | None = None, *,
+    def __init__(self, lr: Rate, params: Mapping[str, Any] | None = None, *,
                  mask_updates: bool = False, promote_fp16: bool = True) -> None:
         self._rate = arguments.learning_rate(describe(type(self)), "'lr'", lr)
         self.mask_updates, self.promote_fp16 = bool(mask_updates), bool(promote_fp16)
         self._parameters: dict[str, Parameter] = {}
         self._registered = 0
+        #: Steps since there has been a schedule.
+        self._clock: Number | None = None
+        self._follow([self._rate])
         if params is not None:
             for key, value in arguments.items(describe(type(self)), params):
                 self[key] = value
@@ -89,7 +93,17 @@ class Optimizer(MutableMapping[str, Any], Stateful):
         >>> SGD(lr=0.5).lr
         0.5
         """
-        return self._rate
+        rate: float | ArrayBase = self._now(self._rate)
+        return rate
+
+    def _now(self, rate: Any) -> Any:
+        """A learning rate as it is in the next step."""
+        return rate(self._clock.array()) if isinstance(rate, Schedule) and self._clock else rate
+
+    def _follow(self, rates: Iterable[Any]) -> None:
+        """Count steps, if one of some learning rates is a schedule."""
+        if self._clock is None and any(isinstance(rate, Schedule) for rate in rates):
+            self._clock = Number("clock", UINT32, 0)
 
     @property
     def state(self) -> dict[str, tuple[Any, ...]]:
@@ -277,7 +291,9 @@ class Optimizer(MutableMapping[str, Any], Stateful):
         def set_rate(value: Any) -> None:
             self._rate = value
 
-        result = {"lr": Place(self._rate, set_rate, rate)}
+        result = {} if isinstance(self._rate, Schedule) else {"lr": Place(self._rate, set_rate, rate)}
+        if self._clock is not None:
+            result["clock"] = self._clock.place()
         for name, found in self._parameters.items():
             result |= {f"{name}.{key}": place for key, place in self._of_parameter(found, rate)}
         return result
@@ -306,12 +322,14 @@ class Optimizer(MutableMapping[str, Any], Stateful):
             like = flat_type(type(value), FLOAT64)(0)
             yield key, Place(found.shared.get(key), put(found.shared, key), stored(like), optional=True)
         yield "steps", Place(found.steps, lambda steps: setattr(found, "steps", steps))
-        yield "lr", Place(found.rate, lambda value: setattr(found, "rate", value), rate, optional=True)
+        if not isinstance(found.rate, Schedule):
+            yield "lr", Place(found.rate, lambda value: setattr(found, "rate", value), rate, optional=True)
 
     # --- learning rates ----------------------------------------------------------------------------------------------
 
     def learning_rate(self, key: str | None = None) -> float | ArrayBase | None:
-        """The default learning rate, or that of a parameter: ``None``, if it has none of its own.
+        """The default learning rate, or that of a parameter: ``None``, if it has none of its own. Of a schedule it is
+        an array, the learning rate of the next step.
 
         >>> from drjit.llvm.ad import Float
         >>> from drjit.opt import SGD
@@ -319,11 +337,12 @@ class Optimizer(MutableMapping[str, Any], Stateful):
         >>> opt.learning_rate(), opt.learning_rate("x")
         (1.0, None)
         """
-        rate = self._rate if key is None else self._find("learning_rate", key).rate
-        return detached(rate) if isinstance(rate, ArrayBase) else rate
+        rate: Any = self._now(self._rate if key is None else self._find("learning_rate", key).rate)
+        return detached(rate) if isinstance(rate, ArrayBase) else rate  # type: ignore[no-any-return]
 
     def set_learning_rate(self, value: Any = None, /, **kwargs: Any) -> None:
-        """Set the default learning rate (a number or an array), or those of parameters (a dictionary, or by name).
+        """Set the default learning rate (a number, an array, or a :class:`Schedule`, for which steps are counted from
+        here on), or those of parameters (a dictionary, or by name).
 
         The learning rate of a parameter comes before the default; ``None`` removes it. A key of the dictionary may be a
         function of names, which then stands for all parameters whose names it is true of; later keys come before
@@ -353,6 +372,7 @@ class Optimizer(MutableMapping[str, Any], Stateful):
         found = [(self._find("set_learning_rate", key), None if rate is None else arguments.learning_rate(
             function, f"the learning rate of {key!r}", rate)) for key, rate in rates.items()]
         self._rate = default
+        self._follow([default, *(rate for _, rate in found)])
         for parameter, rate in found:
             parameter.rate = rate
 
@@ -393,12 +413,15 @@ class Optimizer(MutableMapping[str, Any], Stateful):
             return
         steps = []
         for parameter in found:
-            step = Step(function, parameter, self._rate if parameter.rate is None else parameter.rate, scale, mask)
+            rate: Any = self._now(self._rate if parameter.rate is None else parameter.rate)
+            step = Step(function, parameter, rate, scale, mask)
             self._advance(step)
             step.keep(self.mask_updates)
             steps.append(step)
         for step in steps:
             step.finish()
+        if self._clock is not None:
+            self._clock.count(mask)
         if eval:
             self._evaluate()
         else:
@@ -407,7 +430,8 @@ class Optimizer(MutableMapping[str, Any], Stateful):
     def _kept(self) -> Nodes:
         """The nodes of all that the rule keeps."""
         return [node for parameter in self._parameters.values()
-                for array in (*parameter.state.values(), *parameter.shared.values()) for node in array._nodes()]
+                for array in (*parameter.state.values(), *parameter.shared.values()) for node in array._nodes()] + \
+            ([] if self._clock is None else [self._clock.node])
 
     def _evaluate(self) -> None:
         core.evaluate([node for parameter in self._parameters.values() for node in parameter.value._nodes()]
@@ -441,13 +465,15 @@ class Optimizer(MutableMapping[str, Any], Stateful):
 
     # --- a PyTree ----------------------------------------------------------------------------------------------------
 
-    def __drjit_variables__(self) -> list[tuple[Parameter, bool]]:
+    def __drjit_variables__(self) -> list[tuple[Any, bool]]:
         """The parameters, which are kept apart from what the traversal protocol shows, and whether their steps count.
         """
-        return [(parameter, self._counts) for parameter in self._parameters.values()]
+        return [(parameter, self._counts) for parameter in self._parameters.values()] + \
+            ([] if self._clock is None else [(self._clock, False)])
 
     def __drjit_children__(self) -> dict[Any, Any]:
-        return {"lr": self._rate, "state": {name: {
+        clock = {} if self._clock is None else {"clock": self._clock.array()}
+        return {"lr": self._rate, **clock, "state": {name: {
             "value": found.value, "lr": found.rate, "state": found.state, "shared": found.shared,
             **({"steps": found.steps} if self._counts else {})}
             for name, found in self._parameters.items()}}
@@ -456,6 +482,9 @@ class Optimizer(MutableMapping[str, Any], Stateful):
         result: Any = object.__new__(type(self))
         result.__dict__.update(self.__dict__)
         result._rate = children["lr"]
+        if "clock" in children:
+            result._clock = Number("clock", UINT32, 0)
+            result._clock.take(children["clock"]._nodes())
         result._parameters = {}
         for name, child in children["state"].items():
             old = self._parameters[name]

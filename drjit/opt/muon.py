@@ -16,7 +16,7 @@ from .._base.types import retype
 from .._promotion.promote import wrap_like
 from .arguments import require_between
 from .base import Optimizer
-from .steps import Step
+from .steps import Rate, Step
 
 __all__ = ["Muon"]
 
@@ -61,7 +61,7 @@ class Muon(Optimizer):
     _slots = ("momentum",)
     _options: ClassVar = ("momentum", "nesterov", "ns_steps", "weight_decay")
 
-    def __init__(self, lr: float | ArrayBase, params: Mapping[str, Any] | None = None, *, momentum: float = 0.95,
+    def __init__(self, lr: Rate, params: Mapping[str, Any] | None = None, *, momentum: float = 0.95,
                  nesterov: bool = True, ns_steps: int = 5, weight_decay: float = 0.0, mask_updates: bool = False,
                  promote_fp16: bool = True) -> None:
         function = describe(type(self))

@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 from drjit_core import ops
 
-from .._base.array import ArrayBase
 from .._base.errors import describe
 from .arguments import require_between
 from .base import Optimizer
-from .steps import Step
+from .steps import Rate, Step
 
 __all__ = ["RMSProp"]
 
@@ -43,7 +42,7 @@ class RMSProp(Optimizer):
     _slots = ("average",)
     _options: ClassVar = ("alpha", "epsilon")
 
-    def __init__(self, lr: float | ArrayBase, params: Mapping[str, Any] | None = None, *, alpha: float = 0.99,
+    def __init__(self, lr: Rate, params: Mapping[str, Any] | None = None, *, alpha: float = 0.99,
                  epsilon: float = 1e-8, mask_updates: bool = False, promote_fp16: bool = True) -> None:
         function = describe(type(self))
         self.alpha = require_between(function, "alpha", alpha, 0, 1)

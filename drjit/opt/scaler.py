@@ -6,44 +6,23 @@ import math
 from typing import Any
 
 import drjit_core as core
-from drjit_core import JitBackend, Node, ReduceOp, literal, ops
+from drjit_core import Node, ReduceOp, literal, ops
 
 from .._arrays.broadcasting import make
 from .._base.arguments import require_count, require_float
 from .._base.array import ArrayBase
 from .._base.errors import RangeError, describe
-from .._base.types import BOOL, FLOAT32, UINT32, Record, lookup, reshape, retype
+from .._base.types import BOOL, FLOAT32, UINT32, reshape, retype
 from .._functions.states import Place, Stateful
 from .._promotion.promote import wrap
 from .._trees.classes import sole_array
 from .base import Optimizer
+from .steps import Number
 
 __all__ = ["GradScaler"]
 
 #: Between these the scale, which is of single precision, and its reciprocal are finite and normal numbers.
 _LEAST, _MOST = 2.0**-126, 2.0**126
-
-
-class _Number:
-    """A number of a scaler, on the device: a variable as optimisers have them (see ``__drjit_variables__``)."""
-
-    __slots__ = ("cls", "form", "name", "node", "rate", "shared", "state", "steps")
-
-    def __init__(self, name: str, type_: int, value: Any) -> None:
-        self.name, self.node = name, core.opaque(literal(type_, value))
-        self.cls: Any = lookup(Record(JitBackend.LLVM, type_, "array", ()))
-        self.form = self.rate = None
-        self.state: dict[str, Any] = {}
-        self.shared: dict[str, Any] = {}
-        self.steps = 0
-
-    def array(self) -> Any:
-        """An array that holds it."""
-        return wrap(self.cls, [self.node])
-
-    def take(self, nodes: list[Node]) -> None:
-        """Hold what an array holds."""
-        (self.node,) = nodes
 
 
 class GradScaler(Stateful):
@@ -85,11 +64,11 @@ class GradScaler(Stateful):
         self.growth_factor, self.backoff_factor = growth, backoff
         self.growth_interval = require_count("drjit.opt.GradScaler", "growth_interval", growth_interval)
         self.debug = bool(debug)
-        self._scale = _Number("scale", FLOAT32, scale)
+        self._scale = Number("scale", FLOAT32, scale)
         #: Steps since the last overflow.
-        self._steps = _Number("steps", UINT32, 0)
+        self._steps = Number("steps", UINT32, 0)
 
-    def __drjit_variables__(self) -> list[tuple[_Number, bool]]:
+    def __drjit_variables__(self) -> list[tuple[Number, bool]]:
         """What changes on the device; of none of it steps are counted."""
         return [(self._scale, False), (self._steps, False)]
 
@@ -177,17 +156,4 @@ class GradScaler(Stateful):
 
     def _state_places(self) -> dict[str, Place]:
         """What the device changes: reading it waits for that."""
-        def place(number: _Number, type_: int) -> Place:
-            return Place(core.read_element(number.node, 0),
-                         lambda value: setattr(number, "node", core.opaque(literal(type_, value))))
-
-        return {"scale": place(self._scale, FLOAT32), "steps": place(self._steps, UINT32)}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_scale": core.read_element(self._scale.node, 0), "_steps": core.read_element(
-            self._steps.node, 0)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._scale = _Number("scale", FLOAT32, state["_scale"])
-        self._steps = _Number("steps", UINT32, state["_steps"])
+        return {"scale": self._scale.place(), "steps": self._steps.place()}

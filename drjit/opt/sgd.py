@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 from drjit_core import ops
 
-from .._base.array import ArrayBase
 from .._base.errors import RangeError, describe
 from .arguments import require_between
 from .base import Optimizer
-from .steps import Step
+from .steps import Rate, Step
 
 __all__ = ["SGD"]
 
@@ -45,7 +44,7 @@ class SGD(Optimizer):
 
     _options: ClassVar = ("momentum", "nesterov")
 
-    def __init__(self, lr: float | ArrayBase, params: Mapping[str, Any] | None = None, *, momentum: float = 0.0,
+    def __init__(self, lr: Rate, params: Mapping[str, Any] | None = None, *, momentum: float = 0.0,
                  nesterov: bool = False, mask_updates: bool = False, promote_fp16: bool = True) -> None:
         function = describe(type(self))
         self.momentum, self.nesterov = require_between(function, "momentum", momentum, 0), bool(nesterov)

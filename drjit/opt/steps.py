@@ -8,14 +8,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from drjit_core import COMPUTES_IN, KIND, LEAF, SHAPE, Node, Vertex, cast, dual, literal, ops, primal, vertex_of
+import drjit_core as core
+from drjit_core import (
+    COMPUTES_IN,
+    KIND,
+    LEAF,
+    SHAPE,
+    JitBackend,
+    Node,
+    Vertex,
+    cast,
+    dual,
+    literal,
+    ops,
+    primal,
+    vertex_of,
+)
 
 from .._base.array import ArrayBase
 from .._base.errors import SizeError
-from .._base.types import reshape, retype
+from .._base.types import Record, lookup, reshape, retype
+from .._functions.states import Place
 from .._promotion.promote import wrap, wrap_like
+from .schedules import Schedule
 
-__all__ = ["LITERAL", "Nodes", "Parameter", "Rate", "Step", "dressed", "flat_type", "values_of"]
+__all__ = ["LITERAL", "Nodes", "Number", "Parameter", "Rate", "Step", "dressed", "flat_type", "values_of"]
 
 #: Tags of literals (see drjit_core.literal): each parameter has this many from here on.
 _FIRST_TAG, _TAGS = 1 << 20, 4
@@ -25,7 +42,7 @@ LITERAL = KIND["literal"]
 
 Nodes = list[Node]
 #: A learning rate.
-Rate = float | ArrayBase
+Rate = float | ArrayBase | Schedule
 
 
 class Parameter:
@@ -109,6 +126,46 @@ def tensor_shape(array: Any) -> tuple[int, ...] | None:
     return array.shape if array._depth < 0 else None
 
 
+class Number:
+    """A number on the device: a variable as optimisers have them (see ``__drjit_variables__``)."""
+
+    __slots__ = ("cls", "form", "name", "node", "rate", "shared", "state", "steps")
+
+    def __init__(self, name: str, type_: int, value: Any) -> None:
+        self.name, self.node = name, core.opaque(literal(type_, value))
+        self.cls: Any = lookup(Record(JitBackend.LLVM, type_, "array", ()))
+        self.form = self.rate = None
+        self.state: dict[str, Any] = {}
+        self.shared: dict[str, Any] = {}
+        self.steps = 0
+
+    def array(self) -> Any:
+        """An array that holds it."""
+        return wrap(self.cls, [self.node])
+
+    def take(self, nodes: list[Node]) -> None:
+        """Hold what an array holds."""
+        (self.node,) = nodes
+
+    def count(self, active: Node | None) -> None:
+        """Be larger by one, if a mask is set or there is none."""
+        more = ops.add(self.node, literal(self.node.type, 1))
+        self.node = more if active is None else ops.select(active, more, self.node)
+
+    def place(self) -> Place:
+        """The number as a part of a state: reading it waits for the device."""
+        def put(value: Any) -> None:
+            self.node = core.opaque(literal(self.node.type, value))
+
+        return Place(core.read_element(self.node, 0), put)
+
+    def __getstate__(self) -> tuple[str, int, Any]:
+        return self.name, self.cls._type, core.read_element(self.node, 0)
+
+    def __setstate__(self, state: tuple[str, int, Any]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+
 class Step:
     """One step of one parameter, as the rules of optimisers see it.
 
@@ -116,7 +173,8 @@ class Step:
     rule puts new ones in the place of those in ``values``, ``state`` and ``shared``.
     """
 
-    def __init__(self, function: str, parameter: Parameter, rate: Rate, scale: Any, active: Node | None) -> None:
+    def __init__(self, function: str, parameter: Parameter, rate: float | ArrayBase, scale: Any,
+                 active: Node | None) -> None:
         self.function, self.parameter, self.active = function, parameter, active
         self.type = COMPUTES_IN[parameter.value._type]
         self.values = self.nodes(parameter.value)
