@@ -108,8 +108,8 @@ def _entries(function: str, array: Storage, key: Any) -> list[Any]:
             found.append(_checked_slice(function, entry))
         elif isinstance(entry, (bool, np.bool_)):
             found.append(asarray(bool(entry)))
-        elif isinstance(entry, (Storage, list, np.ndarray, dr.ArrayBase)):
-            found.append(_index_array(function, entry))
+        elif isinstance(entry, (Storage, list, range, np.ndarray, dr.ArrayBase)):
+            found.append(_index_array(function, list(entry) if isinstance(entry, range) else entry))
         else:
             try:
                 found.append(operator.index(entry))
