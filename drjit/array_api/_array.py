@@ -14,7 +14,7 @@ import drjit as dr
 from drjit.interop import numpy_of_parts
 
 from . import _elementwise as elementwise
-from ._creation import require_device
+from ._creation import asarray, require_device
 from ._data import Storage, copy_of, wrap
 from ._dlpack import array_of, buffer, dlpack, dlpack_device, exported
 from ._indexing import get, put, replace
@@ -34,7 +34,9 @@ def _forward(name: str, function: Callable[[Any, Any], Array], reflected: bool =
     """An operator: other operands than arrays and numbers are left to their own class."""
 
     def method(self: Array, other: Any, /) -> Any:
-        if not isinstance(other, Array) and number_of(other) is None:
+        if isinstance(other, (list, tuple)):
+            other = asarray(other)
+        elif not isinstance(other, Array) and number_of(other) is None:
             if isinstance(other, (np.ndarray, dr.ArrayBase)):
                 raise TypeError(f"{_SELF}.{name}(): the other operand must be an array of drjit.array_api or a Python "
                                 f"number, found {describe(other)}. drjit.array_api.asarray() converts.")
@@ -50,7 +52,9 @@ def _in_place(name: str, function: Callable[[Any, Any], Array]) -> Any:
     """An operator that replaces the elements of an array, which keeps its data type and shape."""
 
     def method(self: Array, other: Any, /) -> Any:
-        if not isinstance(other, Array) and number_of(other) is None:
+        if isinstance(other, (list, tuple)):
+            other = asarray(other)
+        elif not isinstance(other, Array) and number_of(other) is None:
             return NotImplemented
         found = function(self, other)
         if found._dtype is not self._dtype:

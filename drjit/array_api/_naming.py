@@ -24,9 +24,11 @@ def named(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
             try:
                 return function(*args, **kwargs)
             except (TypeError, ValueError, IndexError, OverflowError, NotImplementedError) as error:
-                if error.args and isinstance(error.args[0], str):
-                    error.args = (_FUNCTION.sub(f"{name}()", error.args[0], count=1), *error.args[1:])
-                raise
+                text = str(error)
+                better = _FUNCTION.sub(f"{name}()", text, count=1)
+                if better == text:
+                    raise
+                raise type(error)(better).with_traceback(error.__traceback__) from None
 
         return called
 

@@ -170,8 +170,8 @@ def normalized_axis(function: str, axis: Any, ndim: int, name: str = "axis") -> 
     except TypeError:
         raise TypeError(f"{function}(): '{name}' must be an int, found {describe(axis)}.") from None
     if not -ndim <= found < ndim:
-        raise IndexError(f"{function}(): '{name}' is {found}, but the array has {ndim} "
-                         f"dimension{'s' * (ndim != 1)}.")
+        raise np.exceptions.AxisError(f"{function}(): '{name}' is {found}, but the array has {ndim} "  # an IndexError
+                                      f"dimension{'s' * (ndim != 1)}.")
     return found % ndim
 
 

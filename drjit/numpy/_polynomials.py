@@ -9,7 +9,7 @@ import numpy as np
 import drjit.array_api as xp
 
 from . import linalg
-from ._public import Array, array_of, floating, is_number, public
+from ._public import Array, array_of, floating, is_number, on_host, public
 from ._signal import convolve
 
 __all__ = ["poly", "poly1d", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval",
@@ -76,7 +76,7 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
         factor = rest[k] / divisor[0]
         quotient.append(factor.reshape(1))
         rest = rest.at[k:k + count].add(-factor * divisor)
-    host = np.abs(np.asarray(rest))
+    host = np.abs(on_host(rest))
     first = next((k for k in range(size - count + 1, size) if host[k] > 1e-14 * max(1.0, float(host.max()))), size - 1)
     return _like(u, v, xp.concat(quotient)), _like(u, v, rest[first:])
 
@@ -111,7 +111,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 
 def _trimmed(p: Array) -> Array:
     """Coefficients without zeros in front, where Python knows them."""
-    host = np.flatnonzero(np.asarray(p))
+    host = np.flatnonzero(on_host(p))
     return p[int(host[0]):] if host.size else p[-1:]
 
 
@@ -121,7 +121,7 @@ def roots(p: Any) -> Array:
     coefficients = _coefficients(p)
     if coefficients.ndim != 1:
         raise ValueError(f"'p' must have one dimension, found the shape {coefficients.shape}.")
-    set_ = np.flatnonzero(np.asarray(coefficients))
+    set_ = np.flatnonzero(on_host(coefficients))
     if not set_.size:
         return xp.zeros((0,))
     zeros = coefficients.size - int(set_[-1]) - 1
@@ -150,7 +150,7 @@ def poly(seq_of_zeros: Any) -> Array:
     for k in range(zeros.size):
         found = convolve(found, xp.concat([one, -zeros[k:k + 1]]))
     if found.dtype.kind == "c":
-        host = np.asarray(zeros)
+        host = on_host(zeros)
         if np.array_equal(np.sort_complex(host), np.sort_complex(host.conj())):
             return xp.real(found)
     return found
@@ -268,14 +268,14 @@ class poly1d:
         return poly1d(self.coeffs / other) if is_number(other) else polydiv(self, other)
 
     def __eq__(self, other: object) -> bool:
-        host = np.asarray(self.coeffs)
-        return isinstance(other, poly1d) and bool(np.array_equal(host, np.asarray(other.coeffs)))
+        host = on_host(self.coeffs)
+        return isinstance(other, poly1d) and bool(np.array_equal(host, on_host(other.coeffs)))
 
     def __repr__(self) -> str:
-        return f"poly1d({np.asarray(self.coeffs).tolist()})"
+        return f"poly1d({on_host(self.coeffs).tolist()})"
 
     def __str__(self) -> str:
-        return str(np.poly1d(np.asarray(self.coeffs), variable=self.variable))
+        return str(np.poly1d(on_host(self.coeffs), variable=self.variable))
 
     def deriv(self, m: int = 1) -> poly1d:
         """The derivative, ``m`` times."""

@@ -12,10 +12,11 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+import drjit as dr
 import drjit.array_api as xp
 
 __all__ = ["Array", "Axis", "array_of", "axes_of", "axis_of", "by_method", "documented", "floating", "into",
-           "is_number", "kind_of", "missing", "named", "of_type", "public"]
+           "is_number", "kind_of", "missing", "named", "of_type", "on_host", "public"]
 
 Array = xp.Array
 Axis = int | tuple[int, ...] | None
@@ -51,7 +52,7 @@ def named(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
 
 def public(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Make a function public by its own name."""
-    return named(f"drjit.numpy.{function.__name__.rstrip('_')}")(function)
+    return named(f"drjit.numpy.{function.__name__}")(function)
 
 
 def documented(function: Any, name: str, text: str) -> Any:
@@ -64,6 +65,11 @@ def documented(function: Any, name: str, text: str) -> Any:
 def array_of(value: Any) -> Array:
     """The array that an argument is or becomes: of numbers, sequences, and arrays of others."""
     return value if isinstance(value, Array) else xp.asarray(value)
+
+
+def on_host(array: Array) -> np.ndarray[Any, Any]:
+    """The elements as a NumPy array, to look at; evaluates."""
+    return np.asarray(dr.detach(array))
 
 
 def is_number(value: Any) -> bool:

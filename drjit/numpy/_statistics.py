@@ -10,7 +10,7 @@ import numpy as np
 
 import drjit.array_api as xp
 
-from ._public import Array, array_of, floating, public
+from ._public import Array, array_of, floating, on_host, public
 
 __all__ = ["allclose", "angle", "array_equal", "array_equiv", "bincount", "corrcoef", "cov", "digitize", "histogram",
            "histogram2d", "histogram_bin_edges", "histogramdd", "imag", "isclose", "iscomplex", "iscomplexobj",
@@ -47,7 +47,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Array:
     edges = array_of(bins)
     if edges.ndim != 1:
         raise ValueError(f"'bins' must have one dimension, found the shape {edges.shape}.")
-    host = np.asarray(edges)
+    host = on_host(edges)
     steps = np.diff(host)
     if np.any(steps < 0) and np.any(steps > 0):
         raise ValueError("'bins' must be in ascending or descending order.")
@@ -61,7 +61,7 @@ def _edges(a: Array, bins: Any, range_: Any, weights: Any = None) -> Array:
     if isinstance(bins, str):
         if weights is not None:
             raise TypeError("the number of bins cannot be estimated for weighted elements.")
-        return xp.asarray(np.histogram_bin_edges(np.asarray(a), bins, range_))
+        return xp.asarray(np.histogram_bin_edges(on_host(a), bins, range_))
     if np.ndim(bins) == 1:
         return array_of(bins)
     if np.ndim(bins) or int(bins) < 1:
