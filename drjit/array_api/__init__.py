@@ -10,7 +10,9 @@ traced, fused into kernels when a value is needed, and differentiable by ``dr.en
 Array(1.875, dtype=float64)
 """
 
+from difflib import get_close_matches as _close
 from math import e, inf, nan, pi
+from typing import Any as _Any
 
 from . import fft, linalg, special
 from ._array import Array
@@ -341,3 +343,9 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    near = _close(name, __all__, n=3, cutoff=0.6)
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)

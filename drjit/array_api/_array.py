@@ -14,13 +14,13 @@ import drjit as dr
 from drjit.interop import numpy_of_parts
 
 from . import _elementwise as elementwise
-from ._creation import require_device
+from ._creation import asarray, require_device
 from ._data import Storage, copy_of, wrap
 from ._dlpack import array_of, buffer, dlpack, dlpack_device, exported
 from ._indexing import get, put, replace
 from ._linear import matmul, matrix_transpose
-from ._manipulation import transpose
-from ._operands import describe, number_of
+from ._methods import Methods
+from ._operands import converted, describe, number_of
 
 __all__ = ["Array", "versions"]
 
@@ -34,7 +34,9 @@ def _forward(name: str, function: Callable[[Any, Any], Array], reflected: bool =
     """An operator: other operands than arrays and numbers are left to their own class."""
 
     def method(self: Array, other: Any, /) -> Any:
-        if not isinstance(other, Array) and number_of(other) is None:
+        if isinstance(other, (list, tuple)):
+            other = asarray(other)
+        elif not isinstance(other, Array) and number_of(other) is None:
             if isinstance(other, (np.ndarray, dr.ArrayBase)):
                 raise TypeError(f"{_SELF}.{name}(): the other operand must be an array of drjit.array_api or a Python "
                                 f"number, found {describe(other)}. drjit.array_api.asarray() converts.")
@@ -50,9 +52,14 @@ def _in_place(name: str, function: Callable[[Any, Any], Array]) -> Any:
     """An operator that replaces the elements of an array, which keeps its data type and shape."""
 
     def method(self: Array, other: Any, /) -> Any:
-        if not isinstance(other, Array) and number_of(other) is None:
+        if isinstance(other, (list, tuple)):
+            other = asarray(other)
+        elif not isinstance(other, Array) and number_of(other) is None:
             return NotImplemented
         found = function(self, other)
+        if found._dtype is not self._dtype:
+            if np.can_cast(found._dtype.numpy, self._dtype.numpy, "same_kind"):
+                found = converted(found, self._dtype)
         if found._dtype is not self._dtype:
             raise TypeError(f"{_SELF}.{name}(): an array of {self._dtype} cannot become one of {found._dtype} in "
                             "place; use a new name for the result.")
@@ -73,7 +80,7 @@ def _forms(name: str, function: Callable[[Any, Any], Array]) -> tuple[Any, Any, 
             _in_place(f"__i{name}__", function))
 
 
-class Array(Storage):
+class Array(Methods):
     """An array of any number of dimensions, on which operations are traced, fused, and differentiated.
 
     Functions of the namespace create arrays. They are lazy: reading values (``float(x)``, ``bool(x)``, ``repr``,
@@ -118,23 +125,9 @@ class Array(Storage):
         return "cpu"
 
     @property
-    def T(self) -> Array:
-        """The transpose of a matrix; raises a ``ValueError`` for arrays of other numbers of dimensions."""
-        if self.ndim != 2:
-            raise ValueError(f"{_SELF}.T: only arrays of two dimensions have a transpose (this one has {self.ndim}); "
-                             "use '.mT' for stacks of matrices.")
-        return matrix_transpose(self)
-
-    @property
     def mT(self) -> Array:
         """The array with its last two axes exchanged."""
         return matrix_transpose(self)
-
-    def transpose(self, *axes: Any) -> Array:
-        """The array with its axes in another order, the reverse one if none is given; ``axes`` are integers, or a tuple
-        of them, as for NumPy's arrays (the standard has ``permute_dims``)."""
-        alone = len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list)))
-        return transpose(self, axes[0] if alone else axes or None)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
         """The array on a device, of which there is one: ``'cpu'``."""
@@ -209,9 +202,12 @@ class Array(Storage):
                             f"{self.shape}).")
         return operator.index(self._scalar("__index__"))
 
-    def item(self) -> Any:
-        """The only element as a Python number; evaluates."""
-        return self._scalar("item")
+    def item(self, *place: Any) -> Any:
+        """The only element as a Python number, or the one at a place: an index of all elements in their order, or one
+        for each axis. Evaluates."""
+        if not place:
+            return self._scalar("item")
+        return self._host().item(*place)
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers; evaluates."""

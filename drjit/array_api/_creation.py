@@ -45,7 +45,8 @@ def _dtype(function: str, dtype: Any, default: DType) -> DType:
     if dtype is None:
         return default
     if not isinstance(dtype, DType):
-        found = dtypes.of_numpy(dtype) if isinstance(dtype, (np.dtype, type)) else None
+        found = dtypes.ALL.get(dtype) if isinstance(dtype, str) else \
+            dtypes.of_numpy(dtype) if isinstance(dtype, (np.dtype, type)) else None
         if found is None:
             raise TypeError(f"{function}(): 'dtype' must be a data type of drjit.array_api, found {dtype!r}.")
         return found
@@ -91,6 +92,9 @@ def array_from(function: str, obj: Any, dtype: DType | None = None, copy: bool |
             raise ValueError(f"{function}(): a sequence cannot become an array without a copy.")
         return _of_sequence(function, list(obj), dtype)
     return _of_host(function, obj, dtype, copy)
+
+
+DType.convert = staticmethod(lambda value, dtype: array_from(f"{_NAMESPACE}.{dtype}", value, dtype))
 
 
 def _of_number(function: str, dtype: DType, number: Any) -> Array:
@@ -501,21 +505,13 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
                                 f"{describe(value)}.")
             numbers.append(number)
             continue
-        both = dtype if found is None else promoted(found, dtype)
-        if both is None:
-            raise TypeError(f"{function}(): no data type is defined for {found} and {dtype}.")
-        found = both
+        found = dtype if found is None else promoted(found, dtype)
     if found is None:
         if not numbers:
             raise TypeError(f"{function}(): needs at least one argument.")
         found = default_dtype(numbers[0])
-        for number in numbers:
-            both = promoted(found, default_dtype(number))
-            kinds = [found, default_dtype(number)]
-            found = both or max(kinds, key=lambda entry: "biufc".index(entry.kind))
-        return found
     for number in numbers:
-        found = with_number(function, found, number)
+        found = with_number(found, number)
     return found
 
 

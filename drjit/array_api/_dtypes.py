@@ -1,12 +1,13 @@
 """Data types: the thirteen of the standard and ``float16``, and how they promote.
 
 Promotion follows from the kind and the width of a type (:func:`promoted`); there is no table. What the standard leaves
-undefined raises a ``TypeError``.
+undefined is as in NumPy.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,9 @@ class DType:
     """The type of the elements of an array."""
 
     __slots__ = ("bits", "itemsize", "kind", "name", "numpy", "part", "tensor")
+
+    #: What makes an array of a value: the function of creation that registers itself.
+    convert: ClassVar[Callable[[Any, DType], Any]]
 
     def __init__(self, name: str) -> None:
         #: The type of NumPy that has the same elements.
@@ -46,6 +50,15 @@ class DType:
 
     def __str__(self) -> str:
         return self.name
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, str):
+            return self.name == other
+        return self is other or (self.numpy == other if isinstance(other, type) else NotImplemented)
+
+    def __call__(self, value: Any = 0, /) -> Any:
+        """An array of this type of a number, a sequence or an array: ``xp.float32(2.5)``."""
+        return DType.convert(value, self)
 
     @property
     def __numpy_dtype__(self) -> np.dtype[Any]:
@@ -92,11 +105,11 @@ def of_tensor(function: str, cls: type) -> DType:
                     "them before, to float32 for example.")
 
 
-def promoted(first: DType, second: DType) -> DType | None:
-    """The type that values of two types have in common, or ``None`` where the standard defines none.
+def promoted(first: DType, second: DType) -> DType:
+    """The type that values of two types have in common.
 
     Types of one kind become the wider one; real and complex floating point become complex; signed and unsigned
-    integers become a signed type that holds both, if there is one.
+    integers become a signed type that holds both, if there is one. The standard defines no others: NumPy's rules do.
     """
     if first is second:
         return first
@@ -108,8 +121,9 @@ def promoted(first: DType, second: DType) -> DType | None:
         return complex64 if bits <= 32 else complex128
     if kinds == {"i", "u"}:
         signed, unsigned = (first, second) if first.kind == "i" else (second, first)
-        return ALL.get(f"int{max(signed.bits, 2 * unsigned.bits)}")
-    return None
+        if unsigned.bits < 64:
+            return ALL[f"int{max(signed.bits, 2 * unsigned.bits)}"]
+    return ALL[np.promote_types(first.numpy, second.numpy).name]
 
 
 class FInfo(NamedTuple):

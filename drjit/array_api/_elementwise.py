@@ -19,7 +19,7 @@ from . import _complex as pairs
 from . import _dtypes as dtypes
 from ._data import Storage, constant, copy_of, expanded, wrap
 from ._dtypes import DType
-from ._operands import as_float, common_shape, converted, number_of, operands, require_array, require_kind
+from ._operands import as_float, common_shape, converted, number_of, operands, require_array, require_kind, with_number
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -332,12 +332,7 @@ def _logical(name: str, text: str, formula: Formula) -> Callable[[Any, Any], Arr
     full = f"{_NAMESPACE}.{name}"
 
     def function(x1: Array | complex, x2: Array | complex, /) -> Array:
-        numbers = number_of(x1), number_of(x2)
-        if None not in numbers:
-            raise TypeError(f"{full}(): at least one of 'x1', 'x2' must be an array.")
-        a, b = [converted(require_array(full, argument, value), dtypes.bool) if number is None else
-                constant(dtypes.bool, bool(number))
-                for argument, value, number in zip(("x1", "x2"), (x1, x2), numbers, strict=True)]
+        a, b = [converted(require_array(full, name, value), dtypes.bool) for name, value in (("x1", x1), ("x2", x2))]
         common_shape(full, [a, b])
         return wrap(dtypes.bool, formula(a._parts[0], b._parts[0]))
 
@@ -389,7 +384,8 @@ tan = _unary("tan", "The tangent of an angle in radians.", real=dr.tan, pair=pai
 tanh = _unary("tanh", "The hyperbolic tangent.", real=dr.tanh, pair=pairs.tanh)
 trunc = _unary("trunc", "The nearest integer that is not larger in magnitude.", real=dr.trunc, integer=_same)
 
-add = _binary("add", "The sum.", real=operator.add, integer=operator.add, pair=pairs.add)
+add = _binary("add", "The sum; of truth values whether one is true.", real=operator.add, integer=operator.add,
+              boolean=_or, pair=pairs.add)
 atan2 = _binary("atan2", "The angle of the point (x2, x1), in radians from -pi to pi.", real=dr.atan2)
 bitwise_and = _binary("bitwise_and", "Bits that are set in both.", integer=_and, boolean=_and)
 bitwise_left_shift = _binary("bitwise_left_shift", "x1 with its bits moved up by x2; 0 if that is all of them.",
@@ -414,9 +410,13 @@ logaddexp = _binary("logaddexp", "log(exp(x1) + exp(x2)), without overflow.", re
 logical_and = _logical("logical_and", "Whether both are true.", _and)
 logical_or = _logical("logical_or", "Whether one of them is true, or both.", _or)
 logical_xor = _logical("logical_xor", "Whether one of them is true, and not both.", operator.xor)
-maximum = _binary("maximum", "The larger one; NaN if there is one.", real=_extremum(dr.maximum), integer=dr.maximum)
-minimum = _binary("minimum", "The smaller one; NaN if there is one.", real=_extremum(dr.minimum), integer=dr.minimum)
-multiply = _binary("multiply", "The product.", real=operator.mul, integer=operator.mul, pair=pairs.multiply)
+maximum = _binary("maximum", "The larger one; NaN if there is one.", real=_extremum(dr.maximum), integer=dr.maximum,
+                  boolean=_or)
+minimum = _binary("minimum", "The smaller one; NaN if there is one.", real=_extremum(dr.minimum), integer=dr.minimum,
+                  boolean=_and)
+multiply = _binary("multiply", "The product; of truth values whether both are true.", real=operator.mul,
+                   integer=operator.mul,
+                   boolean=_and, pair=pairs.multiply)
 nextafter = _binary("nextafter", "The next number from x1 in the direction of x2.", real=_nextafter, smooth=False)
 not_equal = _binary("not_equal", "Whether elements differ.", real=operator.ne, integer=operator.ne,
                     boolean=operator.ne, pair=pairs.not_equal, result="bool", smooth=False)
@@ -441,8 +441,10 @@ def divide(x1: Array | complex, x2: Array | complex, /) -> Array:
 
     Lazy; differentiable.
     """
-    found = [converted(x, dtypes.DEFAULT_FLOAT) if getattr(getattr(x, "dtype", None), "kind", "") in ("i", "u") and
-             hasattr(x, "_parts") else x for x in (x1, x2)]
+    found = [converted(x, dtypes.DEFAULT_FLOAT) if isinstance(x, Storage) and x._dtype.kind in "biu" else x
+             for x in (x1, x2)]
+    if not any(isinstance(x, Storage) for x in found):
+        found[0] = as_float(f"{_NAMESPACE}.divide", "x1", found[0])
     return _divide(*found)
 
 
@@ -510,4 +512,7 @@ def _bound(function: str, name: str, value: Any, dtype: DType) -> Any:
             number = limits.max if number > 0 else limits.min
         if isinstance(number, int):
             number = sorted((limits.min, number, limits.max))[1]
+    if with_number(dtype, number) is not dtype:
+        raise TypeError(f"{function}(): '{name}' is {number!r}, which no element of {dtype} is; convert 'x' with "
+                        "astype().")
     return number

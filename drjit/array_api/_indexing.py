@@ -23,7 +23,7 @@ import drjit as dr
 
 from . import _dtypes as dtypes
 from ._creation import array_from, asarray, holds_arrays, result_type
-from ._data import Storage, expanded, in_body, view_of, wrap
+from ._data import Storage, copy_of, expanded, in_body, view_of, wrap
 from ._dtypes import DType, promoted
 from ._manipulation import broadcast_to, each, reshape, taken
 from ._operands import (
@@ -41,7 +41,7 @@ from ._operands import (
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["get", "nonzero", "put", "take", "take_along_axis", "where"]
+__all__ = ["combine", "get", "nonzero", "put", "take", "take_along_axis", "where"]
 
 _NAMESPACE = "drjit.array_api"
 _SELF = f"{_NAMESPACE}.Array"
@@ -108,8 +108,8 @@ def _entries(function: str, array: Storage, key: Any) -> list[Any]:
             found.append(_checked_slice(function, entry))
         elif isinstance(entry, (bool, np.bool_)):
             found.append(asarray(bool(entry)))
-        elif isinstance(entry, (Storage, list, np.ndarray, dr.ArrayBase)):
-            found.append(_index_array(function, entry))
+        elif isinstance(entry, (Storage, list, range, np.ndarray, dr.ArrayBase)):
+            found.append(_index_array(function, list(entry) if isinstance(entry, range) else entry))
         else:
             try:
                 found.append(operator.index(entry))
@@ -375,9 +375,7 @@ def put(array: Storage, key: Any, value: Any) -> None:
                             f"{array._dtype}; convert them with astype().")
         source = converted(value, array._dtype)
     elif number is not None:
-        if with_number(function, array._dtype, number) is not array._dtype:
-            raise TypeError(f"{function}(): a complex number cannot be assigned to an array of {array._dtype}.")
-        source = literal(function, array._dtype, number)
+        source = literal(function, array._dtype, _exact(function, array._dtype, number))
     else:
         source = _source(function, array._dtype, value)
     if not _is_advanced(entries):
@@ -404,6 +402,16 @@ def put(array: Storage, key: Any, value: Any) -> None:
                                             for part, new in zip(array._parts, source._parts, strict=True)]))
         return
     _scatter(function, array, entries, source)
+
+
+def _exact(function: str, dtype: DType, number: Any) -> Any:
+    """A number that is assigned, which elements of a data type can hold: truth values are 0 and 1."""
+    kept = number == bool(number) if dtype.kind == "b" else \
+        with_number(dtype, number) is dtype or isinstance(number, float) and number.is_integer()
+    if not kept:
+        raise TypeError(f"{function}(): the number {number!r} cannot be assigned to an array of {dtype}; convert the "
+                        "array with astype().")
+    return bool(number) if dtype.kind == "b" else int(number) if dtype.kind in "iu" else number
 
 
 def _source(function: str, dtype: DType, value: Any) -> Array:
@@ -439,6 +447,34 @@ def _fitting(function: str, source: Array, shape: tuple[int, ...]) -> Array:
 
 def _scatter(function: str, array: Storage, entries: list[Any], source: Array) -> None:
     """Assign to what a key selects, at its positions in the root."""
+    shape, terms, inside = _targets(function, array, entries)
+    source = _fitting(function, source, shape)
+    if math.prod(shape):
+        positions = expanded(functools.reduce(operator.add, terms), shape)
+        _write(array, positions.array, source, True if inside is None else expanded(inside, shape).array)
+
+
+def combine(function: str, array: Storage, key: Any, value: Storage, op: dr.ReduceOp) -> Array:
+    """A copy of an array, where the elements that a key selects are combined with values: as often as it has them."""
+    found = copy_of(array)
+    if len(array._parts) == 2 and op != dr.ReduceOp.Add:
+        raise NotImplementedError(f"{function}(): not there yet for complex numbers; use at[key].set().")
+    if promoted(array._dtype, value._dtype).kind != array._dtype.kind:
+        raise TypeError(f"{function}(): elements of {value._dtype} cannot be combined with an array of "
+                        f"{array._dtype}; convert them with astype().")
+    shape, terms, inside = _targets(function, found, _entries(function, found, key))
+    source = _fitting(function, converted(value, array._dtype), shape)
+    if math.prod(shape):
+        positions = expanded(functools.reduce(operator.add, terms), shape).array
+        index = dr.uint64_array_t(type(positions))(positions)
+        active = True if inside is None else expanded(inside, shape).array
+        _assign(found, lambda part, new: dr.scatter_reduce(op, part.array, new.array, index, active), source)
+    return found
+
+
+def _targets(function: str, array: Storage, entries: list[Any]) -> tuple[tuple[int, ...], list[Any], Any]:
+    """The shape of what a key selects, the terms of the positions in the root, and which of them there are (``None``
+    for all)."""
     if not _is_advanced(entries):
         shape, inside = array._held[0][tuple(entries)].shape, None
         terms = _along(*_placed_by(array, entries), shape)
@@ -465,10 +501,7 @@ def _scatter(function: str, array: Storage, entries: list[Any], source: Array) -
                     there = dr.reshape(there, (*there.shape, *behind))
                     inside = there if inside is None else inside & there
                 terms.append(dr.reshape(part, (*part.shape, *behind)) * strides[axis])
-    source = _fitting(function, source, shape)
-    if math.prod(shape):
-        positions = expanded(functools.reduce(operator.add, terms), shape)
-        _write(array, positions.array, source, True if inside is None else expanded(inside, shape).array)
+    return shape, terms, inside
 
 
 def _sizes(array: Storage, entries: Sequence[Any]) -> list[int]:

@@ -1,8 +1,8 @@
 """What operands become before an operation: arrays of one data type, whose shapes can be broadcast.
 
-Python numbers take part beside an array, and become arrays of its type: ``bool`` beside Boolean arrays, ``int`` beside
-all numeric ones, ``float`` beside floating point, ``complex`` beside floating point, which becomes complex. NumPy's
-scalars count as Python numbers.
+Python numbers take part beside an array, and become arrays of its type: ``bool`` beside all of them, ``int`` beside
+numeric ones, ``float`` beside floating point, ``complex`` beside floating point, which becomes complex. Beside arrays
+of a lesser kind, and alone, they are of the default type of their kind. NumPy's scalars count as Python numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import drjit as dr
 
 from . import _dtypes as dtypes
-from ._data import Storage, constant, wrap
+from ._data import Storage, constant, default_dtype, wrap
 from ._dtypes import DType, holds, promoted
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ __all__ = ["as_float", "common_shape", "converted", "describe", "normalized_axes
            "operands", "require_array", "require_kind", "shape_of", "with_number"]
 
 _KINDS = {"b": "Boolean", "iu": "integer", "f": "real floating point", "fc": "floating point",
-          "iuf": "real-valued", "iufc": "numeric", "biu": "integer or Boolean"}
+          "iuf": "real-valued", "iufc": "numeric", "biu": "integer or Boolean",
+          "biuf": "real-valued or Boolean"}
 
 
 def describe(value: Any) -> str:
@@ -38,8 +39,11 @@ def describe(value: Any) -> str:
 
 
 def require_array(function: str, name: str, value: Any) -> Array:
-    """The argument itself, which must be an array of this namespace."""
+    """The argument itself, which must be an array of this namespace, or a number, which becomes one."""
     if not isinstance(value, Storage):
+        number = number_of(value)
+        if number is not None:
+            return constant(default_dtype(number), number)
         raise TypeError(f"{function}(): '{name}' must be an array of drjit.array_api, found {describe(value)}. "
                         "drjit.array_api.asarray() converts.")
     return cast("Array", value)
@@ -64,16 +68,12 @@ def number_of(value: Any) -> bool | int | float | complex | None:
     return value if isinstance(value, (bool, int, float, complex)) else None
 
 
-def with_number(function: str, dtype: DType, number: bool | int | float | complex) -> DType:
+def with_number(dtype: DType, number: bool | int | float | complex) -> DType:
     """The data type of an operation of an array and a Python number."""
-    kind = "b" if isinstance(number, bool) else "i" if isinstance(number, int) else \
-        "f" if isinstance(number, float) else "c"
-    if kind == "b" and dtype.kind == "b" or kind == "i" and dtype.kind != "b" or kind == "f" and dtype.kind in "fc":
+    own = default_dtype(number)
+    if "biufc".index(own.kind) <= "biufc".index(dtype.kind):
         return dtype
-    if kind == "c" and dtype.kind in "fc":
-        return dtype if dtype.kind == "c" else dtypes.complex128 if dtype.bits == 64 else dtypes.complex64
-    raise TypeError(f"{function}(): no data type is defined for an array of {dtype} and a Python "
-                    f"{type(number).__name__} ({number!r}); convert one of them with astype() or asarray().")
+    return dtypes.complex64 if own.kind == "c" and dtype.kind == "f" and dtype.bits < 64 else own
 
 
 def literal(function: str, dtype: DType, number: bool | int | float | complex) -> Array:
@@ -85,7 +85,7 @@ def literal(function: str, dtype: DType, number: bool | int | float | complex) -
 
 def operands(function: str, values: Sequence[Any], names: Sequence[str], kinds: str = "biufc", *,
              broadcast: bool = True) -> list[Array]:
-    """Arrays of one data type for the operands of an operation, at least one of which is an array.
+    """Arrays of one data type for the operands of an operation.
 
     ``kinds`` are those that the operation knows; ``broadcast``: whether shapes must go together.
     """
@@ -97,22 +97,17 @@ def operands(function: str, values: Sequence[Any], names: Sequence[str], kinds: 
             if dtype is None or dtype is value._dtype:
                 dtype = value._dtype
             else:
-                found = promoted(dtype, value._dtype)
-                if found is None:
-                    raise TypeError(f"{function}(): no data type is defined for arrays of {dtype} and {value._dtype}; "
-                                    "convert one of them with astype().")
-                dtype = found
+                dtype = promoted(dtype, value._dtype)
         else:
             number = number_of(value)
             if number is None:
                 raise TypeError(f"{function}(): '{name}' must be an array of drjit.array_api or a Python number, "
                                 f"found {describe(value)}. drjit.array_api.asarray() converts.")
         numbers.append(number)
-    if dtype is None:
-        raise TypeError(f"{function}(): at least one of {', '.join(map(repr, names))} must be an array.")
     for number in numbers:
         if number is not None:
-            dtype = with_number(function, dtype, number)
+            dtype = default_dtype(number) if dtype is None else with_number(dtype, number)
+    assert dtype is not None
     if dtype.kind not in kinds:
         raise TypeError(f"{function}(): needs {_article(_KINDS[kinds])} data type, found {dtype}.")
     arrays = [converted(value, dtype) if number is None else literal(function, dtype, number)
@@ -175,8 +170,8 @@ def normalized_axis(function: str, axis: Any, ndim: int, name: str = "axis") -> 
     except TypeError:
         raise TypeError(f"{function}(): '{name}' must be an int, found {describe(axis)}.") from None
     if not -ndim <= found < ndim:
-        raise IndexError(f"{function}(): '{name}' is {found}, but the array has {ndim} "
-                         f"dimension{'s' * (ndim != 1)}.")
+        raise np.exceptions.AxisError(f"{function}(): '{name}' is {found}, but the array has {ndim} "  # an IndexError
+                                      f"dimension{'s' * (ndim != 1)}.")
     return found % ndim
 
 

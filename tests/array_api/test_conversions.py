@@ -30,7 +30,6 @@ from drjit.opt import GradScaler
     (xp.asarray([1j]), xp.float32, TypeError, "complex numbers cannot become float32"),
     (np.array([1j]), xp.float32, TypeError, "complex numbers cannot become float32"),
     (Complex2f(1, 2), xp.float32, TypeError, "complex numbers cannot become float32"),
-    ([xp.asarray(1), 2.5], None, TypeError, "int64 and a Python float"),
     ([xp.ones(2), 1], None, ValueError, "ragged"), ([xp.ones(2), xp.ones(3)], None, ValueError, "ragged")])
 def test_what_cannot_become_an_array(value, dtype, error, message):
     with pytest.raises(error, match=rf"drjit\.array_api\.asarray\(\): .*{message}"):
@@ -176,8 +175,6 @@ def test_arguments_of_other_kinds():
         xp.linalg.vector_norm(xp.ones(2), ord="fro")
     with pytest.raises(ValueError, match=r"linalg\.vector_norm\(\): there is no element along the axes \(0,\)"):
         xp.linalg.vector_norm(xp.ones(0), ord=float("inf"))
-    with pytest.raises(TypeError, match=r"linalg\.outer\(\): no data type is defined for arrays of int64 and float64"):
-        xp.linalg.outer(xp.arange(2), xp.ones(2))
     with pytest.raises(TypeError, match=r"Array\.__dlpack__\(\): 'max_version' must be a tuple of two ints"):
         xp.ones(2).__dlpack__(max_version="1.0")
     with pytest.raises(BufferError, match=r"Array\.__dlpack__\(\): .* found dl_device='cpu'"):
@@ -189,9 +186,7 @@ def test_arguments_of_other_kinds():
     ("prod", lambda: xp.prod(xp.ones(2) + 1j, dtype=xp.float64), TypeError, "complex numbers cannot become float64"),
     ("cumulative_sum", lambda: xp.cumulative_sum(xp.ones(2) + 1j, dtype=xp.int8), TypeError, "complex numbers"),
     ("sum", lambda: xp.sum(xp.ones(2), dtype="foo"), TypeError, "'dtype' must be a data type"),
-    ("concat", lambda: xp.concat([xp.ones(2), xp.arange(2)]), TypeError, "float64 and int64"),
-    ("stack", lambda: xp.stack([xp.ones(2), xp.arange(2)]), TypeError, "float64 and int64"),
-    ("clip", lambda: xp.clip(xp.arange(3), 1.5), TypeError, "int64 and a Python float"),
+    ("clip", lambda: xp.clip(xp.arange(3), 1.5), TypeError, "'min' is 1.5, which no element of int64 is"),
     ("roll", lambda: xp.roll(xp.arange(3), 1.5), TypeError, "'shift' must be an int"),
     ("full", lambda: xp.full(2, float("nan"), dtype=xp.int8), OverflowError, "nan does not fit into int8"),
     ("full", lambda: xp.full(2, 1j, dtype=xp.float32), TypeError, "complex numbers cannot become float32"),

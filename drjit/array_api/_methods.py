@@ -1,0 +1,520 @@
+"""Methods of arrays, by the names, the arguments and the meaning that those of NumPy's and JAX's arrays have.
+
+Those of reductions take ``out``, an array that is written to, and ``where``, a mask of the elements that count. All are
+lazy unless they say otherwise, and differentiable where the functions of the namespace are.
+"""
+
+from __future__ import annotations
+
+import math
+from builtins import max as greatest
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+import drjit as dr
+
+from . import _dtypes as dtypes
+from ._creation import asarray, astype
+from ._data import Storage, constant, copy_of, wrap
+from ._elementwise import (
+    add,
+    conj,
+    divide,
+    floor_divide,
+    imag,
+    multiply,
+    negative,
+    pow,
+    real,
+    remainder,
+    round,
+    subtract,
+)
+from ._elementwise import clip as clipped
+from ._indexing import combine, get, nonzero, put, take, where
+from ._linear import matmul, tensordot
+from ._manipulation import moveaxis, permute_dims, repeat, reshape, squeeze, transpose
+from ._naming import named
+from ._operands import converted, normalized_axis, number_of, operands
+from ._searching import argmax, argmin, argsort, searchsorted, sort
+from ._statistics import all, any, cumulative_prod, cumulative_sum, max, mean, min, prod, std, sum, var
+from .linalg import diagonal
+
+if TYPE_CHECKING:
+    from ._array import Array
+
+__all__ = ["Methods"]
+
+_SELF = "drjit.array_api.Array"
+Axis = int | tuple[int, ...] | None
+
+
+def _into(out: Array | None, found: Array) -> Array:
+    """The result of a method, or the array that it is written to."""
+    if out is None:
+        return found
+    put(out, ..., found)
+    return out
+
+
+def _chosen(array: Any, mask: Any, neutral: Any) -> Array:
+    """The array with a neutral element in place of those that do not count."""
+    return cast("Array", array) if mask is True else where(asarray(mask), array, neutral)
+
+
+def _limit(array: Storage, sign: int) -> Any:
+    """The neutral element of maxima (-1) and minima (1)."""
+    if array._dtype.kind == "f":
+        return sign * math.inf
+    if array._dtype.kind == "b":
+        return sign > 0
+    limits = dtypes.iinfo_of(array._dtype)
+    return limits.max if sign > 0 else limits.min
+
+
+def _in_order(array: Any, order: str, function: str) -> Array:
+    """The array whose elements in C order are those of an array in some order."""
+    if order not in ("C", "F", "A", "K"):
+        raise ValueError(f"{_SELF}.{function}(): 'order' must be 'C', 'F', 'A' or 'K', found {order!r}.")
+    return transpose(array) if order == "F" else cast("Array", array)
+
+
+def _several(values: tuple[Any, ...]) -> Any:
+    """Arguments that may be one tuple."""
+    return values[0] if len(values) == 1 and isinstance(values[0], (tuple, list)) else values
+
+
+class Methods(Storage):
+    """The methods; :class:`drjit.array_api.Array` adds what Python asks for."""
+
+    __slots__ = ()
+
+    # --- attributes ---
+
+    @property
+    def T(self) -> Array:
+        """The array with its axes in reverse order: of a matrix the transpose. A view."""
+        return transpose(cast("Array", self))
+
+    @property
+    def real(self) -> Array:
+        """The real part."""
+        return real(cast("Array", self))
+
+    @property
+    def imag(self) -> Array:
+        """The imaginary part; zeros for real elements."""
+        return imag(cast("Array", self))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self._dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self._dtype.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from an element to the next one along each axis, as NumPy's arrays in C order have them."""
+        return tuple([math.prod(self.shape[axis + 1:]) * self._dtype.itemsize for axis in range(self.ndim)])
+
+    @property
+    def flat(self) -> Array:
+        """The elements in their order, of one axis; a view where the elements of the array follow each other."""
+        return reshape(cast("Array", self), (-1,))
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        source = reshape(asarray(value), (-1,))
+        put(self, ..., reshape(take(source, asarray(np.arange(self.size) % source.size)), self.shape))
+
+    @property
+    def at(self) -> At:
+        """Changed copies: ``x.at[key].set(value)``, as JAX has them; ``add``, ``subtract``, ``multiply``, ``divide``,
+        ``power``, ``min`` and ``max`` count positions that a key has several times as often as it has them."""
+        return At(cast("Array", self))
+
+    # --- reductions ---
+
+    def sum(self, axis: Axis = None, dtype: Any = None, out: Array | None = None, keepdims: bool = False,
+            initial: Any = None, where: Any = True) -> Array:
+        """The sum over axes, all of them without ``axis``; of integers as 64-bit ones if ``dtype`` says nothing else.
+        """
+        found = sum(_chosen(self, where, 0), axis=axis, dtype=dtype, keepdims=keepdims)
+        return _into(out, found if initial is None else add(found, initial))
+
+    def prod(self, axis: Axis = None, dtype: Any = None, out: Array | None = None, keepdims: bool = False,
+             initial: Any = None, where: Any = True) -> Array:
+        """The product over axes; data types as those of :meth:`sum`."""
+        found = prod(_chosen(self, where, 1), axis=axis, dtype=dtype, keepdims=keepdims)
+        return _into(out, found if initial is None else multiply(found, initial))
+
+    def mean(self, axis: Axis = None, dtype: Any = None, out: Array | None = None, keepdims: bool = False, *,
+             where: Any = True) -> Array:
+        """The mean over axes; NaN of no elements."""
+        array = cast("Array", self if dtype is None else astype(cast("Array", self), dtype, copy=False))
+        if where is True:
+            return _into(out, mean(array, axis=axis, keepdims=keepdims))
+        mask = asarray(where)
+        count = sum(add(mask, constant(dtypes.int64, 0, array.shape)), axis=axis, keepdims=keepdims)
+        total = sum(_chosen(array, mask, 0), axis=axis, keepdims=keepdims)
+        return _into(out, divide(total, count if total._dtype.kind in "iu" else converted(count, total._dtype)))
+
+    def var(self, axis: Axis = None, dtype: Any = None, out: Array | None = None, ddof: float = 0,
+            keepdims: bool = False, *, correction: float | None = None) -> Array:
+        """The variance over axes: the sum of squared distances from the mean, divided by the number of elements less
+        ``ddof``, which the standard calls ``correction``."""
+        array = cast("Array", self if dtype is None else astype(cast("Array", self), dtype, copy=False))
+        return _into(out, var(array, axis=axis, correction=ddof if correction is None else correction,
+                              keepdims=keepdims))
+
+    def std(self, axis: Axis = None, dtype: Any = None, out: Array | None = None, ddof: float = 0,
+            keepdims: bool = False, *, correction: float | None = None) -> Array:
+        """The square root of :meth:`var`."""
+        array = cast("Array", self if dtype is None else astype(cast("Array", self), dtype, copy=False))
+        return _into(out, std(array, axis=axis, correction=ddof if correction is None else correction,
+                              keepdims=keepdims))
+
+    def max(self, axis: Axis = None, out: Array | None = None, keepdims: bool = False, initial: Any = None,
+            where: Any = True) -> Array:
+        """The largest element over axes, no less than ``initial``; NaN if there is one."""
+        return _into(out, self._extreme(max, -1, axis, keepdims, initial, where))
+
+    def min(self, axis: Axis = None, out: Array | None = None, keepdims: bool = False, initial: Any = None,
+            where: Any = True) -> Array:
+        """The smallest element over axes, no greater than ``initial``; NaN if there is one."""
+        return _into(out, self._extreme(min, 1, axis, keepdims, initial, where))
+
+    def _extreme(self, reduce: Callable[..., Array], sign: int, axis: Axis, keepdims: bool, initial: Any,
+                 mask: Any) -> Array:
+        array = _chosen(self, mask, _limit(self, sign) if initial is None else initial)
+        if initial is None:
+            return reduce(array, axis=axis, keepdims=keepdims)
+        places = range(self.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+        if not math.prod([self.shape[place] for place in places]):
+            shape = sum(array, axis=axis, keepdims=keepdims).shape
+            return constant(self._dtype, initial, shape)
+        return clipped(reduce(array, axis=axis, keepdims=keepdims), *((initial, None) if sign < 0 else (None, initial)))
+
+    def ptp(self, axis: Axis = None, out: Array | None = None, keepdims: bool = False) -> Array:
+        """The largest element over axes less the smallest one."""
+        array = cast("Array", self)
+        return _into(out, subtract(max(array, axis=axis, keepdims=keepdims), min(array, axis=axis, keepdims=keepdims)))
+
+    def all(self, axis: Axis = None, out: Array | None = None, keepdims: bool = False, *, where: Any = True) -> Array:
+        """Whether all elements over axes are true, or other than 0."""
+        return _into(out, all(_chosen(converted(self, dtypes.bool), where, True), axis=axis, keepdims=keepdims))
+
+    def any(self, axis: Axis = None, out: Array | None = None, keepdims: bool = False, *, where: Any = True) -> Array:
+        """Whether an element over axes is true, or other than 0."""
+        return _into(out, any(_chosen(converted(self, dtypes.bool), where, False), axis=axis, keepdims=keepdims))
+
+    def argmax(self, axis: int | None = None, out: Array | None = None, keepdims: bool = False) -> Array:
+        """The position of the first largest element along an axis, or among all."""
+        return _into(out, argmax(cast("Array", self), axis=axis, keepdims=keepdims))
+
+    def argmin(self, axis: int | None = None, out: Array | None = None, keepdims: bool = False) -> Array:
+        """The position of the first smallest element along an axis, or among all."""
+        return _into(out, argmin(cast("Array", self), axis=axis, keepdims=keepdims))
+
+    def cumsum(self, axis: int | None = None, dtype: Any = None, out: Array | None = None) -> Array:
+        """The sums of the elements up to each one along an axis; of all elements in their order without one."""
+        array, place = self._along(axis)
+        return _into(out, cumulative_sum(array, axis=place, dtype=dtype))
+
+    def cumprod(self, axis: int | None = None, dtype: Any = None, out: Array | None = None) -> Array:
+        """The products of the elements up to each one along an axis; of all elements in their order without one."""
+        array, place = self._along(axis)
+        return _into(out, cumulative_prod(array, axis=place, dtype=dtype))
+
+    def _along(self, axis: int | None) -> tuple[Array, int]:
+        array = cast("Array", self)
+        return (reshape(array, (-1,)), 0) if axis is None else (array, axis)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None,
+              out: Array | None = None) -> Array:
+        """The sum of the entries on a diagonal of two axes."""
+        return _into(out, sum(self.diagonal(offset, axis1, axis2), axis=-1, dtype=dtype))
+
+    # --- products ---
+
+    def dot(self, b: Any, out: Array | None = None) -> Array:
+        """The sum of products over the last axis and the second to last one of ``b`` (its only one of a vector);
+        products of each element with a number."""
+        array, other = cast("Array", self), asarray(b)
+        if not array.ndim or not other.ndim:
+            return _into(out, multiply(array, other))
+        if array.ndim <= 2 and other.ndim <= 2:
+            return _into(out, matmul(array, other))
+        return _into(out, tensordot(array, other, axes=((array.ndim - 1,), (greatest(other.ndim - 2, 0),))))
+
+    # --- elements ---
+
+    def clip(self, min: Any = None, max: Any = None, out: Array | None = None) -> Array:
+        """Elements no less than ``min`` and no greater than ``max``, which are numbers or arrays."""
+        bounds = [value if value is None or number_of(value) is not None else asarray(value) for value in (min, max)]
+        given = [value for value in bounds if value is not None]
+        array = operands(f"{_SELF}.clip", [self, *given], ["self", "min", "max"][:1 + len(given)], broadcast=False)[0]
+        return _into(out, clipped(array, *bounds))
+
+    def round(self, decimals: int = 0, out: Array | None = None) -> Array:
+        """The nearest number with as many decimals; the even one of two that are equally near."""
+        array = cast("Array", self)
+        if not decimals or self._dtype.kind in "iub" and decimals > 0:
+            return _into(out, round(array))
+        scale = 10 ** abs(decimals)
+        if self._dtype.kind in "iu":
+            half = converted(round(divide(array, scale)), self._dtype)
+            return _into(out, multiply(half, scale))
+        found = divide(round(multiply(array, float(scale))), float(scale)) if decimals > 0 else \
+            multiply(round(divide(array, float(scale))), float(scale))
+        return _into(out, found)
+
+    def conj(self) -> Array:
+        """The complex conjugate."""
+        return conj(cast("Array", self))
+
+    conjugate = conj
+
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
+               copy: bool = True) -> Array:
+        """The elements as another data type, which may be a name; ``casting`` as NumPy's."""
+        found = astype(constant(dtypes.bool, False), dtype)._dtype
+        if not np.can_cast(self._dtype.numpy, found.numpy, cast(Any, casting)):
+            raise TypeError(f"{_SELF}.astype(): {self._dtype} cannot become {found} by the rule {casting!r}.")
+        return astype(cast("Array", self), found, copy=copy)
+
+    def copy(self, order: str = "C") -> Array:
+        """An array of its own with the same elements."""
+        return copy_of(self)
+
+    def fill(self, value: Any) -> None:
+        """Set all elements to a value."""
+        put(self, ..., value)
+
+    def view(self, dtype: Any = None) -> Array:
+        """The array itself by another name, which is written to with it; with a ``dtype`` of the same size the bits as
+        that type, in an array of its own."""
+        array = cast("Array", self)
+        if dtype is None:
+            return get(array, ...)
+        found = astype(constant(dtypes.bool, False), dtype)._dtype
+        if found.itemsize != self.itemsize or "c" in (found.kind, self._dtype.kind) or found.kind == "b":
+            raise ValueError(f"{_SELF}.view(): the bits of {self._dtype} cannot be seen as {found}.")
+        return wrap(found, dr.reinterpret_array(found.tensor, self._parts[0]))
+
+    def tobytes(self) -> bytes:
+        """The bytes of all elements in their order. Evaluates."""
+        return np.ascontiguousarray(np.asarray(self)).tobytes()
+
+    # --- arrangement ---
+
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
+        """The elements in their order with another shape, of which one size may be -1; with ``order='F'`` the first
+        axis is the fastest one of both shapes."""
+        wanted = _several(shape)
+        array = cast("Array", self)
+        if order != "F":
+            return reshape(_in_order(array, order, "reshape"), wanted, copy=copy)
+        sizes = tuple(wanted)[::-1] if isinstance(wanted, (tuple, list)) else wanted
+        return transpose(reshape(transpose(array), sizes, copy=copy))
+
+    def ravel(self, order: str = "C") -> Array:
+        """The elements in their order, of one axis; a view where that is possible."""
+        return reshape(_in_order(self, order, "ravel"), (-1,))
+
+    def flatten(self, order: str = "C") -> Array:
+        """The elements in their order, in an array of its own."""
+        return reshape(_in_order(self, order, "flatten"), (-1,), copy=True)
+
+    def squeeze(self, axis: Axis = None) -> Array:
+        """The array without axes of size one. A view."""
+        places = tuple([place for place, size in enumerate(self.shape) if size == 1]) if axis is None else axis
+        return squeeze(cast("Array", self), places)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Array:
+        """The array with two axes exchanged. A view."""
+        first, second = (normalized_axis(f"{_SELF}.swapaxes", axis, self.ndim, name)
+                         for axis, name in ((axis1, "axis1"), (axis2, "axis2")))
+        order = list(range(self.ndim))
+        order[first], order[second] = second, first
+        return permute_dims(cast("Array", self), tuple(order))
+
+    def transpose(self, *axes: Any) -> Array:
+        """The array with its axes in another order, the reverse one if none is given; ``axes`` are integers, or a tuple
+        of them. A view."""
+        alone = len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list)))
+        return transpose(cast("Array", self), axes[0] if alone else axes or None)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+        """The entries on a diagonal of two axes, which becomes the last axis."""
+        return diagonal(moveaxis(cast("Array", self), (axis1, axis2), (-2, -1)), offset=offset)
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Array:
+        """Each element repeated along an axis; of all elements in their order without one."""
+        counts = repeats if isinstance(repeats, int) else asarray(repeats)
+        return repeat(cast("Array", self), counts, axis=axis)
+
+    def take(self, indices: Any, axis: int | None = None, out: Array | None = None, mode: str = "raise") -> Array:
+        """The entries of an axis at positions, of all elements without one. ``mode`` says what is done with those
+        beyond it: they are as for keys, or counted in a circle (``'wrap'``), or the nearest ones (``'clip'``)."""
+        array = reshape(cast("Array", self), (-1,)) if axis is None else cast("Array", self)
+        place = normalized_axis(f"{_SELF}.take", 0 if axis is None else axis, array.ndim)
+        size = array.shape[place]
+        if mode == "raise" and not isinstance(indices, Storage):
+            return _into(out, get(array, (*(slice(None),) * place, np.asarray(indices, dtype=np.int64))))
+        index = asarray(indices)
+        if mode == "wrap":
+            index = remainder(index, size)
+        elif mode == "clip":
+            index = clipped(index, 0, size - 1)
+        elif mode != "raise":
+            raise ValueError(f"{_SELF}.take(): 'mode' must be 'raise', 'wrap' or 'clip', found {mode!r}.")
+        flat = take(array, reshape(index, (-1,)), axis=place)
+        return _into(out, reshape(flat, (*array.shape[:place], *index.shape, *array.shape[place + 1:])))
+
+    def compress(self, condition: Any, axis: int | None = None, out: Array | None = None) -> Array:
+        """The entries of an axis for which a condition holds, of all elements without one. Evaluates the condition."""
+        array = reshape(cast("Array", self), (-1,)) if axis is None else cast("Array", self)
+        return _into(out, take(array, nonzero(asarray(condition))[0], axis=0 if axis is None else axis))
+
+    def choose(self, choices: Sequence[Any], out: Array | None = None) -> Array:
+        """For each element, which is the number of one of several arrays, the element of that array."""
+        index, arrays = cast("Array", self), [asarray(choice) for choice in choices]
+        found = arrays[0]
+        for number, choice in enumerate(arrays[1:], 1):
+            found = where(index == number, choice, found)
+        return _into(out, found)
+
+    def put(self, indices: Any, values: Any) -> None:
+        """Set elements at positions among all of them in their order."""
+        array = cast("Array", self)
+        index = np.asarray(indices) if not isinstance(indices, Storage) else indices
+        put(array, np.unravel_index(index % self.size, self.shape) if isinstance(index, np.ndarray) else
+            tuple([remainder(floor_divide(index, math.prod(self.shape[axis + 1:])), size)
+                   for axis, size in enumerate(self.shape)]), values)
+
+    # --- order ---
+
+    def nonzero(self) -> tuple[Array, ...]:
+        """For each axis, the positions of elements that are not zero. Evaluates."""
+        return nonzero(cast("Array", self))
+
+    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Array:
+        """For each element of ``v`` the position in this sorted array where it belongs."""
+        return searchsorted(cast("Array", self), asarray(v) if not isinstance(v, Storage) else v, side=side,
+                            sorter=None if sorter is None else asarray(sorter))
+
+    def argsort(self, axis: int | None = -1, kind: str | None = None, order: None = None, *,
+                stable: bool | None = None, descending: bool = False) -> Array:
+        """The positions that sort the array along an axis, of all elements without one; always stable, NaN comes last.
+        """
+        array = reshape(cast("Array", self), (-1,)) if axis is None else cast("Array", self)
+        return argsort(array, axis=-1 if axis is None else axis, descending=descending)
+
+    def argpartition(self, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Array:
+        """The positions that sort the array, which is one way to put the ``kth`` element in its place."""
+        return self.argsort(axis)
+
+    def sort(self, axis: int = -1, kind: str | None = None, order: None = None, *, stable: bool | None = None,
+             descending: bool = False) -> None:
+        """Sort the array itself along an axis, as NumPy's method does (JAX's returns a copy, as the function
+        ``sort`` does)."""
+        put(self, ..., sort(cast("Array", self), axis=axis, descending=descending))
+
+    def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: None = None) -> None:
+        """Sort the array itself, which is one way to put the ``kth`` element in its place."""
+        self.sort(axis)
+
+
+class At:
+    """What ``x.at`` is: ``x.at[key]`` makes changed copies."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __getitem__(self, key: Any) -> Place:
+        return Place(self._array, key)
+
+
+class Place:
+    """A key of an array, to make copies that are changed there."""
+
+    __slots__ = ("_array", "_key")
+
+    def __init__(self, array: Array, key: Any) -> None:
+        self._array, self._key = array, key
+
+    def get(self) -> Array:
+        """The elements."""
+        return get(self._array, self._key)
+
+    def set(self, values: Any) -> Array:
+        """The array with other elements there; one of several that a position is given is chosen."""
+        found = copy_of(self._array)
+        put(found, self._key, values)
+        return found
+
+    def apply(self, function: Callable[[Array], Array]) -> Array:
+        """The array with what a function makes of the elements there."""
+        return self.set(function(self.get()))
+
+    def add(self, values: Any) -> Array:
+        """The array with values added there."""
+        return self._combined("add", values)
+
+    def subtract(self, values: Any) -> Array:
+        """The array with values taken away there."""
+        return self._combined("subtract", negative(_array(values)))
+
+    def multiply(self, values: Any) -> Array:
+        """The array with what is there multiplied by values."""
+        return self._combined("multiply", values)
+
+    mul = multiply
+
+    def divide(self, values: Any) -> Array:
+        """The array with what is there divided by values."""
+        ones = constant(self._array._dtype, 1, self._array.shape)
+        return divide(self._array, Place(ones, self._key)._combined("divide", values))
+
+    def power(self, values: Any) -> Array:
+        """The array with what is there raised to the power of values."""
+        ones = constant(self._array._dtype, 1, self._array.shape)
+        return pow(self._array, Place(ones, self._key)._combined("power", values))
+
+    def min(self, values: Any) -> Array:
+        """The array with the smaller one of what is there and values."""
+        return self._combined("min", values)
+
+    def max(self, values: Any) -> Array:
+        """The array with the larger one of what is there and values."""
+        return self._combined("max", values)
+
+    def _combined(self, name: str, values: Any) -> Array:
+        """What several values for one position are combined with, and what is there."""
+        numeric, logical = _COMBINED[name]
+        return combine(f"{_SELF}.at[].{name}", self._array, self._key, _array(values),
+                       logical if self._array._dtype.kind == "b" else numeric)
+
+
+def _array(values: Any) -> Array:
+    return cast("Array", values) if isinstance(values, Storage) else asarray(values)
+
+
+#: What combines numbers and truth values at one position.
+_COMBINED = {"add": (dr.ReduceOp.Add, dr.ReduceOp.Or), "subtract": (dr.ReduceOp.Add, dr.ReduceOp.Or),
+             "multiply": (dr.ReduceOp.Mul, dr.ReduceOp.And), "divide": (dr.ReduceOp.Mul, dr.ReduceOp.And),
+             "power": (dr.ReduceOp.Mul, dr.ReduceOp.And), "min": (dr.ReduceOp.Min, dr.ReduceOp.And),
+             "max": (dr.ReduceOp.Max, dr.ReduceOp.Or)}
+
+for _name, _method in list(vars(Methods).items()):
+    if not _name.startswith("_") and callable(_method):
+        setattr(Methods, _name, named(f"{_SELF}.{_name}")(_method))

@@ -1,0 +1,124 @@
+"""Data types, what is asked of them, and texts and files of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import drjit.array_api as xp
+
+from ._public import Array, array_of, documented, of_type, public
+
+__all__ = ["ALIASES", "FILES", "TEXTS", "can_cast", "dtype", "finfo", "iinfo", "isdtype", "issubdtype",
+           "min_scalar_type", "promote_types", "result_type"]
+
+#: Other names of data types.
+ALIASES = {"bool_": xp.bool, "byte": xp.int8, "short": xp.int16, "intc": xp.int32, "int_": xp.int64, "intp": xp.int64,
+           "long": xp.int64, "longlong": xp.int64, "ubyte": xp.uint8, "ushort": xp.uint16, "uintc": xp.uint32,
+           "uint": xp.uint64, "uintp": xp.uint64, "ulong": xp.uint64, "ulonglong": xp.uint64, "half": xp.float16,
+           "single": xp.float32, "double": xp.float64, "csingle": xp.complex64, "cdouble": xp.complex128}
+
+
+@public
+def dtype(dtype: Any) -> xp.DType:
+    """The data type that a name, a Python type, or a type of NumPy stands for."""
+    if isinstance(dtype, (xp.DType, np.dtype, type)) or dtype in xp_names():
+        return of_type(dtype)
+    return of_type(np.dtype(dtype))
+
+
+def xp_names() -> set[str]:
+    """The names of data types."""
+    return {"bool", "float16", "float32", "float64", "complex64", "complex128",
+            *[f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]}
+
+
+def _numpy(value: Any) -> Any:
+    return value.numpy if isinstance(value, xp.DType) else value
+
+
+@public
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether a data type is one of a family, such as ``np.floating``, or another one."""
+    return bool(np.issubdtype(_numpy(arg1), _numpy(arg2)))
+
+
+@public
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a data type is another one, or belongs to a category such as ``'integral'``, or to one of a tuple."""
+    return xp.isdtype(of_type(dtype), kind)
+
+
+@public
+def promote_types(type1: Any, type2: Any) -> xp.DType:
+    """The type that values of two types have in common."""
+    return xp.result_type(of_type(type1), of_type(type2))
+
+
+@public
+def result_type(*arrays_and_dtypes: Any) -> xp.DType:
+    """The data type of an operation on arrays, data types and numbers."""
+    return xp.result_type(*[of_type(value) if isinstance(value, (str, type, np.dtype)) else value
+                            for value in arrays_and_dtypes])
+
+
+@public
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+    """Whether values of one type become another one by a rule, as NumPy's."""
+    source = from_.dtype if isinstance(from_, Array) else of_type(from_)
+    return bool(np.can_cast(source.numpy, of_type(to).numpy, casting))  # type: ignore[arg-type]
+
+
+@public
+def min_scalar_type(a: Any) -> xp.DType:
+    """The smallest type that holds a number; of an array its own."""
+    return a.dtype if isinstance(a, Array) else of_type(np.min_scalar_type(a))
+
+
+@public
+def finfo(dtype: Any) -> Any:
+    """The limits of a floating point type, as NumPy has them."""
+    return np.finfo(_numpy(dtype.dtype if isinstance(dtype, Array) else of_type(dtype)))
+
+
+@public
+def iinfo(dtype: Any) -> Any:
+    """The limits of an integer type, as NumPy has them."""
+    return np.iinfo(_numpy(dtype.dtype if isinstance(dtype, Array) else of_type(dtype)))
+
+
+def _host(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, Array) else value
+
+
+def _of_numpy(name: str, text: str, back: Callable[[Any], Any] | None = None) -> Any:
+    """A function of NumPy, for arrays that are evaluated; what it returns becomes an array if that is wanted."""
+    found = getattr(np, name)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        result = found(*map(_host, args), **{key: _host(value) for key, value in kwargs.items()})
+        return result if back is None else back(result)
+
+    return documented(function, name, text)
+
+
+def _loaded(result: Any) -> Any:
+    return array_of(result) if isinstance(result, np.ndarray) else result
+
+
+TEXTS = {name: _of_numpy(name, text) for name, text in (
+    ("array2string", "The text of an array, as NumPy's. Evaluates."),
+    ("array_repr", "The text of an array as Python writes it, as NumPy's. Evaluates."),
+    ("array_str", "The text of the elements of an array, as NumPy's. Evaluates."))}
+FILES = {name: _of_numpy(name, text, back) for name, text, back in (
+    ("save", "Write an array to a file of NumPy's format. Evaluates.", None),
+    ("savez", "Write several arrays to a file of NumPy's format. Evaluates.", None),
+    ("savez_compressed", "Write several arrays to a compressed file of NumPy's format. Evaluates.", None),
+    ("savetxt", "Write a vector or a matrix to a text file. Evaluates.", None),
+    ("load", "The array in a file of NumPy's format; of several ones NumPy's object, whose arrays are NumPy's.",
+     _loaded),
+    ("loadtxt", "The numbers of a text file.", _loaded), ("genfromtxt", "The numbers of a text file, some of which may "
+                                                                        "be missing.", _loaded),
+    ("fromstring", "The numbers of a text.", _loaded))}

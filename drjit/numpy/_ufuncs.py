@@ -1,0 +1,344 @@
+"""Elementwise functions, as objects with the methods of NumPy's universal functions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import drjit as dr
+import drjit.array_api as xp
+
+from ._public import Array, Axis, array_of, axes_of, axis_of, into, is_number, kind_of, named
+
+__all__ = ["UFUNCS", "ufunc"]
+
+Function = Callable[..., Any]
+
+
+class ufunc:
+    """An elementwise function of one or several arrays, which are broadcast.
+
+    Arguments may be whatever ``asarray`` takes; types promote as those of NumPy. ``out`` is an array that is written
+    to, ``where`` a mask of the elements that are (others remain as they are in ``out``, and are 0 without it),
+    ``dtype`` the type that arguments are converted to. All calls are lazy; derivatives are those of the mathematical
+    function.
+    """
+
+    __module__ = "drjit.numpy"
+
+    def __init__(self, name: str, function: Function, nin: int, kinds: str, text: str, nout: int = 1) -> None:
+        self.__name__, self.__doc__ = name, text
+        self.nin, self.nout, self.nargs = nin, nout, nin + nout
+        row: tuple[str | None, Any] = _REDUCTIONS.get(name, (None, None))
+        self._reduction, self.identity = row
+
+        def call(arguments: tuple[Any, ...]) -> Any:
+            if kinds == "f":
+                return function(*_as_floating(arguments))
+            if kinds == "n":
+                return function(*[array_of(value).astype(xp.int8) if kind_of(value) == "b" else value
+                                  for value in arguments])
+            return function(*arguments)
+
+        self._call = named(f"drjit.numpy.{name}")(call)
+
+    def __repr__(self) -> str:
+        return f"<ufunc {self.__name__!r}>"
+
+    def __call__(self, *args: Any, out: Any = None, where: Any = True, dtype: Any = None) -> Any:
+        if len(args) == self.nin + 1 and out is None and self.nout == 1:
+            *args, out = args  # type: ignore[assignment]
+        if len(args) != self.nin:
+            raise TypeError(f"drjit.numpy.{self.__name__}(): takes {self.nin} arguments, found {len(args)}.")
+        if dtype is not None:
+            args = tuple([array_of(value).astype(dtype) for value in args])
+        elif all(map(is_number, args)):
+            args = tuple(map(xp.asarray, args))
+        else:
+            args = tuple([value if is_number(value) else array_of(value) for value in args])
+        found = self._call(args)
+        if self.nout > 1:
+            return found
+        out = out[0] if isinstance(out, tuple) else out
+        if where is not True:
+            found = xp.where(array_of(where), found, xp.zeros_like(found) if out is None else out)
+        return into(out, found)
+
+    def reduce(self, array: Any, axis: Axis = 0, dtype: Any = None, out: Any = None, keepdims: bool = False,
+               initial: Any = None, where: Any = True) -> Array:
+        """What is left when the function combines all elements along an axis, the first one by default."""
+        given = array_of(array)
+        axes = axes_of(axis, given.ndim)
+        if self._reduction is not None:
+            options = {name: value for name, value in (("dtype", dtype), ("initial", initial)) if value is not None}
+            found = getattr(given, self._reduction)(axis=axes, keepdims=keepdims, where=where, **options)
+            return into(out, found)
+        if where is not True or initial is not None:
+            raise NotImplementedError(f"drjit.numpy.{self.__name__}.reduce(): 'where' and 'initial' are not there yet.")
+        found = given if dtype is None else given.astype(dtype)
+        for place in axes:
+            found = self._halved(found, place)
+        return into(out, found if keepdims else found.squeeze(axes))
+
+    def _halved(self, found: Array, place: int) -> Array:
+        self._require_associative("reduce")
+        before = (slice(None),) * place
+        if not found.shape[place]:
+            raise ValueError(f"drjit.numpy.{self.__name__}.reduce(): there is no element along axis {place}.")
+        while found.shape[place] > 1:
+            half = found.shape[place] // 2
+            rest = found[(*before, slice(2 * half, None))]
+            found = self(found[(*before, slice(0, half))], found[(*before, slice(half, 2 * half))])
+            if rest.shape[place]:
+                found = xp.concat([found, rest], axis=place)
+        return found
+
+    def _require_associative(self, method: str) -> None:
+        if self.nin != 2 or self.__name__ not in _ASSOCIATIVE:
+            raise NotImplementedError(f"drjit.numpy.{self.__name__}.{method}(): only functions that may be combined in "
+                                      f"any order have it: {', '.join(sorted(_ASSOCIATIVE))}.")
+
+    def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Array:
+        """What the function makes of all elements up to each one along an axis."""
+        given = array_of(array) if dtype is None else array_of(array).astype(dtype)
+        place = axis_of(axis, given.ndim)
+        if self.__name__ in ("add", "multiply"):
+            return into(out, given.cumsum(place) if self.__name__ == "add" else given.cumprod(place))
+        if self.__name__ in ("maximum", "minimum") and given.dtype.kind in "iuf" and given.size:
+            op = dr.ReduceOp.Max if self.__name__ == "maximum" else dr.ReduceOp.Min
+            found = xp.asarray(dr.prefix_reduce(op, given.tensor, axis=place, exclusive=False))
+            if given.dtype.kind == "f":
+                found = xp.where(xp.isnan(given).cumsum(place) > 0, float("nan"), found)
+            return into(out, found)
+        self._require_associative("accumulate")
+        before, distance, size = (slice(None),) * place, 1, given.shape[place]
+        while distance < size:
+            lower = given[(*before, slice(0, size - distance))]
+            upper = given[(*before, slice(distance, None))]
+            given = xp.concat([given[(*before, slice(0, distance))], self(lower, upper)], axis=place)
+            distance *= 2
+        return into(out, given)
+
+    def outer(self, a: Any, b: Any, /, **options: Any) -> Any:
+        """What the function makes of each element of one array with each of another."""
+        first, second = array_of(a), array_of(b)
+        return self(first.reshape(first.shape + (1,) * second.ndim), second, **options)
+
+    def at(self, a: Array, indices: Any, b: Any = None, /) -> None:
+        """Change elements of an array in place, as often as their positions are given."""
+        if not isinstance(a, Array):
+            raise TypeError(f"drjit.numpy.{self.__name__}.at(): the first argument must be an array of this module.")
+        name = {"minimum": "min", "maximum": "max", "true_divide": "divide"}.get(self.__name__, self.__name__)
+        if b is None:
+            a[indices] = self(a[indices])
+        elif name in ("add", "subtract", "multiply", "divide", "power", "min", "max"):
+            a[...] = getattr(a.at[indices], name)(b)
+        else:
+            raise NotImplementedError(f"drjit.numpy.{self.__name__}.at(): is not there yet.")
+
+
+#: The method of arrays that is the reduction of a function, and the result of no elements.
+_REDUCTIONS: dict[str, tuple[str, Any]] = {
+    "add": ("sum", 0), "multiply": ("prod", 1), "maximum": ("max", None), "minimum": ("min", None),
+    "logical_and": ("all", True), "logical_or": ("any", False)}
+_ASSOCIATIVE = {"add", "multiply", "maximum", "minimum", "logical_and", "logical_or", "logical_xor", "bitwise_and",
+                "bitwise_or", "bitwise_xor", "fmax", "fmin", "hypot", "logaddexp", "logaddexp2", "gcd", "lcm"}
+
+
+def _as_floating(arguments: tuple[Any, ...]) -> list[Any]:
+    """Arguments as floating point numbers, of the type that NumPy has for integers of their size."""
+    kinds = {1: xp.float16, 2: xp.float32}
+    return [value.astype(kinds.get(value.itemsize, xp.float64))
+            if isinstance(value, Array) and value.dtype.kind in "biu" else value for value in arguments]
+
+
+# --- formulas --------------------------------------------------------------------------------------------------------
+
+
+def _cubic_root(x: Array) -> Array:
+    return xp.asarray(dr.cbrt(x.tensor))
+
+
+def _fmod(a: Any, b: Any) -> Array:
+    rest = xp.remainder(xp.abs(array_of(a)), xp.abs(array_of(b)))
+    found = xp.where(array_of(a) < 0, -rest, rest)
+    return found if found.dtype.kind != "f" else xp.copysign(found, a)
+
+
+def _fextremum(of: Function) -> Function:
+    def extremum(a: Any, b: Any) -> Array:
+        first, second = array_of(a), array_of(b)
+        if "f" not in (first.dtype.kind, second.dtype.kind):
+            return of(a, b)
+        return xp.where(xp.isnan(first), b, xp.where(xp.isnan(second), a, of(a, b)))
+
+    return extremum
+
+
+def _heaviside(x: Any, half: Any) -> Array:
+    array = array_of(x)
+    found = xp.where(array < 0, 0.0, xp.where(array == 0, half, 1.0))
+    return xp.astype(xp.where(xp.isnan(array), array, found), xp.result_type(x, half))
+
+
+def _gcd(a: Any, b: Any) -> Array:
+    first, second = xp.broadcast_arrays(*_integers(a, b))
+    x, _ = dr.while_loop((xp.abs(first), xp.abs(second)), lambda x, y: y != 0, lambda x, y: (y, x % y))
+    return x
+
+
+def _lcm(a: Any, b: Any) -> Array:
+    first, second = _integers(a, b)
+    divisor = _gcd(first, second)
+    return xp.abs(xp.where(divisor == 0, 0, first // xp.where(divisor == 0, 1, divisor) * second))
+
+
+def _integers(a: Any, b: Any) -> tuple[Array, Array]:
+    dtype = xp.result_type(a, b)
+    if dtype.kind not in "iu":
+        raise TypeError(f"needs integers, found {dtype}.")
+    return array_of(a).astype(dtype), array_of(b).astype(dtype)
+
+
+def _logaddexp2(a: Any, b: Any) -> Array:
+    scale = float(np.log(2.0))
+    return xp.logaddexp(a * scale, b * scale) / scale
+
+
+def _modf(x: Array) -> tuple[Array, Array]:
+    whole = xp.trunc(x)
+    return xp.copysign(xp.where(xp.isinf(x), 0.0, x - whole), x), whole
+
+
+def _frexp(x: Array) -> tuple[Array, Array]:
+    wide = x.astype(xp.float64)
+    tiny = xp.abs(wide) < 2.0 ** -1000
+    wide = xp.where(tiny, wide * 2.0 ** 100, wide)
+    exponent = (wide.view(xp.int64) >> 52 & 0x7ff) - 1022
+    plain = xp.isfinite(wide) & (wide != 0)
+    scale = (1023 - xp.where(plain, exponent, 0) << 52).view(xp.float64)  # 2 to the power of it
+    found = xp.where(plain, exponent - xp.where(tiny, 100, 0), 0)
+    return xp.where(plain, wide * scale, wide).astype(x.dtype), found.astype(xp.int32)
+
+
+def _sinc(x: Array) -> Array:
+    angle = x * np.pi
+    zero = angle == 0
+    safe = xp.where(zero, 1.0, angle)
+    return xp.where(zero, 1.0, xp.sin(safe) / safe)
+
+
+def _abs(x: Array) -> Array:
+    return x.copy() if x.dtype.kind == "b" else xp.abs(x)
+
+
+def _scaled(factor: float) -> Function:
+    return lambda x: x * factor
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+#: Names, functions of the standard (by name) or formulas, and what they say. Kinds: ``f``: integers become floating
+#: point numbers; ``n``: truth values become integers; empty: all kinds.
+_UNARY: list[tuple[str, str | Function, str, str]] = [
+    ("absolute", _abs, "", "The absolute value; of complex numbers the magnitude."),
+    ("fabs", xp.abs, "f", "The absolute value as a floating point number."),
+    *[(new, old, "f", f"The {text}.") for new, old, text in [
+        ("sin", "sin", "sine of an angle in radians"), ("cos", "cos", "cosine of an angle in radians"),
+        ("tan", "tan", "tangent of an angle in radians"), ("arcsin", "asin", "inverse sine, in radians"),
+        ("arccos", "acos", "inverse cosine, in radians"), ("arctan", "atan", "inverse tangent, in radians"),
+        ("sinh", "sinh", "hyperbolic sine"), ("cosh", "cosh", "hyperbolic cosine"),
+        ("tanh", "tanh", "hyperbolic tangent"), ("arcsinh", "asinh", "inverse hyperbolic sine"),
+        ("arccosh", "acosh", "inverse hyperbolic cosine"), ("arctanh", "atanh", "inverse hyperbolic tangent"),
+        ("exp", "exp", "exponential function"), ("expm1", "expm1", "exponential function less 1, accurate near 0"),
+        ("log", "log", "natural logarithm"), ("log2", "log2", "logarithm to base 2"),
+        ("log10", "log10", "logarithm to base 10"), ("log1p", "log1p", "logarithm of 1 + x, accurate near 0"),
+        ("sqrt", "sqrt", "square root"), ("rint", "round", "nearest integer, the even one of two")]],
+    ("cbrt", _cubic_root, "f", "The cube root."), ("exp2", xp.special.exp2, "f", "2 to the power of each element."),
+    ("ceil", "ceil", "", "The smallest integer that is not less."),
+    ("floor", "floor", "", "The largest integer that is not greater."),
+    ("trunc", "trunc", "", "The nearest integer that is not larger in magnitude."),
+    ("negative", "negative", "", "The negative."), ("positive", "positive", "", "The elements themselves."),
+    ("reciprocal", "reciprocal", "f", "1 / x."), ("square", "square", "n", "x * x."),
+    ("sign", "sign", "", "-1, 0 or 1 by the sign; of complex numbers z / abs(z)."),
+    ("signbit", "signbit", "f", "Whether the sign bit is set."), ("conjugate", "conj", "n", "The complex conjugate."),
+    ("isfinite", "isfinite", "", "Whether elements are neither infinite nor NaN."),
+    ("isinf", "isinf", "", "Whether elements are infinite."), ("isnan", "isnan", "", "Whether elements are NaN."),
+    ("invert", "bitwise_invert", "", "Each bit flipped; of truth values the negation."),
+    ("logical_not", "logical_not", "", "Whether elements are false, or 0."),
+    ("deg2rad", _scaled(np.pi / 180), "f", "Degrees as radians."),
+    ("rad2deg", _scaled(180 / np.pi), "f", "Radians as degrees."),
+    ("sinc", _sinc, "f", "sin(pi x) / (pi x), 1 at 0."), ("i0", xp.special.i0, "f", "The modified Bessel function."),
+]
+_BINARY: list[tuple[str, str | Function, str, str]] = [
+    ("add", "add", "", "The sum."), ("subtract", "subtract", "", "The difference."),
+    ("multiply", "multiply", "", "The product."),
+    ("divide", "divide", "", "The quotient as a floating point number."),
+    ("floor_divide", "floor_divide", "n", "The quotient rounded down."),
+    ("remainder", "remainder", "n", "The remainder with the sign of the divisor, as Python's ``%``."),
+    ("fmod", _fmod, "n", "The remainder with the sign of the dividend, as C's."),
+    ("power", "pow", "n", "x1 to the power of x2."),
+    ("float_power", lambda a, b: xp.pow(_double(a), _double(b)), "", "x1 to the power of x2, at least as float64."),
+    ("arctan2", "atan2", "f", "The angle of the point (x2, x1), in radians."),
+    ("hypot", "hypot", "f", "sqrt(x1**2 + x2**2), without overflow."),
+    ("logaddexp", "logaddexp", "f", "log(exp(x1) + exp(x2)), without overflow."),
+    ("logaddexp2", _logaddexp2, "f", "log2(2**x1 + 2**x2), without overflow."),
+    ("copysign", "copysign", "f", "The magnitude of x1 with the sign of x2."),
+    ("nextafter", "nextafter", "f", "The next number from x1 in the direction of x2."),
+    ("ldexp", lambda x, e: x * xp.special.exp2(array_of(e).astype(array_of(x).dtype)), "", "x1 * 2**x2."),
+    ("heaviside", _heaviside, "f", "0 for negative elements, 1 for positive ones, x2 at 0."),
+    ("maximum", "maximum", "", "The larger one; NaN if there is one."),
+    ("minimum", "minimum", "", "The smaller one; NaN if there is one."),
+    ("fmax", _fextremum(xp.maximum), "", "The larger one, no NaN if it can be avoided."),
+    ("fmin", _fextremum(xp.minimum), "", "The smaller one, no NaN if it can be avoided."),
+    ("gcd", _gcd, "n", "The greatest common divisor."), ("lcm", _lcm, "n", "The least common multiple."),
+    ("equal", "equal", "", "Whether elements are equal."),
+    ("not_equal", "not_equal", "", "Whether elements differ."), ("less", "less", "n", "Whether x1 < x2."),
+    ("less_equal", "less_equal", "n", "Whether x1 <= x2."), ("greater", "greater", "n", "Whether x1 > x2."),
+    ("greater_equal", "greater_equal", "n", "Whether x1 >= x2."),
+    ("logical_and", "logical_and", "", "Whether both are true."),
+    ("logical_or", "logical_or", "", "Whether one of them is true, or both."),
+    ("logical_xor", "logical_xor", "", "Whether one of them is true, and not both."),
+    ("bitwise_and", "bitwise_and", "", "Bits that are set in both."),
+    ("bitwise_or", "bitwise_or", "", "Bits that are set in one of them or both."),
+    ("bitwise_xor", "bitwise_xor", "", "Bits that are set in one of them."),
+    ("left_shift", "bitwise_left_shift", "n", "x1 with its bits moved up by x2."),
+    ("right_shift", "bitwise_right_shift", "n", "x1 with its bits moved down by x2."),
+]
+_PAIRS: list[tuple[str, Function, int, str, str]] = [
+    ("divmod", lambda a, b: (xp.floor_divide(a, b), xp.remainder(a, b)), 2, "n", "The quotient rounded down, and the "
+                                                                                 "remainder."),
+    ("modf", _modf, 1, "f", "The fraction, and the whole number, both with the sign of x."),
+    ("frexp", _frexp, 1, "f", "The mantissa, from 0.5 to 1, and the exponent of base 2."),
+]
+#: Other names of the same functions.
+_SAME = {"abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh",
+         "atan": "arctan", "atan2": "arctan2", "atanh": "arctanh", "bitwise_invert": "invert", "bitwise_not": "invert",
+         "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift", "conj": "conjugate",
+         "degrees": "rad2deg", "fix": "trunc", "mod": "remainder", "pow": "power", "radians": "deg2rad",
+         "true_divide": "divide"}
+
+
+def _double(value: Any) -> Array:
+    array = array_of(value)
+    return array if array.dtype.kind == "c" else array.astype(xp.float64)
+
+
+def _function(row: str | Function) -> Function:
+    return getattr(xp, row) if isinstance(row, str) else row
+
+
+def _made() -> dict[str, ufunc]:
+    """All functions by their names."""
+    rows = itertools.chain(((name, function, 1, kinds, text, 1) for name, function, kinds, text in _UNARY),
+                           ((name, function, 2, kinds, text, 1) for name, function, kinds, text in _BINARY),
+                           ((name, function, nin, kinds, text, 2) for name, function, nin, kinds, text in _PAIRS))
+    found = {name: ufunc(name, _function(function), nin, kinds, f"{text} Lazy.", nout)
+             for name, function, nin, kinds, text, nout in rows}
+    return found | {new: found[old] for new, old in _SAME.items()}
+
+
+UFUNCS = _made()

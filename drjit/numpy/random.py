@@ -1,0 +1,424 @@
+"""Random numbers by the names of NumPy's generators.
+
+``default_rng(seed)`` makes a :class:`Generator`, whose numbers are those of Philox4x32 by counters: drawing is lazy and
+fuses with what uses the numbers, which are others than NumPy's. Numbers have derivatives by the parameters of their
+distributions where these shift, scale or reshape them. The functions of the module are those of one generator, which
+``seed`` restarts.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import drjit as dr
+import drjit.array_api as xp
+
+from ._public import Array, array_of, axis_of, floating, is_number, missing, named, of_type
+
+__all__ = ["Generator", "RandomState", "default_rng", "seed"]
+
+Size = int | tuple[int, ...] | None
+
+
+def _shape(size: Any, *parameters: Array) -> tuple[int, ...]:
+    """The shape of what is drawn: that of the parameters, unless a size is given, with which they must go together."""
+    own = xp.broadcast_shapes(*[parameter.shape for parameter in parameters]) if parameters else ()
+    if size is None:
+        return own
+    wanted = tuple([operator.index(entry) for entry in size]) if hasattr(size, "__iter__") else (operator.index(size),)
+    if any(entry < 0 for entry in wanted):
+        raise ValueError(f"'size' must not be negative, found {size!r}.")
+    if xp.broadcast_shapes(own, wanted) != wanted:
+        raise ValueError(f"parameters of the shape {own} do not go with the size {wanted}.")
+    return wanted
+
+
+class Generator:
+    """A stream of random numbers, which methods draw in shapes of ``size``; parameters of distributions are broadcast.
+    Lazy."""
+
+    __module__ = "drjit.numpy.random"
+
+    def __init__(self, seed: Any = 0) -> None:
+        self._rng = dr.rng(operator.index(seed))
+
+    def __repr__(self) -> str:
+        return "Generator(Philox4x32)"
+
+    def spawn(self, n_children: int) -> list[Generator]:
+        """Several generators, whose streams are others."""
+        seeds = np.asarray(self.integers(0, 1 << 62, n_children))
+        return [Generator(int(seed)) for seed in seeds]
+
+    # --- numbers ---
+
+    def _uniform(self, shape: tuple[int, ...], dtype: Any = None) -> Array:
+        """Numbers from 0 to 1, which is left out."""
+        kind = of_type(xp.float64 if dtype is None else dtype)
+        if kind.kind != "f":
+            raise TypeError(f"'dtype' must be a floating point type, found {kind}.")
+        if not math.prod(shape):
+            return xp.zeros(shape, dtype=kind)
+        return xp.asarray(self._rng.random(kind.tensor, shape))
+
+    def _inverse(self, shape: tuple[int, ...]) -> Array:
+        """Numbers from 0 to 1, without either, for inverse distribution functions."""
+        return xp.clip(self._uniform(shape), 2.0 ** -54, None)
+
+    def _normal(self, shape: tuple[int, ...], dtype: Any = None) -> Array:
+        kind = of_type(xp.float64 if dtype is None else dtype)
+        if not math.prod(shape):
+            return xp.zeros(shape, dtype=kind)
+        return xp.asarray(self._rng.normal(kind.tensor, shape))
+
+    def random(self, size: Size = None, dtype: Any = None, out: Array | None = None) -> Array:
+        """Numbers from 0 to 1, which is left out."""
+        return _into(out, self._uniform(_shape(size if out is None else out.shape), dtype))
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Size = None) -> Array:
+        """Numbers from ``low`` to ``high``."""
+        first, last = floating(low), floating(high)
+        return first + (last - first) * self._uniform(_shape(size, first, last))
+
+    def standard_normal(self, size: Size = None, dtype: Any = None, out: Array | None = None) -> Array:
+        """Numbers of the normal distribution with mean 0 and deviation 1."""
+        return _into(out, self._normal(_shape(size if out is None else out.shape), dtype))
+
+    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Array:
+        """Numbers of the normal distribution with a mean and a deviation."""
+        mean, deviation = floating(loc), floating(scale)
+        return mean + deviation * self._normal(_shape(size, mean, deviation))
+
+    def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Size = None) -> Array:
+        """Numbers whose logarithms have the normal distribution."""
+        return xp.exp(self.normal(mean, sigma, size))
+
+    def multivariate_normal(self, mean: Any, cov: Any, size: Size = None, check_valid: str = "warn", tol: float = 1e-8,
+                            *, method: str = "svd") -> Array:
+        """Vectors of the normal distribution with a mean and a matrix of covariances, which is decomposed on the host.
+        """
+        center, covariance = floating(mean), floating(cov)
+        if center.ndim != 1 or covariance.shape != center.shape * 2:
+            raise ValueError(f"'mean' must be a vector and 'cov' a matrix of its size, found the shapes {center.shape} "
+                             f"and {covariance.shape}.")
+        shape = (*_shape(size), center.size)
+        if method == "cholesky":
+            factor = xp.linalg.cholesky(covariance)
+        else:
+            values, vectors = xp.linalg.eigh(covariance)
+            factor = vectors * xp.sqrt(xp.clip(values, 0.0, None))
+        return center + (factor @ self._normal(shape)[..., None])[..., 0]
+
+    def standard_exponential(self, size: Size = None, dtype: Any = None, method: str = "zig",
+                             out: Array | None = None) -> Array:
+        """Numbers of the exponential distribution with mean 1."""
+        found = -xp.log1p(-self._uniform(_shape(size if out is None else out.shape)))
+        return _into(out, found if dtype is None else found.astype(dtype))
+
+    def integers(self, low: Any, high: Any = None, size: Size = None, dtype: Any = np.int64,
+                 endpoint: bool = False) -> Array:
+        """Integers from ``low`` (0 if there is no ``high``) to ``high``, which is left out unless ``endpoint``; of
+        ranges of 2^32 and more, and of arrays of limits, those that 53 random bits make. Raises a ``ValueError`` if
+        there is none."""
+        kind = of_type(dtype)
+        first, last = (0, low) if high is None else (low, high)
+        if is_number(first) and is_number(last):
+            if int(first) >= int(last) + endpoint:
+                raise ValueError(f"there is no integer from {first} to {last}.")
+            shape, plain = _shape(size), (int(first), int(last))
+            if not math.prod(shape):
+                return xp.zeros(shape, dtype=kind)
+            if plain[1] - plain[0] < 1 << 32:
+                drawn = self._rng.integers(xp.uint32.tensor, shape, 0, plain[1] - plain[0], endpoint=endpoint)
+                return (xp.asarray(drawn).astype(xp.int64) + plain[0]).astype(kind)
+        start, stop = array_of(first), array_of(last)
+        span = (stop - start + int(endpoint)).astype(xp.float64)
+        return (start + xp.floor(self._uniform(_shape(size, start, stop)) * span).astype(xp.int64)).astype(kind)
+
+    def bytes(self, length: int) -> bytes:
+        """Random bytes. Evaluates."""
+        return self.integers(0, 256, length, dtype=np.uint8).tobytes()
+
+    # --- choices ---
+
+    def permutation(self, x: Any, axis: int = 0) -> Array:
+        """The entries of an axis, or the integers before a number, in random order."""
+        array = xp.arange(int(x)) if is_number(x) else array_of(x)
+        return xp.take(array, self._order(array.shape[axis_of(axis, array.ndim)]), axis=axis)
+
+    def _order(self, count: int) -> Array:
+        return xp.argsort(self._uniform((count,))) if count else xp.zeros((0,), dtype=xp.int64)
+
+    def permuted(self, x: Any, *, axis: int | None = None, out: Array | None = None) -> Array:
+        """The elements along each vector of an axis (all of them without one) in random orders of their own."""
+        array = array_of(x)
+        if axis is None:
+            return _into(out, xp.take(array.ravel(), self._order(array.size)).reshape(array.shape))
+        return _into(out, xp.take_along_axis(array, xp.argsort(self._uniform(array.shape), axis=axis), axis=axis))
+
+    def shuffle(self, x: Array, axis: int = 0) -> None:
+        """Bring the entries of an axis of an array into random order, in place."""
+        if not isinstance(x, Array):
+            raise TypeError("'x' must be an array of this module, which is changed in place; see permutation().")
+        x[...] = self.permutation(x, axis)
+
+    def choice(self, a: Any, size: Size = None, replace: bool = True, p: Any = None, axis: int = 0,
+               shuffle: bool = True) -> Array:
+        """Entries of an axis, or integers before a number, with probabilities ``p``; each one at most once unless
+        ``replace``."""
+        array = xp.arange(int(a)) if is_number(a) else array_of(a)
+        count = array.shape[axis_of(axis, array.ndim)]
+        shape = _shape(size)
+        total = math.prod(shape)
+        if not count and total:
+            raise ValueError("there is nothing to choose from.")
+        weights = None if p is None else floating(p)
+        if weights is not None and weights.shape != (count,):
+            raise ValueError(f"'p' must be {count} probabilities, found the shape {weights.shape}.")
+        if not replace and total > count:
+            raise ValueError(f"there are {count} entries to choose {total} different ones from.")
+        if replace and weights is None:
+            index = self.integers(0, count, total)
+        elif replace and weights is not None:
+            index = xp.clip(xp.searchsorted(weights.cumsum() / weights.sum(), self._uniform((total,)), side="right"), 0,
+                            count - 1)
+        elif weights is None:
+            index = self._order(count)[:total]
+        else:  # the largest of log(u) / p are a sample without replacement (Efraimidis & Spirakis 2006)
+            keys = xp.log(self._inverse((count,))) / xp.where(weights > 0, weights, 1.0)
+            index = xp.argsort(xp.where(weights > 0, keys, -math.inf), descending=True)[:total]
+        found = xp.take(array, index, axis=axis)
+        place = axis_of(axis, array.ndim)
+        return found.reshape((*array.shape[:place], *shape, *array.shape[place + 1:]))
+
+    # --- counts ---
+
+    def binomial(self, n: Any, p: Any, size: Size = None) -> Array:
+        """How many of ``n`` trials succeed, each with probability ``p``. Evaluates ``n``, and takes time in proportion
+        to its largest element."""
+        trials, chance = array_of(n), floating(p)
+        shape = _shape(size, trials, chance)
+        most = int(trials.max()) if trials.size else 0
+        drawn = self._uniform((*shape, most))
+        counts = (drawn < chance[..., None]) & (xp.arange(most) < trials[..., None])
+        return counts.sum(axis=-1) if most else xp.zeros(shape, dtype=xp.int64)
+
+    def poisson(self, lam: Any = 1.0, size: Size = None) -> Array:
+        """Numbers of the Poisson distribution with a mean: by inversion in a loop up to 700, rounded normal numbers
+        above (with the correction of Cornish and Fisher)."""
+        mean = floating(lam)
+        shape = _shape(size, mean)
+        rate = xp.broadcast_to(mean, shape)
+        drawn, normal = self._uniform(shape), self._normal(shape)
+        small = rate < 700
+        rate_ = xp.where(small, rate, 1.0)
+        term = xp.exp(-rate_)
+        count = xp.zeros(shape)
+        _, _, count = dr.while_loop(
+            (term, drawn - term, count), lambda term, rest, count: (rest >= 0) & (term > 0),
+            lambda term, rest, count: (term * rate_ / (count + 1), rest - term * rate_ / (count + 1), count + 1)) \
+            if math.prod(shape) else (term, drawn, count)
+        large = xp.floor(rate + xp.sqrt(xp.clip(rate, 0.0, None)) * normal + (normal * normal - 1) / 6 + 0.5)
+        return xp.where(small, count, xp.clip(large, 0.0, None)).astype(xp.int64)
+
+    def geometric(self, p: Any, size: Size = None) -> Array:
+        """How many trials it takes until one succeeds, each with probability ``p``."""
+        chance = floating(p)
+        drawn = self._inverse(_shape(size, chance))
+        return xp.clip(xp.ceil(xp.log(drawn) / xp.log1p(-chance)), 1.0, None).astype(xp.int64)
+
+    # --- distributions of the gamma family ---
+
+    def standard_gamma(self, shape: Any, size: Size = None, dtype: Any = None, out: Array | None = None) -> Array:
+        """Numbers of the gamma distribution with a shape (Marsaglia & Tsang 2000): of several candidates, which are
+        drawn together, the first that is accepted."""
+        alpha = floating(shape)
+        wanted = _shape(size, alpha)
+        alpha = xp.broadcast_to(alpha, wanted)
+        less = alpha < 1
+        d = xp.where(less, alpha + 1, alpha) - 1 / 3
+        c = 1 / xp.sqrt(9 * d)
+        many = (*wanted, _CANDIDATES)
+        normal, drawn = self._normal(many), self._inverse(many)
+        cube = (1 + c[..., None] * normal) ** 3
+        safe = xp.where(cube > 0, cube, 1.0)
+        accepted = (cube > 0) & (xp.log(drawn) < 0.5 * normal ** 2 + d[..., None] * (1 - cube + xp.log(safe)))
+        first = xp.argmax(accepted.astype(xp.int8), axis=-1, keepdims=True)
+        found = d * xp.take_along_axis(safe, first, axis=-1)[..., 0]
+        boost = self._inverse(wanted) ** (1 / xp.where(less, alpha, 1.0))
+        found = xp.where(less, found * boost, found)
+        return _into(out, found if dtype is None else found.astype(dtype))
+
+    def gamma(self, shape: Any, scale: Any = 1.0, size: Size = None) -> Array:
+        """Numbers of the gamma distribution with a shape and a scale."""
+        alpha, factor = xp.broadcast_arrays(floating(shape), floating(scale))
+        return self.standard_gamma(alpha, size) * factor
+
+    def beta(self, a: Any, b: Any, size: Size = None) -> Array:
+        """Numbers of the beta distribution."""
+        first, second = xp.broadcast_arrays(floating(a), floating(b))
+        x, y = self.standard_gamma(first, size), self.standard_gamma(second, size)
+        return x / (x + y)
+
+    def chisquare(self, df: Any, size: Size = None) -> Array:
+        """Numbers of the chi-square distribution."""
+        return 2.0 * self.standard_gamma(floating(df) / 2, size)
+
+    def f(self, dfnum: Any, dfden: Any, size: Size = None) -> Array:
+        """Numbers of the F distribution."""
+        first, second = xp.broadcast_arrays(floating(dfnum), floating(dfden))
+        return self.chisquare(first, size) * second / (self.chisquare(second, size) * first)
+
+    def standard_t(self, df: Any, size: Size = None) -> Array:
+        """Numbers of Student's distribution."""
+        freedom = floating(df)
+        shape = _shape(size, freedom)
+        return self._normal(shape) * xp.sqrt(freedom / self.chisquare(freedom, shape))
+
+    def dirichlet(self, alpha: Any, size: Size = None) -> Array:
+        """Vectors of the Dirichlet distribution, whose elements have the sum 1."""
+        weights = floating(alpha)
+        found = self.standard_gamma(weights, (*_shape(size), *weights.shape))
+        return found / found.sum(axis=-1, keepdims=True)
+
+
+#: So many candidates are drawn for a number; each is accepted with a probability of 95 % at least.
+_CANDIDATES = 16
+
+
+def _into(out: Array | None, found: Array) -> Array:
+    if out is None:
+        return found
+    out[...] = found.astype(out.dtype)
+    return out
+
+
+#: Distributions by the inverse of their distribution function: parameters with defaults, the formula, what it is.
+_INVERSE: dict[str, tuple[dict[str, Any], Callable[..., Array], str]] = {
+    "exponential": ({"scale": 1.0}, lambda u, scale: -scale * xp.log1p(-u), "the exponential distribution"),
+    "laplace": ({"loc": 0.0, "scale": 1.0}, lambda u, loc, scale: loc - scale * xp.sign(u - 0.5) * xp.log1p(
+        -2 * xp.abs(u - 0.5)), "the Laplace distribution"),
+    "logistic": ({"loc": 0.0, "scale": 1.0}, lambda u, loc, scale: loc + scale * xp.special.logit(u),
+                 "the logistic distribution"),
+    "gumbel": ({"loc": 0.0, "scale": 1.0}, lambda u, loc, scale: loc - scale * xp.log(-xp.log(u)),
+               "the Gumbel distribution"),
+    "rayleigh": ({"scale": 1.0}, lambda u, scale: scale * xp.sqrt(-2 * xp.log1p(-u)), "the Rayleigh distribution"),
+    "standard_cauchy": ({}, lambda u: xp.tan(math.pi * (u - 0.5)), "the Cauchy distribution"),
+    "weibull": ({"a": None}, lambda u, a: (-xp.log1p(-u)) ** (1 / a), "the Weibull distribution"),
+    "pareto": ({"a": None}, lambda u, a: xp.expm1(-xp.log1p(-u) / a), "the Lomax distribution"),
+    "power": ({"a": None}, lambda u, a: u ** (1 / a), "the power distribution, from 0 to 1"),
+    "triangular": ({"left": None, "mode": None, "right": None}, lambda u, left, mode, right: xp.where(
+        u * (right - left) < mode - left, left + xp.sqrt(u * (right - left) * (mode - left)),
+        right - xp.sqrt((1 - u) * (right - left) * (right - mode))), "the triangular distribution"),
+}
+
+
+def _drawn_by(name: str) -> Any:
+    parameters, formula, text = _INVERSE[name]
+    names = (*parameters, "size")
+
+    def method(self: Generator, *args: Any, **kwargs: Any) -> Array:
+        if len(args) > len(names) or set(kwargs) - set(names) or set(names[:len(args)]) & set(kwargs):
+            raise TypeError(f"takes the arguments {', '.join(names)}.")
+        given = parameters | dict(zip(names, args, strict=False)) | kwargs
+        size = given.pop("size", None)
+        lacking = [parameter for parameter, value in given.items() if value is None]
+        if lacking:
+            raise TypeError(f"{', '.join(map(repr, lacking))} must be given.")
+        values = [floating(value) for value in given.values()]
+        return formula(self._inverse(_shape(size, *values)), *values)
+
+    method.__name__, method.__qualname__ = name, f"Generator.{name}"
+    method.__doc__ = f"Numbers of {text}, by the inverse of its distribution function."
+    return method
+
+
+for _name in _INVERSE:
+    setattr(Generator, _name, _drawn_by(_name))
+for _name, _method in list(vars(Generator).items()):
+    if not _name.startswith("_") and inspect.isfunction(_method):
+        setattr(Generator, _name, named(f"drjit.numpy.random.Generator.{_name}")(_method))
+
+
+@named("drjit.numpy.random.default_rng")
+def default_rng(seed: Any = None) -> Generator:
+    """A generator; with another stream for each seed, an integer, and one that cannot be repeated without it."""
+    if isinstance(seed, Generator):
+        return seed
+    if isinstance(seed, (list, tuple, np.ndarray)):
+        seed = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]) >> 2
+    return Generator(secrets.randbits(62) if seed is None else seed)
+
+
+# --- functions of one generator --------------------------------------------------------------------------------------
+
+_of_module = [Generator(secrets.randbits(62))]
+#: Names of functions, and the methods that they are.
+_FUNCTIONS = {name: name for name in (
+    "beta", "binomial", "bytes", "chisquare", "choice", "dirichlet", "exponential", "f", "gamma", "geometric", "gumbel",
+    "laplace", "logistic", "lognormal", "multivariate_normal", "normal", "pareto", "permutation", "poisson", "power",
+    "random", "rayleigh", "shuffle", "standard_cauchy", "standard_exponential", "standard_gamma", "standard_normal",
+    "standard_t", "triangular", "uniform", "weibull")} | {"random_sample": "random", "ranf": "random",
+                                                          "sample": "random", "randint": "integers"}
+
+
+@named("drjit.numpy.random.seed")
+def seed(seed: int | None = None) -> None:
+    """Restart the generator whose numbers the functions of this module are."""
+    _of_module[0] = Generator(secrets.randbits(62) if seed is None else seed)
+
+
+@named("drjit.numpy.random.rand")
+def rand(*shape: int) -> Array:
+    """Numbers from 0 to 1, which is left out, in a shape. Lazy."""
+    return _of_module[0].random(shape or None)
+
+
+@named("drjit.numpy.random.randn")
+def randn(*shape: int) -> Array:
+    """Numbers of the normal distribution with mean 0 and deviation 1, in a shape. Lazy."""
+    return _of_module[0].standard_normal(shape or None)
+
+
+def _function(name: str, method: str) -> Any:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return getattr(_of_module[0], method)(*args, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = getattr(Generator, method).__doc__
+    return named(f"drjit.numpy.random.{name}")(function)
+
+
+class RandomState(Generator):
+    """A generator with the names of NumPy's earlier ones: ``rand``, ``randn``, ``randint``."""
+
+    def rand(self, *shape: int) -> Array:
+        """Numbers from 0 to 1, which is left out, in a shape."""
+        return self.random(shape or None)
+
+    def randn(self, *shape: int) -> Array:
+        """Numbers of the normal distribution with mean 0 and deviation 1, in a shape."""
+        return self.standard_normal(shape or None)
+
+    randint = Generator.integers
+    random_sample = Generator.random
+
+
+globals().update({name: _function(name, method) for name, method in _FUNCTIONS.items()})
+__all__.extend(["rand", "randn", *_FUNCTIONS])
+
+
+def __getattr__(name: str) -> Any:
+    raise missing(__name__, name, __all__)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

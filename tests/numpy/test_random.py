@@ -1,0 +1,118 @@
+"""Generators of ``drjit.numpy.random``: shapes, repeatability, and the moments of distributions against SciPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+from scipy import stats
+
+import drjit.numpy as np
+from drjit.numpy.random import Generator, default_rng
+
+COUNT = 20000
+DISTRIBUTIONS: dict[str, tuple[tuple[float, ...], Any]] = {
+    "random": ((), stats.uniform()), "uniform": ((-1.0, 3.0), stats.uniform(-1, 4)),
+    "standard_normal": ((), stats.norm()), "normal": ((2.0, 0.5), stats.norm(2, 0.5)),
+    "lognormal": ((0.0, 0.4), stats.lognorm(0.4)), "standard_exponential": ((), stats.expon()),
+    "exponential": ((2.0,), stats.expon(scale=2)), "laplace": ((1.0, 2.0), stats.laplace(1, 2)),
+    "logistic": ((0.0, 0.7), stats.logistic(0, 0.7)), "gumbel": ((0.3, 1.1), stats.gumbel_r(0.3, 1.1)),
+    "rayleigh": ((1.5,), stats.rayleigh(scale=1.5)), "standard_cauchy": ((), stats.cauchy()),
+    "weibull": ((1.7,), stats.weibull_min(1.7)), "pareto": ((3.0,), stats.lomax(3)),
+    "power": ((2.5,), stats.powerlaw(2.5)), "triangular": ((-1.0, 0.5, 2.0), stats.triang(0.5, -1, 3)),
+    "standard_gamma": ((0.6,), stats.gamma(0.6)), "gamma": ((2.5, 1.5), stats.gamma(2.5, scale=1.5)),
+    "beta": ((0.7, 2.0), stats.beta(0.7, 2)), "chisquare": ((3.0,), stats.chi2(3)), "f": ((4.0, 9.0), stats.f(4, 9)),
+    "standard_t": ((5.0,), stats.t(5)),
+}
+COUNTS: dict[str, tuple[tuple[float, ...], Any]] = {
+    "binomial": ((10, 0.3), stats.binom(10, 0.3)), "geometric": ((0.25,), stats.geom(0.25)),
+    "poisson": ((4.5,), stats.poisson(4.5)), "integers": ((2, 9), stats.randint(2, 9)),
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_numbers_have_their_distribution(name: str) -> None:
+    parameters, expected = DISTRIBUTIONS[name]
+    found = numpy.asarray(getattr(default_rng(7), name)(*parameters, size=COUNT))
+    assert found.shape == (COUNT,) and found.dtype == numpy.float64
+    assert stats.kstest(found, expected.cdf).pvalue > 1e-4
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_have_their_distribution(name: str) -> None:
+    parameters, expected = COUNTS[name]
+    found = numpy.asarray(getattr(default_rng(8), name)(*parameters, size=COUNT))
+    assert found.dtype == numpy.int64
+    values = numpy.arange(int(expected.ppf(0.0005)), int(expected.ppf(0.9995)) + 1)
+    wanted = expected.pmf(values) * COUNT
+    seen = numpy.array([(found == value).sum() for value in values])
+    assert (numpy.abs(seen - wanted) < 5 * numpy.sqrt(wanted + 1)).all()
+
+
+def test_large_means_of_the_poisson_distribution() -> None:
+    found = numpy.asarray(default_rng(1).poisson([2000.0, 30.0], (5000, 2)))
+    assert numpy.abs(found.mean(0) - [2000, 30]).max() < 4 and numpy.abs(found.std(0) / [2000 ** 0.5,
+    30 ** 0.5] - 1).max() < 0.05
+
+
+def test_streams_are_repeated_by_their_seeds() -> None:
+    for seed in (0, 12345678901234567890, [1, 2, 3]):
+        first, second = default_rng(seed), default_rng(seed)
+        assert np.array_equal(first.random(5), second.random(5))
+        assert np.array_equal(first.integers(9, size=4), second.integers(9, size=4))
+        assert not np.array_equal(first.random(5), first.random(5))
+    assert not np.array_equal(default_rng(1).random(9), default_rng(2).random(9))
+    assert not np.array_equal(default_rng().random(9), default_rng().random(9))
+    children = default_rng(4).spawn(2)
+    assert not np.array_equal(children[0].random(5), children[1].random(5))
+    np.random.seed(5)
+    a = np.random.normal(size=3)
+    np.random.seed(5)
+    assert np.array_equal(a, np.random.normal(size=3)) and isinstance(np.random.RandomState(3), Generator)
+
+
+def test_parameters_are_broadcast() -> None:
+    rng = default_rng(2)
+    assert rng.normal([0.0, 10], 1.0).shape == (2,) and rng.normal([0.0, 10], 1.0, (3, 2)).shape == (3, 2)
+    assert rng.exponential([[1.0], [2.0]], (4, 2, 3)).shape == (4, 2, 3) and rng.random().shape == ()
+    assert rng.random((2, 0)).shape == (2, 0) and rng.random(3, dtype="float32").dtype == "float32"
+    assert rng.multivariate_normal([0.0, 1], [[2, 0.5], [0.5, 1]], (2, 3)).shape == (2, 3, 2)
+    assert rng.dirichlet([1.0, 2, 3], 4).sum(axis=1).tolist() == pytest.approx([1] * 4)
+    assert rng.integers([0, 10], [5, 20], (6, 2)).shape == (6, 2) and len(rng.bytes(7)) == 7
+    out = np.zeros(3)
+    assert rng.random(out=out) is out and out.any()
+    with pytest.raises(ValueError, match=r"^drjit\.numpy\.random\.Generator\.normal\(\): the shapes \(2,\) and \(3,\)"):
+        rng.normal([0.0, 1], 1.0, 3)
+    with pytest.raises(ValueError, match=r"Generator\.integers\(\): there is no integer from 3 to 3"):
+        rng.integers(3, 3)
+    with pytest.raises(TypeError, match=r"Generator\.exponential\(\): takes the arguments scale, size"):
+        rng.exponential(1.0, 2, 3)
+    with pytest.raises(AttributeError, match="did you mean 'default_rng'"):
+        np.random.defaultrng
+
+
+def test_covariances() -> None:
+    wanted = numpy.array([[2.0, 0.5], [0.5, 1]])
+    for method in ("svd", "cholesky"):
+        found = numpy.asarray(default_rng(5).multivariate_normal([1.0, -1], wanted, COUNT, method=method))
+        assert numpy.abs(numpy.cov(found.T) - wanted).max() < 0.1 and numpy.abs(found.mean(0) - [1, -1]).max() < 0.05
+
+
+def test_choices_and_orders() -> None:
+    rng, a = default_rng(6), np.arange(10)
+    assert np.array_equal(np.sort(rng.permutation(a)), a) and not np.array_equal(rng.permutation(a), a)
+    assert np.array_equal(np.sort(rng.permuted(np.arange(12).reshape(3, 4), axis=1), axis=1), np.arange(12).reshape(3,
+    4))
+    b = np.arange(12).reshape(4, 3)
+    rng.shuffle(b)
+    assert np.array_equal(b[:, 1], b[:, 0] + 1) and np.array_equal(np.sort(b[:, 0]), [0, 3, 6, 9])
+    assert np.unique(rng.choice(10, 10, replace=False)).size == 10 and rng.choice(b, (2, 2)).shape == (2, 2, 3)
+    picks = numpy.asarray(rng.choice(3, 9000, p=[0.2, 0.0, 0.8]))
+    assert numpy.abs(numpy.bincount(picks, minlength=3) / 9000 - [0.2, 0, 0.8]).max() < 0.03
+    assert np.array_equal(np.sort(rng.choice(4, 2, replace=False, p=[0.5, 0, 0.5, 0])), [0, 2])
+    for arguments in ((3, 4, False), (3, 2, True, [0.5, 0.5]), (0, 1)):
+        with pytest.raises(ValueError, match=r"^drjit\.numpy\.random\.Generator\.choice\(\): "):
+            rng.choice(*arguments)
