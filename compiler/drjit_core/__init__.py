@@ -6,9 +6,10 @@ Tracing
     and :data:`TRACE`, those that are public functions of ``drjit`` by their names.  Operands have one scalar type
     (masks aside) and sizes that are equal or 1; everything returns a :class:`Node` at once.
 Running
-    ``schedule``, ``eval``, ``opaque``, ``opaque_all``, ``read_element``, ``write_element``, ``import_copy``,
-    ``import_shared``, ``host_view``, ``read_bytes``, ``sync``; ``record`` and ``Recorded`` run the same again for other
-    arrays; ``on_backend`` chooses what does it: kernels of LLVM, the null backend, the interpreter.
+    ``schedule``, ``eval``, ``opaque``, ``opaque_all``, ``read_element``, ``read_size``, ``write_element``,
+    ``import_copy``, ``import_shared``, ``host_view``, ``read_bytes``, ``sync``; ``record`` and ``Recorded`` run the
+    same again for other arrays; ``on_backend`` chooses what does it: kernels of LLVM, the null backend, the
+    interpreter.
 
 ``README.md`` beside this package walks the road of ``a + b`` through it.
 """
@@ -112,6 +113,7 @@ from .runtime.backends import (backend_report, expand_threshold, flush_malloc_ca
                                llvm_version, malloc_statistics, on_backend, register, set_expand_threshold,
                                set_thread_count, thread_count, thread_report)
 from .runtime.captured import captured
+from .runtime.contents import read_size
 from .runtime.disk import report as cache_report
 from .runtime.elements import destructor
 from .runtime.evaluation import evaluate, flush_kernel_cache, schedule
@@ -123,7 +125,7 @@ from .runtime.history import mark as profile_mark
 from .runtime.host import (copied, exchange_of, exported_view, host_view, import_copy, import_shared, opaque,
                            opaque_all, read_bytes, read_element, shown, state_of, sync, unshared, write_element)
 from .runtime.interpret import interpret
-from .runtime.recording import Recorded, Recording, pattern_of, record
+from .runtime.recording import UNLIKE_CONTENTS, Recorded, Recording, pattern_of, record
 
 #: Every public name that is imported above.
 __all__ = [name for name, value in globals().items()

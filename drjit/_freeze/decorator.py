@@ -44,10 +44,10 @@ def freeze(f: Callable[..., Any] | None = None, /, *, state_fn: Callable[..., An
       ``recordings`` (what there is), ``explain(…)`` (what a call with some arguments would do, and why), ``clear()``,
       and the function ``f``.
 
-    The function must not look at contents of arrays (``x[0]``, ``.numpy()``, ``dr.compress``): that raises a
-    ``RuntimeError``. ``dr.print`` prints, and assertions of debug mode are checked, in each call. What the function
-    raises is raised, and nothing has changed then. Within symbolic loops, branches and calls, and in other frozen
-    functions, it is called as it is.
+    The function must not look at contents of arrays (``x[0]``, ``.numpy()``): that raises a ``RuntimeError``. (Where it
+    calls :func:`compress`, each call waits for the number of elements.) ``dr.print`` prints, and assertions of debug
+    mode are checked, in each call. What the function raises is raised, and nothing has changed then. Within symbolic
+    loops, branches and calls, and in other frozen functions, it is called as it is.
 
     >>> from drjit.llvm import Float
     >>> @dr.freeze

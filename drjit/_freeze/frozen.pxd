@@ -19,6 +19,7 @@ cdef class _Entry:
     cdef public dict baked
     cdef public list sizes
     cdef public object general
+    cdef public object settled
     cdef public dict derivatives
     cdef public dict failures
     cdef public dict words

@@ -58,7 +58,7 @@ class _Entry:
     """One recording."""
 
     __slots__ = ("baked", "derivatives", "failures", "general", "hits", "outcome", "pattern", "positions", "recording",
-                 "sizes", "used", "words")
+                 "settled", "sizes", "used", "words")
 
     def __init__(self, recording: core.Recording, outcome: Outcome, inputs: Inputs, positions: list[int],
                  baked: dict[int, Any]) -> None:
@@ -69,6 +69,8 @@ class _Entry:
         self.sizes = [inputs.nodes[position].size for position in positions]
         #: Whether it is known that it is good for other sizes; ``None``: nobody has tried.
         self.general: bool | None = None
+        #: Likewise for other sizes that follow from contents.
+        self.settled: bool | None = None if recording.readings else True
         self.derivatives: dict[int, core.Recording] = {}
         #: Why there are none, by modes.
         self.failures: dict[int, str] = {}
@@ -180,13 +182,23 @@ class Frozen:
         inputs = Inputs(self._function, args, kwargs, found)
         self._require_backend(inputs)
         inputs.evaluate(not self._auto_opaque)
-        entry, values, arguments = self._look_up(inputs)
-        if entry is None:
-            return self._record(inputs)
-        with evaluation_lock:  # between the question and the launches, the number of threads stays the same
-            if values is None:
-                values = entry.recording.terms(arguments)
-            results = entry.recording.run(arguments, values)
+        self._complete(inputs)
+        tried: list[_Entry] = []
+        while True:
+            entry, values, arguments = self._look_up(inputs, tried)
+            if entry is None:
+                return self._record(inputs)
+            with evaluation_lock:  # between the question and the launches, the number of threads stays the same
+                if values is None:
+                    values = entry.recording.terms(arguments)
+                results = entry.recording.run(arguments, values, not entry.settled)
+            if results is not None:
+                break
+            if entry.settled is None:
+                self._settle(entry, inputs)
+            else:
+                inputs.reason = core.UNLIKE_CONTENTS
+                tried.append(entry)
         if entry.derivatives and not entry.derivable(inputs.nodes, arguments, results):
             return self._record(inputs)
         entry.used = _clock()
@@ -197,7 +209,8 @@ class Frozen:
     def _launched(self, entry: _Entry, found: Found) -> list[core.Node] | None:
         """What a recording computes for a call, if it is good for that."""
         arguments = found.arguments
-        results: list[core.Node] | None = entry.recording.launch(arguments, None if entry.general else entry.sizes)
+        results: list[core.Node] | None = entry.recording.launch(arguments, None if entry.general else entry.sizes,
+                                                                 not entry.settled)
         if results is None:
             return None
         return None if entry.derivatives and not entry.derivable(found.nodes, arguments, results) else results
@@ -239,16 +252,23 @@ class Frozen:
             raise RuntimeError(f"drjit.freeze(): {self._name}() was frozen for the backend {self._backend}, and is "
                                "given arrays of another one.")
 
-    def _look_up(self, inputs: Inputs, asked: bool = False) -> tuple[_Entry | None, Any, list[core.Node]]:
-        """A recording that is good for a call, with the values of its expressions and its arguments. If that is only
-        ``asked``, nothing is traced, and nothing changes."""
+    def _complete(self, inputs: Inputs) -> None:
+        """Let the key of a call have what is around it, and which of its evaluated inputs are literals."""
+        inputs.key = inputs.key, self._context(), tuple([primal(node).kind == _LITERAL for node in inputs.nodes])
+
+    def _look_up(self, inputs: Inputs, tried: Sequence[_Entry] = (), asked: bool = False) -> tuple[
+            _Entry | None, Any, list[core.Node]]:
+        """A recording that is good for a call, with the values of its expressions and its arguments, but for those that
+        have been tried. If that is only ``asked``, nothing is traced, and nothing changes."""
         nodes = [primal(node) for node in inputs.nodes]
-        key = inputs.key = inputs.key, self._context(), tuple([node.kind == _LITERAL for node in nodes])
+        key = inputs.key
         entries = self._entries.get(key)
         if not entries:
             return None, None, []
         opaque = self._opaque.get(key, set())
         for entry in sorted(entries, key=lambda each: -each.used):
+            if entry in tried:
+                continue
             arguments = [nodes[position] for position in entry.positions]
             if any(_constant(nodes[position]) != constant for position, constant in entry.baked.items()):
                 continue
@@ -291,6 +311,19 @@ class Frozen:
             inputs.reason = "sizes are used as numbers"
             self._enter(inputs, other, entry)
             return other
+
+    def _settle(self, entry: _Entry, inputs: Inputs) -> None:
+        """Likewise where sizes that follow from contents differ for the first time."""
+        with _recording:
+            if entry.settled is not None:
+                return
+            other = self._recorded(inputs, entry.baked)
+            entry.settled = entry.is_like(other)
+            if not entry.settled:
+                other.settled = False
+                self._recordings += 1
+                inputs.reason = core.UNLIKE_CONTENTS
+                self._enter(inputs, other, entry)
 
     def _context(self) -> Any:
         scope = core.state.derivatives
@@ -360,7 +393,7 @@ class Frozen:
             changed.evaluate(not self._auto_opaque)
             if len(changed.arrays) == len(inputs.arrays):
                 raise TypeError("there is no array of floats")
-            self._look_up(changed, True)
+            self._complete(changed)
             results: list[Any] = []
             entry = self._recorded(changed, self._constants(changed), results)
             if entry.outcome.outline() != previous.outcome.outline():
@@ -401,7 +434,8 @@ class Frozen:
             *args, **kwargs))
         self._require_backend(inputs)
         inputs.evaluate(not self._auto_opaque)
-        entry, values, _ = self._look_up(inputs, True)
+        self._complete(inputs)
+        entry, values, _ = self._look_up(inputs, asked=True)
         entries = self._by_use()
         if entry is not None:
             what = f"recording {entries.index(entry) + 1} of {len(entries)}: {entry.recording.launches} launches"

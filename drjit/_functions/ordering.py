@@ -402,9 +402,10 @@ def set_positions(mask: core.Node, where: int = 0) -> core.Node:
     if not size:
         return core.invalid(UINT32)
     extents = (_CHUNK, 0)
-    before, total = core.step("count", [mask], [(UINT64, -(-size // _CHUNK)), (UINT64, 1)], (), extents)
+    chunks = -(-core.size_of(mask) // _CHUNK)
+    before, total = core.step("count", [mask], [(UINT64, chunks), (UINT64, 1)], (), extents)
     core.evaluate([before, total])
-    count = int(core.read_element(total, 0))
+    count = core.read_size(total)
     if not count:
         return core.invalid(UINT32)
     return core.step("compress", [mask, before], [(UINT32, count)], (), extents)[0]

@@ -9,6 +9,7 @@ import gc
 import inspect
 import io
 import logging
+import random
 import threading
 from collections import OrderedDict, namedtuple
 from types import SimpleNamespace
@@ -553,6 +554,46 @@ def test_widths_do_not_record_again():
     assert counts(frozen) == (1, 1)
     frozen(Float(3) + dr.opaque(Float, 1), Float(1, 2))
     assert counts(frozen) == (2, 2)
+
+
+_PICKED = {
+    "positions": lambda x: dr.compress(x > 1),
+    "chosen": lambda x: dr.gather(Float, x, dr.compress(x > 1)) * 2,
+    "used as a number": lambda x: x + dr.width(dr.compress(x > 1)),
+    "twice": lambda x: (lambda y: dr.gather(Float, y, dr.compress(y > 3)))(dr.gather(Float, x, dr.compress(x > 1)) * 2),
+    "reversed": lambda x: dr.reverse(dr.gather(Float, x, dr.compress(x > 1))),
+    "counted": lambda x: dr.arange(Float, dr.width(dr.compress(x > 1))),
+}
+
+
+@pytest.mark.parametrize("name", _PICKED)
+def test_sizes_that_follow_from_contents(name):
+    function = _PICKED[name]
+    frozen = dr.freeze(function)
+    for contents in ((1, 2, 3), (3, 2, 1, 5), (4, 4), (0, 0, 0), (1, 0, 0), (5, 5, 5, 5, 0, 5), (9, 9, 0), (9, 9, 7),
+                     (0, 3, 0, 0), (2,)):
+        _same(frozen(Float(contents)), function(Float(contents)))
+
+
+def test_contents_do_not_record_again():
+    """Neither other numbers of elements, nor more of them than are counted at once."""
+    frozen = dr.freeze(lambda x: dr.sum(dr.gather(Float, x, dr.compress(x > 3))))
+    source = random.Random(0)
+    for size in (20000, 20000, 30000, 50000):
+        x = Float([source.randint(0, 9) for _ in range(size)])
+        _same(frozen(x), frozen.f(x))
+    assert frozen.n_recordings == 1
+
+
+def test_derivatives_of_chosen_elements():
+    frozen = dr.freeze(lambda x: dr.square(dr.gather(Float, x, dr.compress(x > 1))))
+    for contents in ((1, 2, 3), (3, 0, 4), (3, 2, 4), (5, 6, 0, 9), (0, 0, 0), (2, 0, 0)):
+        x = Float(contents)
+        dr.enable_grad(x)
+        y = frozen(x)
+        if dr.grad_enabled(y):
+            dr.backward(y)
+        assert x.grad.numpy().tolist() == [2 * k if k > 1 else 0 for k in contents]
 
 
 def test_arrays_without_elements():

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, NoReturn, SupportsIndex
 from ..flags import state
 from .node import Node
 
-__all__ = ["CONSTANT", "OPERATION", "SIZE", "VALUE", "Expression", "Extent", "Guard", "Operation", "Size", "Terms",
-           "Value", "common_size", "number_of", "size_of", "sized", "sized_as", "words"]
+__all__ = ["CONSTANT", "CONTENT", "OPERATION", "SIZE", "VALUE", "Content", "Expression", "Extent", "Guard",
+           "Operation", "Size", "Terms", "Value", "common_size", "number_of", "size_of", "sized", "sized_as", "words"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,13 @@ class Value:
     """The value of an argument that is a literal."""
 
     argument: int
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A number that launches find, which the host reads in between: the first, the second …"""
+
+    reading: int
 
 
 class Operation:
@@ -59,7 +66,7 @@ class Operation:
         return self._hash
 
 
-Expression = Size | Value | Operation | int | float | bool
+Expression = Size | Value | Content | Operation | int | float | bool
 
 
 class Guard(NamedTuple):
@@ -71,8 +78,8 @@ class Guard(NamedTuple):
     reason: str  # what was decided by it
 
 
-#: What a term is: the size or the value of an argument, a constant, or an operation on earlier terms.
-SIZE, VALUE, CONSTANT, OPERATION = 0, 1, 2, 3
+#: What a term is: the size or the value of an argument, a constant, an operation on earlier terms, or what is read.
+SIZE, VALUE, CONSTANT, OPERATION, CONTENT = 0, 1, 2, 3, 4
 
 
 class Terms:
@@ -118,7 +125,8 @@ class Terms:
         else:
             key = expression.__class__, expression
             row = (SIZE, expression.argument, ()) if isinstance(expression, Size) else \
-                (VALUE, expression.argument, ()) if isinstance(expression, Value) else (CONSTANT, expression, ())
+                (VALUE, expression.argument, ()) if isinstance(expression, Value) else \
+                (CONTENT, expression.reading, ()) if isinstance(expression, Content) else (CONSTANT, expression, ())
         number = self._known.get(key)
         if number is None:
             number = self._known[key] = len(self.rows)
@@ -138,6 +146,8 @@ def words(expression: Expression, depth: int = 6) -> str:
         return f"size of argument {expression.argument}"
     if isinstance(expression, Value):
         return f"argument {expression.argument}"
+    if isinstance(expression, Content):
+        return f"number {expression.reading} that was read"
     if not isinstance(expression, Operation):
         return str(expression)
     if not depth:

@@ -9,6 +9,7 @@ from ..ops.table import BOUND, DUAL, INVALID, LITERAL, STEP
 from ..types import ReduceOp
 from .build import append
 from .dual import derived, dual, primal, tracked, without
+from .extents import Extent, number_of, sized
 from .node import Node
 from .symbolic import known
 from .trace import opaque
@@ -18,7 +19,7 @@ _SUM = ReduceOp.Add.value
 __all__ = ["step", "step_again", "transposed", "transposed_source"]
 
 
-def step(name: str, operands: Sequence[Node], results: Sequence[tuple[int, int]],
+def step(name: str, operands: Sequence[Node], results: Sequence[tuple[int, int | Extent]],
          options: tuple[int | str, ...] = (), extents: tuple[int, ...] = ()) -> tuple[Node, ...]:
     """The results of a step, of which the types and sizes are given.
 
@@ -40,8 +41,10 @@ def step(name: str, operands: Sequence[Node], results: Sequence[tuple[int, int]]
             raise ValueError(f"step(): operand {position} of '{name}' has no elements")
         used[position] = opaque(operand) if operand.kind == LITERAL or operand.kind == BOUND else operand
     payload = Step(name, options, extents)
-    return tuple([append(STEP, type_, size, used[0], used[1], used[2], None, position, payload)
-                  for position, (type_, size) in enumerate(results)])
+    made = [append(STEP, type_, number_of(size)[0], used[0], used[1], used[2], None, position, payload)
+            for position, (type_, size) in enumerate(results)]
+    return tuple([sized(size, node) if isinstance(size, Extent) else node
+                  for node, (_, size) in zip(made, results, strict=True)])
 
 
 def _keeps(name: str, operands: Sequence[Node], options: Sequence[int | str]) -> str:

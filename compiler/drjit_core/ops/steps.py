@@ -43,6 +43,8 @@ class StepRow(NamedTuple):
     results: int
     type: KernelType  # of its entries in the kernel history
     doc: str
+    #: Whether any size of the first operand goes with the extents: what they tell of may be incomplete.
+    ragged: bool = False
 
 
 #: The steps by name.
@@ -54,10 +56,10 @@ STEPS: dict[str, StepRow] = {row.name: row for row in (
             "extents: the first ones of equals, without NaN."),
     StepRow("count", 1, 2, KernelType.Compress,
             "Of the set elements of a mask, how many come before each chunk, and how many there are. Extents: elements "
-            "of a chunk, 0."),
+            "of a chunk, 0.", True),
     StepRow("compress", 2, 1, KernelType.Compress,
             "Positions of the set elements of a mask, given what 'count' says of its chunks. Extents: those of "
-            "'count'."),
+            "'count'.", True),
     StepRow("sort", 1, 1, KernelType.MkPerm,
             "Each row in order (extents: rows, length, 1), or the positions of its elements in order. Options: whether "
             "positions are wanted, descending. Stable; NaN comes last, or first in descending order; zeros are equal."),

@@ -19,7 +19,7 @@ from .elements import copied, peek, unpack
 from .evaluation import evaluate
 from .native import Native
 
-__all__ = ["address_of", "bytes_of", "in_memory", "looked_at", "read_bytes", "read_element", "settle",
+__all__ = ["address_of", "bytes_of", "in_memory", "looked_at", "read_bytes", "read_element", "read_size", "settle",
            "sync"]
 
 _DUAL, _LITERAL, _EVALUATED, _LLVM = DUAL, LITERAL, EVALUATED, LLVM
@@ -144,6 +144,22 @@ def read_element(node: Node, index: int) -> Any:
         return peek(node.type, address_of(buffer), index)
     size = TYPES[node.type].size
     return unpack(node.type, bytes_of(buffer, index * size, size))
+
+
+def read_size(node: Node) -> Any:
+    """A number of elements that was computed, the only element of an array: waits for it. While a program is recorded,
+    it is an :class:`~drjit_core.ir.extents.Extent`, and each replay reads it anew."""
+    node = in_memory(node)
+    context = context_of()
+    recorder = context.recording
+    if recorder is None:
+        return int(read_element(node, 0))
+    context.recording = None
+    try:
+        value = int(read_element(node, 0))
+    finally:
+        context.recording = recorder
+    return recorder.read(node, value)
 
 
 def read_bytes(node: Node, first: int = 0, size: int = -1, looks: bool = True) -> bytes:

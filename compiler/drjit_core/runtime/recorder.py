@@ -5,7 +5,8 @@ launches: arrays are places (of arguments, of what was captured, of what launche
 expressions over the arguments (:mod:`drjit_core.ir.extents`), and what was decided by a size is a guard.
 
 Arguments that are literals become constants of unknown value, so that nothing is decided by them.  Contents of arrays
-decide nothing either: reading them while recording is refused.
+decide nothing either: reading them while recording is refused, but for numbers of elements that launches find, which
+replays read as well, before they go on.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from ..codegen.program import Program
 from ..codegen.signature import Role, Slot, decisions_of
 from ..codegen.target import Target
 from ..ir import build
-from ..ir.extents import Expression, Extent, Guard, Operation, Size, Terms, Value, words
+from ..ir.extents import Content, Expression, Extent, Guard, Operation, Size, Terms, Value, words
 from ..ir.holders import held_elsewhere
 from ..ir.node import SHAPE, Node, new_id, new_node
 from ..ir.region import CONTROL, arguments_of
 from ..ir.symbolic import call_site
 from ..ir.vertex import last_vertex
 from ..ops import semantics
-from ..ops.steps import Step
+from ..ops.steps import STEPS, Step
 from ..ops.table import (
     ACCESS,
     BOUND,
@@ -78,6 +79,8 @@ class Recorder(Listener):
         self.sizes: dict[int, Expression] = {}
         #: The expressions that replays evaluate.
         self.terms = Terms()
+        #: What is read between launches: after how many stages, at which place, and what was there.
+        self.readings: list[tuple[int, int, int]] = []
         self.numbers: list[tuple[int, int, int]] = []  # (place, type, term) of numbers that are parameters
         self.captured: dict[int, Node] = {}  #: Captured arrays, by place: inputs of each replay.
         self.extents: list[Expression | None] = [None] * len(arguments)  # numbers of elements, by place
@@ -222,6 +225,11 @@ class Recorder(Listener):
             self.guards.append(Guard(Operation(operator.sub, (first, other)), 0, 0, equal))
         return first
 
+    def read(self, node: Node, value: int) -> Extent:
+        """A number of elements that was read from an evaluated node."""
+        self.readings.append((len(self.stages), self.place_of(node), value))
+        return Extent(value, Content(len(self.readings) - 1), self.guards)
+
     # Told by those who evaluate.
 
     def keep(self, node: Node) -> None:
@@ -319,7 +327,9 @@ class Recorder(Listener):
     def begin_step(self, step: Step, operands: Sequence[Node], results: Sequence[Node]) -> None:
         """A step is about to be launched."""
         sizes = [self.expression(node) for node in operands]
-        if 0 not in step.extents or len(operands) > 1:  # nobody knows what its extents follow from
+        if STEPS[step.name].ragged:
+            pass
+        elif 0 not in step.extents or len(operands) > 1:  # nobody knows what its extents follow from
             for node in operands:
                 self._fixed(node.size)
         elif not isinstance(sizes[0], int):

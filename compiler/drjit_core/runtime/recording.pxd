@@ -30,6 +30,7 @@ cdef class Recording:
     cdef readonly object pattern
     cdef readonly list stages
     cdef readonly list guards
+    cdef readonly list readings
     cdef object _backend
     cdef list _alike
     cdef list _bounds
@@ -39,6 +40,7 @@ cdef class Recording:
     cdef list _made
     cdef list _numbers
     cdef list _order
+    cdef list _parts
     cdef list _results
     cdef list _rows
     cdef list _written
@@ -46,7 +48,7 @@ cdef class Recording:
 
     cpdef is_like(self, Recording other)
     @cython.locals(node=Node, position=cython.Py_ssize_t)
-    cpdef list launch(self, list arguments, list sizes=*)
+    cpdef list launch(self, list arguments, list sizes=*, bint same=*)
     @cython.locals(node=Node, memory=set, count=cython.Py_ssize_t)
     cdef bint _has_aliases(self, list arguments) except -1
     cdef object _checked(self, list arguments)
@@ -54,7 +56,12 @@ cdef class Recording:
                    second=cython.Py_ssize_t, one=Node, other=Node)
     cpdef object terms(self, list arguments)
     @cython.locals(context=Context, node=Node, nodes=list, found=list, where=cython.int)
-    cpdef list run(self, list arguments, list values)
+    cpdef list run(self, list arguments, list values, bint same=*)
+    @cython.locals(node=Node, where=cython.int)
+    cdef object _prepare(self, list numbers, list made, list nodes, list values)
+    @cython.locals(context=Context)
+    cdef object _run_stages(self, list stages, list nodes, list values)
+    cdef bint _run_parts(self, list nodes, list values, bint same) except -1
 
 
 cdef class Recorded:

@@ -11,24 +11,25 @@ from __future__ import annotations
 import logging
 import operator
 from collections.abc import Callable, Container, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..context import current
 from ..flags import DEBUG, FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR
 from ..ir import build, deferred
-from ..ir.extents import CONSTANT, OPERATION, SIZE, Guard, Operation, Size
+from ..ir.extents import CONSTANT, CONTENT, OPERATION, SIZE, Guard, Operation, Size
 from ..ir.node import SHAPE, Node, blank_node, new_id
 from ..ir.symbolic import innermost
 from ..ops import semantics
 from ..ops.table import BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
 from . import backends, bounds, exclusion, relaunch
 from .backend import KernelBackend, bring
+from .contents import read_element
 from .evaluation import evaluate
 from .host import in_memory
 from .recorder import Constant, Recorder
-from .stages import note_releases
+from .stages import Made, Stage, note_releases
 
-__all__ = ["Recorded", "Recording", "pattern_of", "record"]
+__all__ = ["UNLIKE_CONTENTS", "Recorded", "Recording", "pattern_of", "record"]
 
 _log = logging.getLogger("drjit")
 #: Flags that change what is launched: the others are diagnostics.
@@ -37,6 +38,10 @@ _MATTERS = ~(KERNEL_HISTORY | LAUNCH_BLOCKING | PRINT_IR | FORBID_SYNCHRONIZATIO
 _EXCEPTIONAL = DEBUG | KERNEL_HISTORY | LAUNCH_BLOCKING | PRINT_IR
 _BOUND, _DUAL, _EVALUATED, _LITERAL, _UNDEFINED = BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
 _SIZE, _CONSTANT, _OPERATION = SIZE, CONSTANT, OPERATION
+#: What is known when something has been read.
+_LATER = (CONSTANT, None, ())
+#: Why a recording is not good for contents.
+UNLIKE_CONTENTS = "numbers of elements that are found on the way are used as numbers, or are 0 or 1"
 _ANOTHER_PATTERN = "types, aliases or kinds of arguments, flags, or the backend differ"
 _LLVM, _LLVM_BIT, _lock = backends.LLVM, backends.LLVM.where, exclusion.lock
 
@@ -152,9 +157,8 @@ def _aliases(arguments: Sequence[Node]) -> tuple[tuple[int, int], ...]:
 class Recording:
     """What a function of nodes has launched, ready to be launched again."""
 
-    __slots__ = ("_alike", "_backend", "_bounds", "_captured", "_count", "_guarded", "_kinds", "_made",
-                 "_numbers", "_order", "_results", "_rows", "_written", "guards", "pattern",
-                 "stages")
+    __slots__ = ("_alike", "_backend", "_bounds", "_captured", "_count", "_guarded", "_kinds", "_made", "_numbers",
+                 "_order", "_parts", "_results", "_rows", "_written", "guards", "pattern", "readings", "stages")
 
     def __init__(self, backend: KernelBackend, pattern: Any, recorder: Recorder, results: Sequence[Node]) -> None:
         self._backend, self.pattern, self._kinds = backend, pattern, pattern[3]
@@ -171,23 +175,46 @@ class Recording:
                          for guard in self.guards]
         self._bounds = _bounds_of(self.guards, self._guarded)
         self._rows = recorder.terms.rows
+        #: What replays read between launches: after how many stages, from which place, and what there was.
+        self.readings = recorder.readings
+        self._parts: list[_Part] = []
         self._captured = list(recorder.captured.items())
         self._numbers, self._made = recorder.numbers, recorder.made
         self._count = len(recorder.extents)
         self._written = sorted(recorder.written)
         self.stages = recorder.stages
         note_releases(self.stages, [*range(len(recorder.actuals)), *recorder.captured,
-                                           *(result for result in self._results if isinstance(result, int))])
+                                    *(place for _, place, _ in self.readings),
+                                    *(result for result in self._results if isinstance(result, int))])
+        if self.readings:
+            self._split()
+
+    def _split(self) -> None:
+        """Divide the recording into what is launched, computed and compared before, between and after what is read."""
+        levels: list[int] = []  # how much must have been read before an expression is known
+        for kind, what, operands in self._rows:
+            levels.append(what + 1 if kind == CONTENT else max([levels[number] for number in operands], default=0))
+        stages = [stage for stage, _, _ in self.readings]
+        for level, (first, last) in enumerate(zip([0, *stages], [*stages, len(self.stages)], strict=True)):
+            self._parts.append(_Part(
+                self.stages[first:last],
+                [(number, *row) for number, row in enumerate(self._rows) if levels[number] == level],
+                [bound for bound in self._bounds if levels[bound[0]] == level],
+                [number for number in self._numbers if levels[number[2]] == level],
+                [made for made in self._made if (levels[made.number] if made.number >= 0 else 0) == level]))
+        self._rows = [_LATER if level else row for level, row in zip(levels, self._rows, strict=True)]
+        self._bounds, self._numbers, self._made = self._parts[0].bounds, self._parts[0].numbers, self._parts[0].made
 
     def is_like(self, other: Recording) -> bool:
         """Whether another recording of the same function, for arguments of other sizes, is the same: no number in it
         has been computed from sizes in a way that nobody has noticed."""
-        return (self._rows == other._rows and self._numbers == other._numbers and self._order == other._order
+        return (self._rows == other._rows and _alike(self._parts, other._parts)
+                and [each[:2] for each in self.readings] == [each[:2] for each in other.readings]
+                and self._numbers == other._numbers and self._order == other._order
                 and self._written == other._written
                 and [(place, id(node)) for place, node in self._captured]
                 == [(place, id(node)) for place, node in other._captured]
-                and [made[:2] + made[2 if made[3] < 0 else 3:] for made in self._made]
-                == [made[:2] + made[2 if made[3] < 0 else 3:] for made in other._made]
+                and _free(self._made) == _free(other._made)
                 and list(map(_described, self._results)) == list(map(_described, other._results))
                 and [stage.described() for stage in self.stages] == [stage.described() for stage in other.stages])
 
@@ -221,8 +248,8 @@ class Recording:
         return self.terms(arguments) if pattern_of(arguments) == self.pattern else _ANOTHER_PATTERN
 
     def terms(self, arguments: list[Node]) -> list[Any] | str:
-        """The values of all expressions for arguments of the same pattern; why the recording is not good for them, if
-        it is not."""
+        """The values of all expressions for arguments of the same pattern, ``None`` for those that follow from
+        contents; why the recording is not good for them, if it is not."""
         found: list[Any] = []
         try:
             for kind, what, operands in self._rows:
@@ -253,13 +280,13 @@ class Recording:
             else:
                 first, second = _pair_of(guard) or (0, 0)
                 value = arguments[first].size - arguments[second].size
-            if not guard.low <= value <= guard.high:
+            if value is not None and not guard.low <= value <= guard.high:
                 return guard.reason
         raise AssertionError("all guards hold")
 
-    def launch(self, arguments: list[Node], sizes: list[int] | None = None) -> list[Node] | None:
-        """Launch what was recorded for arguments, if it is good for them, and the first of these have some sizes;
-        otherwise ``None``."""
+    def launch(self, arguments: list[Node], sizes: list[int] | None = None, same: bool = False) -> list[Node] | None:
+        """Launch what was recorded for arguments, if it is good for them, and the first of these have some sizes, and
+        what is read is the ``same``; otherwise ``None``."""
         if len(arguments) * 3 != len(self._kinds):
             return None
         position = 0
@@ -280,7 +307,7 @@ class Recording:
             if len(arguments) > 1 and not self._has_aliases(arguments):
                 return None
             values: Any = self.terms(arguments)
-            return self.run(arguments, values) if values.__class__ is list else None
+            return self.run(arguments, values, same) if values.__class__ is list else None
 
     def _has_aliases(self, arguments: list[Node]) -> bool:
         """Whether those arguments share memory that did when they were recorded."""
@@ -299,42 +326,35 @@ class Recording:
             found = self._checked(nodes)
             if isinstance(found, str):
                 raise RuntimeError(f"this recording is not good for these arguments: {found}")
-            return self.run(nodes, found)
+            results = self.run(nodes, found)
+        if results is None:
+            raise RuntimeError(f"this recording is not good for these arguments: {UNLIKE_CONTENTS}")
+        return results
 
-    def run(self, arguments: list[Node], values: list[Any]) -> list[Node]:
-        """Launch what was recorded for arguments of the same pattern, and the values of the expressions for them."""
+    def run(self, arguments: list[Node], values: list[Any], same: bool = False) -> list[Node] | None:
+        """Launch what was recorded for arguments of the same pattern, and the values of the expressions for them.
+
+        If sizes follow from contents, it may turn out not to be good for these, or what was read may have to be the
+        ``same``: then the result is ``None``, and all has been in vain.
+        """
         context = current()
         backend, where = self._backend, self._backend.where
         nodes: list[Any] = arguments + [None] * (self._count - len(arguments))
         for node in arguments:
             if node.kind == _EVALUATED and node.payload.backend is not backend:
                 bring(backend, node)
-        for place in self._written:  # in place, unless others see that memory
+        for place in self._written:  # in place, unless others see that memory, or all may have been in vain
             node = nodes[place]
-            if node.payload.read_only or node.payload.exported:
+            if self._parts or node.payload.read_only or node.payload.exported:
                 nodes[place] = build.evaluated(node.type, node.size, backend.copy(node.payload), where)
         for place, captured in self._captured:
             nodes[place] = captured
-        for place, type_, term in self._numbers:
-            node = nodes[place] = blank_node()
-            node.kind, node.type, node.size, node.id, node.attr = _LITERAL, type_, 1, 0, 0
-            node.payload = semantics.normalise(type_, values[term])
-        for place, type_, size, number in self._made:
-            node = nodes[place] = blank_node()
-            node.kind, node.type, node.id = _UNDEFINED, type_, new_id()
-            node.size = values[number] if number >= 0 else size
-            node.attr, node.scope, node.where, node.payload = 0, 0, where, None
-            node.d0 = node.d1 = node.d2 = node.d3 = None
-        with _lock:
-            exclusion.check()
-            try:
-                exclusion.evaluating = True
-                if context.flags & _EXCEPTIONAL or _log.isEnabledFor(logging.INFO):
-                    relaunch.run(backend, self.stages, nodes, values)
-                else:
-                    backend.recipes.replay(self.stages, nodes, values)
-            finally:
-                exclusion.evaluating = False
+        self._prepare(self._numbers, self._made, nodes, values)
+        if self._parts:
+            if not self._run_parts(nodes, values, same):
+                return None
+        else:
+            self._run_stages(self.stages, nodes, values)
         if context.flags & LAUNCH_BLOCKING:
             bounds.warn()
         found = []
@@ -353,6 +373,73 @@ class Recording:
         if len(found) == len(self._order):
             return found
         return [found[number] for number in self._order]
+
+    def _prepare(self, numbers: list[Any], made: list[Any], nodes: list[Any], values: list[Any]) -> None:
+        """Make nodes for numbers, and for what is to be computed."""
+        where = self._backend.where
+        for place, type_, term in numbers:
+            node = nodes[place] = blank_node()
+            node.kind, node.type, node.size, node.id, node.attr = _LITERAL, type_, 1, 0, 0
+            node.payload = semantics.normalise(type_, values[term])
+        for place, type_, size, number in made:
+            node = nodes[place] = blank_node()
+            node.kind, node.type, node.id = _UNDEFINED, type_, new_id()
+            node.size = values[number] if number >= 0 else size
+            node.attr, node.scope, node.where, node.payload = 0, 0, where, None
+            node.d0 = node.d1 = node.d2 = node.d3 = None
+
+    def _run_stages(self, stages: list[Stage], nodes: list[Any], values: list[Any]) -> None:
+        context = current()
+        with _lock:
+            exclusion.check()
+            try:
+                exclusion.evaluating = True
+                if context.flags & _EXCEPTIONAL or _log.isEnabledFor(logging.INFO):
+                    relaunch.run(self._backend, stages, nodes, values)
+                else:
+                    self._backend.recipes.replay(stages, nodes, values)
+            finally:
+                exclusion.evaluating = False
+
+    def _run_parts(self, nodes: list[Any], values: list[Any], same: bool) -> bool:
+        """Launch what goes before each number that is read, and what follows; whether the recording is good for it."""
+        for level, part in enumerate(self._parts):
+            if level:
+                _, place, known = self.readings[level - 1]
+                read = int(read_element(nodes[place], 0))
+                if same and read != known:
+                    return False
+                try:
+                    for number, kind, what, operands in part.rows:
+                        values[number] = read if kind == CONTENT else what(*[values[each] for each in operands])
+                except ArithmeticError:
+                    return False
+                for number, low, high in part.bounds:
+                    if not low <= values[number] <= high:
+                        return False
+                self._prepare(part.numbers, part.made, nodes, values)
+            self._run_stages(part.stages, nodes, values)
+        return True
+
+
+class _Part(NamedTuple):
+    """What happens before something is read, or after, and follows from what has been read before."""
+
+    stages: list[Stage]
+    rows: list[tuple[int, int, Any, tuple[int, ...]]]  # of expressions, with their numbers
+    bounds: list[tuple[int, float, float]]
+    numbers: list[tuple[int, int, int]]
+    made: list[Made]
+
+
+def _alike(parts: Sequence[_Part], others: Sequence[_Part]) -> bool:
+    return all(part.rows == other.rows and part.numbers == other.numbers and _free(part.made) == _free(other.made)
+               for part, other in zip(parts[1:], others[1:], strict=False))
+
+
+def _free(made: Sequence[Made]) -> list[tuple[int, ...]]:
+    """Arrays that launches make, without sizes that follow from others."""
+    return [each[:2] + each[2 if each.number < 0 else 3:] for each in made]
 
 
 def _described(result: Any) -> Any:
@@ -410,7 +497,10 @@ class Recorded:
                     if values.__class__ is list:
                         if self.recordings[-1] is not recording:
                             self._enter(recording)
-                        return recording.run(nodes, values)
+                        results = recording.run(nodes, values)
+                        if results is not None:
+                            return results
+                        values = UNLIKE_CONTENTS
                     reason = values
         if self.recordings:
             _log.info("recorded again: %s.", reason)
