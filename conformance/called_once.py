@@ -4,8 +4,8 @@
 
 Each symbolic loop, branch and call must call each of its functions once: its condition, its body, its sides, its
 targets (a function that is dispatched once for each instance); in evaluated mode the sides once, a condition once more
-than the body (but for a statement ``while``, where the code around it has computed it at first). A condition of a loop
-without a mode is called once before, which tells whether the loop is Python's.
+than the body (of a statement ``while``, what the code around it has computed counts). A condition of a loop without a
+mode is called once before, which tells whether the loop is Python's.
 Files are examples and Markdown files, all of them unless some are named, each of which runs in a process of its own.
 ``dr.while_loop``, ``dr.if_stmt``, ``dr.switch``, ``dr.dispatch`` and the functions that the code of ``@dr.syntax``
 calls are wrapped from outside; calls are written down as text, which nothing takes back. Printed are the functions that
@@ -59,7 +59,7 @@ class Function(NamedTuple):
         """How often it should have been."""
         if self.symbolic or self.part.endswith("side"):
             return 1
-        return self.called() if self.body is None else _count(self.body) + (self.construct != "while")
+        return self.called() if self.body is None else _count(self.body) + 1
 
 
 def _count(calls: io.StringIO) -> int:
@@ -126,7 +126,9 @@ def install(dr: Any) -> None:
                 before = len(FOUND)
                 body, calls = _counting(body, name, "body", symbolic)
                 asked = iter([cond]) if hints.get("mode") is None and name != "while" else iter(())
-                counted, _ = _counting(cond, name, "condition", symbolic, calls)
+                counted, told = _counting(cond, name, "condition", symbolic, calls)
+                if "test" in hints and not symbolic:  # which the program itself has computed
+                    told.write("called\n")
 
                 @functools.wraps(cond, updated=())
                 def first(*args: Any) -> Any:  # without a mode, it is asked for one before: whether it is of Python

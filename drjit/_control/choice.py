@@ -29,8 +29,9 @@ from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
 from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, flatten_nodes
+from .changed import changed_arrays
 from .given import Call, Given, as_left, become, refilled
-from .outside import Words, changed_arrays, name_in_program, require_data, retried
+from .outside import retried
 from .places import (
     MISSING,
     Change,
@@ -45,6 +46,7 @@ from .places import (
     write_place,
 )
 from .state import equal
+from .wording import Words, name_in_program, require_data
 
 __all__ = ["Effects", "Joint", "Results", "Returned", "SymbolicChoice", "argument_of", "blended", "invoked",
            "run_directly"]

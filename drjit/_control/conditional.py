@@ -12,18 +12,16 @@ from .._base.arguments import require_bool, require_label, require_mode
 from .._base.errors import ArgumentError, SizeError, describe
 from .choice import Results, SymbolicChoice, run_directly
 from .given import Given, as_before
-from .outside import Words
 from .sides import evaluated
 from .state import mask_of, shape_of, told_apart, uninitialized
+from .wording import Words
 
 __all__ = ["FUNCTION", "check", "run"]
 
 FUNCTION = "drjit.if_stmt"
 _LITERAL = KIND["literal"]
 _SYMBOLIC_CONDITIONALS = JitFlag.SymbolicConditionals.value
-_WORDS = Words(FUNCTION, "a side of this symbolic branch",
-               "pass it in 'args' and return it from both functions", "branch",
-               "run the branch with mode='evaluated'")
+_WORDS = Words(FUNCTION, "a side of this symbolic branch", "branch", "run the branch with mode='evaluated'")
 
 
 def check(args: Any, cond: Any, true_fn: Any, false_fn: Any, arg_labels: Any, rv_labels: Any, label: Any, mode: Any,

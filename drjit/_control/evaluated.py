@@ -30,10 +30,10 @@ from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases
 from .given import Call, Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
-from .outside import require_variables
 from .places import MISSING, Change, are_others, difference_at, restore, snapshot, words_of, write_place
 from .shapes import changed_shape
 from .state import shape_of
+from .wording import require_variables
 
 __all__ = ["Evaluated"]
 

@@ -22,9 +22,9 @@ from .bounds import warn_of
 from .choice import Results, SymbolicChoice, argument_of, blended, run_directly
 from .given import Given, as_before
 from .modes import is_symbolic
-from .outside import Words
 from .sides import Sides, evaluated
 from .state import lane_shape, told_apart
+from .wording import Words
 
 __all__ = ["call"]
 
@@ -55,7 +55,7 @@ def call(function: str, index: Any, argument: str, targets: Sequence[Callable[..
 
 @functools.cache
 def _words(function: str) -> Words:
-    return Words(function, "a function of this symbolic call", "return it from the functions", "call",
+    return Words(function, "a function of this symbolic call", "call",
                  "switch off drjit.JitFlag.SymbolicCalls")
 
 

@@ -23,18 +23,18 @@ from .._base.errors import ArgumentError, SizeError, describe
 from .._base.handle import views
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases, defaults
+from .entries import Late
 from .given import Call, Given, objects_of
-from .outside import Late, Variables, Words, name_in_program, presumed, remember, require_data, retried
+from .outside import Variables, presumed, remember, retried
 from .places import Change, Snapshot, knows_nothing, place_key, snapshot, words_of
 from .shapes import Reshaped, Shapes
 from .state import equal, mask_of, shape_of
+from .wording import Words, name_in_program, require_data
 
 __all__ = ["FUNCTION", "SymbolicLoop", "changed_size", "condition_of", "flattened", "require_tuple"]
 
 FUNCTION = "drjit.while_loop"
-_WORDS = Words(FUNCTION, "the body of this symbolic loop",
-               "make it a state variable: pass it in 'state' and return it from the body", "loop",
-               "run the loop with mode='evaluated'")
+_WORDS = Words(FUNCTION, "the body of this symbolic loop", "loop", "run the loop with mode='evaluated'")
 
 
 _NOTHING: dict[int, Any] = {}

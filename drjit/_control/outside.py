@@ -7,25 +7,23 @@ compiler traces again what they have left, with the variables that there turned 
 
 from __future__ import annotations
 
-import gc
-import itertools
-import sys
-from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from types import CellType, CodeType, FunctionType, MethodType
-from typing import Any, NamedTuple
+from collections.abc import Callable, Container, Iterable, Sequence
+from types import CodeType
+from typing import Any
 
 import drjit_core as core
 from drjit_core import Node, SymbolicValue, adopt, depend_on, late_formal, ops, primal
 
-from .._access.store import Journal, owner_of, store, store_result, store_same
+from .._access.store import Journal, owner_of, store_same
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, SizeError, describe, user_part
+from .._base.errors import SizeError, user_part
 from .._base.handle import holders
 from .._base.nodes import broadcast
 from .._base.types import BOOL
-from .._trees.pytree import TreeSpec, flatten_nodes
+from .._trees.pytree import flatten_nodes
 from .aliases import Aliases
+from .changed import changed_arrays
+from .entries import Argument, Array, First, Late, Place, PlaceOnce
 from .given import Call
 from .places import (
     MISSING,
@@ -41,26 +39,11 @@ from .places import (
     write_place,
 )
 from .shapes import Reshaped
+from .wording import Words
 
-__all__ = ["Late", "Variables", "Wider", "Words", "changed_arrays", "name_in_program", "presumed",
-           "remember", "require_data", "require_variables", "retried"]
+__all__ = ["Variables", "Wider", "presumed", "remember", "retried"]
 
 core.holders[0] = holders
-
-
-class Words(NamedTuple):
-    """What messages call a construct and its parts."""
-
-    #: The user's function: ``drjit.while_loop``.
-    function: str
-    #: What is traced: ``the body of this symbolic loop``.
-    traced: str
-    #: How an array becomes part of the construct: ``make it a state variable: ...``.
-    remedy: str
-    #: The construct: ``loop``.
-    noun: str
-    #: What else helps: ``run the loop with mode='evaluated'``.
-    otherwise: str
 
 
 class Wider(Exception):
@@ -70,180 +53,6 @@ class Wider(Exception):
     def __init__(self, widen: Callable[[], None]) -> None:
         super().__init__("local memory is to be changed outside")
         self.widen = widen
-
-
-# --- variables --------------------------------------------------------------------------------------------------------
-
-
-class _Array:
-    """A component of an array from outside."""
-
-    def __init__(self, array: ArrayBase, position: int, initial: Node) -> None:
-        self.array, self.position = array, position
-        self.initial = [initial]
-        #: The shape of the condition.
-        self.lanes: tuple[int, ...] = ()
-
-    def preset(self, formals: Sequence[Node]) -> None:
-        """Let the variable have other values."""
-        store(self.array, formals, self.position)
-
-    def may_have_derivatives(self) -> bool:
-        """Whether the array is of a package whose arrays have some."""
-        return type(self.array)._record.diff
-
-    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
-        """Let it have those that it has after the construct."""
-        if results[0] is not self.initial[0] and (outermost is None or not outermost.has_made(self.array)):
-            store_result(self.array, self.position, results[0], None, self.lanes)
-
-    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
-        """What it is called."""
-        return name_in_program(self.array, functions)
-
-
-class _Place:
-    """What is in a place of an object."""
-
-    def __init__(self, change: Change, function: str) -> None:
-        self.change, self.function = change, function
-        #: What it holds before, in this trace and outside.
-        nodes, self.originals, self.spec = flatten_nodes(change.before, function)
-        self.before, self.initial = list(nodes), list(nodes)
-        #: What stands for the leaves, and those that there are afterwards.
-        self.stands: list[Any] = []
-        self.leaves = self.originals
-        #: The nodes that these have at first.
-        self.formals: Sequence[Node] = ()
-        #: The structure afterwards: tensors of one element may have become wider, as wide as the lanes.
-        self.found = self.spec
-        self.lanes: tuple[int, ...] = ()
-
-    def may_have_derivatives(self) -> bool:
-        """Whether any of what it holds is of a package whose arrays have some."""
-        return bool([leaf for leaf in self.originals if isinstance(leaf, ArrayBase) and type(leaf)._record.diff])
-
-    def look_back(self, journal: Journal, presumed: Mapping[tuple[int, int], Node]) -> None:
-        """See what the arrays were that have been changed in place since, or that are presumed to stay as they are."""
-        first = 0
-        for place, _, _, count, _ in self.spec.traced():
-            number = id(self.originals[place])
-            noted = journal.entries.get(number)
-            if noted is not None:
-                self.initial[first:first + count] = noted[1]
-                self.before[first:first + count] = [presumed.get((number, k), node) for k, node in enumerate(noted[1])]
-            first += count
-
-    def preset(self, formals: Sequence[Node]) -> None:
-        self.stands, self.formals = self.spec.fresh(formals, self.originals, self.lanes), formals
-        self.write(self.spec.rebuild(self.stands))
-
-    def write(self, value: Any) -> None:
-        """Put something in the place."""
-        write_place(self.change.container, self.change.kind, self.change.key, value)
-
-    def after(self, value: Any) -> list[Node] | None:
-        """What the place holds after an iteration, unless that is of another structure."""
-        nodes, self.leaves, spec = flatten_nodes(value, self.function)
-        found = self.spec.meeting(spec)
-        if found is None:
-            return None
-        self.found = found
-        return nodes
-
-    def left(self) -> Iterator[tuple[ArrayBase, int, Node, Node]]:
-        """Components of arrays that were changed in place before others came into their places: what they were, and
-        what they are."""
-        first, before = 0, self.formals or self.before
-        for place, _, _, count, _ in self.spec.traced():
-            stand = self.stands[place] if self.stands else self.originals[place]
-            if not [leaf for leaf in self.leaves if leaf is stand]:
-                for k, node in enumerate(stand._nodes()):
-                    if node is not before[first + k]:
-                        yield self.originals[place], k, self.initial[first + k], node
-            first += count
-
-    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
-        fresh = self.found.fresh(results, self.leaves, self.lanes)
-        kept = bool(self.stands)
-        first = 0
-        for place, _, _, count, _ in self.spec.traced():
-            if kept and self.leaves[place] is self.stands[place]:
-                for k in range(count):
-                    store_result(self.originals[place], k, results[first + k], fresh[place])
-                fresh[place] = self.originals[place]
-            else:
-                kept = kept and self.spec.children is not None
-            first += count
-        if self.spec.children is not None or not kept:
-            self.write(self.found.rebuild(fresh))
-
-    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
-        return words_of(self.change.container, self.change.kind, self.change.key)
-
-
-class _PlaceOnce(_Place):
-    """What the first iteration puts in a place of a container that it was given; later ones are given others."""
-
-    def preset(self, formals: Sequence[Node]) -> None:
-        pass
-
-
-class _Argument(_Array):
-    """An argument that the first iteration changes in place; later ones are given other arrays."""
-
-    def preset(self, formals: Sequence[Node]) -> None:
-        pass
-
-    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
-        super().finish(results, None)
-
-    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
-        return "an argument that is changed in place"
-
-
-class _First:
-    """Whether an iteration is the first one."""
-
-    def __init__(self) -> None:
-        self.initial = [core.literal(BOOL, True)]
-        self.lanes: tuple[int, ...] = ()
-
-    def preset(self, formals: Sequence[Node]) -> None:
-        pass
-
-    def may_have_derivatives(self) -> bool:
-        return True
-
-    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
-        pass
-
-    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
-        return "whether an iteration is the first one"
-
-
-class Late(_First):
-    """A value that the body of a loop computes, of which nobody knew what it would be."""
-
-    def __init__(self) -> None:
-        self.spec: TreeSpec | None = None
-        self.nodes: list[Node] = []
-        self.leaves: list[Any] = []
-        self.initial = []
-        self.value: Any = None
-        self.lanes: tuple[int, ...] = ()
-
-    def found(self, value: Any, function: str) -> None:
-        """It has turned out."""
-        self.nodes, self.leaves, self.spec = flatten_nodes(value, function)
-        self.initial = [core.literal(node.type, 0) for node in self.nodes]
-
-    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
-        assert self.spec is not None
-        self.value = self.spec.rebuild_nodes(results, self.leaves, self.lanes)
-
-    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
-        return "the value that is returned"
 
 
 #: Codes of functions, those that they know included, by their ids, that have changed no constants from outside, or know
@@ -327,14 +136,14 @@ class Variables:
         for array, _, positions in self.arrays:
             nodes = self.journal.before(array)
             for position in positions:
-                self.entries[id(array), position] = _Array(array, position, nodes[position])
+                self.entries[id(array), position] = Array(array, position, nodes[position])
                 self.initial.append(nodes[position])
         #: How many variables, the last ones, are presumed to stay as they are.
         self.presumed = len(self.initial)
 
     def places(self) -> list[Change]:
         """The places that are known to change."""
-        return [entry.change for entry in self.entries.values() if entry.__class__ is _Place]
+        return [entry.change for entry in self.entries.values() if entry.__class__ is Place]
 
     def expect(self, places: Iterable[Change]) -> None:
         """Begin with places that changed in another trace of what is around the construct."""
@@ -343,7 +152,7 @@ class Variables:
         for change in places:
             now = read_place(change.container, change.kind, change.key)
             if now is not MISSING and has_array(now):
-                entry = _Place(change._replace(before=now, now=now), self.words.function)
+                entry = Place(change._replace(before=now, now=now), self.words.function)
                 self.entries[place_key(*change[:3])] = entry
                 self.initial += entry.initial
         self.entries |= own
@@ -368,7 +177,7 @@ class Variables:
         values = []
         self.settled = {}
         for key, entry in self.entries.items():
-            if entry.__class__ is _Place:
+            if entry.__class__ is Place:
                 change: Change = entry.change
                 value = read_place(change.container, change.kind, change.key)
                 self.settled[key] = self.place(change._replace(now=value), key)[1]
@@ -377,12 +186,12 @@ class Variables:
 
     def is_found_elsewhere(self) -> bool:
         """Whether places hold other arrays than before while the functions run."""
-        return bool([entry for entry in self.entries.values() if isinstance(entry, _Place)])
+        return bool([entry for entry in self.entries.values() if isinstance(entry, Place)])
 
     def restore(self) -> None:
         """Let places hold what they held before."""
         for entry in self.entries.values():
-            if entry.__class__ is _Place:
+            if entry.__class__ is Place:
                 entry.write(entry.change.before)
         for change in reversed(self.made):
             write_place(change.container, change.kind, change.key, MISSING)
@@ -435,7 +244,7 @@ class Variables:
             key = id(array), position
             after[key] = [node]
             if key not in self.entries:
-                new[key] = _Array(array, position, initial)
+                new[key] = Array(array, position, initial)
         changed = call.changed()
         all_results = [*state, *changed.values(), *[node for nodes in after.values() for node in nodes]]
         if changed or journal.entries:
@@ -484,7 +293,7 @@ class Variables:
 
     def learn(self, after: dict[Any, Sequence[Node]], formals: Sequence[Node], new: Iterable[Any]) -> None:
         """Remember if the functions change none of the arrays that they are presumed to leave alone."""
-        if [entry for entry in new if entry.__class__ is _Place and entry.before != entry.initial]:
+        if [entry for entry in new if entry.__class__ is Place and entry.before != entry.initial]:
             return
         keys = list(self.entries)[-self.presumed:]
         if all(after.get(key, (formal,))[0] is formal
@@ -493,7 +302,7 @@ class Variables:
 
     def known(self, call: Call) -> set[int]:
         """Arrays that a call has been given, and those that stand in places."""
-        stands = [stand for entry in self.entries.values() if entry.__class__ is _Place for stand in entry.stands]
+        stands = [stand for entry in self.entries.values() if entry.__class__ is Place for stand in entry.stands]
         return {id(array) for array in (*call.arrays, *call.stands, *stands) if isinstance(array, ArrayBase)}
 
     def replaced(self, call: Call, after: dict[Any, Sequence[Node]], new: dict[Any, Any]) -> set[int]:
@@ -503,9 +312,9 @@ class Variables:
         region = core.innermost()
         assert region is not None
         for entry in [*self.entries.values(), *new.values()]:
-            if isinstance(entry, _Place):
+            if isinstance(entry, Place):
                 found |= {id(leaf) for leaf in entry.leaves if not call.places_of(leaf)}
-            if entry.__class__ is not _Place:
+            if entry.__class__ is not Place:
                 continue
             for array in entry.originals:
                 if not entry.stands and isinstance(array, ArrayBase) and len(call.places_of(array)) > 1:
@@ -527,9 +336,9 @@ class Variables:
         key = "once", id(array), position
         after[key] = [node]
         if key not in self.entries:
-            new[key] = _Argument(array, position, initial)
+            new[key] = Argument(array, position, initial)
 
-    def place(self, change: Change, key: Any) -> tuple[_Place, list[Node]]:
+    def place(self, change: Change, key: Any) -> tuple[Place, list[Node]]:
         """A place, and what it holds now."""
         entry = self.entries.get(key) or self.new_place(change, key)
         now = None if change.now is MISSING else entry.after(change.now)
@@ -548,9 +357,9 @@ class Variables:
                 "Begin with what it becomes.")
         return entry, now
 
-    def new_place(self, change: Change, key: Any) -> _Place:
+    def new_place(self, change: Change, key: Any) -> Place:
         """A place that turns out to be a variable."""
-        entry = (_PlaceOnce if key[0] == "once" else _Place)(change, self.words.function)
+        entry = (PlaceOnce if key[0] == "once" else Place)(change, self.words.function)
         if self.presumed:
             region, several = core.innermost(), {id(array) for array, count, _ in self.arrays if count > 1}
             if region is not None and [array for array in entry.originals if id(array) in several]:
@@ -630,7 +439,7 @@ class Variables:
             first_key = ("first",)
             after[first_key] = [core.literal(BOOL, False)]
             if first_key not in self.entries:
-                new[first_key] = _First()
+                new[first_key] = First()
 
     def comes_back_changed(self, call: Call, array: Any, returned: Sequence[Any], changed: bool, journal: Journal,
                            results: Sequence[Node], before: Sequence[Node]) -> bool:
@@ -650,7 +459,7 @@ class Variables:
         if ("first",) in new:
             first = late_formal(core.literal(BOOL, True))
         for key, entry in new.items():
-            stands = entry.before if isinstance(entry, _Place) else entry.initial
+            stands = entry.before if isinstance(entry, Place) else entry.initial
             for initial, stand, node in zip(entry.initial, stands, after[key], strict=True):
                 number = len(self.initial)
                 if key == ("first",):
@@ -678,59 +487,13 @@ class Variables:
         return results
 
 
-_LITERAL, _OPAQUE, _PHI = core.KIND["literal"], core.KIND["opaque"], core.KIND["phi"]
+_LITERAL, _OPAQUE = core.KIND["literal"], core.KIND["opaque"]
 
 
 def _may_have_been_read(memory: Node, live: Node | None) -> bool:
     """Whether values of what was a constant before a write may have been used, which nobody sees any more."""
     return memory.d0 is not None and memory.d0.kind == _LITERAL and (
         memory.size == 1 or live is None or live.size == 1 or memory.size == live.size)
-
-
-def changed_arrays(words: Words, journal: Journal, known: set[int], functions: Sequence[Callable[..., Any]],
-                   call: Call, variables: Container[Any], returned: Sequence[Any] = (),
-                   lent: Container[Any] = ()) -> Iterator[tuple[ArrayBase, int, Node, Node]]:
-    """Components of arrays from outside that a function has changed: what they were, and what they are.
-
-    ``variables`` are known to be from outside, by the identity of the array and the position of the component;
-    ``returned`` are the leaves of what it returned, in a list and in the tree. What is ``lent`` is an argument, or part
-    of one.
-
-    Arrays of a function's own may change as they like; but to write by index to them needs memory that each lane has
-    for itself.
-    """
-    if not journal.entries:
-        return
-    region = core.innermost()
-    assert region is not None
-    owners = _Holders(functions, call)
-    for array, before, _ in journal.entries.values():
-        if id(array) in known:
-            continue
-        for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
-            if new is old or (id(array), position) in lent:
-                continue
-            origin = core.written_outside(primal(new))
-            count = 2 * sum([leaf is array for leaf in returned])
-            if (id(array), position) not in variables and not journal.is_memory(array) and (
-                    old.scope == region.id and primal(old).kind != _PHI or _references(array) <= _JOURNALED + count or
-                    not owners.use(array) and _references(array) <= _JOURNALED + count):
-                if origin is not None:
-                    raise _own_memory(words, array)
-                continue
-            if origin is not None and origin is not primal(old) and _is_of_another(origin, old, journal):
-                raise SymbolicValue(
-                    f"{words.function}(): {words.traced} puts the contents of an array that it writes to by index in "
-                    f"the place of those of {name_in_program(array, functions)}. Read them with drjit.gather() "
-                    f"instead, or {words.otherwise}.")
-            yield array, position, old if origin is None else origin, new
-
-
-def _is_of_another(origin: Node, old: Node, journal: Journal) -> bool:
-    """Whether memory that was written to is what another component held, and not this one, which held ``old``."""
-    origins = (origin, origin.d0) if origin.kind == _OPAQUE else (origin,)
-    return primal(old) not in origins and any(
-        primal(node) in origins for _, before, _ in journal.entries.values() for node in before)
 
 
 def widened(journal: Journal, around: Journal | None, nodes: Sequence[Node],
@@ -794,116 +557,3 @@ def retried(construct: Any, words: Words, around: Journal | None, what: str) -> 
         f"{words.function}(): {words.traced} does something else each time it is called: it changes arrays from "
         f"outside, and after {_MOST_ATTEMPTS} calls it still finds new ones. Make these arrays before the "
         f"{words.noun}.")
-
-
-def _references(array: Any) -> int:
-    """How many references to an array there are, those of the caller and of this function included."""
-    return sys.getrefcount(array)
-
-
-def _measured() -> int:
-    """How many references there are to an array that nobody holds but a journal, and who reads that."""
-    for array, _, _ in {0: (object(), [], None)}.values():
-        return _references(array)
-    raise AssertionError
-
-
-#: That depends on the version of Python.
-_JOURNALED = _measured()
-
-
-class _Holders:
-    """Who holds an array that a function has changed.
-
-    Cycles can hold what nobody uses any more; to find them costs as much as all objects of the program, so that it is
-    done once at most, and not for what the functions can be seen to use.
-    """
-
-    __slots__ = ("call", "collected", "functions")
-
-    def __init__(self, functions: Sequence[Callable[..., Any]], call: Call) -> None:
-        self.functions, self.call = functions, call
-        self.collected = False
-
-    def use(self, array: Any) -> bool:
-        """Whether the functions are seen to use an array; if not, or if that was asked before, cycles hold none."""
-        if self.collected or self.call.places_of(array) or _place(array, self.functions) is not None:
-            return True
-        gc.collect()
-        self.collected = True
-        return False
-
-
-def _own_memory(words: Words, array: ArrayBase) -> SymbolicValue:
-    return SymbolicValue(
-        f"{words.function}(): {words.traced} writes by index to an array of type {array._name} that it has made "
-        f"itself, of which there is one for all elements. Make it before the {words.noun}, or {words.otherwise}; "
-        "memory that each element has for itself is made by drjit.alloc_local().")
-
-
-def require_data(words: Words, snapshot: Snapshot, functions: Sequence[Callable[..., Any]]) -> None:
-    """Refuse changes of NumPy arrays, sets and byte arrays, which hold again what they did, and of what generators use
-    in the middle of an expression."""
-    require_variables(words.function, snapshot)
-    for value in snapshot.restored():
-        raise SymbolicValue(
-            f"{words.function}(): {words.traced} changes {name_in_program(value, functions)} of type "
-            f"{describe(value)} in place, and is called once for all elements and iterations. Use an array of Dr.Jit "
-            f"instead, or {words.otherwise}.")
-
-
-def require_variables(function: str, snapshot: Snapshot) -> None:
-    """Refuse changes of what generators use in the middle of an expression."""
-    for generator, name in snapshot.waiting:
-        raise ArgumentError(
-            f"{function}(): a function that is called here advances the generator '{generator.__name__}', which waits "
-            f"in the middle of an expression with what it keeps in its variable '{name}': nobody else can change that. "
-            "Let 'yield' be a statement of its own, or the value of one.")
-
-
-def name_in_program(array: Any, functions: Sequence[Callable[..., Any]]) -> str:
-    """An array, or another object, as the user knows it: by the name of a variable that the functions use."""
-    word = "array" if isinstance(array, ArrayBase) else "object"
-    place = _place(array, functions)
-    return f"an {word} of type {getattr(array, '_name', type(array).__name__)}" if place is None else \
-        f"the {word} '{place}'"
-
-
-def _place(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:
-    """The name of a variable, or of a part of it, in which functions, or those that they call, find an object."""
-    queue: list[Any] = list(functions)  # and what those call, which are added meanwhile
-    for function in itertools.islice(queue, _FUNCTIONS_SEARCHED):
-        method, function = function, getattr(function, "__func__", function)
-        code = getattr(function, "__code__", None)
-        if code is None:
-            continue
-        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-        variables = {name: cell.cell_contents for name, cell in cells if cell != _EMPTY_CELL}
-        queue += [value for value in variables.values() if hasattr(value, "__code__")]
-        if method is not function and code.co_varnames:
-            variables[code.co_varnames[0]] = method.__self__
-        variables |= {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
-        for name, value in variables.items():
-            if value is sought:
-                return str(name)
-            if value.__class__ in _CONTAINERS:
-                if len(value) <= _ENTRIES_SEARCHED:
-                    for key, entry in list(value.items() if value.__class__ is dict else enumerate(value)):
-                        if entry is sought:
-                            return f"{name}[{key!r}]"
-                continue
-            attributes = getattr(value, "__dict__", {})
-            for attribute in code.co_names:
-                if attributes.get(attribute) is sought:
-                    return f"{name}.{attribute}"
-                if attribute not in attributes and not isinstance(value, ArrayBase):
-                    method = getattr(type(value), attribute, None)
-                    if method.__class__ is FunctionType:
-                        queue.append(MethodType(method, value))
-    return None
-
-
-#: So many functions, of those that traced functions call, are searched for the name of an array.
-_FUNCTIONS_SEARCHED, _ENTRIES_SEARCHED = 16, 256
-_EMPTY_CELL = CellType()
-_CONTAINERS = (list, tuple, dict, deque)

@@ -20,8 +20,8 @@ from .._base.nodes import broadcast
 from .aliases import Aliases
 from .choice import Effects, Joint, Results, Returned, argument_of, blended, invoked
 from .given import Call, Given
-from .outside import Words, require_variables
 from .places import MISSING, is_kept_by_class, place_key, write_place
+from .wording import Words, require_variables
 
 __all__ = ["Sides", "evaluated"]
 

@@ -15,8 +15,8 @@ from ..._functions.traits import detached_t, int_array_t
 from ..._trees.classes import sole_array
 from ..._trees.pytree import TreeSpec, flatten_nodes
 from ..branch import branch
+from ..entries import Late
 from ..loop import loop
-from ..outside import Late
 
 __all__ = ["HELPERS", "UNSET"]
 

@@ -1,0 +1,111 @@
+"""Which arrays from outside a function that was traced has changed: those of its own may change as they like."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import Any
+
+import drjit_core as core
+from drjit_core import Node, SymbolicValue, primal
+
+from .._access.store import Journal
+from .._base.array import ArrayBase
+from .given import Call
+from .wording import Words, name_in_program, place_in_program
+
+__all__ = ["changed_arrays"]
+
+_OPAQUE, _PHI = core.KIND["opaque"], core.KIND["phi"]
+
+
+def changed_arrays(words: Words, journal: Journal, known: set[int], functions: Sequence[Callable[..., Any]],
+                   call: Call, variables: Container[Any], returned: Sequence[Any] = (),
+                   lent: Container[Any] = ()) -> Iterator[tuple[ArrayBase, int, Node, Node]]:
+    """Components of arrays from outside that a function has changed: what they were, and what they are.
+
+    ``variables`` are known to be from outside, by the identity of the array and the position of the component;
+    ``returned`` are the leaves of what it returned, in a list and in the tree. What is ``lent`` is an argument, or part
+    of one.
+
+    Arrays of a function's own may change as they like; but to write by index to them needs memory that each lane has
+    for itself.
+    """
+    if not journal.entries:
+        return
+    region = core.innermost()
+    assert region is not None
+    owners = _Holders(functions, call)
+    for array, before, _ in journal.entries.values():
+        if id(array) in known:
+            continue
+        for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
+            if new is old or (id(array), position) in lent:
+                continue
+            origin = core.written_outside(primal(new))
+            count = 2 * sum([leaf is array for leaf in returned])
+            if (id(array), position) not in variables and not journal.is_memory(array) and (
+                    old.scope == region.id and primal(old).kind != _PHI or _references(array) <= _JOURNALED + count or
+                    not owners.use(array) and _references(array) <= _JOURNALED + count):
+                if origin is not None:
+                    raise _own_memory(words, array)
+                continue
+            if origin is not None and origin is not primal(old) and _is_of_another(origin, old, journal):
+                raise SymbolicValue(
+                    f"{words.function}(): {words.traced} puts the contents of an array that it writes to by index in "
+                    f"the place of those of {name_in_program(array, functions)}. Read them with drjit.gather() "
+                    f"instead, or {words.otherwise}.")
+            yield array, position, old if origin is None else origin, new
+
+
+def _is_of_another(origin: Node, old: Node, journal: Journal) -> bool:
+    """Whether memory that was written to is what another component held, and not this one, which held ``old``."""
+    origins = (origin, origin.d0) if origin.kind == _OPAQUE else (origin,)
+    return primal(old) not in origins and any(
+        primal(node) in origins for _, before, _ in journal.entries.values() for node in before)
+
+
+def _references(array: Any) -> int:
+    """How many references to an array there are, those of the caller and of this function included."""
+    return sys.getrefcount(array)
+
+
+def _measured() -> int:
+    """How many references there are to an array that nobody holds but a journal, and who reads that."""
+    for array, _, _ in {0: (object(), [], None)}.values():
+        return _references(array)
+    raise AssertionError
+
+
+#: That depends on the version of Python.
+_JOURNALED = _measured()
+
+
+class _Holders:
+    """Who holds an array that a function has changed.
+
+    Cycles can hold what nobody uses any more; to find them costs as much as all objects of the program, so that it is
+    done once at most, and not for what the functions can be seen to use.
+    """
+
+    __slots__ = ("call", "collected", "functions")
+
+    def __init__(self, functions: Sequence[Callable[..., Any]], call: Call) -> None:
+        self.functions, self.call = functions, call
+        self.collected = False
+
+    def use(self, array: Any) -> bool:
+        """Whether the functions are seen to use an array; if not, or if that was asked before, cycles hold none."""
+        if self.collected or self.call.places_of(array) or place_in_program(array, self.functions) is not None:
+            return True
+        gc.collect()
+        self.collected = True
+        return False
+
+
+def _own_memory(words: Words, array: ArrayBase) -> SymbolicValue:
+    return SymbolicValue(
+        f"{words.function}(): {words.traced} writes by index to an array of type {array._name} that it has made "
+        f"itself, of which there is one for all elements. Make it before the {words.noun}, or {words.otherwise}; "
+        "memory that each element has for itself is made by drjit.alloc_local().")

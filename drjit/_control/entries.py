@@ -1,0 +1,189 @@
+"""Variables of a loop that are no state: each stands for what is outside, and knows how that is changed in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import drjit_core as core
+from drjit_core import Node
+
+from .._access.store import Journal, store, store_result
+from .._base.array import ArrayBase
+from .._base.types import BOOL
+from .._trees.pytree import TreeSpec, flatten_nodes
+from .places import Change, words_of, write_place
+from .wording import name_in_program
+
+__all__ = ["Argument", "Array", "First", "Late", "Place", "PlaceOnce"]
+
+
+class Array:
+    """A component of an array from outside."""
+
+    def __init__(self, array: ArrayBase, position: int, initial: Node) -> None:
+        self.array, self.position = array, position
+        self.initial = [initial]
+        #: The shape of the condition.
+        self.lanes: tuple[int, ...] = ()
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        """Let the variable have other values."""
+        store(self.array, formals, self.position)
+
+    def may_have_derivatives(self) -> bool:
+        """Whether the array is of a package whose arrays have some."""
+        return type(self.array)._record.diff
+
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
+        """Let it have those that it has after the construct."""
+        if results[0] is not self.initial[0] and (outermost is None or not outermost.has_made(self.array)):
+            store_result(self.array, self.position, results[0], None, self.lanes)
+
+    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
+        """What it is called."""
+        return name_in_program(self.array, functions)
+
+
+class Place:
+    """What is in a place of an object."""
+
+    def __init__(self, change: Change, function: str) -> None:
+        self.change, self.function = change, function
+        #: What it holds before, in this trace and outside.
+        nodes, self.originals, self.spec = flatten_nodes(change.before, function)
+        self.before, self.initial = list(nodes), list(nodes)
+        #: What stands for the leaves, and those that there are afterwards.
+        self.stands: list[Any] = []
+        self.leaves = self.originals
+        #: The nodes that these have at first.
+        self.formals: Sequence[Node] = ()
+        #: The structure afterwards: tensors of one element may have become wider, as wide as the lanes.
+        self.found = self.spec
+        self.lanes: tuple[int, ...] = ()
+
+    def may_have_derivatives(self) -> bool:
+        """Whether any of what it holds is of a package whose arrays have some."""
+        return bool([leaf for leaf in self.originals if isinstance(leaf, ArrayBase) and type(leaf)._record.diff])
+
+    def look_back(self, journal: Journal, presumed: Mapping[tuple[int, int], Node]) -> None:
+        """See what the arrays were that have been changed in place since, or that are presumed to stay as they are."""
+        first = 0
+        for place, _, _, count, _ in self.spec.traced():
+            number = id(self.originals[place])
+            noted = journal.entries.get(number)
+            if noted is not None:
+                self.initial[first:first + count] = noted[1]
+                self.before[first:first + count] = [presumed.get((number, k), node) for k, node in enumerate(noted[1])]
+            first += count
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        self.stands, self.formals = self.spec.fresh(formals, self.originals, self.lanes), formals
+        self.write(self.spec.rebuild(self.stands))
+
+    def write(self, value: Any) -> None:
+        """Put something in the place."""
+        write_place(self.change.container, self.change.kind, self.change.key, value)
+
+    def after(self, value: Any) -> list[Node] | None:
+        """What the place holds after an iteration, unless that is of another structure."""
+        nodes, self.leaves, spec = flatten_nodes(value, self.function)
+        found = self.spec.meeting(spec)
+        if found is None:
+            return None
+        self.found = found
+        return nodes
+
+    def left(self) -> Iterator[tuple[ArrayBase, int, Node, Node]]:
+        """Components of arrays that were changed in place before others came into their places: what they were, and
+        what they are."""
+        first, before = 0, self.formals or self.before
+        for place, _, _, count, _ in self.spec.traced():
+            stand = self.stands[place] if self.stands else self.originals[place]
+            if not [leaf for leaf in self.leaves if leaf is stand]:
+                for k, node in enumerate(stand._nodes()):
+                    if node is not before[first + k]:
+                        yield self.originals[place], k, self.initial[first + k], node
+            first += count
+
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
+        fresh = self.found.fresh(results, self.leaves, self.lanes)
+        kept = bool(self.stands)
+        first = 0
+        for place, _, _, count, _ in self.spec.traced():
+            if kept and self.leaves[place] is self.stands[place]:
+                for k in range(count):
+                    store_result(self.originals[place], k, results[first + k], fresh[place])
+                fresh[place] = self.originals[place]
+            else:
+                kept = kept and self.spec.children is not None
+            first += count
+        if self.spec.children is not None or not kept:
+            self.write(self.found.rebuild(fresh))
+
+    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
+        return words_of(self.change.container, self.change.kind, self.change.key)
+
+
+class PlaceOnce(Place):
+    """What the first iteration puts in a place of a container that it was given; later ones are given others."""
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        pass
+
+
+class Argument(Array):
+    """An argument that the first iteration changes in place; later ones are given other arrays."""
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        pass
+
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
+        super().finish(results, None)
+
+    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
+        return "an argument that is changed in place"
+
+
+class First:
+    """Whether an iteration is the first one."""
+
+    def __init__(self) -> None:
+        self.initial = [core.literal(BOOL, True)]
+        self.lanes: tuple[int, ...] = ()
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        pass
+
+    def may_have_derivatives(self) -> bool:
+        return True
+
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
+        pass
+
+    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
+        return "whether an iteration is the first one"
+
+
+class Late(First):
+    """A value that the body of a loop computes, of which nobody knew what it would be."""
+
+    def __init__(self) -> None:
+        self.spec: TreeSpec | None = None
+        self.nodes: list[Node] = []
+        self.leaves: list[Any] = []
+        self.initial = []
+        self.value: Any = None
+        self.lanes: tuple[int, ...] = ()
+
+    def found(self, value: Any, function: str) -> None:
+        """It has turned out."""
+        self.nodes, self.leaves, self.spec = flatten_nodes(value, function)
+        self.initial = [core.literal(node.type, 0) for node in self.nodes]
+
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
+        assert self.spec is not None
+        self.value = self.spec.rebuild_nodes(results, self.leaves, self.lanes)
+
+    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
+        return "the value that is returned"

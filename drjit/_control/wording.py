@@ -1,0 +1,98 @@
+"""What messages call a construct, its parts, and what the user's functions change."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import CellType, FunctionType, MethodType
+from typing import Any, NamedTuple
+
+from drjit_core import SymbolicValue
+
+from .._base.array import ArrayBase
+from .._base.errors import ArgumentError, describe
+from .places import Snapshot
+
+__all__ = ["Words", "name_in_program", "place_in_program", "require_data", "require_variables"]
+
+
+class Words(NamedTuple):
+    """What messages call a construct and its parts."""
+
+    #: The user's function: ``drjit.while_loop``.
+    function: str
+    #: What is traced: ``the body of this symbolic loop``.
+    traced: str
+    #: The construct: ``loop``.
+    noun: str
+    #: What else helps: ``run the loop with mode='evaluated'``.
+    otherwise: str
+
+
+def require_data(words: Words, snapshot: Snapshot, functions: Sequence[Callable[..., Any]]) -> None:
+    """Refuse changes of NumPy arrays, sets and byte arrays, which hold again what they did, and of what generators use
+    in the middle of an expression."""
+    require_variables(words.function, snapshot)
+    for value in snapshot.restored():
+        raise SymbolicValue(
+            f"{words.function}(): {words.traced} changes {name_in_program(value, functions)} of type "
+            f"{describe(value)} in place, and is called once for all elements and iterations. Use an array of Dr.Jit "
+            f"instead, or {words.otherwise}.")
+
+
+def require_variables(function: str, snapshot: Snapshot) -> None:
+    """Refuse changes of what generators use in the middle of an expression."""
+    for generator, name in snapshot.waiting:
+        raise ArgumentError(
+            f"{function}(): a function that is called here advances the generator '{generator.__name__}', which waits "
+            f"in the middle of an expression with what it keeps in its variable '{name}': nobody else can change that. "
+            "Let 'yield' be a statement of its own, or the value of one.")
+
+
+def name_in_program(array: Any, functions: Sequence[Callable[..., Any]]) -> str:
+    """An array, or another object, as the user knows it: by the name of a variable that the functions use."""
+    word = "array" if isinstance(array, ArrayBase) else "object"
+    place = place_in_program(array, functions)
+    return f"an {word} of type {getattr(array, '_name', type(array).__name__)}" if place is None else \
+        f"the {word} '{place}'"
+
+
+def place_in_program(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:
+    """The name of a variable, or of a part of it, in which functions, or those that they call, find an object."""
+    queue: list[Any] = list(functions)  # and what those call, which are added meanwhile
+    for function in itertools.islice(queue, _FUNCTIONS_SEARCHED):
+        method, function = function, getattr(function, "__func__", function)
+        code = getattr(function, "__code__", None)
+        if code is None:
+            continue
+        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+        variables = {name: cell.cell_contents for name, cell in cells if cell != _EMPTY_CELL}
+        queue += [value for value in variables.values() if hasattr(value, "__code__")]
+        if method is not function and code.co_varnames:
+            variables[code.co_varnames[0]] = method.__self__
+        variables |= {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
+        for name, value in variables.items():
+            if value is sought:
+                return str(name)
+            if value.__class__ in _CONTAINERS:
+                if len(value) <= _ENTRIES_SEARCHED:
+                    for key, entry in list(value.items() if value.__class__ is dict else enumerate(value)):
+                        if entry is sought:
+                            return f"{name}[{key!r}]"
+                continue
+            attributes = getattr(value, "__dict__", {})
+            for attribute in code.co_names:
+                if attributes.get(attribute) is sought:
+                    return f"{name}.{attribute}"
+                if attribute not in attributes and not isinstance(value, ArrayBase):
+                    method = getattr(type(value), attribute, None)
+                    if method.__class__ is FunctionType:
+                        queue.append(MethodType(method, value))
+    return None
+
+
+#: So many functions, of those that traced functions call, are searched for the name of an array.
+_FUNCTIONS_SEARCHED, _ENTRIES_SEARCHED = 16, 256
+_EMPTY_CELL = CellType()
+_CONTAINERS = (list, tuple, dict, deque)
