@@ -935,6 +935,37 @@ def test_coroutines(mode: Any) -> None:
 
 
 @mode_of
+def test_arrays_that_a_coroutine_replaces(mode: Any) -> None:
+    """A variable of a coroutine is a place like any other; so is one that holds a list of arrays."""
+    found: list[Any] = [Float(0)]
+
+    @types.coroutine
+    def pause() -> Iterator[None]:
+        yield
+
+    async def steps() -> None:
+        total, pair = Float(0), (Float(1), Float(2))
+        while True:
+            await pause()
+            total, pair = total + 1, (pair[1], pair[0] + total)
+            found[0] = pair[0]
+
+    coroutine, i = steps(), UInt(0, 1)
+    coroutine.send(None)
+    dr.while_loop((i,), lambda i: i < 3, lambda i: (coroutine.send(None), i + 1)[1:], mode=mode)
+    expected = []
+    for count in (3, 2):
+        total, pair = 0, (1, 2)
+        for _ in range(count):
+            total, pair = total + 1, (pair[1], pair[0] + total)
+        expected.append(pair)
+    assert list(found[0]) == [pair[0] for pair in expected]
+    coroutine.send(None)
+    assert list(found[0]) == [pair[1] for pair in expected]
+    coroutine.close()
+
+
+@mode_of
 @pytest.mark.parametrize("container", [list, lambda each: dict(enumerate(each)), set])
 def test_many_objects(container: Callable[[Any], Any], mode: Any) -> None:
     """All are looked at, or a warning says that there are more."""
