@@ -2787,6 +2787,8 @@ class CustomOp:
         """The change of an argument, given its name, or its position among ``*args``; or those of all of these as a tuple, given ``'args'``, of ``**kwargs`` as a dictionary. In :meth:`forward`."""
     def set_grad_in(self: Any, arg0: Any, arg1: Any, /) -> None:
         """Add to the gradient of an argument, given its name, or its position among ``*args``; or to those of all of these, given ``'args'`` and a tuple, of ``**kwargs`` likewise. In :meth:`backward`."""
+    def given(self: Any, arg: Any, /) -> Any:
+        """An argument, as it was given to :meth:`eval`. In :meth:`forward` and :meth:`backward`."""
     def add_input(self: Any, arg: Any, /) -> None:
         """Declare that the result depends on arrays that are no arguments. In :meth:`eval`."""
     def add_output(self: Any, arg: Any, /) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import drjit_core as core
 from drjit_core import ProfileEvent
 
+from ._ad.formulas import differentiated
 from ._functions.pairs import of_pairs
 
-__all__ = ["ProfileEvent", "cuda_version", "leak_warnings", "llvm_version", "of_pairs", "set_leak_warnings"]
+__all__ = ["ProfileEvent", "cuda_version", "differentiated", "leak_warnings", "llvm_version", "of_pairs",
+           "set_leak_warnings"]
 
 _leak_warnings = False
 

@@ -47,7 +47,7 @@ ADDED = {
     "Rearranging arrays": ["drjit.row_stack"],
     "Tensor operations": ["drjit.upsample"],
     "Derivatives": ["drjit.value_and_grad", "drjit.jacobian", "drjit.hvp", "drjit.gradcheck",
-                    "drjit.explain_grad", "drjit.checkpoint", "drjit.relative_grad"],
+                    "drjit.explain_grad", "drjit.checkpoint", "drjit.relative_grad", "drjit.detail.differentiated"],
     "Standard mathematics": ["drjit.square", "drjit.sqr", "drjit.clamp", "drjit.fmin", "drjit.fmax"],
     "Vectors, matrices, quaternions": ["drjit.identity", "drjit.inverse"],
     "Transcendental functions": ["drjit.cot", "drjit.erfc", "drjit.detail.of_pairs"],

@@ -303,8 +303,9 @@ def _accumulate(function: str, target: Any, source: Any, *, clear: bool) -> None
         core.clear_gradients(cleared)
 
 
-def _converted(function: str, array: Any, value: Any) -> list[Node]:
-    """What is added to the gradients of an array: a node for each of its own."""
+def _converted(function: str, array: Any, value: Any, again: bool = False) -> list[Node]:
+    """What is added to the gradients of an array: a node for each of its own; with derivatives, if they are
+    differentiated ``again``."""
     cls = type(array)
     try:
         if cls._depth < 0:
@@ -330,7 +331,7 @@ def _converted(function: str, array: Any, value: Any) -> list[Node]:
         if gradient.size not in (0, 1, node.size) and node.size != 1:
             raise SizeError(f"{function}(): a gradient with {gradient.size} elements does not fit an array with "
                             f"{node.size}.")
-    return [primal(node) for node in nodes]
+    return list(nodes) if again else [primal(node) for node in nodes]
 
 
 links.gradient, links.set_gradient = grad, set_grad

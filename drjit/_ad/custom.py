@@ -32,7 +32,8 @@ class CustomOp:
     :meth:`eval` computes the result from arguments without derivatives, and may keep what it needs later as attributes.
     :meth:`forward` computes the change of the result from those of the arguments (:meth:`grad_in`,
     :meth:`set_grad_out`), :meth:`backward` the gradients of the arguments from that of the result (:meth:`grad_out`,
-    :meth:`set_grad_in`). Only what a program uses need be there.
+    :meth:`set_grad_in`). Only what a program uses need be there. There are no derivatives of derivatives, unless
+    the class sets ``differentiable``, see :meth:`given`.
 
     >>> from drjit.llvm.ad import Float
     >>> class Product(dr.CustomOp):
@@ -49,6 +50,8 @@ class CustomOp:
     ([3], [2])
     """
 
+    #: Whether derivatives of what the callbacks compute are those of second order.
+    differentiable = False
     _link: _Link | None = None
 
     def eval(self, *args: Any, **kwargs: Any) -> Any:
@@ -191,6 +194,27 @@ class CustomOp:
         """
         self._require("set_grad_in", "backward").set_grad_in(arg0, arg1)
 
+    def given(self, arg: Any, /) -> Any:
+        """An argument, as it was given to :meth:`eval`. In :meth:`forward` and :meth:`backward`.
+
+        It has derivatives if those of derivatives are computed, which there are of operations whose class says that
+        it is ``differentiable``: then all that callbacks compute must be functions of this, :meth:`grad_in` and
+        :meth:`grad_out`, and not of what :meth:`eval` has kept.
+
+        >>> from drjit.llvm.ad import Float
+        >>> class Cube(dr.CustomOp):
+        ...     differentiable = True
+        ...     def eval(self, x):
+        ...         return x * x * x
+        ...     def backward(self):
+        ...         self.set_grad_in("x", 3 * self.given("x") ** 2 * self.grad_out())
+        >>> dr.hvp(lambda x: dr.custom(Cube, x), Float(2), Float(1))
+        ([12], [12])
+        """
+        if self._link is None or self._link.stage == "eval":
+            raise RuntimeError(f"{type(self).__name__}.given(): this is of use in forward() and backward() only.")
+        return self._link.given(arg)
+
     def add_input(self, arg: Any, /) -> None:
         """Declare that the result depends on arrays that are no arguments. In :meth:`eval`.
 
@@ -246,12 +270,11 @@ class CustomOp:
 class _Link:
     """What a custom operation has to do with the graph: the payload of its vertex."""
 
-    #: There are no derivatives of derivatives that a user computes.
-    again = False
-
     def __init__(self, operation: CustomOp, arguments: dict[Any, Any],
                  groups: dict[str, tuple[Any, ...] | None]) -> None:
         self.operation = operation
+        #: Whether there are derivatives of derivatives.
+        self.again = operation.differentiable
         self.arguments = arguments
         #: The names of ``*args`` and ``**kwargs``, with the keys of the latter and ``None`` for the former.
         self.groups = groups
@@ -303,6 +326,16 @@ class _Link:
             raise ArgumentError(f"{self.name}.{method}(): there is no argument {key!r}; there are: {known or 'none'}.")
         return self.arguments[key]
 
+    def given(self, key: Any) -> Any:
+        flow, value = self.flow, self._named("given", key)
+        assert flow is not None
+        return value if flow.again else _without(value)
+
+    def _contributions(self, function: str, leaf: Any, value: Any) -> list[Node]:
+        """What is added to the gradients or changes of an array."""
+        assert self.flow is not None
+        return _converted(function, leaf, value, self.flow.again)
+
     def grad_in(self, key: Any) -> Any:
         flow = self.flow
         assert flow is not None
@@ -327,7 +360,7 @@ class _Link:
             if not differentiable(leaf):
                 continue
             nodes = leaf._nodes()
-            for node, contribution in zip(nodes, _converted(function, leaf, gradient), strict=True):
+            for node, contribution in zip(nodes, self._contributions(function, leaf, gradient), strict=True):
                 vertex = tracked(node)
                 if vertex is not None:
                     given.append((vertex, contribution))
@@ -352,7 +385,7 @@ class _Link:
             self.spec.flatten_up_to(value, function)
         for leaf, places, change in zip(self.leaves, self.places, values, strict=True):
             if places:
-                for place, node in zip(places, _converted(function, leaf, change), strict=True):
+                for place, node in zip(places, self._contributions(function, leaf, change), strict=True):
                     before = self.sent.get(place)
                     self.sent[place] = node if before is None else core.ops.add(before, node)
 

@@ -162,7 +162,7 @@ class Array(Methods):
         return (self[k] for k in range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
-        return bool(np.any(self._host() == value))
+        return bool(np.any(self._host() == (value._host() if isinstance(value, Array) else value)))
 
     __hash__ = None  # type: ignore[assignment]  # arrays are mutable, and compare by element
 

@@ -48,33 +48,41 @@ def _is_zero(x: Any) -> Any:
     return x == 0
 
 
-def _log1p(x: Any) -> Any:
+def _log1p_of(x: Any) -> Any:
     """log(1 + x), accurate for small x: the error of 1 + x is made up for by a division (HP-15C handbook, 1982)."""
-    value = dr.detach(x)
-    one = 1 + value
+    one = 1 + x
     short = one - 1
     logarithm = dr.log(one)
-    exact = dr.select(short == 0, value, dr.select(dr.isinf(one), logarithm,
-                                                   logarithm * value / dr.select(short == 0, 1, short)))
-    return dr.replace_grad(exact, dr.log(1 + x)) if dr.grad_enabled(x) else exact
+    return dr.select(short == 0, x, dr.select(dr.isinf(one), logarithm,
+                                              logarithm * x / dr.select(short == 0, 1, short)))
+
+
+_log1p = dr.detail.differentiated(_log1p_of, lambda x: 1 / (1 + x))
 
 
 def _expm1(x: Any) -> Any:
     """exp(x) - 1, accurate for small x: what rounding takes from the exponential, its logarithm has lost, too."""
-    value = dr.detach(x)
-    one = dr.exp(value)
+    one = dr.exp(x)
     short = one - 1
     inner = dr.select((one == 1) | (short == -1) | dr.isinf(one), 1, dr.log(one))
-    exact = dr.select(one == 1, value, dr.select((short == -1) | dr.isinf(one), short, short * value / inner))
-    return dr.replace_grad(exact, dr.exp(x)) if dr.grad_enabled(x) else exact
+    return dr.select(one == 1, x, dr.select((short == -1) | dr.isinf(one), short, short * x / inner))
 
 
 def _log10(x: Any) -> Any:
     """The logarithm to base 10, exact for the powers of ten that log() comes close to."""
     found = dr.log(x) * (1 / math.log(10))
-    near = dr.round(dr.detach(found))
-    exact = (dr.abs(near) < 23) & (dr.detach(x) == dr.power(type(x)(10.0), near))
-    return found + dr.select(exact, near - dr.detach(found), 0)
+    near = dr.round(found)
+    return dr.select((dr.abs(near) < 23) & (x == dr.power(type(x)(10.0), near)), near, found)
+
+
+def _expit_of(x: Any) -> Any:
+    """The logistic function, by the exponential that does not overflow."""
+    left = x < 0
+    small = dr.exp(dr.select(left, x, -x))
+    return dr.select(left, small, 1) / (1 + small)
+
+
+_expit: Formula = dr.detail.differentiated(_expit_of, lambda x: _expit(x) * _expit(-x))
 
 
 def _signbit(x: Any) -> Any:
@@ -187,16 +195,12 @@ def _together(a: Any, b: Any) -> tuple[Any, Any]:
 
 def _remainder(a: Any, b: Any) -> Any:
     """The remainder with the sign of the divisor, exact, as Python's ``%``."""
-    x, y = dr.detach(a), dr.detach(b)
-    size = _fmod(x, y)
-    rest = dr.select(x < 0, -size, size)
-    rest = dr.select((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
-    rest = dr.select(dr.isinf(y) & dr.isfinite(x), dr.select((x == 0) | ((x < 0) == (y < 0)), x, y), rest)
-    rest = dr.select(rest == 0, _copysign(dr.zeros(type(x), ()), y), rest)
-    rest = dr.select(dr.isinf(x) | dr.isnan(x) | dr.isnan(y) | (y == 0), dr.full(type(x), math.nan, ()), rest)
-    if not dr.grad_enabled(a, b):
-        return rest
-    return dr.replace_grad(rest, a - dr.floor(x / y) * b)
+    size = _fmod(a, b)
+    rest = dr.select(a < 0, -size, size)
+    rest = dr.select((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+    rest = dr.select(dr.isinf(b) & dr.isfinite(a), dr.select((a == 0) | ((a < 0) == (b < 0)), a, b), rest)
+    rest = dr.select(rest == 0, _copysign(dr.zeros(type(a), ()), b), rest)
+    return dr.select(dr.isinf(a) | dr.isnan(a) | dr.isnan(b) | (b == 0), dr.full(type(a), math.nan, ()), rest)
 
 
 def _divide_down(a: Any, b: Any) -> Any:
@@ -212,13 +216,10 @@ def _divide_down(a: Any, b: Any) -> Any:
 
 def _logaddexp(a: Any, b: Any) -> Any:
     """log(exp(a) + exp(b)), by the larger of the two, which does not overflow."""
-    largest = _extremum(dr.maximum)(dr.detach(a), dr.detach(b))
+    largest = _extremum(dr.maximum)(a, b)
     shift = dr.select(dr.isinf(largest), 0, largest)
-    small = _extremum(dr.minimum)(dr.detach(a), dr.detach(b)) - shift
-    exact = dr.select(dr.isinf(largest), largest, shift + _log1p(dr.exp(small)))
-    if not dr.grad_enabled(a, b):
-        return exact
-    return dr.replace_grad(exact, dr.log(dr.exp(a - shift) + dr.exp(b - shift)) + shift)
+    small = _extremum(dr.minimum)(a, b) - shift
+    return dr.select(dr.isinf(largest), largest, shift + _log1p(dr.exp(small)))
 
 
 def _int_pow(a: Any, b: Any) -> Any:
@@ -278,16 +279,24 @@ def _finished(function: Any, name: str, text: str, differentiable: bool) -> Any:
     return function
 
 
+def _with(formula: Formula | None, *derivatives: Formula | None) -> Formula | None:
+    """A formula for real numbers with derivatives, if it has some of its own."""
+    if formula is None or not any(derivatives):
+        return formula
+    return dr.detail.differentiated(formula, *derivatives)
+
+
 def _unary(name: str, text: str, *, real: Formula | None = None, pair: Formula | None = None,
-           integer: Formula | None = None, boolean: Formula | None = None, result: str = "",
-           cast: bool = True) -> Callable[[Array], Array]:
-    """A function of one array; its formulas say which kinds of elements it knows.
+           integer: Formula | None = None, boolean: Formula | None = None, result: str = "", cast: bool = True,
+           derivative: Formula | None = None) -> Callable[[Array], Array]:
+    """A function of one array; its formulas say which kinds of elements it knows. That for real numbers may have a
+    ``derivative``; it is that of what it is composed of otherwise.
 
     ``result`` is ``"bool"`` or ``"real"`` if that is the type of results. Integers become floating point numbers
     (``cast``) if there is no formula for them.
     """
     kinds = ("b" if boolean else "") + ("iu" if integer else "") + ("f" if real else "") + ("c" if pair else "")
-    formulas = {"b": boolean, "i": integer, "u": integer, "f": real, "c": pair}
+    formulas = {"b": boolean, "i": integer, "u": integer, "f": _with(real, derivative), "c": pair}
 
     def function(x: Array, /) -> Array:
         array = as_float(f"{_NAMESPACE}.{name}", "x", x) if cast and kinds in ("f", "fc") else \
@@ -308,10 +317,10 @@ def _unary(name: str, text: str, *, real: Formula | None = None, pair: Formula |
 
 def _binary(name: str, text: str, *, real: Formula | None = None, pair: Formula | None = None,
             integer: Formula | None = None, boolean: Formula | None = None, result: str = "",
-            smooth: bool = True) -> Callable[[Any, Any], Array]:
-    """A function of two arrays, or of an array and a number."""
+            smooth: bool = True, derivatives: tuple[Formula, ...] = ()) -> Callable[[Any, Any], Array]:
+    """A function of two arrays, or of an array and a number. ``derivatives`` by these as for functions of one."""
     kinds = ("b" if boolean else "") + ("iu" if integer else "") + ("f" if real else "") + ("c" if pair else "")
-    formulas = {"b": boolean, "i": integer, "u": integer, "f": real, "c": pair}
+    formulas = {"b": boolean, "i": integer, "u": integer, "f": _with(real, *derivatives), "c": pair}
     full = f"{_NAMESPACE}.{name}"
 
     def function(x1: Array | complex, x2: Array | complex, /) -> Array:
@@ -353,7 +362,7 @@ conj = _unary("conj", "The complex conjugate.", real=_same, integer=_same, pair=
 cos = _unary("cos", "The cosine of an angle in radians.", real=dr.cos, pair=pairs.cos)
 cosh = _unary("cosh", "The hyperbolic cosine.", real=dr.cosh, pair=pairs.cosh)
 exp = _unary("exp", "e to the power of each element.", real=dr.exp, pair=pairs.exp)
-expm1 = _unary("expm1", "exp(x) - 1, accurate for small x.", real=_expm1, pair=pairs.expm1)
+expm1 = _unary("expm1", "exp(x) - 1, accurate for small x.", real=_expm1, derivative=dr.exp, pair=pairs.expm1)
 floor = _unary("floor", "The largest integer that is not greater.", real=dr.floor, integer=_same)
 isfinite = _unary("isfinite", "Whether elements are neither infinite nor NaN.", real=dr.isfinite, integer=_true_like,
                   boolean=_true_like, pair=pairs.isfinite, result="bool")
@@ -362,7 +371,8 @@ isinf = _unary("isinf", "Whether elements are infinite.", real=dr.isinf, integer
 isnan = _unary("isnan", "Whether elements are NaN.", real=dr.isnan, integer=_false_like, boolean=_false_like,
                pair=pairs.isnan, result="bool")
 log = _unary("log", "The natural logarithm.", real=dr.log, pair=pairs.log)
-log10 = _unary("log10", "The logarithm to base 10.", real=_log10, pair=pairs.log10)
+log10 = _unary("log10", "The logarithm to base 10.", real=_log10, derivative=lambda x: 1 / (math.log(10) * x),
+               pair=pairs.log10)
 log1p = _unary("log1p", "log(1 + x), accurate for small x.", real=_log1p, pair=pairs.log1p)
 log2 = _unary("log2", "The logarithm to base 2.", real=dr.log2, pair=pairs.log2)
 logical_not = _unary("logical_not", "Whether elements are false, or 0.", boolean=operator.invert, integer=_is_zero,
@@ -406,7 +416,8 @@ hypot = _binary("hypot", "sqrt(x1**2 + x2**2), without overflow.", real=dr.hypot
 less = _binary("less", "Whether x1 < x2.", real=operator.lt, integer=operator.lt, result="bool", smooth=False)
 less_equal = _binary("less_equal", "Whether x1 <= x2.", real=operator.le, integer=operator.le, result="bool",
                      smooth=False)
-logaddexp = _binary("logaddexp", "log(exp(x1) + exp(x2)), without overflow.", real=_logaddexp)
+logaddexp = _binary("logaddexp", "log(exp(x1) + exp(x2)), without overflow.", real=_logaddexp,
+                    derivatives=(lambda a, b: _expit(a - b), lambda a, b: _expit(b - a)))
 logical_and = _logical("logical_and", "Whether both are true.", _and)
 logical_or = _logical("logical_or", "Whether one of them is true, or both.", _or)
 logical_xor = _logical("logical_xor", "Whether one of them is true, and not both.", operator.xor)
@@ -421,6 +432,7 @@ nextafter = _binary("nextafter", "The next number from x1 in the direction of x2
 not_equal = _binary("not_equal", "Whether elements differ.", real=operator.ne, integer=operator.ne,
                     boolean=operator.ne, pair=pairs.not_equal, result="bool", smooth=False)
 remainder = _binary("remainder", "The remainder of x1 / x2 with the sign of x2, as Python's %.", real=_remainder,
+                    derivatives=(lambda a, b: dr.ones(type(a), ()), lambda a, b: -dr.floor(a / b)),
                     integer=_int_remainder)
 subtract = _binary("subtract", "The difference.", real=operator.sub, integer=operator.sub, pair=pairs.subtract)
 _divide = _binary("divide", "", real=operator.truediv, pair=pairs.divide)

@@ -65,21 +65,28 @@ def computed(function: str, value: Callable[..., Any], arguments: Sequence[Stora
                 for dtype, shape in zip(types, shapes, strict=True)]
 
     class Rule(dr.CustomOp):
+        differentiable = True
+
         def eval(self, parts: Any) -> Any:
-            self.arrays = joined(parts, kinds, [array.shape for array in arguments])
-            self.found = _values(value, self.arrays, half)
+            self.shapes = [array.shape for array in arguments]
+            self.found = _values(value, joined(parts, kinds, self.shapes), half)
             outputs[:] = [array._dtype for array in self.found]
             return tuple([part for array in self.found for part in array._parts])
 
+        def pair(self) -> tuple[list[Array], list[Array]]:
+            """Arguments and results; these are computed again if their derivatives are wanted."""
+            arrays = joined(self.given("parts"), kinds, self.shapes)
+            return arrays, computed(function, value, arrays, change, pull) if is_tracked(*arrays) else self.found
+
         def forward(self) -> None:
-            changes = joined(self.grad_in("parts"), kinds, [array.shape for array in self.arrays])
-            found = change(self.arrays, self.found, changes)
+            changes = joined(self.grad_in("parts"), kinds, self.shapes)
+            found = change(*self.pair(), changes)
             self.set_grad_out(tuple([part for array in found for part in array._parts]))
 
         def backward(self) -> None:
             gradients = joined(self.grad_out(), [array._dtype for array in self.found],
                                [array.shape for array in self.found])
-            found = pull(self.arrays, self.found, gradients)
+            found = pull(*self.pair(), gradients)
             self.set_grad_in("parts", tuple([
                 part for array, dtype in zip(found, kinds, strict=True)
                 for part in (converted(array, dtype)._parts if dtype.kind == "c" else array._parts[:1])]))

@@ -1,7 +1,9 @@
 """Special functions, which the standard does not have, and ``scipy.special`` looks for in namespaces.
 
 All are lazy and elementwise, of real floating point numbers (integers become the default type; numbers of half
-precision are computed in single precision), and differentiable, by the derivatives of what they are composed of.
+precision are computed in single precision), and differentiable. Values and derivatives are formulas on tensors; where
+there is none for the derivative, it is that of what the value is composed of, which holds at all arguments then.
+Outside of the domain of a function derivatives are NaN, or what their formula gives.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import drjit as dr
 
 from . import _dtypes as dtypes
 from ._data import wrap
+from ._elementwise import _expit as _logistic
 from ._elementwise import _log1p as _log_plus_one
 from ._operands import as_float, converted, operands
 
@@ -26,9 +29,14 @@ __all__ = ["digamma", "entr", "erf", "erfc", "erfinv", "exp10", "exp2", "expit",
 _NAMESPACE = "drjit.array_api.special"
 
 
-def _of_one(name: str, text: str, formula: Callable[[Any], Any]) -> Callable[[Array], Array]:
+Formula = Callable[..., Any]
+
+
+def _of_one(name: str, text: str, formula: Formula, derivative: Formula | None = None) -> Callable[[Array], Array]:
     """A function of one array."""
     full = f"{_NAMESPACE}.{name}"
+    if derivative is not None:
+        formula = dr.detail.differentiated(formula, derivative)
 
     def function(x: Array, /) -> Array:
         array = as_float(full, "x", x, "f")
@@ -39,9 +47,10 @@ def _of_one(name: str, text: str, formula: Callable[[Any], Any]) -> Callable[[Ar
     return _finished(function, name, text)  # type: ignore[no-any-return]
 
 
-def _of_two(name: str, text: str, formula: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Array]:
+def _of_two(name: str, text: str, formula: Formula, by_x: Formula, by_y: Formula) -> Callable[[Any, Any], Array]:
     """A function of two arrays, or of an array and a number."""
     full = f"{_NAMESPACE}.{name}"
+    formula = dr.detail.differentiated(formula, by_x, by_y)
 
     def function(x: Array | float, y: Array | float, /) -> Array:
         a, b = operands(full, (x, y), ("x", "y"), "iuf")
@@ -91,22 +100,62 @@ def _digamma(x: Any) -> Any:
     return dr.select(x == -math.inf, math.nan, dr.select(left, reflected, total))
 
 
-def _erfc_of_tail(x: Any) -> Any:
-    """The logarithm of the normal distribution's lower tail far out, by its asymptotic series (DLMF 7.12.1)."""
+#: The Bernoulli numbers B(2n) for n = 1, 2 …
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+
+
+def _trigamma(x: Any) -> Any:
+    """The derivative of the digamma function, by the derivatives of its formulas (DLMF 5.15); infinite at its poles."""
+    left = x < 0.5
+    z = dr.select(left, 1 - x, x)
+    total = dr.zeros(type(x), ())
+    for _ in range(_FAR):
+        near = z < _FAR
+        total = total + dr.select(near, dr.square(1 / dr.select(near, z, 1)), 0)
+        z = dr.select(near, z + 1, z)
+    inverse = 1 / z
+    square = inverse * inverse
+    series = dr.zeros(type(x), ())
+    for factor in reversed(_BERNOULLI):
+        series = (series + factor) * square
+    total = total + inverse + 0.5 * square + series * inverse
+    turn = x - dr.round(x)
+    return dr.select(left, dr.square(math.pi / dr.sin(math.pi * turn)) - total, total)
+
+
+def _series_of_tail(x: Any) -> Any:
+    """The normal distribution's lower tail, divided by ``exp(-x * x / 2) / (-x sqrt(2 pi))`` (DLMF 7.12.1)."""
     square = 1 / (x * x)
     series = dr.ones(type(x), ())
     for n in (17, 15, 13, 11, 9, 7, 5, 3, 1):
         series = 1 - n * square * series
-    return -0.5 * x * x - dr.log(-x) - 0.5 * math.log(2 * math.pi) + dr.log(series)
+    return series
 
 
-def _log_ndtr(x: Any) -> Any:
-    start = -20 if dr.itemsize_v(x) == 8 else -8
+def _start_of_tail(x: Any) -> float:
+    return -20 if dr.itemsize_v(x) == 8 else -8
+
+
+def _log_ndtr_of(x: Any) -> Any:
+    start = _start_of_tail(x)
     tail, middle = x < start, (x >= start) & (x < -1)
-    far = _erfc_of_tail(dr.select(tail, x, start))
+    far = dr.select(tail, x, start)
+    logarithm = -0.5 * far * far - dr.log(-far) - 0.5 * math.log(2 * math.pi) + dr.log(_series_of_tail(far))
     inner = dr.log(0.5 * dr.erfc(dr.select(middle, x, -1) * -math.sqrt(0.5)))
     upper = _log_plus_one(-0.5 * dr.erfc(dr.select(tail | middle, 0, x) * math.sqrt(0.5)))
-    return dr.select(x == -math.inf, -math.inf, dr.select(tail, far, dr.select(middle, inner, upper)))
+    return dr.select(tail, logarithm, dr.select(middle, inner, upper))
+
+
+def _by_log_ndtr(x: Any) -> Any:
+    """The density by the distribution."""
+    start = _start_of_tail(x)
+    tail = x < start
+    far, near = dr.select(tail, x, start), dr.select(tail, 0, x)
+    return dr.select(tail, -far / _series_of_tail(far),
+                     dr.exp(-0.5 * near * near - _log_ndtr(near)) * (1 / math.sqrt(2 * math.pi)))
+
+
+_log_ndtr = dr.detail.differentiated(_log_ndtr_of, _by_log_ndtr)
 
 
 def _ndtri(p: Any) -> Any:
@@ -114,19 +163,24 @@ def _ndtri(p: Any) -> Any:
     upper = p > 0.5
     tail = dr.select(upper, 1 - p, p)
     far = (tail < 0.1) & (tail > 0)
-    size = dr.select(far, dr.detach(tail), 0.05)
-    wanted = dr.log(size)
+    wanted = dr.log(dr.select(far, tail, 0.05))
     x = -dr.sqrt(-2 * wanted)
     for _ in range(6):
         value = _log_ndtr(x)
-        density = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
-        x = x - (value - wanted) * dr.exp(value - density)
-    # One more step with the derivative: that of p is the inverse of the density.
-    x = dr.detach(x) + (dr.select(far, tail, 0.05) - size) * dr.exp(0.5 * dr.detach(x * x)) * math.sqrt(2 * math.pi)
+        x = x - (value - wanted) * dr.exp(value + 0.5 * x * x + 0.5 * math.log(2 * math.pi))
     middle = math.sqrt(2) * dr.erfinv(2 * dr.select(far, 0.5, p) - 1)
     found = dr.select(far, dr.select(upper, -x, x), middle)
     found = dr.select(p == 0, -math.inf, dr.select(p == 1, math.inf, found))
     return dr.select((p < 0) | (p > 1) | dr.isnan(p), math.nan, found)
+
+
+def _by_p(p: Any) -> Any:
+    """The inverse of the density."""
+    x = _quantile(p)
+    return math.sqrt(2 * math.pi) * dr.exp(0.5 * x * x)
+
+
+_quantile: Formula = dr.detail.differentiated(_ndtri, _by_p)
 
 
 #: Points of the trapezoidal rule for Bessel's integral (DLMF 10.32.1), which converges exponentially: with 14 in a
@@ -135,10 +189,10 @@ _POINTS, _LIMIT = 14, 30.0
 _COSINES = [math.cos(math.pi * (k + 0.5) / (2 * _POINTS)) for k in range(_POINTS)]
 
 
-def _bessel(order: int, x: Any) -> Any:
+def _scaled_bessel(order: int, x: Any) -> Any:
     """exp(-|x|) I(x) of order 0 or 1: by the integral, or its asymptotic series (DLMF 10.40.1)."""
-    negative = (x < 0) | ((x == 0) & (1 / x < 0))
-    size = dr.select(negative, -x, x) if order else dr.abs(x)  # the odd one has a derivative at 0
+    negative = x < 0
+    size = dr.abs(x)
     near = size <= _LIMIT
     z = dr.select(near, size, 0)
     total = dr.zeros(type(x), ())
@@ -157,11 +211,27 @@ def _bessel(order: int, x: Any) -> Any:
     return dr.select(negative, -found, found) if order else found
 
 
-def _expit(x: Any) -> Any:
-    """By the exponential that does not overflow, so that its derivative is finite, too."""
-    left = x < 0
-    small = dr.exp(dr.select(left, x, -x))
-    return dr.select(left, small, 1) / (1 + small)
+def _sign(x: Any) -> Any:
+    return dr.select(x == 0, 0, dr.copysign(dr.ones(type(x), ()), x))
+
+
+def _slope(x: Any) -> Any:
+    """exp(-|x|) times the derivative of I of order 1 (DLMF 10.29.2), which is 1/2 at 0."""
+    zero = x == 0
+    return dr.select(zero, 0.5, _i0e(x) - _i1e(x) / dr.select(zero, 1, x))
+
+
+_i0e: Formula = dr.detail.differentiated(lambda x: _scaled_bessel(0, x), lambda x: _i1e(x) - _sign(x) * _i0e(x))
+_i1e: Formula = dr.detail.differentiated(lambda x: _scaled_bessel(1, x), lambda x: _slope(x) - _sign(x) * _i1e(x))
+
+
+def _grown(scaled: Any, x: Any) -> Any:
+    """What has been scaled by exp(-|x|)."""
+    return scaled * dr.exp(dr.abs(x))
+
+
+_i0: Formula = dr.detail.differentiated(lambda x: _grown(_i0e(x), x), lambda x: _i1(x))
+_i1: Formula = dr.detail.differentiated(lambda x: _grown(_i1e(x), x), lambda x: _grown(_slope(x), x))
 
 
 def _log_expit(x: Any) -> Any:
@@ -178,24 +248,18 @@ def _logit(x: Any) -> Any:
                      dr.log(dr.select(near, 0.1, x)) - _log_plus_one(-dr.select(near, 0.1, x)))
 
 
-def _times(x: Any, logarithm: Any, zero: Any) -> Any:
-    """A product that is 0 where x is, also beside infinity; its derivative by x is the logarithm."""
-    lost = zero & ~dr.isfinite(logarithm)
-    return dr.select(lost, 0, x * dr.select(lost, 0, logarithm))
+def _times(x: Any, logarithm: Any, y: Any) -> Any:
+    """A product that is 0 where x is, also beside infinity, but not beside NaN."""
+    return dr.select((x == 0) & ~dr.isnan(y), 0, x * logarithm)
 
 
-def _xlogy(x: Any, y: Any) -> Any:
-    return _times(x, dr.log(y), (x == 0) & ~dr.isnan(y))
-
-
-def _xlog1py(x: Any, y: Any) -> Any:
-    return _times(x, _log_plus_one(y), (x == 0) & ~dr.isnan(y))
+def _ratio(x: Any, y: Any) -> Any:
+    """The ratio of two numbers, 0 if the first one is 0."""
+    return dr.select(x == 0, 0 * y, x / y)
 
 
 def _entr(x: Any) -> Any:
-    positive = x > 0
-    found = dr.select(positive, -x * dr.log(dr.select(positive, x, 1)), dr.select(x == 0, 0, -math.inf))
-    return dr.select(dr.isnan(x), x, found)
+    return dr.select(x < 0, -math.inf, -_times(x, dr.log(x), x))
 
 
 def _rel_entr(x: Any, y: Any) -> Any:
@@ -210,34 +274,42 @@ def _kl_div(x: Any, y: Any) -> Any:
     return dr.select((x == 0) & (y >= 0), y, dr.select((x > 0) & (y > 0), found - x + y, found))
 
 
+def _log_ratio(x: Any, y: Any) -> Any:
+    """The logarithm of the ratio of two numbers that are not negative."""
+    return dr.select((x < 0) | (y < 0), math.nan, dr.log(x / y))
+
+
 # --- functions -------------------------------------------------------------------------------------------------------
 
 erf = _of_one("erf", "The error function.", dr.erf)
 erfc = _of_one("erfc", "The complementary error function, 1 - erf(x), accurate where it is small.", dr.erfc)
 erfinv = _of_one("erfinv", "The inverse error function.", dr.erfinv)
 gammaln = _of_one("gammaln", "The logarithm of the magnitude of the gamma function.", dr.lgamma)
-digamma = _of_one("digamma", "The derivative of ``gammaln``; NaN at negative integers.", _digamma)
-psi = _of_one("psi", "The digamma function by its other name.", _digamma)
-expit = _of_one("expit", "The logistic function, 1 / (1 + exp(-x)).", _expit)
-logit = _of_one("logit", "The inverse of ``expit``, log(x / (1 - x)).", _logit)
-log_expit = _of_one("log_expit", "The logarithm of ``expit``.",
-                    _log_expit)
+digamma = _of_one("digamma", "The derivative of ``gammaln``; NaN at negative integers.", _digamma,
+                  _trigamma)
+psi = _of_one("psi", "The digamma function by its other name.", _digamma, _trigamma)
+expit = _of_one("expit", "The logistic function, 1 / (1 + exp(-x)).", _logistic)
+logit = _of_one("logit", "The inverse of ``expit``, log(x / (1 - x)).", _logit, lambda x: 1 / (x * (1 - x)))
+log_expit = _of_one("log_expit", "The logarithm of ``expit``.", _log_expit, lambda x: _logistic(-x))
 ndtr = _of_one("ndtr", "The standard normal distribution function.", lambda x: 0.5 * dr.erfc(-math.sqrt(0.5) * x))
-ndtri = _of_one("ndtri", "The inverse of ``ndtr``: quantiles of the standard normal distribution.", _ndtri)
+ndtri = _of_one("ndtri", "The inverse of ``ndtr``: quantiles of the standard normal distribution.", _quantile)
 log_ndtr = _of_one("log_ndtr", "The logarithm of ``ndtr``, accurate in the tails.", _log_ndtr)
-i0 = _of_one("i0", "The modified Bessel function of order 0.", lambda x: _bessel(0, x) * dr.exp(dr.abs(x)))
-i0e = _of_one("i0e", "exp(-abs(x)) times the modified Bessel function of order 0.", lambda x: _bessel(0, x))
-i1 = _of_one("i1", "The modified Bessel function of order 1.", lambda x: _bessel(1, x) * dr.exp(dr.abs(x)))
-i1e = _of_one("i1e", "exp(-abs(x)) times the modified Bessel function of order 1.", lambda x: _bessel(1, x))
+i0 = _of_one("i0", "The modified Bessel function of order 0.", _i0)
+i0e = _of_one("i0e", "exp(-abs(x)) times the modified Bessel function of order 0.", _i0e)
+i1 = _of_one("i1", "The modified Bessel function of order 1.", _i1)
+i1e = _of_one("i1e", "exp(-abs(x)) times the modified Bessel function of order 1.", _i1e)
 exp2 = _of_one("exp2", "2 to the power of each element.", dr.exp2)
 exp10 = _of_one("exp10", "10 to the power of each element.", lambda x: dr.power(type(x)(10), x))
-entr = _of_one("entr", "-x log(x); 0 at 0, minus infinity below.", _entr)
-xlogy = _of_two("xlogy", "x log(y); 0 for x = 0, whatever y is but NaN.", _xlogy)
-xlog1py = _of_two("xlog1py", "x log(1 + y); 0 for x = 0, whatever y is but NaN.", _xlog1py)
+entr = _of_one("entr", "-x log(x); 0 at 0, minus infinity below.", _entr, lambda x: -1 - dr.log(x))
+xlogy = _of_two("xlogy", "x log(y); 0 for x = 0, whatever y is but NaN.", lambda x, y: _times(x, dr.log(y), y),
+                lambda x, y: dr.log(y), _ratio)
+xlog1py = _of_two("xlog1py", "x log(1 + y); 0 for x = 0, whatever y is but NaN.",
+                  lambda x, y: _times(x, _log_plus_one(y), y), lambda x, y: _log_plus_one(y),
+                  lambda x, y: _ratio(x, 1 + y))
 rel_entr = _of_two("rel_entr", "x log(x / y), the relative entropy; 0 for x = 0, infinity where it is not defined.",
-                   _rel_entr)
+                   _rel_entr, lambda x, y: 1 + _log_ratio(x, y), lambda x, y: -_ratio(x, y))
 kl_div = _of_two("kl_div", "x log(x / y) - x + y, as in the Kullback-Leibler divergence; infinity where it is not "
-                 "defined.", _kl_div)
+                 "defined.", _kl_div, _log_ratio, lambda x, y: 1 - _ratio(x, y))
 
 
 def __dir__() -> list[str]:

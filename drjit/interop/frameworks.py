@@ -12,6 +12,8 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import numpy
+
 from drjit_core import evaluate, sync
 
 from .._arrays.dlpack import capsule_of, device_of, memory_of
@@ -35,11 +37,24 @@ class Derivatives(Protocol):
 class Inner(Protocol):
     """A call of a function of Dr.Jit with arrays of a framework, see :mod:`.wrap`."""
 
-    #: Which of the results have derivatives.
+    #: Which of the arguments derivatives are tracked for, and which of the results have some.
+    tracked: list[bool]
     floating: list[bool]
 
     def run(self, arrays: Sequence[Any], tracked: Sequence[bool]) -> list[Any]:
         """The arrays that the function returns; what is needed for derivatives by the tracked ones is kept."""
+
+    def again(self) -> Inner:
+        """Another call of the function, which has not happened."""
+
+    def on(self, framework: Framework) -> Inner:
+        """This call, with arrays of another framework."""
+
+    def resemble(self, other: Inner) -> None:
+        """Take over what another call of the function has returned, but for its arrays and derivatives."""
+
+    def ready(self, arrays: Sequence[Any], tracked: Sequence[bool]) -> Inner:
+        """This call, if it has happened, with derivatives; else another one with these arrays."""
 
     def reverse(self, gradients: Sequence[Any]) -> list[Any]:
         """Gradients of the arguments (``None`` for those that are not tracked), given those of all results."""
@@ -154,36 +169,100 @@ class _Torch(Framework):
         return derivatives.outputs, derivatives
 
     def embed(self, inner: Inner, arrays: list[Any]) -> list[Any]:
-        dual, reverse = self.library.autograd.forward_ad.unpack_dual, self.library.is_grad_enabled()
-        tracked = [self.is_floating(array) and (reverse and array.requires_grad or dual(array).tangent is not None)
-                   for array in arrays]
+        torch = self.library
+        dual, reverse = torch.autograd.forward_ad.unpack_dual, torch.is_grad_enabled()
+        transformed = torch._C._functorch.peek_interpreter_stack() is not None  # which asks what it wants
+        tracked = [self.is_floating(array) and (
+            transformed or reverse and array.requires_grad or dual(array).tangent is not None) for array in arrays]
         return list(self._operation.apply(inner, tracked, *arrays))
 
     @functools.cached_property
     def _operation(self) -> Any:
-        torch = self.library
+        """A call of Dr.Jit. Its derivatives are operations of their own, which transformations may transform again."""
 
-        def forward(ctx: Any, inner: Inner, tracked: list[bool], *arrays: Any) -> Any:
-            outputs = inner.run(arrays, tracked)
-            if any(tracked):  # its user may write to results, which derivatives refer to
-                outputs = [output.clone() for output in outputs]
-            ctx.inner = inner
-            ctx.save_for_backward(*arrays)  # for the check that nobody has written to them
-            ctx.mark_non_differentiable(*[output for output in outputs if not self.is_floating(output)])
-            return tuple(outputs)
+        def forward(inner: Inner, tracked: list[bool], *arrays: Any) -> Any:
+            # its user may write to results, which somebody else may look at
+            return tuple([output.clone() for output in inner.run(arrays, tracked)])
+
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.inner, ctx.tracked, *arrays = inputs
+            ctx.save_for_backward(*arrays)  # also for the check that nobody has written to them
+            ctx.save_for_forward(*arrays)
+            ctx.mark_non_differentiable(*[entry for entry in output if not self.is_floating(entry)])
 
         def backward(ctx: Any, *gradients: Any) -> Any:
-            if torch.is_grad_enabled():
-                raise RuntimeError("drjit.wrap(): second derivatives of functions of Dr.Jit are not available in "
-                                   "PyTorch: do not ask for them by create_graph=True.")
-            _ = ctx.saved_tensors
-            return None, None, *ctx.inner.reverse(gradients)
+            given = _chosen(gradients, ctx.inner.floating)
+            found = reverse.apply(ctx.inner, ctx.tracked, len(given), *given, *ctx.saved_tensors)
+            return None, None, *_merged([None] * len(ctx.tracked), found, ctx.tracked)
 
         def jvp(ctx: Any, _inner: Any, _tracked: Any, *changes: Any) -> Any:
-            return tuple(ctx.inner.forward(changes))
+            given = _chosen(changes, ctx.tracked)
+            found = change.apply(ctx.inner, ctx.tracked, len(given), *given, *ctx.saved_tensors)
+            return tuple(_merged([None] * len(ctx.inner.floating), found, ctx.inner.floating))
 
-        body = {function.__name__: staticmethod(function) for function in (forward, backward, jvp)}
-        return type("DrJit", (torch.autograd.Function,), body)
+        def vmap(info: Any, in_dims: Any, inner: Inner, tracked: list[bool], *arrays: Any) -> Any:
+            def call(entries: list[Any]) -> Any:
+                one = inner.again()
+                outputs = operation.apply(one, tracked, *entries)
+                inner.resemble(one)
+                return outputs
+
+            return self._batched(info, in_dims[2:], arrays, call)
+
+        def gradients_of(inner: Inner, given: Sequence[Any]) -> list[Any]:
+            return _chosen(inner.reverse(_merged([None] * len(inner.floating), given, inner.floating)), inner.tracked)
+
+        def changes_of(inner: Inner, given: Sequence[Any]) -> list[Any]:
+            return _chosen(inner.forward(_merged([None] * len(inner.tracked), given, inner.tracked)), inner.floating)
+
+        operation = self._operation_of("DrJit", forward, setup_context, backward, jvp, vmap)
+        reverse = self._linear("DrJitReverse", gradients_of, lambda: change)
+        change = self._linear("DrJitForward", changes_of, lambda: reverse)
+        return operation
+
+    def _linear(self, name: str, compute: Callable[[Inner, Sequence[Any]], list[Any]],
+                transposed: Callable[[], Any]) -> Any:
+        """A derivative of a call, as an operation that is linear in the first arrays that it is given. Its derivatives
+        by the others, which are the arguments of the call, are refused when they are asked for."""
+        refused = RuntimeError("drjit.wrap(): second derivatives of functions of Dr.Jit are not available in PyTorch.")
+
+        def forward(inner: Inner, tracked: list[bool], count: int, *arrays: Any) -> Any:
+            return tuple([entry.clone() for entry in compute(inner.ready(arrays[count:], tracked), arrays[:count])])
+
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.inner, ctx.tracked, ctx.count, *arrays = inputs
+            ctx.set_materialize_grads(False)
+            ctx.save_for_backward(*arrays[ctx.count:])
+            ctx.save_for_forward(*arrays[ctx.count:])
+
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            if any(ctx.needs_input_grad[3 + ctx.count:]):
+                raise refused
+            found = transposed().apply(ctx.inner, ctx.tracked, len(gradients), *gradients, *ctx.saved_tensors)
+            return None, None, None, *found, *[None] * len(ctx.saved_tensors)
+
+        def jvp(ctx: Any, _inner: Any, _tracked: Any, _count: Any, *changes: Any) -> Any:
+            if any(change is not None for change in changes[ctx.count:]):
+                raise refused
+            return operation.apply(ctx.inner, ctx.tracked, ctx.count, *changes[:ctx.count], *ctx.saved_tensors)
+
+        def vmap(info: Any, in_dims: Any, inner: Inner, tracked: list[bool], count: int, *arrays: Any) -> Any:
+            return self._batched(info, in_dims[3:], arrays, lambda entries: operation.apply(
+                inner if all(dim is None for dim in in_dims[3 + count:]) else inner.again(), tracked, count, *entries))
+
+        operation = self._operation_of(name, forward, setup_context, backward, jvp, vmap)
+        return operation
+
+    def _operation_of(self, name: str, *functions: Callable[..., Any]) -> Any:
+        return type(name, (self.library.autograd.Function,),
+                    {function.__name__: staticmethod(function) for function in functions})
+
+    def _batched(self, info: Any, dims: Any, arrays: Any, call: Callable[[list[Any]], Any]) -> tuple[Any, Any]:
+        """What an operation gives for each entry of a batch, one after the other."""
+        found = [call([array if dim is None else array.select(dim, k)
+                       for array, dim in zip(arrays, dims, strict=True)]) for k in range(info.batch_size)]
+        outputs = tuple([self.library.stack(entries) for entries in zip(*found, strict=True)])
+        return outputs, (0,) * len(outputs)
 
 
 class _TorchDerivatives:
@@ -235,10 +314,6 @@ class _JAX(Framework):
         return self.library.dlpack.from_dlpack(_View(parts, immutable=True))
 
     def plain(self, value: Any) -> Any:
-        if isinstance(value, self.library.core.Tracer):
-            raise TypeError("drjit.wrap(): a function of Dr.Jit cannot be traced by JAX, which jax.jit, jax.vmap and "
-                            "jax.jvp would do; call it from a function that is not transformed by them (jax.grad and "
-                            "jax.vjp are fine).")
         return value
 
     def differentiate(self, function: Callable[[list[Any]], list[Any]], arrays: list[Any],
@@ -249,21 +324,72 @@ class _JAX(Framework):
     def embed(self, inner: Inner, arrays: list[Any]) -> list[Any]:
         jax = self.library
         floating = [self.is_floating(array) for array in arrays]
+        none = [False] * len(arrays)
 
-        def run(track: bool, *inputs: Any) -> Any:
-            return inner.run(_merged(arrays, inputs, floating), [track and flag for flag in floating])
+        def known(values: Sequence[Any]) -> bool:
+            return not any(isinstance(value, jax.core.Tracer) for value in values)
 
-        def forward(*inputs: Any) -> tuple[Any, None]:
-            return run(True, *inputs), None
+        def run(*inputs: Any) -> list[Any]:
+            return inner.run(inputs, none) if known(inputs) else self._called_back(inner, inputs)
 
-        def backward(_residuals: None, gradients: Any) -> tuple[Any, ...]:
-            conjugate = [self.conjugate(gradient) if flag else None
-                         for gradient, flag in zip(gradients, inner.floating, strict=True)]
-            return tuple(self.conjugate(gradient) for gradient in _chosen(inner.reverse(conjugate), floating))
+        def forward(*inputs: Any) -> tuple[list[Any], Any]:
+            if known(inputs):
+                return inner.run(inputs, floating), None
+            return self._called_back(inner, inputs), inputs  # which are computed with once more in reverse mode
 
-        operation = jax.custom_vjp(functools.partial(run, False))
+        def backward(residuals: Any, gradients: Any) -> tuple[Any, ...]:
+            given = [self.conjugate(gradient) for gradient in _chosen(gradients, inner.floating)]
+
+            def reverse(call: Inner, values: Sequence[Any]) -> list[Any]:
+                return _chosen(call.reverse(_merged([None] * len(inner.floating), values, inner.floating)), floating)
+
+            if residuals is None and known(given):
+                found = reverse(inner, given)
+            elif residuals is None:
+                shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in _chosen(arrays, floating)]
+                found = self._callback(lambda *values: reverse(inner.on(_HOST), values), shapes, given)
+            else:
+                def again(*values: Any) -> list[Any]:
+                    call = inner.again().on(_HOST)
+                    call.run(values[:len(residuals)], floating)
+                    return reverse(call, values[len(residuals):])
+
+                shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in _chosen(residuals, floating)]
+                found = self._callback(again, shapes, [*residuals, *given])
+            return tuple(_merged([None] * len(floating), list(map(self.conjugate, found)), floating))
+
+        operation = jax.custom_vjp(run)
         operation.defvjp(forward, backward)
-        return list(operation(*_chosen(arrays, floating)))
+        return list(operation(*arrays))
+
+    def _called_back(self, inner: Inner, inputs: Sequence[Any]) -> list[Any]:
+        """The results where a transformation of JAX traces the call: when its program runs, it calls back. What the
+        results are like shows the function itself, called with ones."""
+        none = [False] * len(inputs)
+        example = inner.again().on(_HOST)
+        results = example.run([numpy.ones(array.shape, array.dtype) for array in inputs], none)
+        inner.resemble(example)
+        canonical = self.library.dtypes.canonicalize_dtype
+        shapes = [self.library.ShapeDtypeStruct(result.shape, canonical(result.dtype)) for result in results]
+        return self._callback(lambda *values: inner.again().on(_HOST).run(values, none), shapes, inputs)
+
+    def _callback(self, function: Callable[..., list[Any]], shapes: list[Any], inputs: Sequence[Any]) -> list[Any]:
+        """Arrays that a function of NumPy arrays computes when JAX's program runs."""
+        jax = self.library
+
+        def call(*values: Any) -> list[Any]:
+            return [numpy.asarray(found, shape.dtype) for found, shape in zip(
+                function(*map(numpy.asarray, values)), shapes, strict=True)]
+
+        @jax.custom_jvp  # type: ignore[untyped-decorator]
+        def operation(*values: Any) -> Any:
+            return jax.pure_callback(call, shapes, *values, vmap_method="sequential")
+
+        @operation.defjvp  # type: ignore[untyped-decorator]
+        def changes(values: Any, changes: Any) -> Any:
+            raise RuntimeError("drjit.wrap(): second derivatives of functions of Dr.Jit are not available in JAX.")
+
+        return list(operation(*inputs))
 
     def conjugate(self, gradient: Any) -> Any:
         """A gradient in the other convention: JAX's products of cotangents and tangents have no conjugates."""
@@ -299,6 +425,19 @@ class _JAXDerivatives:
     def forward(self, changes: list[Any]) -> list[Any]:
         _, found, rest = self.framework.library.jvp(self._parts, self.inputs, changes, has_aux=True)
         return self._joined(found, [None] * len(rest))
+
+
+class _Host(Framework):
+    """Arrays of NumPy, which are what JAX's programs call back with."""
+
+    def export(self, *parts: ArrayBase) -> Any:
+        return numpy.from_dlpack(_View(parts, immutable=True))
+
+    def plain(self, value: Any) -> Any:
+        return value
+
+
+_HOST = _Host()
 
 
 # --- TensorFlow ------------------------------------------------------------------------------------------------------
@@ -341,10 +480,32 @@ class _TensorFlow(Framework):
             outputs = inner.run(inputs, floating)
 
             def reverse(*gradients: Any) -> list[Any]:
-                return inner.reverse([tf.convert_to_tensor(gradient) if flag else None
-                                      for gradient, flag in zip(gradients, inner.floating, strict=True)])
+                given = _chosen(gradients, inner.floating)
+                found = derivative(*given, *map(guard, _chosen(inputs, floating)))
+                return _merged([None] * len(inputs), found, floating)
 
             return outputs, reverse
+
+        def derivative_and_its(*given: Any) -> tuple[list[Any], Callable[..., list[Any]]]:
+            count = sum(inner.floating)
+            found = inner.reverse(_merged([None] * len(inner.floating), list(map(
+                tf.convert_to_tensor, given[:count])), inner.floating))
+
+            def forward(*changes: Any) -> list[Any]:  # the derivative is linear in what it is given
+                result = inner.forward(_merged([None] * len(floating), list(map(
+                    tf.convert_to_tensor, changes)), floating))
+                return [*_chosen(result, inner.floating), *map(tf.zeros_like, given[count:])]
+
+            return _chosen(found, floating), forward
+
+        def guarded(value: Any) -> tuple[Any, Callable[[Any], Any]]:
+            def refused(gradient: Any) -> Any:
+                raise RuntimeError("drjit.wrap(): second derivatives of functions of Dr.Jit are not available in "
+                                   "TensorFlow.")
+
+            return tf.identity(value), refused
+
+        derivative, guard = tf.custom_gradient(derivative_and_its), tf.custom_gradient(guarded)
 
         return list(tf.custom_gradient(operation)(*map(tf.convert_to_tensor, arrays)))
 

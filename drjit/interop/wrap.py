@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from copy import copy as shallow_copy
 from types import ModuleType
 from typing import Any
 
 import drjit_core as core
-from drjit_core import tracked
+from drjit_core import symbolic_error, tracked
 
 from .._ad.arrays import detach, differentiable, grad_enabled
 from .._ad.custom import CustomOp, custom
@@ -30,12 +31,14 @@ from .._base.typing import T
 from .._promotion.promote import wrap as wrap_nodes
 from .._promotion.promote import wrap_like
 from .._trees.classes import is_foreign_array
-from .._trees.pytree import flatten
-from .frameworks import Derivatives, Framework, framework_named
+from .._trees.holders import array_within, passed_over
+from .._trees.pytree import TreeSpec, flatten
+from .frameworks import Derivatives, Framework, Inner, framework_named
 
 __all__ = ["wrap", "wrap_ad"]
 
 _FUNCTION = "drjit.wrap"
+_ARGUMENTS = "args", "kwargs"
 
 
 #: Arrays of a call: one, or the parts of an array of another package (see :func:`_parts`).
@@ -51,6 +54,14 @@ def _parts(value: Any) -> Parts:
     return [value] if isinstance(value, ArrayBase) else list(value.__drjit_children__().values())
 
 
+def _require_known(leaves: Sequence[Any], spec: TreeSpec, names: str | Sequence[str],
+                   is_array: Callable[[Any], bool]) -> None:
+    """Refuse leaves that hold arrays which should cross."""
+    for k, leaf in enumerate(leaves):
+        if not is_array(leaf) and array_within(leaf, is_array):
+            raise passed_over(_FUNCTION, leaf, spec.paths(names)[k])
+
+
 def _differentiable(parts: Parts) -> bool:
     return all(map(differentiable, parts))
 
@@ -61,6 +72,7 @@ class _Call:
     def __init__(self, framework: Framework, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
         self.framework, self.function = framework, function
         self.leaves, self.spec = flatten((args, kwargs), _FUNCTION, whole=True)
+        _require_known(self.leaves, self.spec, _ARGUMENTS, _is_array)
         self.places = [place for place, leaf in enumerate(self.leaves) if _is_array(leaf)]
         found = [self.leaves[place] for place in self.places]
         self.arrays = list(map(_parts, found))
@@ -74,6 +86,11 @@ class _Call:
 
     def run(self) -> Any:
         """The result of the function, which takes part in derivatives."""
+        nodes = [node for parts in self.arrays for part in parts if part._dynamic for node in part._nodes()]
+        for node in nodes:
+            if node.scope:
+                raise symbolic_error(node, "wrap", f"{self.framework.package} computes with values")
+        core.evaluate(nodes)
         found = custom(_Outer, self, self.arrays) if any(self.tracked) else \
             self.imported(self.compute([self.framework.export(*parts) for parts in self.arrays]))
         return self.structure.rebuild(found)
@@ -85,6 +102,7 @@ class _Call:
             leaves[place] = value
         args, kwargs = self.spec.rebuild(leaves)
         self.results, self.structure = flatten(self.function(*args, **kwargs), _FUNCTION)
+        _require_known(self.results, self.structure, "result", self.framework.is_array)
         return [leaf for leaf in self.results if self.framework.is_array(leaf)]
 
     def array(self, value: Any) -> Any:
@@ -142,6 +160,7 @@ class _Inner:
     def __init__(self, framework: Framework, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
         self.framework, self.function = framework, function
         self.leaves, self.spec = flatten((args, kwargs), _FUNCTION)
+        _require_known(self.leaves, self.spec, _ARGUMENTS, framework.is_array)
         self.places = [place for place, leaf in enumerate(self.leaves) if framework.is_array(leaf)]
         self.arguments: Arguments | None = None
         self.tracked: list[bool] = []
@@ -156,6 +175,32 @@ class _Inner:
         arrays = [self.leaves[place] for place in self.places]
         found = iter(self.framework.embed(self, arrays) if arrays else self.run([], []))
         return self.structure.rebuild([next(found) if _is_array(leaf) else leaf for leaf in self.results])
+
+    def again(self) -> _Inner:
+        """See :class:`drjit.interop.frameworks.Inner`."""
+        other = shallow_copy(self)
+        other.arguments = None
+        return other
+
+    def on(self, framework: Framework) -> _Inner:
+        """See :class:`drjit.interop.frameworks.Inner`."""
+        other = shallow_copy(self)
+        other.framework = framework
+        return other
+
+    def resemble(self, other: Inner) -> None:
+        """See :class:`drjit.interop.frameworks.Inner`."""
+        assert isinstance(other, _Inner)
+        self.results, self.structure, self.floating, self.tracked = \
+            other.results, other.structure, other.floating, other.tracked
+
+    def ready(self, arrays: Sequence[Any], tracked: Sequence[bool]) -> _Inner:
+        """See :class:`drjit.interop.frameworks.Inner`."""
+        if self.arguments is not None:
+            return self
+        other = self.again()
+        other.run(arrays, tracked)
+        return other
 
     def run(self, arrays: Sequence[Any], tracked: Sequence[bool]) -> list[Any]:
         """See :class:`drjit.interop.frameworks.Inner`."""
@@ -178,6 +223,7 @@ class _Inner:
             leaves[place] = value
         args, kwargs = self.spec.rebuild(leaves)
         self.results, self.structure = flatten(self.function(*args, **kwargs), _FUNCTION, whole=True)
+        _require_known(self.results, self.structure, "result", _is_array)
         self.outputs = [list(map(_even, _parts(leaf))) for leaf in self.results if _is_array(leaf)]
         self.floating = [parts[0]._kind == "f" for parts in self.outputs]
 
@@ -298,15 +344,21 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]
     ``'drjit', 'torch'``    yes           yes           parameters of modules get their gradients in reverse mode
     ``'drjit', 'jax'``      yes           yes           the function may be one of ``jax.jit``
     ``'drjit', 'tf'``       yes           yes           the function may be one of ``tf.function``
-    ``'torch', 'drjit'``    yes           yes           no second derivatives
-    ``'jax', 'drjit'``      no            yes           ``jax.grad`` and ``jax.vjp``, but not inside ``jax.jit``
-    ``'tf', 'drjit'``       no            yes           ``tf.GradientTape``, but not inside ``tf.function``
+    ``'torch', 'drjit'``    yes           yes           no second derivatives; ``torch.func`` may transform it
+    ``'jax', 'drjit'``      no            yes           no second derivatives; ``jax.jit``, ``jax.vmap``,
+                                                        ``jax.lax.scan`` … may trace it
+    ``'tf', 'drjit'``       yes           yes           no second derivatives; not inside ``tf.function``
     ======================  ============  ============  ==============================================================
 
     The function must be pure: it computes a result from its arguments, does not write to them, and may be called again
-    to compute derivatives. Raises a ``ValueError`` for other frameworks. The function, when it is called, raises a
-    ``ModuleNotFoundError`` if the framework is not installed, and a ``TypeError`` for arrays whose elements have no
-    equivalent. ``@drjit.syntax`` stands below this decorator.
+    to compute derivatives. What JAX compiles calls it back when it runs, and calls it once with ones to see what the
+    results are like; ``torch.func.vmap`` and ``jax.vmap`` call it for one entry of a batch after the other. PyTorch
+    gets copies of results, to which its programs may write.
+
+    Symbolic loops, branches and calls have no values that other frameworks could compute with, and refuse them.
+    Arguments and results that hold arrays, but are no PyTrees, are refused as well. Raises a ``ValueError`` for other
+    frameworks. The function, when it is called, raises a ``ModuleNotFoundError`` if the framework is not installed, and
+    a ``TypeError`` for arrays whose elements have no equivalent. ``@drjit.syntax`` stands below this decorator.
 
     >>> from drjit.llvm.ad import Float
     >>> @dr.wrap("drjit", "torch")  # doctest: +SKIP

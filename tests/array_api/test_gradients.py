@@ -303,3 +303,42 @@ def test_every_function_is_in_a_table() -> None:
     others = {name for names in OTHERS.values() for name in names.split()}
     assert not others & set(DIFFERENTIABLE)
     assert functions == others | set(DIFFERENTIABLE), functions ^ (others | set(DIFFERENTIABLE))
+
+
+# --- derivatives of derivatives --------------------------------------------------------------------------------------
+
+_SIDE = np.random.default_rng(5).normal(size=(3, 3))
+#: A symmetric matrix with positive eigenvalues, and a direction.
+_MATRIX, _DIRECTION = _SIDE @ _SIDE.T + np.diag([1.0, 2, 3]), _SIDE + _SIDE.T
+
+SECOND = {
+    "cholesky": lambda a: xp.sum(xp.linalg.cholesky(a)**3), "cross": lambda a: xp.sum(xp.linalg.cross(a, a[::-1])**3),
+    "det": xp.linalg.det, "eigh": lambda a: xp.sum(xp.abs(xp.linalg.eigh(a)[1])**3),
+    "eigvalsh": lambda a: xp.sum(xp.linalg.eigvalsh(a)**3), "fft": lambda a: xp.sum(xp.abs(xp.fft.fft(a))**3),
+    "fftn": lambda a: xp.sum(xp.abs(xp.fft.fftn(a))**3), "hfft": lambda a: xp.sum(xp.fft.hfft(a)**3),
+    "ihfft": lambda a: xp.sum(xp.abs(xp.fft.ihfft(a))**3), "inv": lambda a: xp.sum(xp.linalg.inv(a)**2),
+    "irfft": lambda a: xp.sum(xp.fft.irfft(a)**3), "matrix_power": lambda a: xp.sum(xp.linalg.matrix_power(a, -2)**2),
+    "nuclear norm": lambda a: xp.linalg.matrix_norm(a, ord="nuc")**3, "norm": lambda a: xp.linalg.matrix_norm(a)**3,
+    "pinv": lambda a: xp.sum(xp.linalg.pinv(a)**2), "qr": lambda a: sum(xp.sum(b**3) for b in xp.linalg.qr(a)),
+    "rfft": lambda a: xp.sum(xp.real(xp.fft.rfft(a))**3), "slogdet": lambda a: xp.linalg.slogdet(a)[1]**2,
+    "solve": lambda a: xp.sum(xp.linalg.solve(a, a[:, 0]**2)**2),
+    "spectral norm": lambda a: xp.linalg.matrix_norm(a, ord=2)**3,
+    "svd": lambda a: sum(xp.sum(xp.abs(b)**3) for b in xp.linalg.svd(a)),
+    "svdvals": lambda a: xp.sum(xp.linalg.svdvals(a)**3), "tensordot": lambda a: xp.sum(xp.tensordot(a, a, axes=1)**3),
+    "eigvals": lambda a: xp.sum(xp.real(xp.linalg.eigvals(a))**3),
+}
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_derivatives_of_derivatives(name):
+    def gradient(values):
+        a = xp.asarray(values)
+        dr.enable_grad(a)
+        dr.backward(SECOND[name](a))
+        return np.asarray(dr.grad(a))
+
+    gradients, products = dr.hvp(SECOND[name], xp.asarray(_MATRIX), xp.asarray(_DIRECTION))
+    np.testing.assert_allclose(np.asarray(gradients), gradient(_MATRIX), rtol=1e-10, atol=1e-12)
+    step = 1e-5
+    found = (gradient(_MATRIX + step * _DIRECTION) - gradient(_MATRIX - step * _DIRECTION)) / (2 * step)
+    np.testing.assert_allclose(np.asarray(products), found, rtol=1e-6, atol=1e-6 * np.abs(found).max())

@@ -156,3 +156,127 @@ def test_products_with_logarithms_where_x_is_zero(dtype: Any) -> None:
         np.testing.assert_allclose(np.asarray(dr.grad(x)), [logarithm(v) for v in (0.5, 2, 3, 3)], rtol=1e-6)
         x, y = xp.asarray([0.0, 0.0, math.nan], dtype=dtype), xp.asarray([0.0, math.nan, 1.0], dtype=dtype)
         np.testing.assert_array_equal(np.asarray(function(x, y))[:2], [0, math.nan])
+
+
+INF, NAN = math.inf, math.nan
+
+#: Derivatives where they are infinite, do not exist, or their formulas would overflow: at the ends of domains, at
+#: poles, outside of domains (NaN), and at infinity.
+ENDS: dict[str, dict[float, float]] = {
+    "special.digamma": {0.0: INF, -1.0: INF, -7.0: INF, INF: 0, -INF: NAN, NAN: NAN},
+    "special.entr": {0.0: INF, -1.0: NAN, INF: -INF, NAN: NAN},
+    "special.expit": {INF: 0, -INF: 0, NAN: NAN, 1000.0: 0, -1000.0: 0},
+    "special.log_expit": {INF: 0, -INF: 1, NAN: NAN, 1000.0: 0, -1000.0: 1},
+    "special.logit": {0.0: INF, 1.0: INF, 0.5: 4, NAN: NAN},
+    "special.ndtr": {INF: 0, -INF: 0, NAN: NAN},
+    "special.log_ndtr": {INF: 0, -INF: INF, NAN: NAN, -1e30: 1e30, 1e30: 0},
+    "special.ndtri": {0.0: INF, 1.0: INF, -0.5: NAN, 2.0: NAN, NAN: NAN, 0.5: math.sqrt(2 * math.pi)},
+    "special.erf": {INF: 0, -INF: 0, NAN: NAN}, "special.erfc": {INF: 0, -INF: 0, NAN: NAN},
+    "special.erfinv": {1.0: INF, -1.0: INF, 0.0: math.sqrt(math.pi) / 2, 2.0: NAN, NAN: NAN},
+    "special.i0": {1000.0: INF, -1000.0: -INF, 0.0: 0, 1e-10: 5e-11, -1e-10: -5e-11, NAN: NAN},
+    "special.i1": {1000.0: INF, -1000.0: INF, NAN: NAN}, "special.i0e": {0.0: 0, INF: 0, -INF: 0, NAN: NAN},
+    "special.i1e": {INF: 0, -INF: 0, NAN: NAN}, "special.exp2": {INF: INF, -INF: 0, NAN: NAN},
+    "special.exp10": {INF: INF, -INF: 0, NAN: NAN},
+    "acos": {1.0: -INF, -1.0: -INF, 2.0: NAN, NAN: NAN}, "asin": {1.0: INF, -1.0: INF, 2.0: NAN, NAN: NAN},
+    "acosh": {1.0: INF, INF: 0, NAN: NAN}, "atanh": {1.0: INF, -1.0: INF, NAN: NAN},
+    "asinh": {0.0: 1, INF: 0, -INF: 0, 1e30: 1e-30, NAN: NAN}, "atan": {INF: 0, -INF: 0, NAN: NAN},
+    "abs": {0.0: 0, INF: 1, -INF: -1}, "cos": {0.0: 0, INF: NAN, NAN: NAN},
+    "sin": {0.0: 1, INF: NAN, NAN: NAN},
+    "cosh": {0.0: 0, INF: INF, -INF: -INF}, "sinh": {0.0: 1, INF: INF, -INF: INF}, "tan": {0.0: 1, INF: NAN, NAN: NAN},
+    "tanh": {0.0: 1, INF: 0, -INF: 0, NAN: NAN}, "exp": {INF: INF, -INF: 0, NAN: NAN},
+    "expm1": {0.0: 1, INF: INF, -INF: 0, 1e-30: 1, NAN: NAN}, "log": {0.0: INF, INF: 0, NAN: NAN},
+    "log10": {0.0: INF, INF: 0, 1.0: 1 / math.log(10), 100.0: 0.01 / math.log(10), NAN: NAN},
+    "log1p": {-1.0: INF, 0.0: 1, 1e-30: 1, INF: 0, NAN: NAN}, "log2": {0.0: INF, INF: 0, NAN: NAN},
+    "reciprocal": {0.0: -INF, INF: 0, -INF: 0, NAN: NAN},
+    "sqrt": {0.0: INF, INF: 0, -1.0: NAN, NAN: NAN}, "square": {0.0: 0, INF: INF, -INF: -INF, NAN: NAN},
+    **{name: {0.0: 0, 0.5: 0, 1.0: 0, INF: 0} for name in ("sign", "floor", "ceil", "trunc", "round")},
+    **{name: {0.0: 1, INF: 1} for name in ("positive", "conj", "real")}, "negative": {0.0: -1, -INF: -1},
+}
+#: Of these the derivative at -0 is not that at 0.
+ONE_SIDED = "log", "log2", "log10", "sqrt", "special.logit"
+
+
+class _MinusZero:
+    """The number -0.0, as a key of its own."""
+
+    def __float__(self) -> float:
+        return -0.0
+
+
+MINUS_ZERO: Any = _MinusZero()
+
+
+def _function(name: str) -> Any:
+    return getattr(xp.special, name[8:]) if name.startswith("special.") else getattr(xp, name)
+
+
+def _derivatives(function: Any, arrays: list[Any], place: int) -> tuple[Any, Any]:
+    """By one of the arguments, in reverse and forward mode."""
+    found = []
+    for forward in (False, True):
+        values = [dr.copy(array) for array in arrays]
+        dr.enable_grad(values[place])
+        result = function(*values)
+        if not dr.grad_enabled(result):
+            return (np.zeros(result.shape),) * 2
+        (dr.forward if forward else dr.backward)(values[place] if forward else result)
+        found.append(np.asarray(dr.grad(result if forward else values[place]), float))
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("dtype", [xp.float16, xp.float32, xp.float64], ids=str)
+@pytest.mark.parametrize("name", ENDS)
+def test_ends_of_domains_and_infinity(name: str, dtype: Any) -> None:
+    points = {x: value for x, value in ENDS[name].items() if dtype != xp.float16 or not 0 < abs(x) < 1e-4 and (
+        math.isinf(x) or abs(x) < 1e4 or math.isnan(x))}
+    if 0.0 in points and name not in ONE_SIDED:
+        points = {**points, MINUS_ZERO: points[0.0]}
+    tolerance = {xp.float16: 5e-3, xp.float32: 1e-5, xp.float64: 1e-10}[dtype]
+    for found in _derivatives(_function(name), [xp.asarray(list(map(float, points)), dtype=dtype)], 0):
+        np.testing.assert_allclose(found, list(points.values()), rtol=tolerance, atol=1e-20)
+
+
+#: Derivatives by both arguments: at ties, zeros and infinity.
+PAIRS: dict[str, dict[tuple[float, float], tuple[float, float]]] = {
+    "special.xlogy": {(0, 2): (math.log(2), 0), (0, 0): (-INF, 0), (0, INF): (INF, 0), (1, 0): (-INF, INF),
+                      (2, 2): (math.log(2), 1), (0, -1): (NAN, 0), (1, INF): (INF, 0)},
+    "special.xlog1py": {(0, 1): (math.log(2), 0), (0, -1): (-INF, 0), (2, 0): (0, 2), (1, -1): (-INF, INF)},
+    "special.rel_entr": {(0, 1): (-INF, 0), (1, 1): (1, -1), (1, 0): (INF, -INF), (-1, 1): (NAN, 1), (0, 0): (NAN, 0)},
+    "special.kl_div": {(0, 1): (-INF, 1), (1, 1): (0, 0), (1, 0): (INF, -INF), (2, 1): (math.log(2), -1)},
+    "logaddexp": {(0, 0): (0.5, 0.5), (1000, 1000): (0.5, 0.5), (INF, 0): (1, 0), (0, -INF): (1, 0), (-1000, 0): (0, 1),
+                  (INF, INF): (NAN, NAN), (-INF, -INF): (NAN, NAN)},
+    "hypot": {(0, 0): (0, 0), (3, 4): (0.6, 0.8), (0, -2): (0, -1), (1e30, 1e30): (math.sqrt(0.5), math.sqrt(0.5))},
+    "atan2": {(0, 1): (1, 0), (1, 0): (0, -1), (0, -2): (-0.5, 0), (0, 0): (NAN, NAN)},
+    "maximum": {(1, 1): (0, 1), (0, -0.0): (0, 1), (2, 1): (1, 0), (1, 2): (0, 1), (INF, INF): (0, 1)},
+    "minimum": {(1, 1): (1, 0), (0, -0.0): (1, 0), (2, 1): (0, 1), (1, 2): (1, 0)},
+    "copysign": {(2, 1): (1, 0), (2, -1): (-1, 0), (-2, -0.0): (1, 0), (0, 1): (0, 0)},
+    "remainder": {(5, 3): (1, -1), (-5, 3): (1, 2), (6, 3): (1, -2), (0, 3): (1, 0)},
+    "multiply": {(0, 3): (3, 0), (INF, 2): (2, INF)},
+    "divide": {(0, 2): (0.5, 0), (1, 0): (INF, -INF), (1, INF): (0, 0)},
+    "pow": {(0, 2): (0, 0), (0, 1): (1, 0), (0, 0): (0, -INF), (2, 0): (0, math.log(2)), (0, 0.5): (INF, 0),
+            (-2, 2): (-4, NAN), (INF, -1): (0, 0)},
+    "add": {(INF, 1): (1, 1)}, "subtract": {(INF, 1): (1, -1)},
+}
+
+
+@pytest.mark.parametrize("dtype", [xp.float32, xp.float64], ids=str)
+@pytest.mark.parametrize("name", PAIRS)
+def test_functions_of_two_arrays_at_ties_and_ends(name: str, dtype: Any) -> None:
+    arrays = [xp.asarray(list(values), dtype=dtype) for values in zip(*PAIRS[name], strict=True)]
+    for place in (0, 1):
+        for found in _derivatives(_function(name), arrays, place):
+            np.testing.assert_allclose(found, [pair[place] for pair in PAIRS[name].values()], rtol=1e-6, atol=1e-20)
+
+
+@pytest.mark.parametrize("name", [name for name in xp.special.__all__ if name not in (
+    "xlogy", "xlog1py", "rel_entr", "kl_div")])
+def test_derivatives_of_derivatives(name: str) -> None:
+    function, values = getattr(xp.special, name), np.array([0.3, 0.6, 0.45, 0.81])
+
+    def gradient(values: Any) -> Any:
+        return _derivatives(function, [xp.asarray(values)], 0)[0]
+
+    gradients, products = dr.hvp(lambda x: xp.sum(function(x)), xp.asarray(values), xp.ones(4, dtype=xp.float64))
+    np.testing.assert_allclose(np.asarray(gradients), gradient(values), rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(products), (gradient(values + 1e-5) - gradient(values - 1e-5)) / 2e-5,
+                               rtol=1e-7)

@@ -1264,3 +1264,37 @@ def test_recordings_refuse_derivatives_that_replays_would_lose() -> None:
     assert numbers(x.grad) == [0, 0, 0]
     dr.backward(y)
     assert numbers(x.grad) == [2, 4, 6]
+
+
+def test_custom_operations_with_derivatives_of_derivatives() -> None:
+    class Product(dr.CustomOp):
+        differentiable = True
+
+        def eval(self, x: Any, y: Any) -> Any:
+            return x * x * y
+
+        def forward(self) -> None:
+            x, y = self.given("x"), self.given("y")
+            self.set_grad_out(2 * x * y * self.grad_in("x") + x * x * self.grad_in("y"))
+
+        def backward(self) -> None:
+            x, y = self.given("x"), self.given("y")
+            self.set_grad_in("x", 2 * x * y * self.grad_out())
+            self.set_grad_in("y", x * x * self.grad_out())
+
+    def own(x: Any) -> Any:
+        return dr.sin(dr.custom(Product, x, dr.exp(x)))
+
+    def plain(x: Any) -> Any:
+        return dr.sin(x * x * dr.exp(x))
+
+    pairs = [dr.hvp(function, ad.Float(0.3, 0.5), ad.Float(1, 2)) for function in (own, plain)]
+    for found, wanted in zip(*pairs, strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-6)
+    x = ad.Float(0.3, 0.5)
+    dr.enable_grad(x)
+    y = own(x)
+    dr.backward(y)
+    assert not dr.grad_enabled(x.grad)
+    with pytest.raises(RuntimeError, match=r"Product\.given\(\): this is of use in forward\(\) and backward\(\) only"):
+        Product().given("x")

@@ -1,0 +1,117 @@
+"""Derivatives at zeros, seams, ends of domains, infinity, NaN and ties, forward and reverse, in every precision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.llvm import ad
+
+INF, NAN = math.inf, math.nan
+E, LOG_2, ROOT_PI = math.e, math.log(2), math.sqrt(math.pi)
+TYPES = {"Float16": 1e-2, "Float": 1e-5, "Float64": 1e-10}
+precisions = pytest.mark.parametrize("precision", TYPES)
+
+#: Derivatives of functions of one number.
+UNARY: dict[str, dict[float, float]] = {
+    "sin": {0.0: 1, INF: NAN, NAN: NAN}, "cos": {0.0: 0, -INF: NAN, NAN: NAN},
+    "tan": {0.0: 1, INF: NAN, NAN: NAN}, "cot": {0.0: -INF, 1.0: -1 / math.sin(1)**2, INF: NAN},
+    "asin": {0.0: 1, 1.0: INF, -1.0: INF, 2.0: NAN, NAN: NAN}, "acos": {0.0: -1, 1.0: -INF, -1.0: -INF, 2.0: NAN},
+    "atan": {0.0: 1, 1.0: 0.5, INF: 0, -INF: 0, NAN: NAN},
+    "sinh": {0.0: 1, INF: INF, -INF: INF, NAN: NAN}, "cosh": {0.0: 0, INF: INF, -INF: -INF, NAN: NAN},
+    "tanh": {0.0: 1, INF: 0, -INF: 0, NAN: NAN}, "asinh": {0.0: 1, INF: 0, -INF: 0, NAN: NAN},
+    "acosh": {1.0: INF, INF: 0, 2.0: 1 / math.sqrt(3), NAN: NAN}, "atanh": {0.0: 1, 1.0: INF, -1.0: INF, NAN: NAN},
+    "exp": {0.0: 1, 1.0: E, INF: INF, -INF: 0, NAN: NAN}, "exp2": {0.0: LOG_2, 1.0: 2 * LOG_2, INF: INF, -INF: 0},
+    "log": {0.0: INF, 1.0: 1, INF: 0, NAN: NAN}, "log2": {0.0: INF, 1.0: 1 / LOG_2, INF: 0, NAN: NAN},
+    "sqrt": {0.0: INF, 1.0: 0.5, INF: 0, -1.0: NAN, NAN: NAN}, "rsqrt": {0.0: -INF, 1.0: -0.5, INF: 0, -1.0: NAN},
+    "cbrt": {0.0: INF, 1.0: 1 / 3, -1.0: 1 / 3, INF: 0, NAN: NAN},
+    "rcp": {0.0: -INF, 1.0: -1, -1.0: -1, INF: 0, NAN: NAN},
+    "abs": {0.0: 0, 1.0: 1, -1.0: -1, INF: 1, -INF: -1}, "square": {0.0: 0, 1.0: 2, INF: INF, -INF: -INF},
+    "erf": {0.0: 2 / ROOT_PI, INF: 0, -INF: 0, NAN: NAN},
+    "erfc": {0.0: -2 / ROOT_PI, INF: 0, -INF: 0, NAN: NAN},
+    "erfinv": {0.0: ROOT_PI / 2, 1.0: INF, -1.0: INF, 2.0: NAN, NAN: NAN},
+    "lgamma": {1.0: -0.5772156649015329, 2.0: 0.42278433509846713, INF: INF, NAN: NAN},
+    "safe_sqrt": {0.0: 0, -1.0: 0, 1.0: 0.5, -INF: 0, INF: 0}, "safe_asin": {0.0: 1, 1.0: 0, -1.0: 0, 2.0: 0, -INF: 0},
+    "safe_acos": {0.0: -1, 1.0: 0, -1.0: 0, 2.0: 0, INF: 0},
+    **{name: {0.0: 0, 0.5: 0, 1.0: 0, -1.0: 0, INF: 0} for name in ("sign", "floor", "ceil", "round", "trunc")},
+    "rad2deg": {0.0: 180 / math.pi, INF: 180 / math.pi}, "deg2rad": {0.0: math.pi / 180, INF: math.pi / 180},
+}
+#: Of these the derivative at -0 is not that at 0.
+ONE_SIDED = "log", "log2", "sqrt", "rsqrt"
+#: Likewise of two: by both.
+BINARY: dict[str, dict[tuple[float, float], tuple[float, float]]] = {
+    "minimum": {(1, 1): (1, 0), (0, -0.0): (1, 0), (2, 1): (0, 1), (INF, INF): (1, 0), (3, NAN): (0, 1)},
+    "maximum": {(1, 1): (0, 1), (0, -0.0): (0, 1), (2, 1): (1, 0), (INF, INF): (0, 1), (3, NAN): (0, 1)},
+    "fmin": {(1, 1): (1, 0), (2, 1): (0, 1), (3, NAN): (1, 0), (NAN, 3): (0, 1)},
+    "fmax": {(1, 1): (1, 0), (2, 1): (1, 0), (3, NAN): (1, 0), (NAN, 3): (0, 1)},
+    "hypot": {(0, 0): (0, 0), (3, 4): (0.6, 0.8), (0, -2): (0, -1), (-2, 0): (-1, 0)},
+    "atan2": {(0, 1): (1, 0), (1, 0): (0, -1), (0, -2): (-0.5, 0), (0, 0): (NAN, NAN)},
+    "power": {(0, 2): (0, 0), (0, 1): (1, 0), (0, 0): (0, -INF), (2, 0): (0, LOG_2), (0, 0.5): (INF, 0),
+              (-2, 2): (-4, NAN), (INF, -1): (0, 0), (1, 1): (1, 0)},
+    "copysign": {(2, 1): (1, 0), (2, -1): (-1, 0), (-2, -0.0): (1, 0), (0, 1): (1, 0)},
+    "mulsign": {(2, 1): (1, 0), (2, -0.0): (1, 0), (-2, -1): (-1, 0)},
+}
+#: Functions of all elements.
+WHOLE: dict[str, dict[tuple[float, ...], tuple[float, ...]]] = {
+    "min": {(1, 1, 1): (1, 1, 1), (0, 1, 0): (1, 0, 1)}, "max": {(1, 1, 1): (1, 1, 1), (0, 1, 0): (0, 1, 0)},
+    "prod": {(0, 2, 3): (6, 0, 0), (0, 0, 3): (0, 0, 0), (2, 3, 4): (12, 8, 6)},
+    "norm": {(0, 0, 0): (0, 0, 0), (0, 3, 4): (0, 0.6, 0.8)}, "var": {(1, 1, 1): (0, 0, 0)},
+    "cumsum": {(0, INF, 1): (3, 2, 1)}, "sum": {(0, INF, NAN): (1, 1, 1)},
+}
+
+
+def derivatives(function: Callable[..., Any], arrays: list[Any], place: int) -> list[list[float]]:
+    """By one of the arguments, in reverse and forward mode: those of the sum of the results, and of each."""
+    found = []
+    for forward in (False, True):
+        values = [type(array)(array) for array in arrays]
+        dr.enable_grad(values[place])
+        result = function(*values)
+        if not dr.grad_enabled(result):
+            return [[0.0] * len(arrays[place])] * 2
+        (dr.forward if forward else dr.backward)(values[place] if forward else result)
+        found.append(list(dr.grad(result if forward else values[place])))
+    return found
+
+
+def assert_near(found: Any, wanted: Any, precision: str) -> None:
+    np.testing.assert_allclose(np.array(found, float), np.array(wanted, float), rtol=TYPES[precision], atol=1e-30)
+
+
+@precisions
+@pytest.mark.parametrize("name", UNARY)
+def test_functions_of_one_number(name: str, precision: str) -> None:
+    points, wanted = list(UNARY[name]), list(UNARY[name].values())
+    if 0.0 in points and name not in ONE_SIDED:
+        points, wanted = [*points, -0.0], [*wanted, UNARY[name][0.0]]
+    for found in derivatives(getattr(dr, name), [getattr(ad, precision)(points)], 0):
+        assert_near(found, wanted, precision)
+
+
+@precisions
+@pytest.mark.parametrize("name", BINARY)
+def test_functions_of_two_numbers(name: str, precision: str) -> None:
+    arrays = [getattr(ad, precision)(list(values)) for values in zip(*BINARY[name], strict=True)]
+    for place in (0, 1):
+        for found in derivatives(getattr(dr, name), arrays, place):
+            assert_near(found, [pair[place] for pair in BINARY[name].values()], precision)
+
+
+@precisions
+@pytest.mark.parametrize("name", WHOLE)
+def test_functions_of_all_elements(name: str, precision: str) -> None:
+    for values, wanted in WHOLE[name].items():
+        found, _ = derivatives(getattr(dr, name), [getattr(ad, precision)(list(values))], 0)
+        assert_near(found, wanted, precision)
+
+
+@precisions
+def test_clipping(precision: str) -> None:
+    x = getattr(ad, precision)(0, 1, 2, 3, 4, INF, -INF)
+    for found in derivatives(lambda x: dr.clip(x, 1, 3), [x], 0):
+        assert_near(found, [0, 0, 1, 1, 0, 0, 0], precision)
