@@ -1,7 +1,7 @@
 cimport cython
 
 from drjit_core.context cimport Context, current
-from drjit_core.ir.dual cimport primal, tracked
+from drjit_core.ir.dual cimport primal, tracked, vertex_of
 from drjit_core.ir.node cimport Node
 from drjit_core.runtime.recording cimport Recording
 from drjit._freeze.outcome cimport Outcome

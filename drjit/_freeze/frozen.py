@@ -25,6 +25,7 @@ from drjit_core import (
     literal,
     primal,
     tracked,
+    vertex_of,
 )
 
 from .._access.lanes import in_plain_code
@@ -81,7 +82,7 @@ class _Entry:
     def derivable(self, nodes: Sequence[core.Node], arguments: list[core.Node], results: Sequence[core.Node]) -> bool:
         """Whether its derivatives are good for a call, too."""
         seeds = {BACKWARD: [results[slot] for slot in self.outcome.diff],
-                 FORWARD_MODE: [primal(node) for node in nodes if tracked(node) is not None]}
+                 FORWARD_MODE: [primal(node) for node in nodes if vertex_of(node) is not None]}
         return not [mode for mode, recording in self.derivatives.items()
                     if isinstance(recording.terms([*arguments, *seeds[mode]]), str)]
 
@@ -459,7 +460,7 @@ class Frozen:
         outcome = outcomes[0]
         entry = _Entry(recording, outcome, inputs, positions, baked)
         if outcome.diff:
-            like = [node for node in inputs.nodes if tracked(node) is not None]
+            like = [node for node in inputs.nodes if vertex_of(node) is not None]
             for mode, shaped in ((BACKWARD, [found[slot] for slot in outcome.diff]), (FORWARD_MODE, like)):
                 seeds = [core.opaque(literal(primal(node).type, 0, node.size), inputs.arrays[0]._where)
                          for node in shaped]
@@ -485,21 +486,29 @@ class Frozen:
                 given[position] = actual
             gradients = iter(actuals[len(positions):])
             before: list[core.Node | None] = []
+            suspended: list[int] = []
             for position, node in enumerate(inputs.nodes):
-                vertex = tracked(node)
+                vertex = vertex_of(node)
                 before.append(None)
                 if vertex is not None:
                     leaf = Vertex(LEAF, vertex.type, vertex.size)
+                    if tracked(node) is None:
+                        suspended.append(leaf.id)
                     if vertex.gradient is not None:
                         leaf.gradient = before[-1] = next(gradients)
                     given[position] = dual(given[position], leaf)
             inputs.give(given)
             state = current()
             acting, state.acting = state.acting, True  # statements that print or assert do so in each replay
+            scope = None
+            if suspended:
+                scope = state.derivatives = core.Scope.suspended(state.derivatives, suspended)
             try:
                 with core.scoped_set_flag(JitFlag.FreezingScope, True):
                     result = self._function(*args, **kwargs)
             finally:
+                if scope is not None:
+                    scope.end()
                 state.acting = acting
                 statements, state.statements = state.statements, []
             outcome = Outcome(inputs, given, result, statements)
@@ -507,7 +516,7 @@ class Frozen:
                 outcome.note_gradients(given, before)
                 outcomes.append(outcome)
                 return outcome.nodes
-            variables = [vertex for node in given if (vertex := tracked(node)) is not None]
+            variables = [vertex for node in given if (vertex := vertex_of(node)) is not None]
             return traversed(mode, variables, outcome.vertices, actuals[len(actuals) - seeds:])
 
         try:
@@ -529,7 +538,7 @@ class Frozen:
         if outcome.diff:
             given = [primal(inputs.nodes[position]) for position in entry.positions] + _gradients(inputs.nodes)
             variables = {position: vertex for position, node in enumerate(inputs.nodes)
-                         if (vertex := tracked(node)) is not None}
+                         if (vertex := vertex_of(node)) is not None}
             numbers = {position: number for number, position in enumerate(variables)}
             nodes = [results[slot] for slot in outcome.diff]
             types = {BACKWARD: [(node.type, node.size) for node in nodes],
@@ -550,7 +559,7 @@ class Frozen:
         """Give inputs the gradients that the function has computed, and what these depend on."""
         inner: list[Vertex] = []
         for position, slot in entry.outcome.gradients:
-            vertex = tracked(inputs.nodes[position])
+            vertex = vertex_of(inputs.nodes[position])
             assert vertex is not None
             vertex.gradient = None if slot < 0 else results[slot]
             if vertex.rule is not LEAF and slot >= 0:
@@ -610,7 +619,7 @@ def _gradients(nodes: Sequence[core.Node]) -> list[core.Node]:
     """The gradients that inputs have."""
     found = []
     for node in nodes:
-        vertex = tracked(node)
+        vertex = vertex_of(node)
         if vertex is not None and vertex.gradient is not None:
             found.append(primal(vertex.gradient))
     if found:

@@ -154,7 +154,7 @@ def flag_of(node: Node) -> int:
     vertex = vertex_of(node)
     if vertex is None:
         return 0
-    return 1 if tracked(node) is None else 2 if vertex.gradient is None else 3
+    return (1 if tracked(node) is None else 2) + (0 if vertex.gradient is None else 2)
 
 
 class Inputs:
