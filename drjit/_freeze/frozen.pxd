@@ -20,6 +20,7 @@ cdef class _Entry:
     cdef public list sizes
     cdef public object general
     cdef public object settled
+    cdef public object parts
     cdef public dict derivatives
     cdef public dict failures
     cdef public dict words

@@ -35,6 +35,7 @@ from .._base.types import reshape, retype
 from .._control.places import look_through
 from .._functions.creation import opaque
 from .._trees.pytree import leaves
+from .again import Again
 from .derivative import Call, traversed
 from .explanation import RecordingInfo, at_line, difference, distance, only_difference, parameter_at
 from .inputs import Inputs
@@ -58,8 +59,8 @@ _MOST_PLANS = 8
 class _Entry:
     """One recording."""
 
-    __slots__ = ("baked", "derivatives", "failures", "general", "hits", "outcome", "pattern", "positions", "recording",
-                 "settled", "sizes", "used", "words")
+    __slots__ = ("baked", "derivatives", "failures", "general", "hits", "outcome", "parts", "pattern", "positions",
+                 "recording", "settled", "sizes", "used", "words")
 
     def __init__(self, recording: core.Recording, outcome: Outcome, inputs: Inputs, positions: list[int],
                  baked: dict[int, Any]) -> None:
@@ -76,6 +77,7 @@ class _Entry:
         #: Why there are none, by modes.
         self.failures: dict[int, str] = {}
         self.words = inputs.words()
+        self.parts = inputs.parts
         self.used = _clock()
         self.hits = 0
 
@@ -544,10 +546,12 @@ class Frozen:
             types = {BACKWARD: [(node.type, node.size) for node in nodes],
                      FORWARD_MODE: [(vertex.type, vertex.size) for vertex in variables.values()]}
             outputs = list(nodes)
+            again = Again(self, inputs.containers[0], inputs.nodes, set().union(*outcome.groups), entry.parts,
+                          len(nodes)) if not outcome.gradients else None
             for needed, numbered in outcome.groups.items():
                 own = [nodes[number] for number in numbered]
                 call = Call(self._name, given, types, ([numbers[position] for position in needed], numbered),
-                            [variables[position] for position in needed], own, entry.derivatives, entry.failures)
+                            [variables[position] for position in needed], own, entry.derivatives, entry.failures, again)
                 for number, node in zip(numbered, call.followed(own), strict=True):
                     outputs[number] = node
         found = outcome.apply(inputs, results, outputs)
