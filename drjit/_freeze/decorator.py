@@ -27,7 +27,7 @@ def freeze(f: Callable[..., Any] | None = None, /, *, state_fn: Callable[..., An
     tracked; and shapes of tensors, and sizes where the function uses them as numbers. All that the function can be seen
     to refer to counts: default values, variables of enclosing functions and of modules, attributes and entries, also
     those that functions use which it calls. What it returns and what it does to objects is done by each call.
-    Derivatives flow through calls in both modes, once.
+    Derivatives flow through calls in both modes; those of higher order are of the function traced again.
 
     - ``state_fn``: is given the arguments, and returns further objects with arrays that the function uses.
     - ``limit``: so many recordings are kept; the one that was used least recently goes. ``None``, or negative: all;

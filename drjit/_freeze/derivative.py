@@ -8,6 +8,7 @@ import drjit_core as core
 from drjit_core import BACKWARD, FORWARD_MODE, HUB, KIND, STRUCTURE, Flow, Node, Vertex, dual, literal, primal
 
 from .._base.nodes import broadcast
+from .again import Again
 
 __all__ = ["Call", "traversed"]
 
@@ -34,19 +35,19 @@ def traversed(mode: int, inputs: Sequence[Vertex], outputs: Sequence[Vertex], se
 class Call:
     """A call in the graph of derivatives, as far as some results depend on some inputs: the payload of a vertex."""
 
-    #: There are no recordings of derivatives of derivatives.
-    again = False
+    #: Derivatives of derivatives are those of the function when it is traced again.
+    again = True
 
     def __init__(self, name: str, given: Sequence[Node], types: dict[int, list[tuple[int, int]]],
                  places: tuple[list[int], list[int]], inputs: Sequence[Vertex], results: Sequence[Node],
-                 recordings: dict[int, core.Recording], failures: dict[int, str]) -> None:
+                 recordings: dict[int, core.Recording], failures: dict[int, str], retraced: Again | None) -> None:
         #: Types and sizes of all derivatives that a traversal of a mode begins with; which of all inputs and results
         #: these are.
         self.types, self.places = types, places
         self.name = name
         self.given = list(given)
         self.inputs = list(inputs)
-        self.recordings, self.failures = recordings, failures
+        self.recordings, self.failures, self.retraced = recordings, failures, retraced
         self.outputs = [(node.type, node.size) for node in results]
         self.received: dict[int, Node] = {}
         self.sent: dict[int, Node] = {}
@@ -67,6 +68,14 @@ class Call:
     def reverse(self, flow: Flow) -> None:
         """Let gradients flow from the results to the inputs."""
         inputs, outputs = self.places
+        if flow.again:
+            vertices = self.vertices()
+            gradients = core.pull([(vertices[outputs[place]], node) for place, node in self.received.items()],
+                                  self.inputs, again=True)
+            for vertex, gradient in zip(self.inputs, gradients, strict=True):
+                if gradient is not None:
+                    flow.bring(vertex, gradient, gradient.size)
+            return
         seeds = {outputs[place]: node for place, node in self.received.items()}
         found = self.replayed(BACKWARD, seeds)
         for place, vertex in zip(inputs, self.inputs, strict=True):
@@ -75,10 +84,23 @@ class Call:
     def forward(self, flow: Flow) -> None:
         """Let changes flow from the inputs to the results."""
         inputs, outputs = self.places
+        if flow.again:
+            vertices = self.vertices()
+            changes = [(vertex, node) for vertex in self.inputs if (node := flow.change(vertex)) is not None]
+            moved = core.push(changes, [vertices[place] for place in outputs], again=True)
+            self.sent.update({number: node for number, node in enumerate(moved) if node is not None})
+            return
         seeds = {place: node for place, vertex in zip(inputs, self.inputs, strict=True)
                  if (node := flow.change(vertex)) is not None}
         found = self.replayed(FORWARD_MODE, seeds)
         self.sent.update({number: found[place] for number, place in enumerate(outputs)})
+
+    def vertices(self) -> list[Vertex]:
+        """The vertices of all results when the function is traced again."""
+        if self.retraced is None:
+            raise RuntimeError(f"drjit.freeze(): {self.name}() has no derivatives of derivatives, since it changes "
+                               "gradients of its arguments")
+        return self.retraced.vertices(self.name)
 
     def replayed(self, mode: int, seeds: dict[int, Node]) -> list[Node]:
         """Launch what was recorded, with the derivatives where it begins."""

@@ -1,7 +1,7 @@
 cimport cython
 
 from drjit_core.context cimport Context, current
-from drjit_core.ir.dual cimport primal, tracked
+from drjit_core.ir.dual cimport primal, tracked, vertex_of
 from drjit_core.ir.node cimport Node
 from drjit_core.runtime.recording cimport Recording
 from drjit._freeze.outcome cimport Outcome
@@ -20,6 +20,7 @@ cdef class _Entry:
     cdef public list sizes
     cdef public object general
     cdef public object settled
+    cdef public object parts
     cdef public dict derivatives
     cdef public dict failures
     cdef public dict words

@@ -25,6 +25,7 @@ from drjit_core import (
     literal,
     primal,
     tracked,
+    vertex_of,
 )
 
 from .._access.lanes import in_plain_code
@@ -34,6 +35,7 @@ from .._base.types import reshape, retype
 from .._control.places import look_through
 from .._functions.creation import opaque
 from .._trees.pytree import leaves
+from .again import Again
 from .derivative import Call, traversed
 from .explanation import RecordingInfo, at_line, difference, distance, only_difference, parameter_at
 from .inputs import Inputs
@@ -57,8 +59,8 @@ _MOST_PLANS = 8
 class _Entry:
     """One recording."""
 
-    __slots__ = ("baked", "derivatives", "failures", "general", "hits", "outcome", "pattern", "positions", "recording",
-                 "settled", "sizes", "used", "words")
+    __slots__ = ("baked", "derivatives", "failures", "general", "hits", "outcome", "parts", "pattern", "positions",
+                 "recording", "settled", "sizes", "used", "words")
 
     def __init__(self, recording: core.Recording, outcome: Outcome, inputs: Inputs, positions: list[int],
                  baked: dict[int, Any]) -> None:
@@ -75,13 +77,14 @@ class _Entry:
         #: Why there are none, by modes.
         self.failures: dict[int, str] = {}
         self.words = inputs.words()
+        self.parts = inputs.parts
         self.used = _clock()
         self.hits = 0
 
     def derivable(self, nodes: Sequence[core.Node], arguments: list[core.Node], results: Sequence[core.Node]) -> bool:
         """Whether its derivatives are good for a call, too."""
         seeds = {BACKWARD: [results[slot] for slot in self.outcome.diff],
-                 FORWARD_MODE: [primal(node) for node in nodes if tracked(node) is not None]}
+                 FORWARD_MODE: [primal(node) for node in nodes if vertex_of(node) is not None]}
         return not [mode for mode, recording in self.derivatives.items()
                     if isinstance(recording.terms([*arguments, *seeds[mode]]), str)]
 
@@ -459,7 +462,7 @@ class Frozen:
         outcome = outcomes[0]
         entry = _Entry(recording, outcome, inputs, positions, baked)
         if outcome.diff:
-            like = [node for node in inputs.nodes if tracked(node) is not None]
+            like = [node for node in inputs.nodes if vertex_of(node) is not None]
             for mode, shaped in ((BACKWARD, [found[slot] for slot in outcome.diff]), (FORWARD_MODE, like)):
                 seeds = [core.opaque(literal(primal(node).type, 0, node.size), inputs.arrays[0]._where)
                          for node in shaped]
@@ -485,21 +488,29 @@ class Frozen:
                 given[position] = actual
             gradients = iter(actuals[len(positions):])
             before: list[core.Node | None] = []
+            suspended: list[int] = []
             for position, node in enumerate(inputs.nodes):
-                vertex = tracked(node)
+                vertex = vertex_of(node)
                 before.append(None)
                 if vertex is not None:
                     leaf = Vertex(LEAF, vertex.type, vertex.size)
+                    if tracked(node) is None:
+                        suspended.append(leaf.id)
                     if vertex.gradient is not None:
                         leaf.gradient = before[-1] = next(gradients)
                     given[position] = dual(given[position], leaf)
             inputs.give(given)
             state = current()
             acting, state.acting = state.acting, True  # statements that print or assert do so in each replay
+            scope = None
+            if suspended:
+                scope = state.derivatives = core.Scope.suspended(state.derivatives, suspended)
             try:
                 with core.scoped_set_flag(JitFlag.FreezingScope, True):
                     result = self._function(*args, **kwargs)
             finally:
+                if scope is not None:
+                    scope.end()
                 state.acting = acting
                 statements, state.statements = state.statements, []
             outcome = Outcome(inputs, given, result, statements)
@@ -507,7 +518,7 @@ class Frozen:
                 outcome.note_gradients(given, before)
                 outcomes.append(outcome)
                 return outcome.nodes
-            variables = [vertex for node in given if (vertex := tracked(node)) is not None]
+            variables = [vertex for node in given if (vertex := vertex_of(node)) is not None]
             return traversed(mode, variables, outcome.vertices, actuals[len(actuals) - seeds:])
 
         try:
@@ -529,16 +540,18 @@ class Frozen:
         if outcome.diff:
             given = [primal(inputs.nodes[position]) for position in entry.positions] + _gradients(inputs.nodes)
             variables = {position: vertex for position, node in enumerate(inputs.nodes)
-                         if (vertex := tracked(node)) is not None}
+                         if (vertex := vertex_of(node)) is not None}
             numbers = {position: number for number, position in enumerate(variables)}
             nodes = [results[slot] for slot in outcome.diff]
             types = {BACKWARD: [(node.type, node.size) for node in nodes],
                      FORWARD_MODE: [(vertex.type, vertex.size) for vertex in variables.values()]}
             outputs = list(nodes)
+            again = Again(self, inputs.containers[0], inputs.nodes, set().union(*outcome.groups), entry.parts,
+                          len(nodes)) if not outcome.gradients else None
             for needed, numbered in outcome.groups.items():
                 own = [nodes[number] for number in numbered]
                 call = Call(self._name, given, types, ([numbers[position] for position in needed], numbered),
-                            [variables[position] for position in needed], own, entry.derivatives, entry.failures)
+                            [variables[position] for position in needed], own, entry.derivatives, entry.failures, again)
                 for number, node in zip(numbered, call.followed(own), strict=True):
                     outputs[number] = node
         found = outcome.apply(inputs, results, outputs)
@@ -550,7 +563,7 @@ class Frozen:
         """Give inputs the gradients that the function has computed, and what these depend on."""
         inner: list[Vertex] = []
         for position, slot in entry.outcome.gradients:
-            vertex = tracked(inputs.nodes[position])
+            vertex = vertex_of(inputs.nodes[position])
             assert vertex is not None
             vertex.gradient = None if slot < 0 else results[slot]
             if vertex.rule is not LEAF and slot >= 0:
@@ -610,7 +623,7 @@ def _gradients(nodes: Sequence[core.Node]) -> list[core.Node]:
     """The gradients that inputs have."""
     found = []
     for node in nodes:
-        vertex = tracked(node)
+        vertex = vertex_of(node)
         if vertex is not None and vertex.gradient is not None:
             found.append(primal(vertex.gradient))
     if found:

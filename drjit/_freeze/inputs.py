@@ -154,14 +154,14 @@ def flag_of(node: Node) -> int:
     vertex = vertex_of(node)
     if vertex is None:
         return 0
-    return 1 if tracked(node) is None else 2 if vertex.gradient is None else 3
+    return (1 if tracked(node) is None else 2) + (0 if vertex.gradient is None else 2)
 
 
 class Inputs:
     """What one call depends on."""
 
     __slots__ = ("_numbers", "_spans", "arrays", "containers", "described", "flags", "function", "holders", "key",
-                 "names", "nodes", "own", "reason", "snapshot", "steps_before", "tree", "variables")
+                 "names", "nodes", "own", "parts", "reason", "snapshot", "steps_before", "tree", "variables")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any) -> None:
         #: Why recordings are not good for the call, although nothing in its words is different.
@@ -215,6 +215,7 @@ class Inputs:
         self.nodes: list[Node] = [node for array in self.arrays for node in array._nodes()]
         self.described = tuple([self._described(array) for array in self.arrays])
         self.flags = bytes(map(flag_of, self.nodes))
+        self.parts: Any = parts
         self.key: Any = parts, self.described
 
     def number(self, container: Any) -> int:

@@ -1,6 +1,6 @@
 cimport cython
 
-from drjit_core.ir.dual cimport primal, tracked, vertex_of
+from drjit_core.ir.dual cimport primal, vertex_of
 from drjit_core.ir.frames cimport code_of, defaults_of
 from drjit_core.ir.node cimport Node
 from drjit._base.handle cimport Handle

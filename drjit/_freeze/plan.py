@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, code_of, defaults_of, primal, tracked
+from drjit_core import KIND, code_of, defaults_of, primal, vertex_of
 
 from .._access.store import owner_of
 from .._base.array import ArrayBase
@@ -268,7 +268,7 @@ class Plan:
             if value is not node:
                 if self._flags[position] != flag_of(node):
                     return False
-                vertex: Any = tracked(node)
+                vertex: Any = vertex_of(node)
                 if vertex is not None and vertex.gradient is not None:
                     gradient = primal(vertex.gradient)
                     gradients.append(gradient)

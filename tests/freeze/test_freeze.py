@@ -676,6 +676,54 @@ def test_derivatives_of_equal_extremes(rows, axis):
         assert (found == (1 if axis == 0 else [[1, 1, 0]])).all()
 
 
+def test_derivatives_of_higher_order():
+    """Those of the function, which is traced again for them, whatever is in the place of its arguments by then."""
+    def smooth(x, y):
+        x *= 2
+        return dr.sin(x) * y["y"] * x, dr.exp(x * 0.1)
+
+    def third(function):
+        def first(x):
+            return dr.sum(dr.value_and_grad(lambda z: dr.sum(function(z, {"y": z})[0]))(x)[1])
+
+        def second(x):
+            return dr.sum(dr.value_and_grad(first)(x)[1])
+        return lambda x: dr.value_and_grad(second)(x)[1]
+
+    def product(function):
+        return lambda x: dr.hvp(lambda x, y: sum(map(dr.sum, function(x + 0, {"y": y}))), (x, x * x),
+                                (Float(1, -1, 0.5), Float(1, 2, 3)))[1]
+
+    frozen = dr.freeze(smooth)
+    for _ in range(3):
+        for ask in (product, third):
+            for one, other in zip(ask(frozen)(Float(0.5, 1, 2)), ask(smooth)(Float(0.5, 1, 2)), strict=True):
+                assert dr.allclose(one, other, 1e-4, 1e-4)
+    assert frozen.n_recordings <= 3
+
+
+def test_derivatives_of_higher_order_are_refused():
+    state = {"k": 2}
+
+    class Box:
+        def __init__(self, x):
+            self.x = x
+
+    def grows(x):
+        state["k"] += 1
+        return x * x * state["k"]
+
+    def differentiates(x):
+        dr.backward(x * x)
+        return dr.exp(x)
+
+    squared = dr.freeze(lambda box: box.x * box.x)
+    for function, words in ((dr.freeze(grows), "has changed after"), (dr.freeze(differentiates), "changes gradients"),
+                            (lambda x: squared(Box(x)), "type Box")):
+        with pytest.raises(RuntimeError, match=words):
+            dr.hvp(lambda x, f=function: dr.sum(f(x)), Float(1, 2), Float(1, 1))
+
+
 def test_custom_operations_need_only_what_is_used():
     class Square(dr.CustomOp):
         def eval(self, x):
