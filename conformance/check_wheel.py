@@ -34,7 +34,8 @@ PACKAGES = {"drjit": ROOT / "drjit", "drjit_core": ROOT / "compiler" / "drjit_co
 DEPENDENCIES = {"llvmlite", "numpy"}
 #: What type checkers read.
 STUBS = {f"drjit/{path}.pyi" for path in ("__init__", "scalar/__init__", "llvm/__init__", "llvm/ad", "cuda/__init__",
-                                          "cuda/ad", "auto/__init__", "auto/ad")}
+                                          "cuda/ad", "auto/__init__", "auto/ad",
+                                          "numpy/__init__")}
 
 # Runs in the fresh environment, away from the checkout.
 PROBE = """

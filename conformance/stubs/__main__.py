@@ -14,6 +14,7 @@ import pathlib
 import sys
 
 from .functions import function_stubs
+from .namespace import namespace_stub
 from .packages import auto_stub, package_stub
 from .records import PACKAGES
 
@@ -22,7 +23,7 @@ FOLDER = pathlib.Path(__file__).resolve().parents[2] / "drjit"
 
 def stubs() -> dict[pathlib.Path, str]:
     """The text of each stub by its path below ``drjit/``."""
-    found = {pathlib.Path("__init__.pyi"): function_stubs()}
+    found = {pathlib.Path("__init__.pyi"): function_stubs(), pathlib.Path("numpy/__init__.pyi"): namespace_stub()}
     for package in PACKAGES:
         path = package.replace(".ad", "/ad.pyi") if package.endswith(".ad") else f"{package}/__init__.pyi"
         found[pathlib.Path(path)] = package_stub(package)

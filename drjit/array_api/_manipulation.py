@@ -12,6 +12,7 @@ import numpy as np
 
 import drjit as dr
 
+from . import _dtypes as dtypes
 from ._data import Storage, contiguous_strides, copy_of, expanded, view_of, wrap
 from ._operands import (
     common_shape,
@@ -216,16 +217,41 @@ def roll(x: Array, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ..
     shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(places)
     if len(shifts) != len(places):
         raise ValueError(f"{function}(): 'shift' and 'axis' must have as many entries, found {shift!r} and {axis!r}.")
-    found = array
+    total = [0] * array.ndim
     for place, by in zip(places, shifts, strict=True):
-        where = normalized_axis(function, place, array.ndim)
-        size = array.shape[where]
-        by = _integer(function, "shift", by) % size if size else 0
+        total[normalized_axis(function, place, array.ndim)] += _integer(function, "shift", by)
+    groups = _groups(array.shape, total)
+    if not array.size or not any(by for _, by in groups):
+        return copy_of(array)
+    positions = _rolled(groups)
+    return each(array, lambda part: type(part)(dr.gather(type(part.array), part.array, positions), shape=array.shape))
+
+
+def _groups(shape: tuple[int, ...], shifts: Sequence[int]) -> list[tuple[int, int]]:
+    """Sizes and shifts of axes, where those that are not moved are one with the axis before them."""
+    groups: list[tuple[int, int]] = []
+    for size, shift in zip(shape, shifts, strict=True):
+        by = shift % size if size else 0
+        if by or not groups:
+            groups.append((size, by))
+        else:
+            before, moved = groups.pop()
+            groups.append((before * size, moved * size))
+    return groups
+
+
+def _rolled(groups: list[tuple[int, int]]) -> Any:
+    """Where each element of an array of some axes that are moved comes from, as flat positions."""
+    shape = [size for size, _ in groups]
+    number = (dtypes.uint32 if math.prod(shape) < 1 << 31 else dtypes.uint64).tensor
+    positions = number(0)
+    for axis, (size, by) in enumerate(groups):
+        along = number(dr.arange(dr.array_t(number), size), shape=(size,) + (1,) * (len(groups) - axis - 1))
         if by:
-            before = (slice(None),) * where
-            found = concat([each(found, lambda part, key=(*before, slice(size - by, None)): part[key]),
-                            each(found, lambda part, key=(*before, slice(0, size - by)): part[key])], axis=where)
-    return copy_of(array) if found is array else found
+            along = along + (size - by)
+            along = dr.select(along >= size, along - size, along)
+        positions = positions + along * math.prod(shape[axis + 1:])
+    return positions.array
 
 
 def _integer(function: str, name: str, value: Any) -> int:

@@ -60,8 +60,9 @@ from ._ufuncs import ufunc
 ndarray = Array
 euler_gamma = _numpy.euler_gamma
 #: What NumPy has for all arrays alike, or for none.
-_OF_NUMPY = ("complexfloating", "errstate", "exceptions", "floating", "generic", "get_printoptions", "geterr",
-             "inexact", "integer", "iterable", "number", "printoptions", "set_printoptions", "seterr",
+_OF_NUMPY = ("base_repr", "binary_repr", "complexfloating", "errstate", "exceptions", "floating",
+             "format_float_positional", "format_float_scientific", "generic", "get_printoptions", "geterr", "inexact",
+             "integer", "iterable", "ndindex", "number", "printoptions", "set_printoptions", "seterr",
              "signedinteger", "testing", "unsignedinteger")
 
 _FOUND: dict[str, Any] = {name: getattr(_numpy, name) for name in _OF_NUMPY}

@@ -13,10 +13,13 @@ import drjit.array_api as xp
 
 from ._public import Array, array_of, axis_of, floating, is_number, of_type, public
 
-__all__ = ["arange", "array", "asanyarray", "asarray", "ascontiguousarray", "asfarray", "copy", "diag", "diag_indices",
-           "diagflat", "empty", "empty_like", "eye", "fill_diagonal", "frombuffer", "fromfunction", "fromiter", "full",
+__all__ = ["arange", "array", "asanyarray", "asarray", "ascontiguousarray", "asfarray", "asfortranarray", "copy",
+           "diag",
+           "diag_indices", "diag_indices_from", "diagflat", "empty", "empty_like", "eye", "fill_diagonal",
+           "frombuffer", "fromfunction", "fromiter", "full",
            "full_like", "geomspace", "identity", "indices", "linspace", "logspace", "meshgrid", "ones", "ones_like",
-           "tri", "tril", "tril_indices", "triu", "triu_indices", "unravel_index", "ravel_multi_index", "vander",
+           "tri", "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices", "triu_indices_from",
+           "unravel_index", "ravel_multi_index", "vander",
            "zeros", "zeros_like"]
 
 Shape = int | Sequence[int]
@@ -43,7 +46,7 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool |
     return xp.asarray(a, dtype=dtype, copy=copy)
 
 
-asanyarray = ascontiguousarray = asfarray = asarray
+asanyarray = ascontiguousarray = asfarray = asfortranarray = asarray
 
 
 @public
@@ -341,6 +344,27 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, ...]:
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, ...]:
     """The positions on and above a diagonal of a matrix."""
     return _of_numpy(np.triu_indices(n, k, m))
+
+
+@public
+def diag_indices_from(arr: Any) -> tuple[Array, ...]:
+    """The positions on the main diagonal of an array whose axes have one size, one array for each axis."""
+    array = array_of(arr)
+    if array.ndim < 2 or len(set(array.shape)) != 1:
+        raise ValueError(f"all axes of 'arr', two at least, must have one size, found the shape {array.shape}.")
+    return diag_indices(array.shape[0], array.ndim)
+
+
+@public
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, ...]:
+    """The positions on and below a diagonal of a matrix."""
+    return tril_indices(array_of(arr).shape[-2], k, array_of(arr).shape[-1])
+
+
+@public
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, ...]:
+    """The positions on and above a diagonal of a matrix."""
+    return triu_indices(array_of(arr).shape[-2], k, array_of(arr).shape[-1])
 
 
 @public

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 import drjit.array_api as xp
 
-from ._public import Array, array_of, axis_of, is_number, public
+from ._public import Array, array_of, axis_of, is_number, on_host, public
 
 __all__ = ["apply_along_axis", "apply_over_axes", "argwhere", "compress", "copyto", "extract", "flatnonzero", "in1d",
-           "intersect1d", "isin", "lexsort", "partition", "piecewise", "place", "put_along_axis", "putmask", "select",
-           "setdiff1d", "setxor1d", "sort", "take_along_axis", "union1d", "unique", "unique_all", "unique_counts",
-           "unique_inverse", "unique_values", "vectorize", "where"]
+           "intersect1d", "isin", "lexsort", "ndenumerate", "partition", "piecewise", "place", "put_along_axis",
+           "putmask", "select", "setdiff1d", "setxor1d", "sort", "sort_complex", "take_along_axis", "union1d", "unique",
+           "unique_all", "unique_counts", "unique_inverse", "unique_values", "vectorize", "where"]
 
 
 # --- order -----------------------------------------------------------------------------------------------------------
@@ -30,6 +32,21 @@ def sort(a: Any, axis: int | None = -1, kind: str | None = None, order: None = N
     """The elements in order along an axis, of all elements without one; NaN comes last. Lazy; differentiable."""
     array, place = _axis(a, axis)
     return xp.sort(array, axis=place)
+
+
+@public
+def sort_complex(a: Any) -> Array:
+    """The elements as complex numbers in order of their real parts, then of their imaginary ones. Lazy;
+    differentiable."""
+    array = array_of(a)
+    array = array if array.dtype.kind == "c" else array.astype(xp.complex128)
+    return xp.take_along_axis(array, lexsort((xp.imag(array), xp.real(array))), axis=-1)
+
+
+@public
+def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """The position and the value of each element, as Python numbers. Evaluates."""
+    return iter(np.ndenumerate(on_host(array_of(arr))))
 
 
 @public

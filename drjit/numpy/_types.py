@@ -121,4 +121,5 @@ FILES = {name: _of_numpy(name, text, back) for name, text, back in (
      _loaded),
     ("loadtxt", "The numbers of a text file.", _loaded), ("genfromtxt", "The numbers of a text file, some of which may "
                                                                         "be missing.", _loaded),
+    ("fromfile", "The numbers of a binary file.", _loaded),
     ("fromstring", "The numbers of a text.", _loaded))}

@@ -228,6 +228,11 @@ class Generator:
         large = xp.floor(rate + xp.sqrt(xp.clip(rate, 0.0, None)) * normal + (normal * normal - 1) / 6 + 0.5)
         return xp.where(small, count, xp.clip(large, 0.0, None)).astype(xp.int64)
 
+    def negative_binomial(self, n: Any, p: Any, size: Size = None) -> Array:
+        """How many trials fail until ``n`` succeed, each with probability ``p``."""
+        number, chance = xp.broadcast_arrays(floating(n), floating(p))
+        return self.poisson(self.gamma(number, (1 - chance) / chance, size))
+
     def geometric(self, p: Any, size: Size = None) -> Array:
         """How many trials it takes until one succeeds, each with probability ``p``."""
         chance = floating(p)
@@ -363,7 +368,8 @@ _of_module = [Generator(secrets.randbits(62))]
 #: Names of functions, and the methods that they are.
 _FUNCTIONS = {name: name for name in (
     "beta", "binomial", "bytes", "chisquare", "choice", "dirichlet", "exponential", "f", "gamma", "geometric", "gumbel",
-    "laplace", "logistic", "lognormal", "multivariate_normal", "normal", "pareto", "permutation", "poisson", "power",
+    "laplace", "logistic", "lognormal", "multivariate_normal", "negative_binomial", "normal", "pareto", "permutation",
+        "poisson", "power",
     "random", "rayleigh", "shuffle", "standard_cauchy", "standard_exponential", "standard_gamma", "standard_normal",
     "standard_t", "triangular", "uniform", "weibull")} | {"random_sample": "random", "ranf": "random",
                                                           "sample": "random", "randint": "integers"}

@@ -46,6 +46,8 @@ GROUPS: dict[str, list[Row]] = {
         *named("bitwise_and bitwise_or bitwise_xor gcd lcm left_shift right_shift", lambda f, a, b, v, t: f(a, abs(b)),
                                  INTEGERS),
         (lambda np, a, b, v, t: (np.invert(a), ~a), ["bool", *INTEGERS]),
+        (lambda np, a, b, v, t: (np.bitwise_count(a), np.bitwise_count(-a)), INTEGERS),
+        (lambda np, a, b, v, t: (np.spacing(a + 1), np.spacing(-a - 1)), REAL),
         (lambda np, a, b, v, t: (np.add(a, b), np.multiply(a, b), np.maximum(a, b), np.less(a, b), a + 1, a * 0.5),
          ["bool"]),
         (lambda np, a, b, v, t: (np.modf(a * 0.3), np.frexp(a * 0.3), np.ldexp(a, 3)), REAL),
@@ -168,6 +170,9 @@ GROUPS: dict[str, list[Row]] = {
                                  np.setxor1d(v, a), np.intersect1d(v, a, return_indices=True),
                                  np.isin(a, [1, 2], invert=True)), NUMBERS),
         (lambda np, a, b, v, t: (np.sort(np.partition(v, 3)[:3]), np.partition(v, 3)[3]), NUMBERS),
+        (lambda np, a, b, v, t: (np.sort_complex(v), np.sort_complex(v % 3 + 1j * v), list(np.ndenumerate(a)),
+                                 a[np.tril_indices_from(a)], a[np.triu_indices_from(a, 1)],
+                                 a[:, :3][np.diag_indices_from(a[:, :3])]), REAL[1:]),
     ],
     "statistics": [
         (lambda np, a, b, v, t: (np.histogram(a), np.histogram(a, 4), np.histogram(v, 3, (0, 4)), np.histogram(v, [0,

@@ -27,6 +27,7 @@ DISTRIBUTIONS: dict[str, tuple[tuple[float, ...], Any]] = {
 }
 COUNTS: dict[str, tuple[tuple[float, ...], Any]] = {
     "binomial": ((10, 0.3), stats.binom(10, 0.3)), "geometric": ((0.25,), stats.geom(0.25)),
+    "negative_binomial": ((3.0, 0.4), stats.nbinom(3, 0.4)),
     "poisson": ((4.5,), stats.poisson(4.5)), "integers": ((2, 9), stats.randint(2, 9)),
 }
 
