@@ -337,3 +337,32 @@ def test_averages_in_a_frozen_step() -> None:
         frozen(opt, first)
         step(other, second)
     assert np.allclose(first["x"].numpy(), second["x"].numpy()) and frozen.n_recordings <= 2
+
+
+@pytest.mark.exhaustive
+def test_ten_thousand_steps_grow_nothing_and_compile_nothing() -> None:
+    net = nn.pack(nn.Sequential(nn.Linear(1, 16), nn.SiLU(), nn.LayerNorm(), nn.Dropout(0.1), nn.Linear(-1, 1)).alloc(
+        TensorXf), layout="training")
+    opt = AdamW(S.cosine(1e-2, 10_000).warmup(100), net, weight_decay=net.spread(lambda name: 0.01))
+    average, rng = Average(net), dr.rng(3)
+
+    @dr.freeze
+    def step(net: Any, opt: Any, average: Any, x: Any) -> None:
+        net.update(opt)
+        y, = net(nn.CoopVec(x))
+        dr.backward(dr.mean(dr.square(y - dr.sin(3 * x))))
+        clip_grad_norm(opt, 1)
+        opt.step()
+        average.update(opt)
+
+    def memory() -> int:
+        dr.sync_thread()
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    sizes = []
+    for number in range(10_000):
+        step(net, opt, average, rng.random(Float, 256))
+        if number % 1000 == 999:
+            sizes.append((memory(), step.n_recordings))
+    assert sizes[-1][0] - sizes[1][0] < 2**21 and sizes[-1][1] == sizes[0][1] <= 3
