@@ -11,7 +11,7 @@ from drjit_core import Node, ReduceOp, literal, ops
 
 from .._base.errors import describe
 from .._base.types import FLOAT64
-from .arguments import require_between
+from .arguments import by_name, require_between
 from .base import Optimizer
 from .steps import Parameter, Rate, Step
 
@@ -118,7 +118,10 @@ class AdamW(Adam):
     "Decoupled Weight Decay Regularization", ICLR 2019.) A penalty in the loss would be scaled by Adam, as gradients
     are; this is not.
 
-    ``weight_decay`` is a number from 0 on. For the other arguments see :class:`Adam` and :class:`Optimizer`.
+    ``weight_decay`` is a number from 0 on, or a dictionary of such numbers, or arrays of them, by the names of
+    parameters, or functions of names that are true of some, of which the last one counts; others do not decay. That of
+    a packed network comes from :meth:`drjit.nn.Module.spread`. For the other arguments see :class:`Adam` and
+    :class:`Optimizer`.
 
     >>> from drjit.llvm.ad import Float
     >>> from drjit.opt import AdamW
@@ -126,14 +129,20 @@ class AdamW(Adam):
     >>> opt.step()  # no gradient
     >>> opt["x"]
     [0.75, 1.5]
+    >>> params = {"x": Float(1), "bias": Float(1)}
+    >>> opt = AdamW(lr=0.5, weight_decay={lambda name: name != "bias": 0.5}, params=params)
+    >>> opt.step()
+    >>> opt["x"], opt["bias"]
+    ([0.75], [1])
     """
 
     _options: ClassVar[tuple[str, ...]] = (*Adam._options, "weight_decay")
 
     def __init__(self, lr: Rate, params: Mapping[str, Any] | None = None, *, beta_1: float = 0.9,
-                 beta_2: float = 0.999, epsilon: float = 1e-8, weight_decay: float = 0.01, mask_updates: bool = False,
-                 promote_fp16: bool = True, uniform: bool = False, amsgrad: bool = False) -> None:
-        self.weight_decay = require_between(describe(type(self)), "weight_decay", weight_decay, 0)
+                 beta_2: float = 0.999, epsilon: float = 1e-8, weight_decay: float | Mapping[Any, Any] = 0.01,
+                 mask_updates: bool = False, promote_fp16: bool = True, uniform: bool = False,
+                 amsgrad: bool = False) -> None:
+        self.weight_decay = by_name(describe(type(self)), "weight_decay", weight_decay)
         super().__init__(lr, params, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, mask_updates=mask_updates,
                          promote_fp16=promote_fp16, uniform=uniform, amsgrad=amsgrad)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from drjit_core import Node
@@ -15,7 +16,7 @@ from .._functions.states import detached
 from .schedules import Schedule
 from .steps import LITERAL, Rate
 
-__all__ = ["factor", "items", "learning_rate", "mask", "require_between"]
+__all__ = ["by_name", "factor", "items", "learning_rate", "mask", "require_between"]
 
 
 def require_between(function: str, name: str, value: Any, least: float, below: float = math.inf) -> float:
@@ -25,6 +26,14 @@ def require_between(function: str, name: str, value: Any, least: float, below: f
         wanted = f"in [{least:g}, {below:g})" if below < math.inf else "finite" if found > least else f">= {least:g}"
         raise RangeError(f"{function}(): '{name}' must be {wanted}, found {value!r}.")
     return found
+
+
+def by_name(function: str, name: str, value: Any) -> Any:
+    """An argument that is a number from 0 on, for all parameters, or a dictionary of such numbers and arrays."""
+    if not isinstance(value, Mapping):
+        return require_between(function, name, value, 0)
+    return {key: detached(each) if isinstance(each, ArrayBase) and each._kind == "f" else require_between(
+        function, name, each, 0) for key, each in value.items()}
 
 
 def learning_rate(function: str, what: str, value: Any) -> Rate:

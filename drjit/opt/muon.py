@@ -14,7 +14,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.types import retype
 from .._promotion.promote import wrap_like
-from .arguments import require_between
+from .arguments import by_name, require_between
 from .base import Optimizer
 from .steps import Rate, Step
 
@@ -45,7 +45,8 @@ class Muon(Optimizer):
     - ``lr`` is the spectral norm of a step, but for the factor of tall matrices.
     - ``params`` must be tensors with two axes. :meth:`Optimizer.update` ignores all other entries of a dictionary, so
       that it may be given all parameters of a network.
-    - ``momentum`` is in [0, 1), ``ns_steps`` an int from 0 on, ``weight_decay`` a number from 0 on (:math:`\lambda`).
+    - ``momentum`` is in [0, 1), ``ns_steps`` an int from 0 on, ``weight_decay`` (:math:`\lambda`) a number from 0
+      on, or a dictionary as for :class:`AdamW`.
 
     For the other arguments see :class:`Optimizer`. The products of matrices are kernels of their own.
 
@@ -62,12 +63,12 @@ class Muon(Optimizer):
     _options: ClassVar = ("momentum", "nesterov", "ns_steps", "weight_decay")
 
     def __init__(self, lr: Rate, params: Mapping[str, Any] | None = None, *, momentum: float = 0.95,
-                 nesterov: bool = True, ns_steps: int = 5, weight_decay: float = 0.0, mask_updates: bool = False,
-                 promote_fp16: bool = True) -> None:
+                 nesterov: bool = True, ns_steps: int = 5, weight_decay: float | Mapping[Any, Any] = 0.0,
+                 mask_updates: bool = False, promote_fp16: bool = True) -> None:
         function = describe(type(self))
         self.momentum, self.nesterov = require_between(function, "momentum", momentum, 0, 1), bool(nesterov)
         self.ns_steps = require_count(function, "ns_steps", ns_steps)
-        self.weight_decay = require_between(function, "weight_decay", weight_decay, 0)
+        self.weight_decay = by_name(function, "weight_decay", weight_decay)
         super().__init__(lr, params, mask_updates=mask_updates, promote_fp16=promote_fp16)
 
     def _check(self, key: str, value: Any) -> None:

@@ -6,6 +6,7 @@ simplified upon, and have tags of their own, so that no two of them become one n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import drjit_core as core
@@ -36,8 +37,9 @@ __all__ = ["LITERAL", "Nodes", "Number", "Parameter", "Rate", "Step", "dressed",
 
 #: Tags of literals (see drjit_core.literal): each parameter has this many from here on.
 _FIRST_TAG, _TAGS = 1 << 20, 4
-#: What the tags of a parameter are for: the scale of its gradients, the length of a step, the decay of its values.
-_SCALE, _LENGTH, _DECAY = range(3)
+#: What the tags of a parameter are for: the scale of its gradients, the length of a step, the decay of its values, and
+#: the weight of that.
+_SCALE, _LENGTH, _DECAY, _WEIGHT = range(_TAGS)
 LITERAL = KIND["literal"]
 
 Nodes = list[Node]
@@ -243,10 +245,21 @@ class Step:
         self.values = [ops.fma(length, node, value) for length, node, value in zip(
             self.length(factor), direction, self.values, strict=True)]
 
-    def decay(self, weight: float) -> None:
-        """Subtract from the values their part ``learning rate * weight``."""
-        self.values = [ops.fma(length, value, value) for length, value in zip(
-            self.length(weight, _DECAY), self.values, strict=True)]
+    def decay(self, weight: Any) -> None:
+        """Subtract from the values their part ``learning rate * weight``; a dictionary has the weights of parameters by
+        their names, or by functions of names."""
+        if isinstance(weight, Mapping):
+            name = self.parameter.name
+            found = [value for key, value in weight.items() if key == name or callable(key) and key(name)]
+            if not found:
+                return
+            weight = found[-1]
+        if isinstance(weight, ArrayBase):
+            lengths = [ops.mul(*pair) for pair in zip(self.length(None, _DECAY), self._spread(
+                weight, "the weight decay", _WEIGHT), strict=True)]
+        else:
+            lengths = self.length(weight, _DECAY)
+        self.values = [ops.fma(length, value, value) for length, value in zip(lengths, self.values, strict=True)]
 
     def average(self, name: str, weight: float, samples: Nodes) -> Nodes:
         """Let an exponential moving average that the state keeps go on; ``weight`` is that of the past."""

@@ -16,6 +16,7 @@ from drjit.opt import (
     SGD,
     Accumulator,
     Adam,
+    AdamW,
     Average,
     GradScaler,
     Muon,
@@ -251,6 +252,46 @@ def test_accumulation_goes_on_after_loading() -> None:
             bad()
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("schedule", [False, True])
+def test_weights_decay_by_predicate(schedule: bool, frozen: bool) -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(-1, 1)).alloc(TensorXf)
+    packed = nn.pack(net)
+    rate: Any = S.linear(0.1, 20) if schedule else 0.1
+
+    def weight(name: str) -> float:
+        return 0.5 if name.endswith("weights") else 0.0
+
+    def step(opt: Any) -> None:
+        for key in opt:
+            dr.set_grad(opt[key], 0.5)
+        opt.step()
+
+    first = AdamW(rate, net, weight_decay={lambda name: True: 0, lambda name: name.endswith("weights"): 0.5})
+    second = AdamW(rate, packed, weight_decay=packed.spread(weight))
+    third = Adam(rate, net)
+    fourth = AdamW(rate, net, weight_decay=0.5)
+    steps = [dr.freeze(step) if frozen else step for _ in range(4)]
+    for _ in range(6):
+        for opt, function in zip((first, second, third, fourth), steps, strict=True):
+            function(opt)
+    net.update(first)
+    packed.update(second)
+    for key, value in packed.state_dict().items():
+        other = fourth if key.endswith("weights") else third
+        assert np.allclose(net[key].numpy(), value.numpy(), rtol=1e-5) and np.allclose(
+            net[key].numpy(), other[key].numpy(), rtol=1e-5)
+    assert not frozen or all(function.n_recordings <= 2 for function in steps)
+
+
+def test_weight_decay_that_is_wrong() -> None:
+    with pytest.raises(ValueError, match="'weight_decay' must be >= 0"):
+        AdamW(0.1, {"x": Float(1)}, weight_decay={"x": -1})
+    opt = AdamW(0.1, {"x": Float(1, 2)}, weight_decay={"x": Float(1, 2, 3)})
+    with pytest.raises(ValueError, match="the weight decay does not fit the parameter 'x'"):
+        opt.step()
+
+
 def test_averages() -> None:
     net = nn.Sequential(nn.Linear(2, 3), nn.Linear(-1, 1)).alloc(TensorXf16)
     average = Average(net, 0.75)
@@ -296,3 +337,32 @@ def test_averages_in_a_frozen_step() -> None:
         frozen(opt, first)
         step(other, second)
     assert np.allclose(first["x"].numpy(), second["x"].numpy()) and frozen.n_recordings <= 2
+
+
+@pytest.mark.exhaustive
+def test_ten_thousand_steps_grow_nothing_and_compile_nothing() -> None:
+    net = nn.pack(nn.Sequential(nn.Linear(1, 16), nn.SiLU(), nn.LayerNorm(), nn.Dropout(0.1), nn.Linear(-1, 1)).alloc(
+        TensorXf), layout="training")
+    opt = AdamW(S.cosine(1e-2, 10_000).warmup(100), net, weight_decay=net.spread(lambda name: 0.01))
+    average, rng = Average(net), dr.rng(3)
+
+    @dr.freeze
+    def step(net: Any, opt: Any, average: Any, x: Any) -> None:
+        net.update(opt)
+        y, = net(nn.CoopVec(x))
+        dr.backward(dr.mean(dr.square(y - dr.sin(3 * x))))
+        clip_grad_norm(opt, 1)
+        opt.step()
+        average.update(opt)
+
+    def memory() -> int:
+        dr.sync_thread()
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    sizes = []
+    for number in range(10_000):
+        step(net, opt, average, rng.random(Float, 256))
+        if number % 1000 == 999:
+            sizes.append((memory(), step.n_recordings))
+    assert sizes[-1][0] - sizes[1][0] < 2**21 and sizes[-1][1] == sizes[0][1] <= 3
