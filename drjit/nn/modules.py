@@ -248,9 +248,24 @@ class Module(MutableMapping[str, Any], Packable, Stateful):
         >>> net.train(False).layers[1].training
         False
         """
-        for module in _modules(self):
+        def change(module: Any) -> None:
             if hasattr(module, "training"):
                 module.training = bool(mode)
+
+        return self.apply(change)
+
+    def apply(self, function: Callable[[Module], Any], /) -> Any:
+        """Call a function of each module within this one, then of itself, and return it.
+
+        >>> net = dr.nn.Sequential(dr.nn.Linear(1, 2), dr.nn.Dropout())
+        >>> net.apply(lambda module: print(type(module).__name__)) is net
+        Linear
+        Dropout
+        Sequential
+        True
+        """
+        for module in _modules(self):
+            function(module)
         return self
 
     # --- PyTrees, copies, packing ------------------------------------------------------------------------------------
@@ -348,12 +363,12 @@ def _views(value: Any, path: str = "") -> Iterator[tuple[str, MatrixView]]:
 
 
 def _modules(value: Any) -> Iterator[Module]:
-    """The modules in a module, itself among them."""
-    if isinstance(value, Module):
-        yield value
+    """The modules in a module, and itself at the end."""
     if not isinstance(value, ArrayBase):
         for _, child in children(value) or ():
             yield from _modules(child)
+    if isinstance(value, Module):
+        yield value
 
 
 def _share_buffer(module: Module) -> None:
