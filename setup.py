@@ -38,7 +38,7 @@ DIRECTIVES = {"language_level": 3, "annotation_typing": False, "embedsignature":
               "nonecheck": True, "emit_code_comments": False}
 #: What each operation and each launch passes through: compiled with all of -O2.
 HOT = ("drjit_core.context", "drjit_core.ir", "drjit_core.runtime", "drjit._base", "drjit._promotion", "drjit._rules",
-       "drjit._arrays", "drjit._access")
+       "drjit._arrays", "drjit._access", "drjit._functions.held", "drjit.array_api")
 #: No warnings about what Cython writes, which nobody can act on; no debug information, which takes a third of the time
 #: and four fifths of the files.
 ARGUMENTS = ["-w", "-g0", "-O2"] if os.name == "posix" else []

@@ -116,7 +116,7 @@ from .runtime.captured import captured
 from .runtime.contents import read_size
 from .runtime.disk import report as cache_report
 from .runtime.elements import destructor
-from .runtime.evaluation import evaluate, flush_kernel_cache, schedule
+from .runtime.evaluation import evaluate, flush_kernel_cache, needed_for, schedule
 from .runtime.exclusion import lock as evaluation_lock
 from .runtime.history import clear as kernel_history_clear
 from .runtime.history import Range as ProfileRange

@@ -72,6 +72,7 @@ ROOMS = (
     "drjit._access.direct",
     "drjit._access.lanes",
     "drjit._access.store",
+    "drjit._access.basic",
     "drjit._trees.pytree",
     "drjit._control.state",
     "drjit._control.places",
@@ -89,6 +90,11 @@ ROOMS = (
     "drjit._freeze.plan",
     "drjit._freeze.outcome",
     "drjit._freeze.frozen",
+    "drjit._functions.held",
+    "drjit.array_api._evaluation",
+    "drjit.array_api._data",
+    "drjit.array_api._operators",
+    "drjit.array_api._small",
 )
 
 _PACKAGES = {room.partition(".")[0] for room in ROOMS}

@@ -30,6 +30,7 @@ from .._base.nodes import broadcast, exact_size
 from .._base.types import lookup, reshape
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import coerce, wrap
+from .basic import part_of
 from .keys import (
     bounded,
     host_positions,
@@ -256,6 +257,12 @@ def _element(array: Any, value: Any, function: str) -> Any:
 
 def tensor_get(array: Any, key: Any) -> Any:
     """``array[key]`` of a tensor."""
+    part = part_of(array._s, key)
+    if part is not None:
+        try:
+            return part(array)
+        except CORE_ERRORS as error:
+            raise translate(error, f"{array._name}.__getitem__") from None
     function = f"{array._name}.__getitem__"
     entry = _only_entry(key)
     if is_mask(entry):

@@ -6,7 +6,7 @@ from drjit_core.ir.trace cimport binary, cast, unary
 from drjit_core.runtime.contents cimport read_element
 from drjit._base.handle cimport Handle, add_view, flat_component, fresh_array, held, view_at
 from drjit._base.operators cimport FlatSlots, NestedSlots, Operators, TensorSlots
-from drjit._promotion.componentwise cimport Componentwise, Loader, Operation, flat_array, nested_array, trace2
+from drjit._promotion.componentwise cimport Componentwise, Loader, Operation, flat_array, nested_array, trace2, trace3
 from drjit._rules.matrix cimport dot, multiply
 
 cdef int _MUL
@@ -75,6 +75,7 @@ cdef class TensorPlan(Componentwise):
     cdef public object align_two
     @cython.locals(left=Node, right=Node, shape=tuple, other=tuple)
     cpdef object two(self, object a, object b)
+    @cython.locals(one=tuple, two=tuple, three=tuple, shape=tuple)
     cpdef object three(self, object a, object b, object c)
 
 

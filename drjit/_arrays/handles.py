@@ -20,7 +20,7 @@ from .._base.handle import add_view, flat_component, fresh_array, held, view_at
 from .._base.nodes import number_of
 from .._base.operators import FlatSlots, NestedSlots, Operators, TensorSlots
 from .._promotion import operations
-from .._promotion.componentwise import Componentwise, Loader, Operation, flat_array, nested_array, trace2
+from .._promotion.componentwise import Componentwise, Loader, Operation, flat_array, nested_array, trace2, trace3
 from .._promotion.operations import method_of
 from .._rules.matrix import dot, multiply
 from .operands import failed, mixed
@@ -437,7 +437,12 @@ class TensorPlan(Componentwise):
         return tensor(self.result, trace2(self.row, self.trace, left, right), shape)
 
     def three(self, a: Any, b: Any, c: Any) -> Any:
-        return self(a, b, c)
+        one, two, three = shape_of(a), shape_of(b), shape_of(c)
+        shape = one or two or three
+        if one and one != shape or two and two != shape or three and three != shape:
+            return self(a, b, c)
+        return tensor(self.result, trace3(self.row, self.trace, self.first.node(a), self.second.node(b),
+                                          self.third.node(c)), shape)
 
 
 def shape_of(operand: Any) -> tuple[int, ...]:

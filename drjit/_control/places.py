@@ -32,6 +32,7 @@ from types import (
     CoroutineType,
     FunctionType,
     GeneratorType,
+    GetSetDescriptorType,
     MappingProxyType,
     MemberDescriptorType,
     MethodType,
@@ -109,7 +110,7 @@ class _Class:
         #: What it is, once an object of it has been seen.
         self.kind = -1
         self.slots = tuple([name for base in cls.__mro__ for name, entry in vars(base).items()
-                            if entry.__class__ is MemberDescriptorType and name != "__dict__"])
+                            if name not in ("__dict__", "__weakref__") and _is_slot(base, name, entry)])
         #: The user's classes that objects of it may find attributes in, and whether it is one itself, but for those of
         #: libraries.
         self.bases: tuple[type, ...] = tuple([base for base in reversed(cls.__mro__[1:]) if _is_users(base)])
@@ -710,6 +711,13 @@ def _same_entries(now: dict[Any, Any], held: list[Any], first: int, end: int) ->
 
 def _slots_of(cls: type) -> tuple[str, ...]:
     return _about(cls).slots
+
+
+def _is_slot(cls: type, name: str, entry: Any) -> bool:
+    """Whether an entry of a class is an attribute that its instances store: compiled classes describe what is in their
+    ``__slots__`` as others do properties."""
+    kind = entry.__class__
+    return kind is MemberDescriptorType or kind is GetSetDescriptorType and name in vars(cls).get("__slots__", ())
 
 
 def attributes_of(owner: Any) -> dict[str, Any]:

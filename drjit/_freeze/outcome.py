@@ -278,6 +278,18 @@ def _outline(template: Any) -> Any:
     return (kind,) if kind in (_INPUT, _VIEW, _AGAIN) else template[:-1]
 
 
+#: Of types that are made when programs run.
+_HEAP_TYPE = 1 << 9
+
+
+def _blank(cls: Any) -> Any:
+    """An object of a class without contents, as the nearest class makes it that is compiled."""
+    for base in cls.__mro__:
+        if not base.__flags__ & _HEAP_TYPE:
+            return base.__new__(cls)
+    return object.__new__(cls)
+
+
 class _Application:
     """One call."""
 
@@ -416,7 +428,7 @@ class _Application:
 
     def instance(self, template: Any) -> Any:
         _, place, cls, _, entries = template
-        found = self.made[place] = object.__new__(cls)
+        found = self.made[place] = _blank(cls)
         for key, entry in entries:
             object.__setattr__(found, key, self.value(entry))
         return found

@@ -34,7 +34,7 @@ cdef class Loader:
 
 
 cpdef Node trace2(int row, object trace, Node a, Node b)
-cdef Node trace3(int row, object trace, Node a, Node b, Node c)
+cpdef Node trace3(int row, object trace, Node a, Node b, Node c)
 
 
 cdef class Componentwise:

@@ -127,6 +127,7 @@ from ._elementwise import (
     tanh,
     trunc,
 )
+from ._evaluation import policy
 from ._indexing import nonzero, take, take_along_axis, where
 from ._info import __array_namespace_info__
 from ._linear import matmul, matrix_transpose, tensordot, vecdot
@@ -293,6 +294,7 @@ __all__ = [
     "ones_like",
     "permute_dims",
     "pi",
+    "policy",
     "positive",
     "pow",
     "prod",

@@ -15,12 +15,13 @@ from drjit.interop import numpy_of_parts
 
 from . import _elementwise as elementwise
 from ._creation import asarray, require_device
-from ._data import Storage, copy_of, wrap
+from ._data import copy_of, evaluated, part_of, register, wrap
 from ._dlpack import array_of, buffer, dlpack, dlpack_device, exported
 from ._indexing import get, put, replace
 from ._linear import matmul, matrix_transpose
 from ._methods import Methods
-from ._operands import converted, describe, number_of
+from ._operands import converted, number_of
+from ._operators import enter
 
 __all__ = ["Array", "versions"]
 
@@ -28,24 +29,6 @@ _NAMESPACE = "drjit.array_api"
 _SELF = f"{_NAMESPACE}.Array"
 #: The versions of the standard that ``__array_namespace__`` gives.
 versions = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
-
-
-def _forward(name: str, function: Callable[[Any, Any], Array], reflected: bool = False) -> Any:
-    """An operator: other operands than arrays and numbers are left to their own class."""
-
-    def method(self: Array, other: Any, /) -> Any:
-        if isinstance(other, (list, tuple)):
-            other = asarray(other)
-        elif not isinstance(other, Array) and number_of(other) is None:
-            if isinstance(other, (np.ndarray, dr.ArrayBase)):
-                raise TypeError(f"{_SELF}.{name}(): the other operand must be an array of drjit.array_api or a Python "
-                                f"number, found {describe(other)}. drjit.array_api.asarray() converts.")
-            return NotImplemented
-        return function(other, self) if reflected else function(self, other)
-
-    method.__name__, method.__qualname__ = name, f"Array.{name}"
-    method.__doc__ = f"The operator of ``{function.__name__}``."
-    return method
 
 
 def _in_place(name: str, function: Callable[[Any, Any], Array]) -> Any:
@@ -72,12 +55,6 @@ def _in_place(name: str, function: Callable[[Any, Any], Array]) -> Any:
     method.__name__, method.__qualname__ = name, f"Array.{name}"
     method.__doc__ = f"The operator of ``{function.__name__}`` in place."
     return method
-
-
-def _forms(name: str, function: Callable[[Any, Any], Array]) -> tuple[Any, Any, Any]:
-    """A binary operator: itself, reflected, in place."""
-    return (_forward(f"__{name}__", function), _forward(f"__r{name}__", function, reflected=True),
-            _in_place(f"__i{name}__", function))
 
 
 class Array(Methods):
@@ -146,7 +123,8 @@ class Array(Methods):
     # --- Python ---
 
     def __getitem__(self, key: Any, /) -> Array:
-        return get(self, key)
+        found = part_of(self, key)
+        return get(self, key) if found is None else found
 
     def __setitem__(self, key: Any, value: Any, /) -> None:
         put(self, key, value)
@@ -168,14 +146,15 @@ class Array(Methods):
 
     def _host(self) -> np.ndarray[Any, Any]:
         """The elements as a NumPy array; evaluates."""
-        found: np.ndarray[Any, Any] = numpy_of_parts(self._parts)
+        found: np.ndarray[Any, Any] = numpy_of_parts(evaluated(self))
         return found.reshape(self.shape)
 
     def _scalar(self, method: str) -> Any:
         if self.size != 1:
             raise TypeError(f"{_SELF}.{method}(): only arrays of one element are numbers (this one has the shape "
                             f"{self.shape}).")
-        return self._host().reshape(-1)[0].item()
+        values = [part.array[0] for part in evaluated(self)]
+        return values[0] if len(values) == 1 else complex(*values)
 
     def __bool__(self) -> bool:
         return bool(self._scalar("__bool__"))
@@ -259,34 +238,26 @@ class Array(Methods):
         """The Dr.Jit tensor that holds the elements, or a pair of them for complex numbers; no copy."""
         return self._parts[0] if len(self._parts) == 1 else self._parts
 
-    # --- operators ---
+    # --- operators in place: others are those of the base class ---
 
-    __abs__ = elementwise.abs
-    __neg__ = elementwise.negative
-    __pos__ = elementwise.positive
-    __invert__ = elementwise.bitwise_invert
-    __eq__ = _forward("__eq__", elementwise.equal)
-    __ne__ = _forward("__ne__", elementwise.not_equal)
-    __lt__ = _forward("__lt__", elementwise.less)
-    __le__ = _forward("__le__", elementwise.less_equal)
-    __gt__ = _forward("__gt__", elementwise.greater)
-    __ge__ = _forward("__ge__", elementwise.greater_equal)
-    __add__, __radd__, __iadd__ = _forms("add", elementwise.add)
-    __sub__, __rsub__, __isub__ = _forms("sub", elementwise.subtract)
-    __mul__, __rmul__, __imul__ = _forms("mul", elementwise.multiply)
-    __truediv__, __rtruediv__, __itruediv__ = _forms("truediv", elementwise.divide)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = _forms("floordiv", elementwise.floor_divide)
-    __mod__, __rmod__, __imod__ = _forms("mod", elementwise.remainder)
-    __pow__, __rpow__, __ipow__ = _forms("pow", elementwise.pow)
-    __and__, __rand__, __iand__ = _forms("and", elementwise.bitwise_and)
-    __or__, __ror__, __ior__ = _forms("or", elementwise.bitwise_or)
-    __xor__, __rxor__, __ixor__ = _forms("xor", elementwise.bitwise_xor)
-    __lshift__, __rlshift__, __ilshift__ = _forms("lshift", elementwise.bitwise_left_shift)
-    __rshift__, __rrshift__, __irshift__ = _forms("rshift", elementwise.bitwise_right_shift)
-    __matmul__, __rmatmul__, __imatmul__ = _forms("matmul", matmul)
+    __iadd__ = _in_place("__iadd__", elementwise.add)
+    __isub__ = _in_place("__isub__", elementwise.subtract)
+    __imul__ = _in_place("__imul__", elementwise.multiply)
+    __itruediv__ = _in_place("__itruediv__", elementwise.divide)
+    __ifloordiv__ = _in_place("__ifloordiv__", elementwise.floor_divide)
+    __imod__ = _in_place("__imod__", elementwise.remainder)
+    __ipow__ = _in_place("__ipow__", elementwise.pow)
+    __iand__ = _in_place("__iand__", elementwise.bitwise_and)
+    __ior__ = _in_place("__ior__", elementwise.bitwise_or)
+    __ixor__ = _in_place("__ixor__", elementwise.bitwise_xor)
+    __ilshift__ = _in_place("__ilshift__", elementwise.bitwise_left_shift)
+    __irshift__ = _in_place("__irshift__", elementwise.bitwise_right_shift)
+    __imatmul__ = _in_place("__imatmul__", matmul)
 
 
-Storage.final = Array
+enter("matmul", matmul)
+enter("asarray", asarray)
+register(Array)
 
 
 def _is_symbolic(part: Any) -> bool:

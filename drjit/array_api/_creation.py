@@ -256,7 +256,8 @@ def _of_numpy(value: np.ndarray[Any, Any]) -> Array:
 def _numpy_part(value: np.ndarray[Any, Any]) -> Any:
     dtype = dtypes.of_numpy(value.dtype)
     assert dtype is not None
-    return dtype.tensor(np.ascontiguousarray(value, dtype.numpy).reshape(value.shape))
+    return dtype.tensor(value if value.flags.c_contiguous and value.dtype is dtype.numpy else
+                        np.ascontiguousarray(value, dtype.numpy).reshape(value.shape))
 
 
 # --- filled arrays ---------------------------------------------------------------------------------------------------

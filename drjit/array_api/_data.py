@@ -16,16 +16,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import drjit as dr
+from drjit.detail import part_of as chosen_by
 
 from . import _dtypes as dtypes
 from ._dtypes import DType
+from ._evaluation import in_body, note, settle
 
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["Storage", "View", "constant", "contiguous_strides", "copy_of", "default_dtype",
-           "expanded", "in_body", "part_of_constant",
-           "view_of", "wrap"]
+__all__ = ["Storage", "View", "constant", "contiguous_strides", "copy_of", "default_dtype", "evaluated", "expanded",
+           "hold", "in_body", "made", "part_of", "part_of_constant", "parts_of", "register", "view_of", "viewed",
+           "wrap"]
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -37,23 +39,29 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def in_body() -> bool:
-    """Whether the body of a symbolic loop, branch or call is traced: variables that are made in there stay in there."""
-    return dr.flag(dr.JitFlag.SymbolicScope)
-
-
 class View:
     """Where the elements of an array lie in those of another one in C order, and the writes to it that are known.
 
     ``load`` makes the view's tensor of one of the array that it was made of, which may be a view itself: ``outer``.
+    Where it lies is asked for by writes only: of what a key has chosen (``dr.detail.part_of``), it is found then.
     """
 
-    __slots__ = ("load", "offset", "outer", "root", "seen", "strides")
+    __slots__ = ("_place", "load", "outer", "root", "seen", "shape")
 
-    def __init__(self, array: Storage, load: Callable[[Any], Any], offset: int, strides: tuple[int, ...]) -> None:
-        self.outer, self.load, self.offset, self.strides = array._view, load, offset, strides
+    def __init__(self, array: Storage, load: Callable[[Any], Any], place: tuple[int, tuple[int, ...]] | None) -> None:
+        self.outer, self.load, self._place = array._view, load, place
         self.root: Storage = array if self.outer is None else self.outer.root
         self.seen = self.root._writes
+        #: That of the array that it was made of.
+        self.shape: tuple[int, ...] = array._held[0].shape
+
+    @property
+    def place(self) -> tuple[int, tuple[int, ...]]:
+        """The position of the first element in the root, and strides."""
+        if self._place is None:
+            outer = (0, contiguous_strides(self.shape)) if self.outer is None else self.outer.place
+            self._place = self.load.placed(*outer)  # type: ignore[attr-defined]
+        return self._place
 
     def read(self, part: Any) -> Any:
         """The elements of the view among those of a tensor of the root."""
@@ -72,31 +80,23 @@ class Storage:
 
     __slots__ = ("__weakref__", "_dtype", "_held", "_view", "_writes")
 
-    #: The class of arrays, which registers itself.
-    final: type[Array]
-
     def __init__(self, dtype: DType, parts: tuple[Any, ...]) -> None:
         self._dtype = dtype
         self._held = parts  # of a view, what was read last
         self._view: View | None = None
         self._writes = 0
+        note(self)
 
     @property
     def _parts(self) -> tuple[Any, ...]:
         """The tensors."""
-        view = self._view
-        if view is None or view.seen == view.root._writes:
-            return self._held
-        parts = tuple([view.read(part) for part in view.root._held])
-        if not in_body():  # what is read in the body of a loop or a branch is of use in there alone
-            self._held, view.seen = parts, view.root._writes
-        return parts
+        return parts_of(self)
 
     @property
     def place(self) -> tuple[int, tuple[int, ...]]:
         """Where the elements lie among those of the root: the position of the first one, and strides."""
         view = self._view
-        return (0, contiguous_strides(self.shape)) if view is None else (view.offset, view.strides)
+        return (0, contiguous_strides(self.shape)) if view is None else view.place
 
     @property
     def dtype(self) -> DType:
@@ -119,15 +119,76 @@ class Storage:
         return math.prod(self._held[0].shape)
 
 
+#: The class of arrays.
+_final: Any = Storage
+
+
+def register(cls: type[Array]) -> None:
+    """Tell of the class of arrays, which stands above the functions."""
+    global _final
+    _final = cls
+
+
+def parts_of(array: Storage) -> tuple[Any, ...]:
+    """The tensors of an array."""
+    view = array._view
+    if view is None or view.seen == view.root._writes:
+        return array._held
+    parts = tuple([view.read(part) for part in view.root._held])
+    if not in_body():  # what is read in the body of a loop or a branch is of use in there alone
+        hold(array, parts)
+        view.seen = view.root._writes
+    return parts
+
+
+def hold(array: Storage, parts: tuple[Any, ...]) -> None:
+    """Give an array other tensors."""
+    array._held = parts
+    note(array)
+
+
+def evaluated(array: Storage) -> tuple[Any, ...]:
+    """The tensors of an array whose values are asked for, evaluated with what the policy says."""
+    settle(array)
+    return parts_of(array)
+
+
+def made(dtype: DType, parts: tuple[Any, ...]) -> Array:
+    """An array of a data type, given a tuple of the tensors."""
+    cls = _final
+    array = cls.__new__(cls)
+    array._dtype = dtype
+    array._held = parts
+    array._view = None
+    array._writes = 0
+    note(array)
+    return array  # type: ignore[no-any-return]
+
+
 def wrap(dtype: DType, *parts: Any) -> Array:
     """An array of a data type, given a tensor for each part of its elements."""
-    return Storage.final(dtype, parts)
+    return made(dtype, parts)
 
 
 def view_of(array: Storage, load: Callable[[Any], Any], offset: int, strides: tuple[int, ...]) -> Array:
     """A view of an array: what makes its tensors of those of the array, and where its elements lie in the root."""
-    result = wrap(array._dtype, *map(load, array._parts))
-    result._view = View(array, load, offset, strides)
+    return viewed(array, load, (offset, strides))
+
+
+def part_of(array: Storage, key: Any) -> Array | None:
+    """What a key of integers and slices chooses, a view or a single element; ``None`` for other keys."""
+    part = chosen_by(array._held[0].shape, key)
+    if part is None:
+        return None
+    if part.shape or not array.ndim:
+        return viewed(array, part)
+    return made(array._dtype, tuple([part(tensor) for tensor in parts_of(array)]))
+
+
+def viewed(array: Storage, load: Callable[[Any], Any], place: tuple[int, tuple[int, ...]] | None = None) -> Array:
+    """A view of an array, whose place is asked for when it is needed, unless it is given."""
+    result = made(array._dtype, tuple([load(tensor) for tensor in parts_of(array)]))
+    result._view = View(array, load, place)
     return result
 
 

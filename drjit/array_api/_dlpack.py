@@ -19,7 +19,7 @@ import drjit as dr
 from drjit.interop import export_complex, export_parts, import_parts, interleaved, numpy_of_parts, to_framework
 
 from . import _dtypes as dtypes
-from ._data import Storage, wrap
+from ._data import Storage, evaluated, wrap
 from ._operands import describe
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def dlpack(array: Storage, /, *, stream: Any = None, max_version: tuple[int, int
     """
     function = f"{_CLASS}.__dlpack__"
     _warn(function, array)
-    parts = array._parts
+    parts = evaluated(array)
     if copy is not False or len(parts) == 1:
         return export_parts(function, parts, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
     numbers, views = interleaved(function, parts)
@@ -106,7 +106,7 @@ def array_of(array: Storage, /, dtype: Any = None, copy: bool | None = None) -> 
         reason = f"its data type is {array._dtype}, not {wanted}" if wanted != array._dtype.numpy else \
             "complex numbers are kept as two arrays, of real and imaginary parts"
         raise ValueError(f"{function}(): a copy is needed, which copy=False rules out: {reason}.")
-    found = numpy_of_parts(array._parts)
+    found = numpy_of_parts(evaluated(array))
     return found.copy() if copy and len(array._parts) == 1 and wanted == found.dtype else \
         found.astype(wanted, copy=False)
 
@@ -115,7 +115,7 @@ def exported(array: Storage, name: str) -> Any:
     """An array of the framework of a name: what ``torch()`` and its like return."""
     function = f"{_CLASS}.{name}"
     _warn(function, array)
-    return to_framework(function, name, dr.detach(array._parts))
+    return to_framework(function, name, dr.detach(evaluated(array)))
 
 
 def buffer(array: Storage, flags: int, /) -> memoryview:
@@ -129,7 +129,7 @@ def buffer(array: Storage, flags: int, /) -> memoryview:
         raise BufferError(f"{function}(): the memory of arrays cannot be written to from outside, because arrays that "
                           "are computed in the same way share it; numpy.array(x) makes a copy.")
     _warn(function, array)
-    found = numpy_of_parts(array._parts)
+    found = numpy_of_parts(evaluated(array))
     found.flags.writeable = False
     return memoryview(found)
 

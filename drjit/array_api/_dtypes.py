@@ -23,7 +23,7 @@ _SUFFIXES = {"float32": "f", "int32": "i", "uint32": "u", "bool": "b"}
 class DType:
     """The type of the elements of an array."""
 
-    __slots__ = ("bits", "itemsize", "kind", "name", "numpy", "part", "tensor")
+    __slots__ = ("bits", "integers", "itemsize", "kind", "name", "numpy", "part", "tensor")
 
     #: What makes an array of a value: the function of creation that registers itself.
     convert: ClassVar[Callable[[Any, DType], Any]]
@@ -40,6 +40,13 @@ class DType:
         self.part: DType = self if self.kind != "c" else _BY_NAME[f"float{self.itemsize * 4}"]
         #: Bits of a part.
         self.bits = 1 if self.kind == "b" else self.part.itemsize * 8
+        #: The integers from the first to the last one are elements, each exactly; none if there are no real numbers.
+        self.integers: tuple[int, int] = (1, 0)
+        if self.kind == "f":
+            exact = 2 << int(np.finfo(self.numpy).nmant)
+            self.integers = -exact, exact
+        elif self.kind in "iu":
+            self.integers = int(np.iinfo(self.numpy).min), int(np.iinfo(self.numpy).max)
         suffix = _SUFFIXES.get(self.part.name) or f"{self.part.kind}{self.bits}"
         #: The tensor type that holds such elements, or each of the two parts of complex ones.
         self.tensor: Any = getattr(arrays, f"TensorX{suffix}")
@@ -87,13 +94,15 @@ complex64, complex128 = DType("complex64"), DType("complex128")
 
 #: All types, by their names.
 ALL: dict[str, DType] = dict(_BY_NAME)
+_BY_NUMPY = {dtype.numpy: dtype for dtype in ALL.values()}
 DEFAULT_INT, DEFAULT_FLOAT, DEFAULT_COMPLEX = int64, float64, complex128
 
 
 def of_numpy(dtype: Any) -> DType | None:
     """The type with the elements of a type of NumPy, in any byte order, or ``None``."""
-    found = np.dtype(dtype)
-    return ALL.get(found.name)
+    own = np.dtype(dtype)
+    found = _BY_NUMPY.get(own)
+    return ALL.get(own.name) if found is None else found
 
 
 def of_tensor(function: str, cls: type) -> DType:

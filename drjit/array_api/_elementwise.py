@@ -20,6 +20,7 @@ from . import _dtypes as dtypes
 from ._data import Storage, constant, copy_of, expanded, wrap
 from ._dtypes import DType
 from ._operands import as_float, common_shape, converted, number_of, operands, require_array, require_kind, with_number
+from ._operators import Operation, enter
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -128,12 +129,7 @@ def _extremum(of: Formula) -> Formula:
     return extremum
 
 
-def _or(a: Any, b: Any) -> Any:
-    return a | b
-
-
-def _and(a: Any, b: Any) -> Any:
-    return a & b
+_or, _and = operator.or_, operator.and_
 
 
 def _int_divide(a: Any, b: Any) -> Any:
@@ -286,6 +282,13 @@ def _with(formula: Formula | None, *derivatives: Formula | None) -> Formula | No
     return dr.detail.differentiated(formula, *derivatives)
 
 
+#: Functions that are operators, by their names.
+_OPERATORS = {"add": "add", "subtract": "sub", "multiply": "mul", "floor_divide": "floordiv", "remainder": "mod",
+              "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "bitwise_left_shift": "lshift",
+              "bitwise_right_shift": "rshift", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le",
+              "greater": "gt", "greater_equal": "ge"}
+
+
 def _unary(name: str, text: str, *, real: Formula | None = None, pair: Formula | None = None,
            integer: Formula | None = None, boolean: Formula | None = None, result: str = "", cast: bool = True,
            derivative: Formula | None = None) -> Callable[[Array], Array]:
@@ -298,7 +301,7 @@ def _unary(name: str, text: str, *, real: Formula | None = None, pair: Formula |
     kinds = ("b" if boolean else "") + ("iu" if integer else "") + ("f" if real else "") + ("c" if pair else "")
     formulas = {"b": boolean, "i": integer, "u": integer, "f": _with(real, derivative), "c": pair}
 
-    def function(x: Array, /) -> Array:
+    def general(x: Any) -> Any:
         array = as_float(f"{_NAMESPACE}.{name}", "x", x) if cast and kinds in ("f", "fc") else \
             require_kind(f"{_NAMESPACE}.{name}", "x", x, kinds)
         if array.dtype.kind not in kinds:
@@ -312,6 +315,13 @@ def _unary(name: str, text: str, *, real: Formula | None = None, pair: Formula |
             return wrap(dtype, *found)
         return wrap(dtypes.bool if result == "bool" else dtype, formula(array._parts[0]))
 
+    operation = Operation({kind: formula for kind, formula in formulas.items() if formula and kind != "c"},
+                          dtypes.bool if result == "bool" else None, general)
+
+    def function(x: Array, /) -> Array:
+        return operation.one(x)  # type: ignore[no-any-return]
+
+    enter(name, operation.one)
     return _finished(function, name, text, result != "bool" and real is not None)  # type: ignore[no-any-return]
 
 
@@ -323,7 +333,7 @@ def _binary(name: str, text: str, *, real: Formula | None = None, pair: Formula 
     formulas = {"b": boolean, "i": integer, "u": integer, "f": _with(real, *derivatives), "c": pair}
     full = f"{_NAMESPACE}.{name}"
 
-    def function(x1: Array | complex, x2: Array | complex, /) -> Array:
+    def general(x1: Any, x2: Any) -> Any:
         a, b = operands(full, (x1, x2), ("x1", "x2"), kinds)
         dtype = a._dtype
         formula = formulas[dtype.kind]
@@ -332,6 +342,13 @@ def _binary(name: str, text: str, *, real: Formula | None = None, pair: Formula 
             found = formula(a._parts, b._parts)
             return wrap(dtypes.bool, found) if result else wrap(dtype, *found)
         return wrap(dtypes.bool if result else dtype, formula(a._parts[0], b._parts[0]))
+
+    operation = Operation({kind: formula for kind, formula in formulas.items() if formula and kind != "c"},
+                          dtypes.bool if result else None, general)
+    enter(_OPERATORS.get(name, name), operation)
+
+    def function(x1: Array | complex, x2: Array | complex, /) -> Array:
+        return operation.two(x1, x2)  # type: ignore[no-any-return]
 
     return _finished(function, name, text, smooth and real is not None)  # type: ignore[no-any-return]
 
@@ -448,16 +465,27 @@ def abs(x: Array, /) -> Array:
     return wrap(array._dtype.part, pairs.abs(array._parts)) if array._dtype.kind == "c" else _magnitude(array)
 
 
+enter("abs", abs)
+
+
 def divide(x1: Array | complex, x2: Array | complex, /) -> Array:
     """The quotient; integers become floating point numbers of the default type.
 
     Lazy; differentiable.
     """
+    return _quotient.two(x1, x2)  # type: ignore[no-any-return]
+
+
+def _divide_any(x1: Any, x2: Any) -> Any:
     found = [converted(x, dtypes.DEFAULT_FLOAT) if isinstance(x, Storage) and x._dtype.kind in "biu" else x
              for x in (x1, x2)]
     if not any(isinstance(x, Storage) for x in found):
         found[0] = as_float(f"{_NAMESPACE}.divide", "x1", found[0])
     return _divide(*found)
+
+
+_quotient = Operation({"f": operator.truediv}, None, _divide_any)
+enter("truediv", _quotient)
 
 
 def pow(x1: Array | complex, x2: Array | complex, /) -> Array:
@@ -470,11 +498,14 @@ def pow(x1: Array | complex, x2: Array | complex, /) -> Array:
     if isinstance(number, int) and number < 0 and isinstance(x1, Storage) and x1._dtype.kind in "iu":
         raise ValueError(f"{_NAMESPACE}.pow(): integers to the power of {number} are no integers; convert 'x1' to a "
                          "floating point type with astype().")
-    if number is not None and not isinstance(number, complex) and number in (1, 2, 3) and hasattr(x1, "_parts"):
-        array, _ = operands(f"{_NAMESPACE}.pow", (x1, x2), ("x1", "x2"), "iufc")
+    if number is not None and not isinstance(number, complex) and number in (1, 2, 3) and isinstance(x1, Storage):
+        array, _ = (x1, x2) if x1._dtype.kind == "f" else operands(f"{_NAMESPACE}.pow", (x1, x2), ("x1", "x2"), "iufc")
         return copy_of(array) if number == 1 else multiply(array, array) if number == 2 else \
             multiply(multiply(array, array), array)
     return _pow(x1, x2)
+
+
+enter("pow", pow)
 
 
 def real(x: Array, /) -> Array:

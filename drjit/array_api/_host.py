@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import drjit as dr
-from drjit.interop import numpy_of_parts
 
 from . import _dtypes as dtypes
 from ._creation import asarray
 from ._data import Storage, wrap
 from ._dlpack import from_dlpack
+from ._evaluation import settle
 from ._manipulation import permute_dims
 from ._operands import converted
+from ._small import LARGE, of_numbers, on_host
 
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["computed", "is_tracked", "on_host"]
+__all__ = ["computed", "imported", "is_tracked", "on_host"]
 
 #: From arguments, results and changes of the arguments to changes of the results.
 Forward = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]]
@@ -36,12 +37,6 @@ Backward = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]
 def is_tracked(*arrays: Storage) -> bool:
     """Whether derivatives of an array are tracked."""
     return any(dr.grad_enabled(part) for array in arrays if array._dtype.kind in "fc" for part in array._parts)
-
-
-def on_host(array: Storage) -> np.ndarray[Any, Any]:
-    """The elements as a NumPy array; evaluates."""
-    found: np.ndarray[Any, Any] = numpy_of_parts(array._parts)
-    return found.astype(np.float32) if array._dtype is dtypes.float16 else found
 
 
 def computed(function: str, value: Callable[..., Any], arguments: Sequence[Storage], forward: Forward | None = None,
@@ -107,20 +102,20 @@ def _shaped(part: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _values(value: Callable[..., Any], arguments: Sequence[Storage], half: bool) -> list[Array]:
+    settle(*arguments)
     found = value(*[on_host(array) for array in arguments])
-    arrays = [_imported(np.asarray(entry)) for entry in (found if isinstance(found, tuple) else (found,))]
+    arrays = [imported(np.asarray(entry)) for entry in (found if isinstance(found, tuple) else (found,))]
     return [converted(array, dtypes.float16) if half and array._dtype is dtypes.float32 else array for array in arrays]
 
 
 
 
-#: Results of at least so many elements share their memory; fewer are copied, which takes less time.
-_LARGE = 1 << 12
-
-
-def _imported(result: np.ndarray[Any, Any]) -> Array:
+def imported(result: np.ndarray[Any, Any]) -> Array:
     """An array of a result, of which nobody else knows. Those of LAPACK have their columns one after the other."""
-    if result.size < _LARGE:
+    found = of_numbers(result)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
+    if result.nbytes < LARGE:
         return asarray(result)
     if result.flags.f_contiguous and not result.flags.c_contiguous:
         return permute_dims(from_dlpack(result.T), tuple(range(result.ndim))[::-1])

@@ -23,7 +23,7 @@ import drjit as dr
 
 from . import _dtypes as dtypes
 from ._creation import array_from, asarray, holds_arrays, result_type
-from ._data import Storage, copy_of, expanded, in_body, view_of, wrap
+from ._data import Storage, copy_of, evaluated, expanded, hold, in_body, part_of, view_of, wrap
 from ._dtypes import DType, promoted
 from ._manipulation import broadcast_to, each, reshape, taken
 from ._operands import (
@@ -37,6 +37,7 @@ from ._operands import (
     require_kind,
     with_number,
 )
+from ._operators import selected
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -64,7 +65,7 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
 
 def _set_positions(array: Storage) -> Any:
     """The positions of elements that are not zero, in C order, as a flat array; evaluates."""
-    mask = converted(array, dtypes.bool)._parts[0]
+    mask = evaluated(converted(array, dtypes.bool))[0]
     flat = dr.int64_array_t(dr.array_t(type(mask)))
     return flat(dr.compress(mask.array)) if array.size else flat([])
 
@@ -75,6 +76,9 @@ _MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "<missing>"})()
 def where(condition: Array, x1: Any = _MISSING, x2: Any = _MISSING, /) -> Array:
     """Elements of ``x1`` where the condition holds, those of ``x2`` elsewhere; both may be numbers. Lazy;
     differentiable. Without them, the positions where it holds, as ``nonzero`` has them."""
+    found = selected(condition, x1, x2)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
     function = f"{_NAMESPACE}.where"
     if x1 is _MISSING:
         return nonzero(condition)  # type: ignore[return-value]  # what the standard knows has three arguments
@@ -186,6 +190,9 @@ def _is_advanced(entries: list[Any]) -> bool:
 
 def get(array: Storage, key: Any) -> Array:
     """``array[key]``."""
+    found = part_of(array, key)
+    if found is not None:
+        return found
     function = f"{_SELF}.__getitem__"
     entries = _entries(function, array, key)
     if not _is_advanced(entries):
@@ -358,8 +365,7 @@ def _are_same(array: Storage, entries: list[Any], value: Any) -> bool:
     view = value._view if isinstance(value, Storage) else None
     if view is None or view.root is not (array if array._view is None else array._view.root) or _is_advanced(entries):
         return False
-    return value.shape == array._held[0][tuple(entries)].shape and \
-        (view.offset, view.strides) == _placed_by(array, entries)
+    return value.shape == array._held[0][tuple(entries)].shape and view.place == _placed_by(array, entries)
 
 
 def put(array: Storage, key: Any, value: Any) -> None:
@@ -533,7 +539,7 @@ def _assign(root: Storage, write: Callable[[Any, Any], None], source: Storage) -
     new = source._parts
     if not in_body():  # other arrays may have the same tensors; inside of a body, these are what its scope knows
         before, root._held = root._held, ()
-        root._held = tuple([type(part)(part) for part in before])
+        hold(root, tuple([type(part)(part) for part in before]))
         del before
     root._writes += 1
     for part, value in zip(root._held, new, strict=True):
@@ -544,14 +550,15 @@ def replace(array: Storage, source: Storage) -> None:
     """Set all elements of an array to those of another one of its type and shape."""
     view = array._view
     if view is not None:
-        _write(array, expanded(functools.reduce(operator.add, _along(view.offset, view.strides, array.shape)),
+        _write(array, expanded(functools.reduce(operator.add, _along(*view.place, array.shape)),
                                array.shape).array, source)
         if not in_body():
-            array._held, view.seen = source._parts, view.root._writes
+            hold(array, source._parts)
+            view.seen = view.root._writes
     elif in_body():
         _assign(array, lambda part, new: part.__setitem__(..., new), source)
     else:
-        array._held = source._parts
+        hold(array, source._parts)
         array._writes += 1
 
 

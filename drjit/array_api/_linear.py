@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import drjit as dr
+from drjit.detail import permuted
 
-from ._data import constant, wrap
+from ._data import constant, viewed, wrap
 from ._elementwise import conj, multiply
 from ._manipulation import moveaxis, permute_dims, reshape
 from ._operands import normalized_axes, normalized_axis, operands, require_array
+from ._small import product
 from ._statistics import sum as total
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def matrix_transpose(x: Array, /) -> Array:
     if array.ndim < 2:
         raise ValueError(f"{function}(): 'x' must have two dimensions at least, found the shape {array.shape}.")
     order = (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)
-    return permute_dims(array, order)
+    return viewed(array, permuted(array.shape, order))
 
 
 def matmul(x1: Array, x2: Array, /) -> Array:
@@ -39,6 +41,9 @@ def matmul(x1: Array, x2: Array, /) -> Array:
 
     Axes in front are broadcast. Lazy; differentiable.
     """
+    small = product(x1, x2)
+    if small is not None:
+        return small  # type: ignore[no-any-return]
     function = f"{_NAMESPACE}.matmul"
     for name, value in (("x1", x1), ("x2", x2)):
         if not require_array(function, name, value).ndim:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import drjit as dr
+from drjit.detail import permuted, reshaped
 
 from . import _dtypes as dtypes
-from ._data import Storage, contiguous_strides, copy_of, expanded, view_of, wrap
+from ._data import Storage, contiguous_strides, copy_of, evaluated, expanded, view_of, viewed, wrap
 from ._operands import (
     common_shape,
     describe,
@@ -24,6 +25,7 @@ from ._operands import (
     require_kind,
     shape_of,
 )
+from ._small import joined, rolled
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -84,18 +86,33 @@ def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
     if math.prod(wanted) != array.size:
         raise ValueError(f"{function}(): an array of the shape {array.shape} has {array.size} elements, which do not "
                          f"fill the shape {shape!r}.")
+    load = _Shaped(array.shape, wanted)
+    if array._view is None and not copy:
+        return viewed(array, load)
     offset, old = array.place
     strides = _strides_of(wanted, array.shape, old)
     if strides is None and copy is False:
         raise ValueError(f"{function}(): a view of the shape {array.shape} whose elements do not follow each other "
                          f"cannot get the shape {shape!r} without a copy.")
-    load = _shaped(wanted)
     return each(array, load) if copy or strides is None else view_of(array, load, offset, strides)
 
 
-def _shaped(shape: tuple[int, ...]) -> Callable[[Any], Any]:
-    """What gives a tensor a shape."""
-    return lambda part: type(part)(part.array, shape=shape)
+class _Shaped:
+    """What gives tensors of a shape another one."""
+
+    __slots__ = ("old", "shape")
+
+    def __init__(self, old: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        self.old, self.shape = old, shape
+
+    def __call__(self, part: Any) -> Any:
+        return reshaped(part, self.shape)
+
+    def placed(self, offset: int, strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        """Where the elements lie, given where those of the array do, which follow each other."""
+        found = _strides_of(self.shape, self.old, strides)
+        assert found is not None
+        return offset, found
 
 
 def _strides_of(wanted: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -133,11 +150,9 @@ def expand_dims(x: Array, /, axis: int | tuple[int, ...] = 0) -> Array:
     array = require_array(function, "x", x)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     places = normalized_axes(function, axis, array.ndim + count)
-    sizes, offset = iter(array.shape), array.place[0]
-    shape = tuple([1 if place in places else next(sizes) for place in range(array.ndim + count)])
-    known = iter(array.place[1])
-    strides = tuple([0 if place in places else next(known) for place in range(array.ndim + count)])
-    return view_of(array, _shaped(shape), offset, strides)
+    old = iter(range(array.ndim))
+    return viewed(array, permuted(array.shape, tuple([None if place in places else next(old)
+                                                      for place in range(array.ndim + count)])))
 
 
 def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
@@ -149,10 +164,7 @@ def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
         if array.shape[place] != 1:
             raise ValueError(f"{function}(): axis {place} has the size {array.shape[place]}; only axes of size one can "
                              "be removed.")
-    offset, strides = array.place
-    kept = [place for place in range(array.ndim) if place not in places]
-    shape = tuple([array.shape[place] for place in kept])
-    return view_of(array, _shaped(shape), offset, tuple([strides[place] for place in kept]))
+    return viewed(array, permuted(array.shape, tuple([place for place in range(array.ndim) if place not in places])))
 
 
 def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
@@ -162,10 +174,7 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
     order = normalized_axes(function, tuple(axes), array.ndim, "axes")
     if len(order) != array.ndim:
         raise ValueError(f"{function}(): 'axes' must name all {array.ndim} axes, found {axes!r}.")
-    offset, strides = array.place
-    identity = order == tuple(range(array.ndim))
-    return view_of(array, _shaped(array.shape) if identity else lambda part: dr.transpose(part, order), offset,
-                   tuple([strides[axis] for axis in order]))
+    return viewed(array, permuted(array.shape, order))
 
 
 def transpose(x: Array, /, axes: Sequence[int] | None = None) -> Array:
@@ -212,6 +221,9 @@ def roll(x: Array, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ..
     if axis is None:
         if isinstance(shift, tuple):
             raise ValueError(f"{function}(): 'shift' is a tuple, and there is no 'axis'.")
+        small = rolled(array, _integer(function, "shift", shift), None)
+        if small is not None:
+            return small  # type: ignore[no-any-return]
         return reshape(roll(reshape(array, (-1,)), shift, axis=0), array.shape)
     places = axis if isinstance(axis, (tuple, list)) else (axis,)
     shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(places)
@@ -223,6 +235,13 @@ def roll(x: Array, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ..
     groups = _groups(array.shape, total)
     if not array.size or not any(by for _, by in groups):
         return copy_of(array)
+    found = array
+    for place, by in enumerate(total):
+        small = rolled(found, by, place) if by else None
+        if small is not None:
+            found = small
+    if found is not array:
+        return found
     positions = _rolled(groups)
     return each(array, lambda part: type(part)(dr.gather(type(part.array), part.array, positions), shape=array.shape))
 
@@ -268,6 +287,9 @@ def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
     """
     function = f"{_NAMESPACE}.concat"
     found = _sequence(function, arrays)
+    small = joined(found, axis) if type(axis) is int and _are_alike(found, axis) else None
+    if small is not None:
+        return small  # type: ignore[no-any-return]
     if axis is None:
         found, axis = [reshape(array, (-1,)) for array in found], 0
     place = normalized_axis(function, axis, found[0].ndim)
@@ -286,6 +308,15 @@ def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
                          for parts in zip(*[array._parts for array in rows], strict=True)])
 
 
+def _are_alike(arrays: Sequence[Storage], axis: int) -> bool:
+    """Whether arrays, of which there are several, have the same sizes besides an axis counted from the front, and
+    elements."""
+    shape = arrays[0].shape
+    rest = shape[:axis], shape[axis + 1:]
+    return 0 <= axis < len(shape) and len(arrays) > 1 and \
+        [(own[:axis], own[axis + 1:]) for array in arrays if all(own := array.shape)] == [rest] * len(arrays)
+
+
 def _joined_shape(arrays: Sequence[Storage], place: int) -> tuple[int, ...]:
     shape = list(arrays[0].shape)
     shape[place] = sum([array.shape[place] for array in arrays])
@@ -298,6 +329,10 @@ def _sequence(function: str, arrays: Any) -> list[Array]:
         raise TypeError(f"{function}(): 'arrays' must be a tuple or a list of arrays, found {describe(arrays)}.")
     if not arrays:
         raise ValueError(f"{function}(): 'arrays' is empty.")
+    dtype = getattr(arrays[0], "_dtype", None)
+    if dtype is not None and not [array for array in arrays if not isinstance(array, Storage) or
+                                  array._dtype is not dtype]:
+        return list(arrays)
     found = [require_array(function, f"arrays[{k}]", array) for k, array in enumerate(arrays)]
     return operands(function, found, [f"arrays[{k}]" for k in range(len(found))], broadcast=False)
 
@@ -349,7 +384,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     size = array.shape[place]
     if isinstance(repeats, Storage):
         require_kind(function, "repeats", repeats, "iu")
-        counts = np.asarray(repeats._parts[0]).reshape(-1)
+        counts = np.asarray(evaluated(repeats)[0]).reshape(-1)
         if counts.size not in (1, size):
             raise ValueError(f"{function}(): 'repeats' has {counts.size} entries for an axis of size {size}.")
         index = np.repeat(np.arange(size), counts if counts.size == size else int(counts[0]))

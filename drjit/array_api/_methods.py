@@ -38,6 +38,7 @@ from ._linear import matmul, tensordot
 from ._manipulation import moveaxis, permute_dims, repeat, reshape, squeeze, transpose
 from ._naming import named
 from ._operands import converted, normalized_axis, number_of, operands
+from ._operators import Operators
 from ._searching import argmax, argmin, argsort, searchsorted, sort
 from ._statistics import all, any, cumulative_prod, cumulative_sum, max, mean, min, prod, std, sum, var
 from .linalg import diagonal
@@ -86,7 +87,7 @@ def _several(values: tuple[Any, ...]) -> Any:
     return values[0] if len(values) == 1 and isinstance(values[0], (tuple, list)) else values
 
 
-class Methods(Storage):
+class Methods(Operators):
     """The methods; :class:`drjit.array_api.Array` adds what Python asks for."""
 
     __slots__ = ()

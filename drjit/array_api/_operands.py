@@ -179,6 +179,8 @@ def normalized_axes(function: str, axis: Any, ndim: int, name: str = "axis") -> 
     """Axes counted from the front: all of them for ``None``, several in a tuple, each once."""
     if axis is None:
         return tuple(range(ndim))
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis % ndim,)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     found = tuple([normalized_axis(function, entry, ndim, name) for entry in axes])
     if len(set(found)) != len(found):

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import drjit as dr
+from drjit.detail import reshaped
 
 from . import _dtypes as dtypes
 from ._creation import converted_to
@@ -26,17 +27,26 @@ Axis = int | tuple[int, ...] | None
 
 def kept_shape(array: Storage, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
     """The shape of a reduction over some axes."""
-    return tuple([1 if axis in axes else size for axis, size in enumerate(array.shape) if keepdims or axis not in axes])
+    shape = array.shape
+    if not keepdims and len(axes) == len(shape):
+        return ()
+    return tuple([1 if axis in axes else size for axis, size in enumerate(shape) if keepdims or axis not in axes])
 
 
 def _reduced(array: Storage, axes: tuple[int, ...], keepdims: bool, reduce: Any) -> Any:
     """What a reduction of tensors over axes makes of the only part."""
-    part = array._parts[0]
-    return _formed(reduce(part, axis=axes) if axes else part, kept_shape(array, axes, keepdims))
+    return _formed(_over(reduce, array._parts[0], axes), kept_shape(array, axes, keepdims))
+
+
+def _over(reduce: Any, part: Any, axes: tuple[int, ...]) -> Any:
+    """A reduction of a tensor over axes; over all of them without options, which is the shorter way."""
+    if not axes:
+        return part
+    return reduce(part) if len(axes) == len(part.shape) else reduce(part, axis=axes)
 
 
 def _formed(part: Any, shape: tuple[int, ...]) -> Any:
-    return part if part.shape == shape else type(part)(part.array, shape=shape)
+    return part if part.shape == shape else reshaped(part, shape)
 
 
 def accumulator(dtype: DType) -> DType:
@@ -56,7 +66,7 @@ def sum(x: Array, /, *, axis: Axis = None, dtype: DType | None = None, keepdims:
     axes = normalized_axes(function, axis, array.ndim)
     array = converted_to(function, array, dtype, accumulator(array._dtype))
     shape = kept_shape(array, axes, keepdims)
-    return each(array, lambda part: _formed(dr.sum(part, axis=axes) if axes else part, shape))
+    return each(array, lambda part: _formed(_over(dr.sum, part, axes), shape))
 
 
 def prod(x: Array, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Array:
@@ -100,7 +110,7 @@ def mean(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     if not count:
         return constant(array._dtype, math.nan, kept_shape(array, axes, keepdims))
     shape = kept_shape(array, axes, keepdims)
-    return each(array, lambda part: _formed(dr.mean(part, axis=axes) if axes else part, shape))
+    return each(array, lambda part: _formed(_over(dr.mean, part, axes), shape))
 
 
 def _floating(function: str, x: Any) -> Array:
@@ -160,7 +170,7 @@ def _extremum(name: str, x: Any, axis: Axis, keepdims: bool, reduce: Any) -> Arr
         return constant(array._dtype, 0, kept_shape(array, axes, keepdims))
     found = _reduced(array, axes, keepdims, reduce)
     if array._dtype.kind == "f" and axes:
-        missing = _formed(dr.any(dr.isnan(array._parts[0]), axis=axes), found.shape)
+        missing = _formed(_over(dr.any, dr.isnan(array._parts[0]), axes), found.shape)
         found = dr.select(missing, math.nan, found)
     return wrap(array._dtype, found)
 

@@ -5,6 +5,7 @@ from ..ir.dual cimport without
 from ..ir.node cimport Node
 from ..ir.vertex cimport begin_era
 
+cdef int _FIRST_ELEMENTWISE
 cdef int _UNDEFINED
 cdef int _EVALUATED
 cdef int _DUAL
@@ -23,3 +24,5 @@ cdef int _places(list roots) except -1
 cdef bint _evaluate(Context context, list roots, list statements) except -1
 @cython.locals(node=Node, scheduled=Node, found=list, seen=set)
 cdef list _collected(Context context, list roots, list statements)
+@cython.locals(node=Node, operand=Node, seen=set, leaves=set, stack=list)
+cpdef tuple needed_for(object nodes)

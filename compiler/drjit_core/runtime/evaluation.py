@@ -17,18 +17,20 @@ from ..flags import LAUNCH_BLOCKING
 from ..ir import deferred
 from ..ir.dual import without
 from ..ir.node import Node, sweep_if_large
+from ..ir.region import operands
 from ..ir.symbolic import known, note_seen
 from ..ir.verify import verify
 from ..ir.vertex import begin_era
-from ..ops.table import DUAL, EVALUATED, UNDEFINED
+from ..ops.table import DUAL, EVALUATED, FIRST_ELEMENTWISE, UNDEFINED
 from . import backends, bounds, exclusion, explain
 
-__all__ = ["evaluate", "flush_kernel_cache", "schedule"]
+__all__ = ["evaluate", "flush_kernel_cache", "needed_for", "schedule"]
 
 #: Check the graph before every evaluation (a defect of this project raises, instead of giving wrong results).
 _VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
 _log = logging.getLogger("drjit")
 _LLVM_BIT = backends.LLVM.where
+_FIRST_ELEMENTWISE = FIRST_ELEMENTWISE
 _UNDEFINED, _EVALUATED, _DUAL, _LLVM, _lock = UNDEFINED, EVALUATED, DUAL, backends.LLVM, exclusion.lock
 
 
@@ -161,6 +163,34 @@ def _collected(context: Any, roots: list[Node], statements: list[deferred.Statem
                 seen.add(memory.node.id)
                 found.append(memory.node)
     return found
+
+
+def needed_for(nodes: Iterable[Node]) -> tuple[set[int], int]:
+    """The ids of what has no values yet and is computed for some nodes, these included, and how many elements all that
+    begins with: what has been evaluated."""
+    seen: set[int] = set()
+    leaves: set[int] = set()
+    elements = 0
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if node.kind == _EVALUATED:
+            if node.id not in leaves:
+                leaves.add(node.id)
+                elements += node.size
+        elif node.kind >= _FIRST_ELEMENTWISE:
+            if node.id not in seen:
+                seen.add(node.id)
+                for operand in (node.d0, node.d1, node.d2, node.d3):
+                    if operand is None:
+                        break
+                    stack.append(operand)
+        elif node.kind == _DUAL:
+            stack.append(without(node))
+        elif node.kind > _EVALUATED and node.id not in seen:
+            seen.add(node.id)
+            stack += operands(node)
+    return seen, elements
 
 
 def flush_kernel_cache() -> None:

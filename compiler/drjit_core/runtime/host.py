@@ -67,6 +67,10 @@ def write_element(node: Node, index: int, value: Any) -> Node:
     return evaluated
 
 
+#: So many bytes are copied once more on the way, which takes less time than a view of where they go.
+_FEW = 1 << 12
+
+
 def import_copy(type_: int, data: Any, where: int | None = None) -> Node:
     """An evaluated array with a copy of a C-contiguous buffer, whose items must have the type's size.
 
@@ -82,7 +86,7 @@ def import_copy(type_: int, data: Any, where: int | None = None) -> Node:
         return build.invalid(type_)
     backend = backend_of(where or 0)
     buffer = backend.allocate(nbytes)
-    backend.write(buffer, 0, view.cast("B"))
+    backend.write(buffer, 0, view.tobytes() if nbytes <= _FEW else view.cast("B"))
     node = build.evaluated(type_, nbytes // itemsize, buffer, where)
     if state.recording is not None:
         state.recording.keep(node)

@@ -1,0 +1,101 @@
+"""Evaluation of what a program asks for together with what it holds of that: for those who have such a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import drjit_core as core
+from drjit_core import KIND, primal
+
+__all__ = ["bytes_of", "computes_now", "eval_held", "is_pending"]
+
+_DUAL = KIND["dual"]
+_EVALUATED, _VIEW, _ACCESS = KIND["evaluated"], KIND["view"], KIND["access"]
+#: Arrays of so many elements are stored for later only if they are not much larger than what they are computed from:
+#: all pairs of two arrays, say, of which sums are wanted.
+_LARGE, _MUCH = 1 << 21, 4
+
+
+def is_pending(array: Any) -> bool:
+    """Whether a flat array or a tensor has no values yet, could have some, and is more than a part of what has some.
+
+    Constants need none. Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> x = Float(1, 2)
+    >>> dr.detail.is_pending(x), dr.detail.is_pending(x + 1)
+    (False, True)
+    """
+    node = primal(array._n)
+    if node.kind <= _EVALUATED or node.scope:
+        return False
+    whole = _whole(node)
+    return whole is None or whole.kind != _EVALUATED
+
+
+def _whole(node: core.Node) -> core.Node | None:
+    """What a node is a part of, the same elements in another order or place; ``None`` if it is computed."""
+    return node.d0 if node.kind == _VIEW or node.kind == _ACCESS else None
+
+
+def eval_held(asked: Iterable[Any], held: Iterable[Any] | None = None) -> bool:
+    """Evaluate flat arrays or tensors that are ``asked`` for, and in the same kernels those ``held`` ones that they are
+    computed from, so that nothing is computed again for these later.
+
+    Of those held, parts of others are left out, which are read with the others, and what is much larger than all it is
+    computed from. Without ``held``, everything asked for is evaluated that is not of this kind. Returns whether
+    anything was evaluated. Raises a ``RuntimeError`` for values of a symbolic loop.
+
+    >>> from drjit.llvm import TensorXf
+    >>> x = TensorXf([1, 2])
+    >>> y = x * x
+    >>> dr.detail.eval_held([y + 1], held=[x, y])
+    True
+    >>> y.state
+    VarState.Evaluated
+    """
+    nodes = [array._n for array in asked]
+    needed, elements = core.needed_for(nodes)
+    if not needed:
+        return core.evaluate(nodes)  # statements that wait for an evaluation
+    if held is None:
+        candidates, nodes = [primal(node) for node in nodes], []
+    else:
+        candidates = [primal(array._n) for array in held]
+    known = {node.id for node in candidates}
+    for node in candidates:
+        if node.id in needed and not node.scope:
+            whole = _whole(node)
+            part = whole is not None and (whole.kind == _EVALUATED or whole.id in known)
+            if not part and (node.size <= _LARGE or node.size <= _MUCH * elements):
+                nodes.append(node)
+    del candidates
+    return core.evaluate(nodes)
+
+
+def bytes_of(array: Any) -> bytes:
+    """The elements of a flat array or a tensor as they are in memory; evaluates it and waits.
+
+    >>> from drjit.llvm import UInt8
+    >>> dr.detail.bytes_of(UInt8(1, 2) + 1)
+    b'\\x02\\x03'
+    """
+    return core.read_bytes(array._n)
+
+
+def computes_now(*arrays: Any) -> bool:
+    """Whether what is computed of flat arrays or tensors outside of kernels is all that is wanted: no derivatives of
+    them are tracked, no region is traced, and no frozen function recorded.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(1, 2)
+    >>> dr.detail.computes_now(x)
+    True
+    >>> dr.enable_grad(x)
+    >>> dr.detail.computes_now(x)
+    False
+    """
+    context = core.current()
+    return context.region is None and context.recording is None and not [array for array in arrays
+                                                                         if array._n.kind == _DUAL]

@@ -1,0 +1,279 @@
+"""Elementwise operations, and the operators of arrays: the road of most operations.
+
+An operation has a formula on tensors for each kind of elements. Where the operands are arrays of one data type, or an
+array and a Python number that its elements can be, the formula is called at once, with the number as it is: a literal.
+All else, promotion and messages, is what the public function does.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+import drjit as dr
+
+from ._data import Storage, made, parts_of
+from ._dtypes import DType
+
+__all__ = ["Operation", "Operators", "enter", "fits", "go_together", "selected"]
+
+Formula = Callable[..., Any]
+#: What operators do, by their names: operations, or functions of the namespace.
+_operations: dict[str, Any] = {}
+_NUMBERS = (bool, int, float, complex, np.generic)
+#: Formulas that take Python numbers beside tensors.
+_OF_NUMBERS = {operator.add, operator.sub, operator.mul, operator.truediv, operator.eq, operator.ne, operator.lt,
+               operator.le, operator.gt, operator.ge, operator.and_, operator.or_, operator.xor}
+
+
+def fits(dtype: DType, value: Any) -> bool:
+    """Whether a value is a Python number that goes with a real data type, and that its elements can be."""
+    cls = type(value)
+    if cls is float:
+        return dtype.kind == "f"
+    if cls is int:
+        low, high = dtype.integers
+        return low <= value <= high  # type: ignore[no-any-return]
+    return cls is bool and dtype.kind == "b"
+
+
+def go_together(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    """Whether two shapes can be broadcast to a common one."""
+    count = min(len(first), len(second))
+    for k in range(1, count + 1):
+        size, other = first[-k], second[-k]
+        if size != other and size != 1 and other != 1:
+            return False
+    return True
+
+
+class Operation:
+    """An elementwise operation: ``formulas`` on tensors by the kind of real elements, the data type of the ``result``
+    if that is not the one of the operands, and what is done ``otherwise``, given the operands."""
+
+    __slots__ = ("direct", "formulas", "otherwise", "result")
+
+    def __init__(self, formulas: Mapping[str, Formula], result: DType | None, otherwise: Formula) -> None:
+        self.formulas = dict(formulas)
+        #: Those that take numbers.
+        self.direct = {kind: formula for kind, formula in formulas.items() if formula in _OF_NUMBERS}
+        self.result, self.otherwise = result, otherwise
+
+    def one(self, x: Any) -> Any:
+        """The operation of one operand."""
+        if isinstance(x, Storage):
+            array = x
+            dtype = array._dtype
+            formula = self.formulas.get(dtype.kind)
+            if formula is not None:
+                return made(dtype if self.result is None else self.result, (formula(parts_of(array)[0]),))
+        return self.otherwise(x)
+
+    def two(self, x1: Any, x2: Any) -> Any:
+        """The operation of two operands."""
+        if isinstance(x1, Storage):
+            a = x1
+            dtype = a._dtype
+            if isinstance(x2, Storage):
+                b = x2
+                if b._dtype is dtype:
+                    formula = self.formulas.get(dtype.kind)
+                    if formula is not None:
+                        left, right = parts_of(a)[0], parts_of(b)[0]
+                        shape, other = left.shape, right.shape
+                        if shape == other or go_together(shape, other):
+                            return made(dtype if self.result is None else self.result, (formula(left, right),))
+            elif fits(dtype, x2):
+                left = parts_of(a)[0]
+                found = self._with_number(dtype.kind, left, left, x2)
+                if found is not None:
+                    return made(dtype if self.result is None else self.result, (found,))
+        elif isinstance(x2, Storage):
+            b = x2
+            dtype = b._dtype
+            if fits(dtype, x1):
+                right = parts_of(b)[0]
+                found = self._with_number(dtype.kind, right, x1, right)
+                if found is not None:
+                    return made(dtype if self.result is None else self.result, (found,))
+        return self.otherwise(x1, x2)
+
+    def _with_number(self, kind: str, part: Any, left: Any, right: Any) -> Any:
+        """The formula of a tensor and a number; ``None`` if there is none."""
+        formula = self.direct.get(kind)
+        if formula is not None:
+            return formula(left, right)
+        formula = self.formulas.get(kind)
+        if formula is None:
+            return None
+        cls = type(part)
+        return formula(part, cls(right)) if left is part else formula(cls(left), part)
+
+
+def selected(condition: Any, x1: Any, x2: Any) -> Any:
+    """Elements of real arrays or numbers by a condition of the same shape; ``None`` if that is not what they are."""
+    if not isinstance(condition, Storage) or condition._dtype.kind != "b":
+        return None
+    mask = parts_of(condition)[0]
+    if isinstance(x1, Storage):
+        dtype = x1._dtype
+    elif isinstance(x2, Storage):
+        dtype = x2._dtype
+    else:
+        return None
+    first, second = _beside(mask, dtype, x1), _beside(mask, dtype, x2)
+    return None if first is None or second is None else made(dtype, (dr.select(mask, first, second),))
+
+
+def _beside(mask: Any, dtype: DType, value: Any) -> Any:
+    """The tensor or number of a value that is of a data type and goes with a mask as it is; else ``None``."""
+    if isinstance(value, Storage):
+        array = value
+        if array._dtype is not dtype or dtype.kind == "c":
+            return None
+        part = parts_of(array)[0]
+        return part if part.shape == mask.shape else None
+    return value if fits(dtype, value) and dtype.kind != "b" else None
+
+
+def enter(name: str, operation: Any) -> None:
+    """Tell what an operator does."""
+    _operations[name] = operation
+
+
+def _applied(name: str, self: Any, other: Any, reverse: bool) -> Any:
+    """An operator: other operands than arrays and numbers are left to their own class."""
+    if isinstance(other, (list, tuple)):
+        other = _operations["asarray"](other)
+    elif not isinstance(other, Storage) and not isinstance(other, _NUMBERS):
+        if isinstance(other, (np.ndarray, dr.ArrayBase)):
+            raise TypeError(f"drjit.array_api.Array.__{'r' * reverse}{name}__(): the other operand must be an array of "
+                            f"drjit.array_api or a Python number, found {_name_of(type(other))}. "
+                            "drjit.array_api.asarray() converts.")
+        return NotImplemented
+    operation = _operations[name]
+    if isinstance(operation, Operation):
+        known = operation
+        return known.two(other, self) if reverse else known.two(self, other)
+    return operation(other, self) if reverse else operation(self, other)
+
+
+def _name_of(cls: type) -> str:
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+class Operators(Storage):
+    """Arrays with operators."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        return _applied("add", self, other, False)
+
+    def __radd__(self, other: Any) -> Any:
+        return _applied("add", self, other, True)
+
+    def __sub__(self, other: Any) -> Any:
+        return _applied("sub", self, other, False)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _applied("sub", self, other, True)
+
+    def __mul__(self, other: Any) -> Any:
+        return _applied("mul", self, other, False)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _applied("mul", self, other, True)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _applied("truediv", self, other, False)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _applied("truediv", self, other, True)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _applied("floordiv", self, other, False)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _applied("floordiv", self, other, True)
+
+    def __mod__(self, other: Any) -> Any:
+        return _applied("mod", self, other, False)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _applied("mod", self, other, True)
+
+    def __and__(self, other: Any) -> Any:
+        return _applied("and", self, other, False)
+
+    def __rand__(self, other: Any) -> Any:
+        return _applied("and", self, other, True)
+
+    def __or__(self, other: Any) -> Any:
+        return _applied("or", self, other, False)
+
+    def __ror__(self, other: Any) -> Any:
+        return _applied("or", self, other, True)
+
+    def __xor__(self, other: Any) -> Any:
+        return _applied("xor", self, other, False)
+
+    def __rxor__(self, other: Any) -> Any:
+        return _applied("xor", self, other, True)
+
+    def __lshift__(self, other: Any) -> Any:
+        return _applied("lshift", self, other, False)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return _applied("lshift", self, other, True)
+
+    def __rshift__(self, other: Any) -> Any:
+        return _applied("rshift", self, other, False)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return _applied("rshift", self, other, True)
+
+    def __matmul__(self, other: Any) -> Any:
+        return _applied("matmul", self, other, False)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return _applied("matmul", self, other, True)
+
+    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+        return _applied("pow", self, other, False)
+
+    def __rpow__(self, other: Any, modulo: Any = None) -> Any:
+        return _applied("pow", self, other, True)
+
+    def __eq__(self, other: Any) -> Any:
+        return _applied("eq", self, other, False)
+
+    def __ne__(self, other: Any) -> Any:
+        return _applied("ne", self, other, False)
+
+    def __lt__(self, other: Any) -> Any:
+        return _applied("lt", self, other, False)
+
+    def __le__(self, other: Any) -> Any:
+        return _applied("le", self, other, False)
+
+    def __gt__(self, other: Any) -> Any:
+        return _applied("gt", self, other, False)
+
+    def __ge__(self, other: Any) -> Any:
+        return _applied("ge", self, other, False)
+
+    def __neg__(self) -> Any:
+        return _operations["negative"](self)
+
+    def __pos__(self) -> Any:
+        return _operations["positive"](self)
+
+    def __abs__(self) -> Any:
+        return _operations["abs"](self)
+
+    def __invert__(self) -> Any:
+        return _operations["bitwise_invert"](self)

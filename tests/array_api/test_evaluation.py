@@ -1,0 +1,211 @@
+"""When arrays of the namespace are evaluated: what is asked for, with what the program holds of it; long programs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import drjit as dr
+import drjit.array_api as xp
+from drjit.llvm.ad import Float64, UInt32
+
+
+@pytest.fixture(autouse=True)
+def default_policy():
+    keep, limit = xp.policy.keep, xp.policy.limit
+    yield
+    xp.policy.keep, xp.policy.limit = keep, limit
+
+
+def is_evaluated(*arrays):
+    return [array.tensor.state is dr.VarState.Evaluated for array in arrays]
+
+
+def numbers(size=100):
+    return xp.asarray(np.linspace(0.1, 1, size))
+
+
+def kernels(function):
+    """The kernels that a function launches: how many, and how many different ones."""
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+        dr.kernel_history_clear()
+        function()
+        found = dr.kernel_history()
+    return len(found), len({entry["hash"] for entry in found})
+
+
+@pytest.mark.parametrize("ask", [float, bool, repr, np.asarray, lambda x: x.item(), lambda x: x.tolist(), str,
+                                 lambda x: memoryview(x.__buffer__(0)), lambda x: x.__dlpack__(), lambda x: x.numpy(),
+                                 lambda x: xp.nonzero(xp.reshape(x, (1,))), lambda x: xp.linalg.inv(x[None, None]),
+                                 lambda x: xp.repeat(x, xp.astype(xp.reshape(x, (1,)), xp.int64)),
+                                 lambda x: np.from_dlpack(x), lambda x: 1.0 in x, lambda x: f"{x:.3}"])
+def test_what_is_held_of_a_value_is_stored_with_it(ask):
+    x = numbers()
+    y = xp.cos(x)
+    other = xp.sin(x)
+    later = y + 1
+    e = xp.max(xp.abs(y - x))
+    ask(e)
+    assert is_evaluated(x, y, e, other, later) == [True, True, True, False, False]
+
+
+def test_a_fixed_point_is_one_compilation():
+    def iterate(count):
+        x = numbers()
+        for _ in range(count):
+            y = xp.cos(x) * 0.9 + 0.1 * x * x
+            e = xp.max(xp.abs(y - x))
+            x = y
+            if e < 0:
+                break
+
+    count, different = kernels(lambda: iterate(4))
+    assert kernels(lambda: iterate(100)) == (25 * count, different)
+
+
+@pytest.mark.parametrize("limit", [16, 100, None])
+def test_long_programs_are_cut_where_they_were_cut_before(limit):
+    def run(count):
+        x, v = numbers(), numbers()
+        for _ in range(count):
+            v = v - xp.sin(x) * 0.01
+            x = x + v * 0.01
+        return x, v
+
+    expected = np.linspace(0.1, 1, 100), np.linspace(0.1, 1, 100)
+    for _ in range(200):
+        v = expected[1] - np.sin(expected[0]) * 0.01
+        expected = expected[0] + v * 0.01, v
+    xp.policy.limit = limit
+    found = []
+    count, different = kernels(lambda: found.append(np.asarray(run(200)[0])))
+    assert np.allclose(found[0], expected[0])
+    assert different <= 3
+    assert count == 1 if limit is None else 1000 // (limit + 5) <= count <= 1 + 1000 // limit
+
+
+def test_what_nobody_asks_for_in_a_loop_that_looks_at_other_values():
+    def run(count):
+        x, total = numbers(), numbers()
+        for _ in range(count):
+            total = total * 0.5 + x
+            x = x + 1
+            bool(xp.all(x > 0))
+        return total
+
+    run(10)
+    few, different = kernels(lambda: float(run(100)[0]))
+    assert different <= 8
+    assert few < 250
+
+
+def test_reference_rules():
+    x = numbers()
+    y = x + 1
+    xp.policy.keep = False
+    float(xp.sum(y))
+    assert is_evaluated(y) == [False]
+    xp.policy.keep = True
+    dr.eval(xp.sum(y))
+    assert is_evaluated(y) == [False]
+    flat = Float64(1, 2) + 1
+    flat_sum = dr.sum(flat)
+    assert flat_sum[0] == 5
+    assert flat.state is dr.VarState.Unevaluated
+
+
+def test_what_is_much_larger_than_all_it_is_computed_from_is_not_stored():
+    x = numbers(2048)
+    pairs = x[:, None] - x[None, :]
+    assert float(xp.sum(pairs * pairs)) > 0
+    assert is_evaluated(pairs) == [False]
+
+
+def test_parts_are_read_with_the_whole():
+    x = numbers() + 1
+    part, column = x[10:20], x[:, None]
+    assert float(xp.sum(part) + xp.sum(column)) > 0
+    assert is_evaluated(x, part, column) == [True, False, True]  # the same elements in the same order: the same node
+
+
+def test_derivatives_are_kept():
+    x = numbers()
+    dr.enable_grad(x)
+    y = x * x
+    z = xp.sum(y)
+    float(z)
+    assert is_evaluated(y) == [True]
+    dr.backward(z)
+    assert np.allclose(np.asarray(dr.grad(x)), 2 * np.linspace(0.1, 1, 100))
+
+
+def test_long_programs_with_derivatives():
+    xp.policy.limit = 16
+    x = start = numbers()
+    dr.enable_grad(start)
+    for _ in range(50):
+        x = x * 0.99 + 0.001
+    dr.backward(xp.sum(x))
+    assert np.allclose(np.asarray(dr.grad(start)), 0.99 ** 50)
+
+
+def test_bodies_of_symbolic_loops_are_not_cut():
+    xp.policy.limit = 4
+    x = numbers()
+
+    def body(i, x):
+        for _ in range(8):
+            x = xp.sin(x) + 1
+        return i + 1, x
+
+    _, found = dr.while_loop((UInt32(0), x), lambda i, x: i < 3, body)
+    expected = np.linspace(0.1, 1, 100)
+    for _ in range(24):
+        expected = np.sin(expected) + 1
+    assert np.allclose(np.asarray(found), expected)
+
+
+def test_frozen_functions_are_not_cut():
+    xp.policy.limit = 4
+
+    def function(x):
+        for _ in range(8):
+            x = xp.sin(x) + 1
+        return x
+
+    expected = np.asarray(function(numbers()))
+    frozen = dr.freeze(function)
+    for _ in range(3):
+        assert np.allclose(np.asarray(frozen(numbers())), expected)
+    assert frozen.n_recordings == 1
+
+
+def test_arrays_that_are_written_in_place():
+    x = numbers()
+    for _ in range(10):
+        x += 1
+        y = x * 2
+        x[0] = 0
+        assert float(xp.sum(y)) > 0
+        assert is_evaluated(y) == [True]
+    assert float(x[0]) == 0
+    assert float(x[1]) > 10
+
+
+def test_memory_does_not_grow():
+    xp.policy.limit = None
+    from drjit.array_api import _evaluation as evaluation
+
+    x = numbers()
+    for _ in range(5000):
+        x + 1
+    x = xp.asarray([1.0])
+    assert float(xp.sum(x + 1)) == 2
+    assert len(evaluation.__dict__.get("_recent", [])) < 5000
+
+
+@pytest.mark.parametrize(("name", "value", "error"), [("keep", 1, TypeError), ("limit", 0, ValueError),
+                                                      ("limit", 1.5, ValueError), ("other", 1, AttributeError)])
+def test_bad_policies(name, value, error):
+    with pytest.raises(error, match=name):
+        setattr(xp.policy, name, value)
