@@ -270,7 +270,8 @@ class _Changing(_Writer):
 
     No two names are ever of one object, since which object a name has may not differ between elements. With
     ``captures``, constructs do not return all that they change, and change what they are not given: not within calls,
-    which may have some of the elements.
+    which may have some of the elements. What functions of a construct make anew, or put in a place, is new for some of
+    the elements only, and one array or object for all of these behind it: so it is made anew for all there.
     """
 
     def __init__(self, seed: int) -> None:
@@ -280,6 +281,8 @@ class _Changing(_Writer):
         self.outer: list[dict[str, str]] = []  # variables of functions around, but for those of calls
         self.assigned: list[set[str]] = []  # those that functions assign in place
         self.same: list[set[str]] = []  # what functions return as the object that it is
+        self.renewed: list[dict[str, str]] = [{}]  # what has become new in functions around: names and places
+        self.partly: list[dict[str, str]] = []  # likewise in functions of constructs, each of which some elements take
 
     def readable(self, type_: str, known: dict[str, str]) -> list[str]:
         found = super().readable(type_, known)
@@ -303,7 +306,7 @@ class _Changing(_Writer):
         self.lines[before:] = []
         if self.is_same(name):
             name = self.name("v")
-        known[name] = type_
+        known[name] = self.renewed[-1][name] = type_
         self.write(depth, f"{name} = {self.fresh(known[name], value)}")
 
     def change(self, depth: int, known: dict[str, str]) -> None:
@@ -325,6 +328,7 @@ class _Changing(_Writer):
         bare, kind, value = place.isidentifier(), self.random.random(), self.value(type_, known)
         if not bare and kind < 0.25 and "Array3f" not in (known | names)[place.split(".")[0].split("[")[0]]:
             self.write(depth, f"{place} = {self.fresh(type_, value)}")
+            self.renewed[-1][place] = type_
             return
         if kind < 0.35 and place.endswith(".f") and names.get(place[:-2]) == "Box":
             self.write(depth, f"{place[:-2]}.grow({value})")
@@ -357,6 +361,8 @@ class _Changing(_Writer):
         found = ["lane"]
         for name in names[1:]:
             new = inner[name] not in OBJECTS and not self.is_same(name) and self.random.random() < 0.3
+            if new:
+                self.renewed[-1][name] = inner[name]
             found.append(self.fresh(inner[name], self.value(inner[name], inner)) if new else name)
         return ", ".join(found)
 
@@ -372,6 +378,7 @@ class _Changing(_Writer):
         """
         found: list[tuple[str, str]] = []
         self.same.append(set())
+        self.partly.append({})
         for name in names[1:]:
             if self.random.random() < 0.4 and (self.captures or not call):
                 places = [(place, type_) for type_ in ("Float", "UInt32")
@@ -387,11 +394,24 @@ class _Changing(_Writer):
                 self.write(depth, f"{found[-1][0]} = {place}")
         return found
 
-    def recall(self, depth: int, remembered: list[tuple[str, str]], known: dict[str, str]) -> None:
+    def recall(self, depth: int, remembered: list[tuple[str, str]], known: dict[str, str], returned: Sequence[str],
+               call: bool = False) -> None:
         self.same.pop()
+        self.renew(depth, returned, call)
         for name, type_ in remembered:
             self.write(depth, f"{name} = {self.fresh(type_, name)}")
             known[name] = type_
+
+    def renew(self, depth: int, returned: Sequence[str], call: bool) -> None:
+        """Make anew what is new for some of the elements; what a call returns is so already."""
+        for place, type_ in sorted(self.partly.pop().items()):
+            name = re.split(r"[.\[]", place)[0]
+            if place == name and name not in returned:
+                continue
+            self.renewed[-1][place] = type_
+            if self.captures and not (call and name in returned):
+                value = f"dr.copy({place})" if type_ in OBJECTS else self.fresh(type_, place)
+                self.write(depth, f"{place} = {value}")
 
     def function(self, depth: int, level: int, names: Sequence[str], known: dict[str, str], by: str,
                  returned: Sequence[str] = (), call: bool = False) -> str:
@@ -410,9 +430,11 @@ class _Changing(_Writer):
         around = {} if call else (self.outer[-1] if self.outer else {}) | known
         self.outer.append({name: type_ for name, type_ in around.items() if name not in ("lane", *names)})
         self.assigned.append(set[str]())
+        self.renewed.append({})
 
     def leave(self, depth: int, head: int) -> None:
         self.outer.pop()
+        self.partly[-1] |= self.renewed.pop()
         names = self.assigned.pop()
         if names:
             self.lines.insert(head + 1, "    " * (depth + 1) + f"nonlocal {', '.join(sorted(names))}")
@@ -433,7 +455,7 @@ class _Changing(_Writer):
         self.leave(depth, head)
         self.write(depth, f"_, {', '.join(names)}, = dr.while_loop(({start}, {', '.join(names)},), "
                           f"lambda {', '.join([counter, *names])}: {counter} < {bound}, {body}, mode=mode)")
-        self.recall(depth, remembered, known)
+        self.recall(depth, remembered, known, names)
 
     def kept(self, names: Sequence[str]) -> list[str]:
         """Those arguments that a construct returns."""
@@ -445,7 +467,7 @@ class _Changing(_Writer):
         functions = [self.function(depth, level, names, known, mask, returned) for _ in range(2)]
         self.write(depth, f"{', '.join(returned)}, = dr.if_stmt(({', '.join(names)},), {mask}, "
                           f"{functions[0]}, {functions[1]}, mode=mode)")
-        self.recall(depth, remembered, known)
+        self.recall(depth, remembered, known, returned)
 
     def call(self, depth: int, level: int, known: dict[str, str]) -> None:
         # Evaluated calls have some elements of what they are given, but all of objects that are no PyTrees.
@@ -455,7 +477,8 @@ class _Changing(_Writer):
         functions = [self.function(depth, level, names, known, index, returned, True) for _ in range(count)]
         self.write(depth, f"_, {', '.join(returned[1:])}{', ' if returned[1:] else ''}= dr.switch("
                           f"({index}) % {len(functions)}, [{', '.join(functions)}], {', '.join(names)}, mode=mode)")
-        self.recall(depth, remembered, known)
+        self.renewed[-1].update({name: known[name] for name in returned[1:]})
+        self.recall(depth, remembered, known, returned, True)
 
     def program(self) -> str:
         text = super().program()

@@ -31,12 +31,13 @@ def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: 
 
     ``index`` is an ``int``, for an ordinary call, or an array of 32-bit unsigned integers. Arguments are arrays and
     PyTrees of arrays, of one width, and other objects; all functions return values of one structure and the same types,
-    in which tensors of one element go with others.
-    A mask array that is the last positional argument, or the argument ``active``, says which elements take part; the
-    functions see a mask that is set, a literal. With an ``int``, ``active`` is a ``bool``; if it is not set, nothing is
-    called, and the result is ``None``; else it is passed on to functions that have such an argument. The results of
-    elements that take no part, and of those whose index is too large, are zero; but what all functions return as the
-    same literal is that literal for all that take part (``JitFlag.OptimizeCalls``).
+    in which tensors of one element go with others. Results of what an array chooses are new arrays, also where
+    functions return arguments. A mask array that is the last positional argument, or the argument ``active``, says
+    which elements take part; the functions see a mask that is set, a literal. With an ``int``, ``active`` is a
+    ``bool``; if it is not set, nothing is called, and the result is ``None``; else it is passed on to functions that
+    have such an argument. The results of elements that take no part, and of those whose index is too large, are zero;
+    but what all functions return as the same literal is that literal for all that take part
+    (``JitFlag.OptimizeCalls``).
     ``mode`` is ``'symbolic'``, ``'evaluated'`` or ``None``, which decides by ``JitFlag.SymbolicCalls``: symbolic calls
     are part of a kernel and evaluate nothing; evaluated ones evaluate the index, and run each function that it asks for
     on a part of the arguments. ``label`` names the call in listings.

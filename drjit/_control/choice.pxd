@@ -113,4 +113,5 @@ cdef class _Target:
 @cython.locals(each=Returned, called=Call, number=cython.Py_ssize_t, found=cython.Py_ssize_t, origin=cython.Py_ssize_t, same=cython.bint)
 cpdef object kept_of(Py_ssize_t place, object returned, object calls)
 cpdef object invoked(object function, bint named, object values)
+cpdef object called_directly(object target, object label, bint named, Py_ssize_t width, Given given, Results results)
 cpdef object run_directly(object target, bint named, Py_ssize_t width, Given given, tuple lanes)

@@ -48,8 +48,8 @@ from .places import (
 from .state import equal
 from .wording import Words, name_in_program, require_data
 
-__all__ = ["Effects", "Joint", "Results", "Returned", "SymbolicChoice", "argument_of", "blended", "invoked",
-           "run_directly"]
+__all__ = ["Effects", "Joint", "Results", "Returned", "SymbolicChoice", "argument_of", "blended", "called_directly",
+           "invoked", "run_directly"]
 
 
 _LITERAL = core.KIND["literal"]
@@ -325,13 +325,14 @@ class Joint:
     """What the functions of a branch or call change besides what they return: arguments, arrays from outside, and
     places, of which each element has what the function has left that it took.
 
-    Those that are ``computed`` may put something in a new place for some elements; others have zeros.
+    Those that are ``computed`` may put something in a new place for some elements; others have zeros. Places hold an
+    array that all functions have left there (``keeps``), unless elements may take none.
     """
 
     __slots__ = ("arrays", "changed", "effects", "given", "lanes", "new", "nodes", "places")
 
     def __init__(self, words: Words, given: Given, effects: Sequence[Effects], lanes: tuple[int, ...],
-                 nodes: Sequence[core.Node], computed: bool) -> None:
+                 nodes: Sequence[core.Node], computed: bool, keeps: bool) -> None:
         self.given, self.effects, self.lanes, self.nodes = given, effects, lanes, nodes
         #: Arguments, by the positions of nodes; arrays; places.
         self.changed: list[int] = sorted({position for each in effects for position, node in each.changed.items()
@@ -360,7 +361,7 @@ class Joint:
                     continue
                 self.places[key] = _Place(change._replace(before=each.call.caller_of(change)), words, [
                     (other, each.contents[key].nothing() if is_new and key not in other.places else
-                     other.standing(key, change, each.call)) for other in effects], lanes)
+                     other.standing(key, change, each.call)) for other in effects], lanes, keeps)
 
     def before(self) -> list[core.Node]:
         """What all of it was."""
@@ -407,7 +408,7 @@ class _Place:
     """A place that some of the functions change: its content is a result of all."""
 
     def __init__(self, change: Change, words: Words, found: Sequence[tuple[Effects, Returned]],
-                 lanes: tuple[int, ...]) -> None:
+                 lanes: tuple[int, ...], keeps: bool) -> None:
         self.change, first = change, found[0][0].label
         #: What it holds after each function.
         self.after = [each for _, each in found]
@@ -426,16 +427,18 @@ class _Place:
                     f"object in each element: one with arrays after '{first}', and another one after "
                     f"'{effects.label}'. Change what the object holds instead, or make its class a PyTree.")
             self.spec = spec
+        #: What it held before, as far as that is known.
+        before = None if change.before is MISSING else Returned(words.function, change.before)
+        if before is not None and before.spec.meeting(self.spec) is None:
+            before = None
         #: Leaves that are one of the caller's arrays after all of them, by place.
         self.kept: dict[int, Any] = {}
         for place, *_ in self.spec.traced():
             array = kept_of(place, self.after, [effects.call for effects, _ in found])
-            if array is not None:
+            if array is not None and (keeps or before is not None and before.leaves[place] is array):
                 self.kept[place] = array
-        #: What it held before, as far as that is known.
-        before = None if change.before is MISSING else Returned(words.function, change.before)
-        self.before = [core.literal(node.type, 0) for node in self.nodes(self.after[0])] \
-            if before is None or before.spec.meeting(self.spec) is None else self.nodes(before)
+        self.before = self.nodes(before) if before is not None else \
+            [core.literal(node.type, 0) for node in self.nodes(self.after[0])]
 
     def nodes(self, value: Returned) -> list[core.Node]:
         """The nodes of what it holds, but for arrays of the caller's."""
@@ -625,7 +628,8 @@ class SymbolicChoice:
                 changes = True
         self.results.complete(self.returned, self.labels)
         if changes:
-            self.joint = Joint(self.words, self.given, self.effects, self.results.lanes, self.nodes, False)
+            self.joint = Joint(self.words, self.given, self.effects, self.results.lanes, self.nodes, False,
+                               self.index is None)
 
     def name_of(self, position: int) -> str:
         """The name of an argument."""
@@ -692,14 +696,29 @@ def run_directly(target: Callable[..., Any], named: bool, width: int, given: Giv
     if width == 1:
         return found
     values, others, spec = flatten_nodes(found, given.function)
-    wide = [value if value.scope or core.is_version(core.primal(value)) else broadcast(value, width)
-            for value in values]
+    wide = _of_all(values, width)
     if all(map(operator.is_, wide, values)):
         return found
     kept = {id(leaf) for leaf in given.leaves}
     leaves = [leaf if id(leaf) in kept else new
               for leaf, new in zip(others, spec.fresh(wide, others, lanes), strict=True)]
     return refilled([found], spec, iter(leaves), _first, become)
+
+
+def called_directly(target: Callable[..., Any], label: str, named: bool, width: int, given: Given,
+                    results: Results) -> Any:
+    """What a call returns of which all elements take one function: new arrays and containers, as of any call. Whether
+    the compiler knows the index makes no difference to what is one array."""
+    with masked_access(core.literal(BOOL, True, width)):
+        returned = Returned(given.function, invoked(target, named, given.tree))
+    results.complete([returned], [label])
+    return results.rebuilt(_of_all(returned.nodes, width), [returned])
+
+
+def _of_all(values: Sequence[core.Node], width: int) -> list[core.Node]:
+    """Results that all elements have: one of them each, but for what a region or memory keeps as it is."""
+    return [value if width == 1 or value.scope or core.is_version(core.primal(value)) else broadcast(value, width)
+            for value in values]
 
 
 def _first(values: Sequence[Any], spec: TreeSpec) -> Any:

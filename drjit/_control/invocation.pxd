@@ -1,6 +1,6 @@
 from drjit_core.context cimport current
 from drjit_core.ir.node cimport Node
-from drjit._control.choice cimport Results, SymbolicChoice, run_directly
+from drjit._control.choice cimport Results, SymbolicChoice, called_directly
 from drjit._control.given cimport Given
 from drjit._control.state cimport lane_shape, told_apart
 

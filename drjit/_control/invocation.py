@@ -19,7 +19,7 @@ from .._base.nodes import broadcast
 from .._base.types import BOOL, UINT32, retype
 from .._functions.ordering import set_positions
 from .bounds import warn_of
-from .choice import Results, SymbolicChoice, argument_of, blended, run_directly
+from .choice import Results, SymbolicChoice, argument_of, blended, called_directly
 from .given import Given, as_before
 from .modes import is_symbolic
 from .sides import Sides, evaluated
@@ -153,7 +153,8 @@ class _Call:
 
     def directly(self, number: int) -> Any:
         """What a function returns that all elements take."""
-        return run_directly(self.targets[number], self.named, self.width, self.given, self.results.lanes)
+        return called_directly(self.targets[number], self.names[number], self.named, self.width, self.given,
+                               self.results)
 
     # --- other ways --------------------------------------------------------------------------------------------------
 

@@ -114,10 +114,11 @@ class Sides:
             if aliases is not None:
                 changed = call.changed()
                 self.require_one_array(aliases, {
-                    place for place, first, count in self.given.spec.positions() if place in self.own and (
+                    place for place, first, count in self.given.spec.positions()
+                    if place in self.own and place not in own and (
                         not changed.keys().isdisjoint(range(first, first + count)) and
                         aliases.is_found(place, call.snapshot) or
-                        place not in lent and place not in own and
+                        place not in lent and
                         aliases.is_changed(place, journal, self.given.nodes[first:first + count]))})
             known = call.own_arrays(journal, returned.leaves)
             known.difference_update([id(array) for array in own.values()])
@@ -152,7 +153,7 @@ class Sides:
     def finish(self, values: Sequence[core.Node], keeps: bool) -> Any:
         """The results; what the functions have changed is what it has become. Whether what all of them return of the
         caller's is that (``keeps``): of calls, elements that take none have zeros."""
-        joint = Joint(self.words, self.given, self.effects, self.results.lanes, self.nodes, True)
+        joint = Joint(self.words, self.given, self.effects, self.results.lanes, self.nodes, True, keeps)
         before = found = joint.before()
         for number, join in enumerate(self.joins):
             found = [so_far if now is old else join(so_far, now)

@@ -119,6 +119,16 @@ def test_loops_that_begin_wider_than_they_are() -> None:
     assert failure_of(regions.generate(1725)) is None
 
 
+def test_a_loop_is_refused_for_what_it_does_in_the_width_that_it_has() -> None:
+    """As long as memory is not known to be that, it counts."""
+    assert failure_of(regions.generate(18769)) is None
+
+
+def test_memory_that_a_loop_leaves_alone_is_not_taken_for_what_it_writes_to() -> None:
+    """Both were taken for constants, where a mask was known."""
+    assert failure_of(regions.generate(19107)) is None
+
+
 @pytest.mark.parametrize("seed", [3652, 6488])
 def test_memory_that_is_left_alone_where_a_mask_is_known_may_be_written_to_all_the_same(seed: int) -> None:
     """The mask is known as long as other variables are constant, or the loop is wider than it is."""

@@ -30,6 +30,7 @@ cdef class _Loop(Construct):
     cdef public bint uniform
     cdef public list single
     cdef public object misfit
+    cdef public int64_t misfitting
     cdef public int64_t least
     cdef public frozenset kept
     cdef public int64_t size
@@ -41,6 +42,7 @@ cdef class _Loop(Construct):
     @cython.locals(outer=Tracing, live=Node)
     cpdef assume(self, again)
     cpdef list trace(self)
+    cpdef frozenset written_or_reassigned(self, frozenset outside)
     cpdef bint uses(self, frozenset positions) except -1
     @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, outer=Tracing, probed=cython.bint, narrowed=cython.bint, grown=cython.bint, again=cython.bint)
     cpdef list repeat(self)

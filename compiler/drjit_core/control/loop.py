@@ -123,6 +123,8 @@ class _Loop(Construct):
         self.least = 0
         #: What went wrong with sizes that may have been those of variables that are left alone.
         self.misfit: Exception | None = None
+        #: How wide the loop was in that trace.
+        self.misfitting = 0
         # Of a trace:
         self.size = 0
         self.variables: list[Node]
@@ -186,8 +188,7 @@ class _Loop(Construct):
             if self.failure is not None:
                 if self.relied():
                     continue
-                written = self.constant & (
-                    self.reassigned | self.memory if self.traced[0].region.outside else self.reassigned)
+                written = self.constant & self.written_or_reassigned(self.traced[0].region.outside)
                 if written and isinstance(self.failure, RuntimeError):
                     # it may be due to a variable that is a literal now, and which functions write to by index; or to
                     # memory that they did not write to where a mask was known
@@ -196,14 +197,15 @@ class _Loop(Construct):
                     self.constant -= written
                     continue
                 if probed or size <= 1 or not (_about_sizes(self.failure) or self.may_be_narrower(self.failure)):
-                    # of two refusals, the first is the one that the user knows; other exceptions, such as the caller's
-                    # request for another trace, say what they say
+                    # of two refusals, the first is the one that the user knows, unless the loop is not as wide as it
+                    # was then; other exceptions, such as the caller's request for another trace, say what they say
                     if self.misfit is not None and not _about_sizes(self.misfit) and \
-                            isinstance(self.failure, RuntimeError):
+                            size in (0, self.misfitting) and isinstance(self.failure, RuntimeError):
                         self.failure = self.misfit
                     self.fail()
                 # what does not go together may be the size of a variable that is left alone, or memory
-                self.misfit, self.failure, probed, size = self.failure, None, True, 0
+                self.misfit, self.misfitting = self.failure, size
+                self.failure, probed, size = None, True, 0
                 continue
             self.add_borrowed()
             if self.borrowed:
@@ -345,6 +347,14 @@ class _Loop(Construct):
             self.reassigned |= frozenset(reassigned)
             found += reassigned
         return frozenset(found) - self.changed if found else _NONE
+
+    def written_or_reassigned(self, outside: frozenset[int]) -> frozenset[int]:
+        """Positions of memory that was written to as an array from outside, of all if that is not known, and of
+        variables that the body has given the literal that they are."""
+        if not outside:
+            return self.reassigned
+        written = frozenset([i for i in self.memory if primal(self.given[i]).id in outside])
+        return self.reassigned | (written or self.memory)
 
     def uses(self, positions: frozenset[int]) -> bool:
         """Whether the functions do more with some variables than leave them alone."""

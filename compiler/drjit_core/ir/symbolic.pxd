@@ -47,7 +47,7 @@ cdef class Tracing:
     cdef public dict but_elements
     cdef public dict roots
     cdef public dict latest
-    cdef public bint outside
+    cdef public frozenset outside
     cdef public dict borrowed
     cdef public list statements
 

@@ -119,8 +119,8 @@ class Tracing:
         self.roots: dict[int, int] = _NOTHING
         #: The last version of each formal that was written to, by the formal's id.
         self.latest: dict[int, Node] = _NOTHING
-        #: Whether something was written that is no formal: the region must be traced again, with a formal for it.
-        self.outside = False
+        #: The ids of what was written that is no formal: the region must be traced again, with a formal for it.
+        self.outside: frozenset[int] = _NONE
         #: Memory of statements that it writes to, and the formals that stand for it (see :mod:`.deferred`).
         self.borrowed: dict[Any, Node] = _NOTHING
         #: Its statements, in the order of the program.
@@ -361,7 +361,7 @@ def replace_version(target: Node, version: Node) -> None:
         region.roots[version.id] = root
         region.latest[root] = version
     else:
-        region.outside = True
+        region.outside |= {target.id}
 
 
 def is_replaced(version: Node) -> bool:

@@ -1,0 +1,90 @@
+"""What calls return and change: whether the compiler knows the index, or how many elements there are, is no part of it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import drjit as dr
+from drjit.llvm import Array3f, Float, UInt
+
+MODES: list[Any] = ["symbolic", "evaluated"]
+#: Indices of three elements: known, known to be one for all, equal by chance, of some elements, of several functions.
+INDICES: dict[str, Callable[[], UInt]] = {
+    "number": lambda: UInt(0), "literal": lambda: dr.zeros(UInt, 3), "one": lambda: dr.opaque(UInt, 0),
+    "equal": lambda: UInt(0, 0, 0), "out of range": lambda: UInt(0, 7, 0), "several": lambda: UInt(0, 1, 0)}
+
+
+def returned(x: Float, entries: list[Float]) -> Any:
+    return x, entries, x
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("index", INDICES)
+def test_results_are_new_however_much_is_known_of_the_index(index: str, mode: Any) -> None:
+    """Elements that take no function have zeros there, which the caller's arrays have not."""
+    x, y = Float(1, 2, 3), Float(4, 5, 6)
+    entries = [y]
+    first, second, third = dr.switch(INDICES[index](), [returned, returned], x, entries, mode=mode)
+    assert first is not x and third is first  # as one array as it was
+    assert second is not entries and second[0] is not y
+    first += 10
+    second[0] += 10
+    assert list(x) == [1, 2, 3] and list(y) == [4, 5, 6] and entries[0] is y
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_results_of_a_call_of_one_element_have_all_elements(mode: Any) -> None:
+    assert list(dr.switch(dr.opaque(UInt, 0), [lambda x: x], Float(1, 2, 3), mode=mode)) == [1, 2, 3]
+
+
+def test_a_function_that_a_number_chooses_is_called_as_any_other() -> None:
+    x, entries = Float(1, 2, 3), [Float(4, 5, 6)]
+    found = dr.switch(0, [returned], x, entries)
+    assert found[0] is x and found[1] is entries
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("targets", [1, 2])
+def test_a_place_of_elements_that_take_no_function_holds_what_it_held(targets: int, mode: Any) -> None:
+    """Also if all functions put the same array there, or there is one function."""
+    seven = Float(7, 7, 7)
+
+    def put(entries: list[Float], box: dict[str, Any]) -> int:
+        entries[0] = entries[0] + 10
+        box["a"] = seven
+        box["b"] = [seven]
+        return 0
+
+    entries = [Float(1, 2, 3)]
+    box: dict[str, Any] = {"a": Float(1, 2, 3), "b": [Float(4, 5, 6)]}
+    dr.switch(UInt(0, 7, targets - 1), [put] * targets, entries, box, mode=mode)
+    assert list(entries[0]) == [11, 2, 13]
+    assert list(box["a"]) == [7, 2, 7] and list(box["b"][0]) == [7, 5, 7] and list(seven) == [7, 7, 7]
+
+
+def test_an_evaluated_call_of_arrays_of_one_element_runs_once() -> None:
+    """They are the caller's own, which a function need not be given by being called once more."""
+    sums, out = dr.zeros(UInt, 3), io.StringIO()
+
+    def add(lane: UInt, v: Any, entries: list[UInt]) -> Any:
+        def body(i: UInt) -> Any:
+            dr.scatter_add(sums, UInt(1), lane)
+            dr.print("{}", lane, file=out)
+            return (i + 1,)
+
+        dr.while_loop((lane & 0,), lambda i: i < 1, body, mode="evaluated")
+        v.x += 1
+        entries[0] += 1
+        return lane
+
+    v: Any = Array3f(1, 2, 3)
+    entries = [UInt(5)]
+    dr.switch(dr.arange(UInt, 3) % 2, [add], dr.arange(UInt, 3), v, entries, mode="evaluated")
+    dr.eval(sums)
+    assert list(sums) == [1, 0, 1] and out.getvalue() == "[0, 2]\n"
+    assert list(v.x) == [2, 1, 2] and list(entries[0]) == [6, 5, 6]
