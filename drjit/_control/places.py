@@ -285,7 +285,8 @@ class Snapshot:
         while todo:
             value = todo.pop()
             cls = type(value)
-            kind = kind_at(value)
+            about = None if cls in _kinds else _about(cls)
+            kind = kind_at(value) if about is None or about.kind < 0 or about.kind == _DATA else about.kind
             count = len(seen)
             if kind == _SKIPPED or kind == _MODULE and value in _libraries:
                 continue
@@ -295,8 +296,9 @@ class Snapshot:
             seen.add(id(value))
             if len(seen) == count:  # it was there
                 continue
-            if kind == _CLASS or cls not in _kinds:
-                about = _about(value if kind == _CLASS else cls)
+            if kind == _CLASS:
+                about = _about(value)
+            if about is not None:
                 for base in about.bases:  # which are looked at before what shows their attributes
                     if id(base) not in seen:
                         self.add(base)
@@ -307,7 +309,8 @@ class Snapshot:
             if kind == _CLASS:
                 continue
             if kind == _OBJECT or kind == _DICT or kind == _MODULE:
-                entries = entries_of(value, kind)
+                entries = entries_of(value, kind) if kind != _OBJECT or about is None or about.slots else \
+                    attributes_in_dict(value)
                 if kind == _MODULE and value not in _libraries:
                     self.owners = self.owners or []
                     self.owners.append(value)
@@ -643,10 +646,13 @@ def entries_of(container: Any, kind: int) -> dict[Any, Any]:
         return _module_variables(container)
     if kind == _GENERATOR:
         return _variables_of(container)
-    if not _slots_of(type(container)):
-        own = getattr(container, "__dict__", None)
-        return own if type(own) is dict else {}
-    return attributes_of(container)
+    return attributes_of(container) if _slots_of(type(container)) else attributes_in_dict(container)
+
+
+def attributes_in_dict(container: Any) -> dict[str, Any]:
+    """The attributes of an object without slots."""
+    own = getattr(container, "__dict__", None)
+    return own if type(own) is dict else {}
 
 
 def _compare(container: Any, kind: int, before: dict[Any, Any], now: dict[Any, Any], found: list[Change]) -> None:
@@ -679,7 +685,7 @@ def _refers(value: Any) -> bool:
     """Whether something may refer to other objects."""
     cls = type(value)
     return not (cls is str or cls is int or cls is float or cls is bool or value is None or isinstance(value, Handle)) \
-        and _kind_of(cls, value) != _SKIPPED
+        and _kinds.get(cls, _OBJECT) != _SKIPPED
 
 
 def _push(values: list[Any], todo: list[Any]) -> None:
