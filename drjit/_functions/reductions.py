@@ -314,8 +314,8 @@ def _reduce_sequence(op: ReduceOp, value: Any, axis: Any, mode: str | None, keep
             result = combine_entries(op, result, REDUCTIONS[op.value].nothing)
     except (TypeError, RuntimeError) as error:
         raise ArgumentError(f"{call_of(function, value)}: the entries cannot be combined: {error}") from None
-    if divisor > 1:
-        result = result / divisor
+    if divisor != 1:
+        result = result / divisor if divisor else result * math.nan
     return result if rounded is None else retype(type(result), rounded)(result)
 
 
@@ -431,7 +431,7 @@ _MAX = _Plans(ReduceOp.Max, "drjit.max", finish=lambda node, _: _where_only_nan(
 
 
 def _divided(total: Node, count: int) -> Node:
-    """A sum, divided by the number of elements, unless there are none.
+    """A sum, divided by the number of elements; NaN if there are none.
 
     The number stays a parameter of the kernel: another size is no other program.
     """
@@ -439,7 +439,9 @@ def _divided(total: Node, count: int) -> Node:
         return total
     if count.__class__ is not int:
         return ops.div(total, core.bound(total.type, count))  # type: ignore[no-any-return]
-    return ops.div(total, literal(total.type, count or 1, 1, SHAPE, 3))  # type: ignore[no-any-return]
+    if not count:
+        return ops.add(total, literal(total.type, math.nan))  # type: ignore[no-any-return]  # whose changes are zeros
+    return ops.div(total, literal(total.type, count, 1, SHAPE, 3))  # type: ignore[no-any-return]
 
 
 def extent_of(function: str, array: ArrayBase, axes: tuple[int, ...]) -> int:
@@ -450,7 +452,7 @@ def extent_of(function: str, array: ArrayBase, axes: tuple[int, ...]) -> int:
 
 
 def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Mean along one or several axes; 0 if there is nothing.
+    """Mean along one or several axes; NaN if there is nothing.
 
     Elements are floating-point numbers (convert others first, else a ``TypeError`` is raised); half precision is summed
     in single precision. See :func:`reduce` for axes, shapes and errors. Evaluates nothing by default.

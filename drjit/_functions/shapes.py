@@ -11,6 +11,7 @@ from typing import Any
 
 from drjit_core import cast, primal
 
+from .._access.keys import flatten
 from .._access.slicing import contiguous_strides, normalise_axes, strided
 from .._arrays.broadcasting import concatenate, make, transposed
 from .._arrays.tensor import TensorBase
@@ -18,7 +19,7 @@ from .._base.arguments import require_tensor
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast, elements_of, exact_size
-from .._base.types import SCALAR, lookup
+from .._base.types import FLOAT32, SCALAR, Record, lookup
 from .._base.types import reshape as reshape_type
 from .._base.typing import ArrayT, T
 from .._base.values import is_ndarray, plain_scalar
@@ -42,8 +43,9 @@ def ravel(array: Any, order: str = "A") -> Any:
 
     ``order='F'`` lets the first index vary fastest (the components of nested arrays alternate), ``'C'`` the last one;
     ``'A'`` means ``'F'`` for arrays and ``'C'`` for tensors. What is flat already is returned as it is, and so is
-    anything that is no array. Raises a ``TypeError`` for another order, and a ``RuntimeError`` if the components of an
-    array differ in size. Evaluates nothing.
+    anything that is no array. Nested lists and tuples of numbers become an ``ArrayXf`` of ``drjit.scalar``, in the
+    orders of arrays. Raises a ``TypeError`` for another order, and for sequences that are ragged or have other entries;
+    a ``RuntimeError`` if the components of an array differ in size. Evaluates nothing.
 
     >>> from drjit.llvm import Array2f
     >>> dr.ravel(Array2f([1, 2, 3], [10, 20, 30]))
@@ -52,6 +54,8 @@ def ravel(array: Any, order: str = "A") -> Any:
     [1, 2, 3, 10, 20, 30]
     """
     function = "drjit.ravel"
+    if isinstance(array, list | tuple):
+        return _ravel_sequence(function, array, _order(function, order, "F"))
     if not isinstance(array, ArrayBase):
         return array
     if isinstance(array, TensorBase):
@@ -73,6 +77,16 @@ def ravel(array: Any, order: str = "A") -> Any:
     if found == "F" and node.size:
         node = transposed(node, shape, tuple(range(len(shape)))[::-1])[0]
     return wrap(array._leaf, [node])
+
+
+def _ravel_sequence(function: str, value: Any, order: str) -> Any:
+    flat: list[Any] = []
+    shape = flatten(function, value, flat)
+    wrong = next((entry for entry in flat if plain_scalar(entry) is None), None)
+    if wrong is not None:
+        raise ArgumentError(f"{function}(): sequences must consist of numbers, found {describe(wrong)}.")
+    cls: Any = lookup(Record(SCALAR, FLOAT32, "array", (-1,), False))
+    return cls([flat[k] for k in _positions(shape)] if order == "F" else flat)
 
 
 def unravel(dtype: type[T], array: ArrayBase, order: str = "A") -> T:

@@ -193,3 +193,8 @@ def test_optimisers_of_arrays_are_copied_pickled_and_reassigned():
     for value in (xp.ones(2) + 1j, xp.ones(2, dtype=xp.int32)):
         with pytest.raises(TypeError, match=r"the parameter 'w' must be .* found drjit\.array_api\.Array"):
             optimizer["w"] = value
+
+
+def test_an_array_may_be_sought_in_another():
+    a = xp.asarray([1.0, 2.0])
+    assert a[0] in a and 2.0 in a and xp.asarray(3.0) not in a

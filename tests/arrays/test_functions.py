@@ -75,7 +75,7 @@ RESULTS = [
     (lambda: dr.sum(Array22f([1, 2], [3, 4])), "[[4, 6]]"),
     (lambda: dr.sum(Array22f([1, 2], [3, 4]), axis=1), "[[3, 7]]"),
     (lambda: dr.sum(dr.ones(Array22f, 3), axis=None), "[12]"), (lambda: dr.sum(ArrayXf([1, 2], [3, 4])), "[4, 6]"),
-    (lambda: dr.mean(Float(1, 2, 3)), "[2]"), (lambda: dr.mean(Float()), "[0]"),
+    (lambda: dr.mean(Float(1, 2, 3)), "[2]"), (lambda: dr.mean(Float()), "[nan]"),
     (lambda: dr.mean(Array3f([1, 2], 2, 3)), "[2, 2.33333]"),
     (lambda: dr.mean(Array3f([1, 2], 2, 3), axis=None), "[2.16667]"),
     (lambda: dr.mean([1, 2, 4]), "2.3333333333333335"),

@@ -126,17 +126,17 @@ NOTHING = [
 
 @pytest.mark.parametrize("value", NOTHING, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize(("function", "expected"), [
-    (dr.sum, 0), (dr.prod, 1), (dr.min, math.inf), (dr.max, -math.inf), (dr.mean, 0), (dr.var, math.nan),
+    (dr.sum, 0), (dr.prod, 1), (dr.min, math.inf), (dr.max, -math.inf), (dr.mean, math.nan), (dr.var, math.nan),
     (dr.std, math.nan)], ids=lambda value: getattr(value, "__name__", ""))
 def test_what_no_elements_reduce_to_is_one_thing_everywhere(function, value, expected):
-    """The mean is zero, as the reference has it; a variance divides zero by zero, as its formula says."""
+    """Means and variances divide zero by zero, as their formulas say."""
     result = function(value, axis=None)
     number = result if isinstance(result, (int, float)) else result.numpy().reshape(())
     np.testing.assert_array_equal(number, expected)
 
 
 @pytest.mark.parametrize(("function", "expected"), [
-    (dr.sum, 0), (dr.prod, 1), (dr.min, math.inf), (dr.max, -math.inf), (dr.mean, 0), (dr.var, math.nan)])
+    (dr.sum, 0), (dr.prod, 1), (dr.min, math.inf), (dr.max, -math.inf), (dr.mean, math.nan), (dr.var, math.nan)])
 @pytest.mark.parametrize(("shape", "axis"), [((0, 3), 0), ((2, 0, 3), 1), ((2, 0, 0), (1, 2)), ((3, 0), -1)])
 def test_an_axis_of_no_elements_reduces_to_that_at_each_place(function, expected, shape, axis):
     for keepdims in (False, True):
@@ -146,10 +146,12 @@ def test_an_axis_of_no_elements_reduces_to_that_at_each_place(function, expected
     assert function(dr.zeros(TensorXf, (0, 3)), axis=1).shape == (0,)
 
 
-def test_a_mean_of_components_without_elements_is_zero():
-    assert dr.mean(dr.zeros(Array2f, 0), axis=1).numpy().tolist() == [[0], [0]]
-    assert dr.mean([Float(), Float()], axis=None).numpy().tolist() == [0]
-    assert dr.mean(scalar.ArrayXf()) == 0 and isinstance(dr.mean([]), float)
+def test_a_mean_of_nothing_is_nan():
+    assert np.isnan(dr.mean(dr.zeros(Array2f, 0), axis=1).numpy()).tolist() == [[True], [True]]
+    assert math.isnan(dr.mean([Float(), Float()], axis=None)[0])
+    assert all(math.isnan(dr.mean(kind())[0]) for kind in (Float, Float16))
+    assert np.isnan(dr.mean(dr.zeros(TensorXf, (0, 2)), axis=0).numpy()).tolist() == [True, True]
+    assert math.isnan(dr.mean(scalar.ArrayXf())) and math.isnan(dr.mean([]))
 
 
 TWICE = dr.ones(TensorXf, (2, 3))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
+from drjit import scalar
 from drjit.llvm import Array2f, Array3f, ArrayXf, Float, TensorXb, TensorXf, TensorXf16, TensorXi, TensorXu
 from drjit_core.runtime.backends import on_backend
 from drjit_core.runtime.cpu.target import CPU_TARGET
@@ -68,7 +69,7 @@ def test_minimum_and_maximum_ignore_nan():
 
 def test_results_of_rank_zero():
     assert dr.sum(TensorXf([[1, 2], [3, 4]])).shape == () and dr.sum(TensorXf(3)).item() == 3
-    assert bool(dr.all(TensorXb([True, True]))) and dr.mean(dr.zeros(TensorXf, (0, 3))).item() == 0
+    assert bool(dr.all(TensorXb([True, True]))) and np.isnan(dr.mean(dr.zeros(TensorXf, (0, 3))).item())
     assert dr.mean(TensorXf16([1, 2])).item() == 1.5
 
 
@@ -133,6 +134,12 @@ def test_flat_forms():
     t = TensorXf([[1, 2], [3, 4]])
     assert repr(dr.ravel(t)) == "[1, 2, 3, 4]" and repr(dr.ravel(t, "F")) == "[1, 3, 2, 4]"
     assert dr.ravel(flat) is flat and dr.ravel(3) == 3
+    nested = [[1, 2], [3, 4]]
+    assert type(dr.ravel(nested)) is scalar.ArrayXf and list(dr.ravel(nested)) == [1, 3, 2, 4]
+    assert list(dr.ravel(nested, "C")) == [1, 2, 3, 4] and list(dr.ravel(((1.5,), (2,)))) == [1.5, 2]
+    for wrong in ([[1, 2], [3]], [flat], ["a"]):
+        with pytest.raises(TypeError, match=r"drjit\.ravel\(\): (the nested sequence is ragged|sequences must con)"):
+            dr.ravel(wrong)
 
 
 def test_reshape():

@@ -322,6 +322,22 @@ def test_a_bound_that_is_too_small_makes_gradients_nan_and_raises() -> None:
     assert y.numpy().shape == (4,)
 
 
+def test_the_error_of_a_bound_leaves_other_results_alone() -> None:
+    def gradient(bound: int) -> Any:
+        x = F(X)
+        dr.enable_grad(x)
+        _, y = dr.while_loop((U(0), x), lambda i, y: i < 5, lambda i, y: (i + 1, dr.sin(y) * 2), max_iterations=bound)
+        dr.backward(y)
+        return x.grad
+
+    wrong, other = gradient(3), F(1, 2) * 3
+    dr.eval(other)
+    with pytest.raises(RuntimeError, match="took more iterations than max_iterations=3"):
+        other.numpy()
+    assert other.numpy().tolist() == [3, 6] and np.isnan(wrong.numpy()).all()
+    assert np.isfinite(gradient(5).numpy()).all()
+
+
 def test_a_bound_that_a_condition_keeps_is_not_checked() -> None:
     x = F(X)
     dr.enable_grad(x)
