@@ -676,6 +676,20 @@ def test_derivatives_of_equal_extremes(rows, axis):
         assert (found == (1 if axis == 0 else [[1, 1, 0]])).all()
 
 
+def test_blocks_may_be_incomplete():
+    frozen = dr.freeze(lambda x: dr.block_prefix_sum(x, 3))
+    for size in (6, 8, 8, 9, 7):
+        grads = []
+        for function in (frozen, frozen.f):
+            x = dr.arange(Float, size) + 1
+            dr.enable_grad(x)
+            y = function(x)
+            dr.backward(y * dr.arange(Float, size))
+            grads.append((dr.detach(y), x.grad))
+        _same(*grads)
+    assert frozen.n_recordings == 1
+
+
 def test_derivatives_of_higher_order():
     """Those of the function, which is traced again for them, whatever is in the place of its arguments by then."""
     def smooth(x, y):

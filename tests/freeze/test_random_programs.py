@@ -210,6 +210,11 @@ def test_random_programs(first: int) -> None:
         check(number)
 
 
+@pytest.mark.parametrize("number", [1362, 1543])
+def test_programs_that_have_failed(number: int) -> None:
+    check(number)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("first", range(1000, 6000, 50))
 def test_many_random_programs(first: int) -> None:

@@ -50,7 +50,7 @@ class StepRow(NamedTuple):
 #: The steps by name.
 STEPS: dict[str, StepRow] = {row.name: row for row in (
     StepRow("scan", 1, 1, KernelType.BlockPrefixReduce,
-            "Running reduction along the middle one of three extents. Options: operator, exclusive, reverse."),
+            "Running reduction along the middle one of three extents. Options: operator, exclusive, reverse.", True),
     StepRow("extremum", 1, 1, KernelType.BlockReduce,
             "Positions of the smallest elements, or of the largest ones (option), along the middle one of three "
             "extents: the first ones of equals, without NaN."),

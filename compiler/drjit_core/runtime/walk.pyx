@@ -642,6 +642,10 @@ cdef class Walk:
         return True
 
     cdef bint _enter_formal(self, Node formal) except -1:
+        if _has_place(self, formal):  # a loop that was traced to its end again has the formals that it had before
+            _make_room(self)
+            _put(self, ~_place_of(self, formal))
+            return True
         self.give_place(formal)
         _put(self, formal.kind << TYPE_BITS | formal.type)
         self._put_size(formal.size)
