@@ -526,7 +526,9 @@ def atanh(z: Complex) -> list[Node]:
     real = copysign(ops.abs(ops.select(far, inverse, real)), x)
     angle = atan2(ops.add(q, q), ops.fma(ops.sub(one, p), ops.add(p, one), ops.neg(square)))
     imaginary = ops.select(far, constant(x, math.pi / 2), ops.mul(constant(x, 0.5), angle))
-    imaginary = ops.select(both(far, ops.neq(y, y)), ops.select(infinite(x), y, imaginary), imaginary)
+    total = ops.add(x, y)
+    unknown = both(ops.neq(total, total), ops.inv(infinite(y)))
+    imaginary = ops.select(both(far, unknown), total, imaginary)
     return [ops.select(ops.eq(x, zero), x, real), _keep(imaginary, y)]
 
 
