@@ -25,7 +25,8 @@ cdef class Journal:
     cdef public int64_t scope
     @cython.locals(region=Tracing)
     cpdef begin(self)
-    cpdef note(self, Handle array)
+    @cython.locals(number=object, depth=cython.int)
+    cpdef bint note(self, Handle array) except -1
     cpdef roll_back(self)
     @cython.locals(journal=Journal)
     cpdef Journal outermost(self)

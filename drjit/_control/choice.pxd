@@ -63,12 +63,13 @@ cdef class SymbolicChoice:
     cpdef tuple attempt(self)
     @cython.locals(journal=Journal, nodes=list, called=Call, returned=Returned, places=list, effects=Effects, changed=dict, noted=cython.Py_ssize_t)
     cpdef list target(self, Py_ssize_t number, list formals)
+    cpdef Snapshot known_by(self, object function)
     cpdef dict outside(self, Py_ssize_t number, Call called, object leaves, object formals)
     @cython.locals(effects=Effects, found=list)
     cpdef list joined(self, Py_ssize_t number)
     @cython.locals(effects=Effects, changes=cython.bint)
     cpdef join(self)
-    @cython.locals(effects=Effects, count=cython.Py_ssize_t, returned=list, calls=list)
+    @cython.locals(effects=Effects, first=Returned, count=cython.Py_ssize_t, returned=list, calls=list)
     cpdef object finish(self, list values, dict versions)
 
 
@@ -110,7 +111,7 @@ cdef class _Target:
     cdef public Py_ssize_t number
 
 
-@cython.locals(each=Returned, called=Call, number=cython.Py_ssize_t, found=cython.Py_ssize_t, origin=cython.Py_ssize_t, same=cython.bint)
-cpdef object kept_of(Py_ssize_t place, object returned, object calls)
+@cython.locals(first=Returned, each=Returned, called=Call, number=cython.Py_ssize_t, found=cython.Py_ssize_t, origin=cython.Py_ssize_t, same=cython.bint)
+cpdef object kept_of(Py_ssize_t place, list returned, list calls)
 cpdef object invoked(object function, bint named, object values)
 cpdef object run_directly(object target, bint named, Py_ssize_t width, Given given, tuple lanes)

@@ -172,15 +172,16 @@ class Results:
 def kept_of(place: int, returned: Sequence[Returned], calls: Sequence[Call]) -> Any:
     """The caller's array that all functions have returned in one place, an argument or one from outside; ``None`` if
     that is something else."""
-    array, origin = returned[0].leaves[place], -1
-    same = True
+    first, origin = returned[0], -1
+    array, same = first.leaves[place], True
     for number, each in enumerate(returned):
-        found = calls[number].original(each.leaves[place])
+        called = calls[number]
+        found = called.original(each.leaves[place])
         same = same and found < 0 and each.leaves[place] is array
         if not same and (found < 0 or number and found != origin):
             return None
         origin = found
-    return array if same else calls[0].given.leaves[origin]
+    return array if same else called.given.leaves[origin]
 
 
 def _where(called: core.Node, result: core.Node, width: int) -> core.Node:
@@ -581,8 +582,10 @@ class SymbolicChoice:
     def known_by(self, function: Callable[..., Any]) -> Snapshot | None:
         """What a function knows, if that is part of what the last one did, which has changed nothing of it."""
         known = self.snapshot
+        if known is None or not self.given.plain:
+            return None
         parts = (function.__self__, function.__func__) if isinstance(function, MethodType) else (function,)
-        return known if known is not None and self.given.plain and known.seen.issuperset(map(id, parts)) else None
+        return known if known.seen.issuperset(map(id, parts)) else None
 
     def outside(self, number: int, called: Call, leaves: Sequence[Any],
                 formals: Sequence[core.Node]) -> dict[Any, Any]:
@@ -612,7 +615,8 @@ class SymbolicChoice:
         """What a function returns, and what it has left of what any of them changes."""
         if not number:
             self.join()
-        found = self.effects[number].returned.nodes
+        effects = self.effects[number]
+        found = effects.returned.nodes
         return found if self.joint is None else found + self.joint.after(number)
 
     def join(self) -> None:
@@ -639,7 +643,8 @@ class SymbolicChoice:
     def finish(self, values: list[core.Node], versions: Versions) -> Any:
         """The results; what the functions have changed is what it has become."""
         returned, calls = self.returned, _EMPTY
-        count = len(returned[0].nodes)
+        first = returned[0]
+        count = len(first.nodes)
         if self.index is None:
             calls = []
             for effects in self.effects:
