@@ -63,6 +63,7 @@ cdef class SymbolicChoice:
     cpdef tuple attempt(self)
     @cython.locals(journal=Journal, nodes=list, called=Call, returned=Returned, places=list, effects=Effects, changed=dict, noted=cython.Py_ssize_t)
     cpdef list target(self, Py_ssize_t number, list formals)
+    @cython.locals(known=Snapshot)
     cpdef Snapshot known_by(self, object function)
     cpdef dict outside(self, Py_ssize_t number, Call called, object leaves, object formals)
     @cython.locals(effects=Effects, found=list)

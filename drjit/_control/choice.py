@@ -73,7 +73,7 @@ class Results:
         #: What completes what functions have returned, before it is compared.
         self.fill = fill
         self.spec: TreeSpec | None = None
-        self.leaves: list[Any] = _EMPTY
+        self.leaves: Sequence[Any] = _EMPTY
         self.which = ""
         #: Of a symbolic call that is optimized: for which elements functions are called, whose results may be known.
         self.called: core.Node | None = None
@@ -92,7 +92,7 @@ class Results:
         if self.fill is not None:
             self.fill(returned)
         first = returned[0]
-        self.spec, self.leaves, self.which = first.spec, list(first.leaves), labels[0]
+        self.spec, self.leaves, self.which = first.spec, first.leaves, labels[0]
         self.common = _EMPTY if self.called is None else list(first.nodes)
         for number in range(1, len(returned)):
             self.compare(returned[number], labels[number])
@@ -473,10 +473,10 @@ class SymbolicChoice:
         #: Whether there are arguments with names: then what the functions are given is a pair.
         self.named = named
         self.given = given
-        self.nodes = given.nodes
+        self.nodes = self.given.nodes
         self.names = names
         self.results = results
-        self.count = len(given.nodes)
+        self.count = len(self.nodes)
         #: Arguments that the functions are given as they are, by position.
         self.known: dict[int, core.Node] = _NOTHING
         #: Arrays from outside that the functions write to by index: arrays, components and what these were.
@@ -545,8 +545,9 @@ class SymbolicChoice:
         function, journal = self.functions[number], self.journal
         if not number:
             self.effects, self.snapshot = [], None
-            for key in list(self.written)[len(formals) - self.count:]:  # of a trace that was given up
-                del self.written[key]
+            if self.written:
+                for key in list(self.written)[len(formals) - self.count:]:  # of a trace that was given up
+                    del self.written[key]
         journal.number = number
         journal.begin()
         try:
@@ -584,8 +585,11 @@ class SymbolicChoice:
         known = self.snapshot
         if known is None or not self.given.plain:
             return None
-        parts = (function.__self__, function.__func__) if isinstance(function, MethodType) else (function,)
-        return known if known.seen.issuperset(map(id, parts)) else None
+        if isinstance(function, MethodType):
+            if id(function.__self__) not in known.seen:
+                return None
+            function = function.__func__
+        return known if id(function) in known.seen else None
 
     def outside(self, number: int, called: Call, leaves: Sequence[Any],
                 formals: Sequence[core.Node]) -> dict[Any, Any]:

@@ -33,6 +33,7 @@ cdef class Given:
 
 @cython.freelist(4)
 cdef class as_before:
+    cdef public Given given
     cdef public object tree
     cdef public object noted
     cdef public Snapshot snapshot

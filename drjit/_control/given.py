@@ -163,10 +163,11 @@ def _copied(spec: TreeSpec, places: Iterator[int], copied: bool = False) -> set[
 class as_before:
     """Let a tree be as it was if a construct raises, whatever the setters of its objects do."""
 
-    __slots__ = ("noted", "snapshot", "tree")
+    __slots__ = ("given", "noted", "snapshot", "tree")
 
     def __init__(self, given: Given) -> None:
-        self.tree = given.tree if not given.spec.is_flat and _runs_code(given.spec) else None
+        self.given = given
+        self.tree = None if self.given.spec.is_flat or not _runs_code(self.given.spec) else self.given.tree
 
     def __enter__(self) -> None:
         if self.tree is not None:
@@ -242,14 +243,14 @@ class Call:
         #: Leaves that are in a container which is there before, and where they are in that.
         self.shared: list[tuple[int, int]] = _EMPTY
         if spec is None:
-            spec = given.spec
+            spec = self.given.spec
         self.tree: Any
         self.arrays: list[Any]
-        if journal is not None and lent is None and given.is_own():
-            self.tree, self.arrays = given.tree, given.leaves
+        if journal is not None and lent is None and self.given.is_own():
+            self.tree, self.arrays = self.given.tree, self.given.leaves
             self.nodes = self.given.lend(nodes, journal)
         else:
-            self.arrays = spec.fresh(nodes, given.leaves)
+            self.arrays = spec.fresh(nodes, self.given.leaves)
             if not self.given.plain and spec.holds_numbers():
                 self.arrays = copies(given.function, spec, nodes, given.leaves)
             for place, array in own.items():
@@ -264,7 +265,7 @@ class Call:
             else:
                 self.held, self.copies, self.owned, self.shared, self.touched = [], [], {}, [], set()
                 self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
-        if given.lent:
+        if self.given.lent:
             first: dict[int, int] = {}
             self.shared = self.shared + [(place, first[id(given.leaves[place])]) for place in sorted(given.lent) if
                                          first.setdefault(id(given.leaves[place]), place) != place]

@@ -1,7 +1,7 @@
 cimport cython
 
 from drjit_core.ir.dual cimport primal, tracked
-from drjit_core.ir.frames cimport closure_of, code_of, defaults_of, globals_of
+from drjit_core.ir.frames cimport closure_of, code_of, defaults_of, further_of, globals_of
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport innermost
 from drjit_core.ir.vertex cimport any_vertex
@@ -44,7 +44,7 @@ cdef class Snapshot:
     cpdef add(self, object value)
     @cython.locals(held=list)
     cpdef add_entries(self, object container, int kind, dict entries, list todo)
-    @cython.locals(held=list, names=tuple, variables=dict, cells=tuple)
+    @cython.locals(held=list, names=tuple, variables=dict, cells=tuple, further=tuple)
     cpdef add_function(self, object function, list todo)
     @cython.locals(arrays=dict, array=Handle, known=tuple, times=dict, found=list, nodes=list, count=cython.Py_ssize_t, node=Node, width=cython.Py_ssize_t)
     cpdef list constants(self, object state)

@@ -26,7 +26,7 @@ cdef class _Choice(Construct):
     cdef public int64_t least
     cdef public bint joins
     cdef public Node apart
-    @cython.locals(varying=frozenset, written=frozenset, one=Traced, aliases=dict, passed=dict, values=list, order=list, regions=list, i=cython.Py_ssize_t, width=int64_t)
+    @cython.locals(varying=frozenset, written=frozenset, one=Traced, mask=Node, aliases=dict, passed=dict, values=list, order=list, regions=list, i=cython.Py_ssize_t, width=int64_t)
     cpdef tuple trace(self)
     @cython.locals(traced=Traced)
     cpdef frozenset written_of(self, frozenset positions)
@@ -43,9 +43,9 @@ cdef class _Choice(Construct):
     cpdef attempt(self)
     @cython.locals(value=Node, region=Tracing)
     cpdef trace_into(self, Traced traced)
-    @cython.locals(first=list, one=Traced, other=Node, i=cython.Py_ssize_t)
+    @cython.locals(first=list, one=Traced, own=Node, other=Node, i=cython.Py_ssize_t)
     cpdef check(self, list results)
-    @cython.locals(traced=Traced, region=Region, mask=Node, i=cython.Py_ssize_t, number=cython.Py_ssize_t, varying=list, initial=list, outputs=list, results=list)
+    @cython.locals(traced=Traced, region=Region, mask=Node, formal=Node, i=cython.Py_ssize_t, number=cython.Py_ssize_t, varying=list, initial=list, outputs=list, results=list)
     cpdef tuple finish(self, list regions, dict aliases, dict passed, list values, list written)
     @cython.locals(formals=list, results=list, i=cython.Py_ssize_t)
     cpdef Region region(self, Traced traced, list values, list written)
@@ -53,7 +53,7 @@ cdef class _Choice(Construct):
     cpdef Node node(self, Choice choice)
     @cython.locals(traced=Traced, result=Node, formal=Node, i=cython.Py_ssize_t, found=dict)
     cpdef dict aliases(self)
-    @cython.locals(one=Traced, first=Node, result=Node, i=cython.Py_ssize_t, width=int64_t, found=dict)
+    @cython.locals(one=Traced, mask=Node, first=Node, result=Node, i=cython.Py_ssize_t, width=int64_t, found=dict)
     cpdef dict passed(self)
     @cython.locals(traced=Traced, result=Node, found=cython.bint)
     cpdef bint has_nothing(self, Py_ssize_t position) except -1

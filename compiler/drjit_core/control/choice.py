@@ -131,7 +131,8 @@ class _Choice(Construct):
             varying = self.memory - self.constant if self.memory else _NONE
             written = self.written_of(varying) if varying else varying
             one = self.traced[0]
-            width = one.masks[0].size
+            mask = one.masks[0]
+            width = mask.size
             if varying is not written and varying != written:
                 self.constant |= varying - written
             elif not self.merged and self.repeats_values() and not self.leaves_trace(width):
@@ -289,8 +290,9 @@ class _Choice(Construct):
         if len(results) != len(first):
             raise ValueError(f"{self.function}(): the functions returned {len(first)} and {len(results)} values")
         for i, other in enumerate(results):
-            if first[i].type != other.type:
-                raise TypeError(f"{self.function}(): the type of result {i} is {TYPES[first[i].type].name} for one "
+            own = first[i]
+            if own.type != other.type:
+                raise TypeError(f"{self.function}(): the type of result {i} is {TYPES[own.type].name} for one "
                                 f"function, {TYPES[other.type].name} for another")
 
     def finish(self, regions: list[Region], aliases: dict[int, int], passed: dict[int, Node], values: list[int],
@@ -301,7 +303,8 @@ class _Choice(Construct):
             if i not in self.constant:
                 for number, region in enumerate(regions):
                     traced = self.traced[number]
-                    if traced.formals[i].id in region.used:
+                    formal = traced.formals[i]
+                    if formal.id in region.used:
                         varying.append(i)  # what no function uses is no argument: memory would be a value
                         break
         initial = self.initial
@@ -386,7 +389,8 @@ class _Choice(Construct):
         if self.mask_is_known():
             return found
         one = self.traced[0]
-        width = one.masks[0].size
+        mask = one.masks[0]
+        width = mask.size
         writes = [traced for traced in self.traced if traced.latest]
         for i, result in enumerate(one.results):
             if (width == 1 or self.uniform) and self.has_nothing(i):

@@ -44,7 +44,7 @@ cdef class _Loop(Construct):
     @cython.locals(variable=Node)
     cpdef bint uses(self, Region region, frozenset positions) except -1
     cpdef frozenset but_arrays(self, frozenset positions)
-    @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, outer=Tracing, probed=cython.bint, narrowed=cython.bint, grown=cython.bint, again=cython.bint, known=cython.bint)
+    @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, one=Traced, entering=Node, outer=Tracing, probed=cython.bint, narrowed=cython.bint, grown=cython.bint, again=cython.bint, known=cython.bint)
     cpdef list repeat(self)
     @cython.locals(found=list, reassigned=list, i=cython.Py_ssize_t, variable=Node, result=Node)
     cpdef frozenset unchanged(self)

@@ -192,15 +192,16 @@ class _Loop(Construct):
                 if self.borrowed:
                     self.results += [self.traced[0].latest[formal.id] for formal in self.variables[len(self.given):]]
                 unchanged = self.unchanged()
-                if self.traced[0].latest:
-                    self.check_versions(self.traced[0])
+                one = self.traced[0]
+                if one.latest:
+                    self.check_versions(one)
                 self.check_memory(unchanged)
             apart = self.constant | self.memory if self.constant and self.memory else self.constant or self.memory
             if not size:
                 self.constant = self.constant - self.but_arrays(self.constant) | self.but_arrays(unchanged)
                 size = self.width(strict=True)
                 continue
-            fresh = unchanged - self.constant if unchanged else unchanged
+            fresh = unchanged - self.constant if self.constant else unchanged
             if fresh and not current().flags & OPTIMIZE_LOOPS:
                 fresh &= self.memory
             # The caller's arrays come last: whether a write to them remains may depend on what else is constant.
@@ -246,7 +247,7 @@ class _Loop(Construct):
                     return self.finish(self.region(), size)
                 self.constant |= fresh
                 known = not self.uses(region, fresh)
-            elif self.constant and self.constant - unchanged:
+            elif not self.constant <= unchanged:
                 self.changed |= self.constant - unchanged
                 self.constant -= self.changed
             else:
@@ -256,9 +257,10 @@ class _Loop(Construct):
                 found = outer.live.size if region.writes and outer is not None and outer.live is not None else 1
                 for value in self.but(apart, self.initial):
                     found = max(found, value.size)
-                first = self.called[0].masks[0].id if self.called else 0
+                entering = self.called[0].masks[0] if self.called else None
                 for value in region.captures:
-                    if grown or value.kind == EVALUATED or value.kind != LITERAL and value.id < first:
+                    if grown or value.kind == EVALUATED or value.kind != LITERAL and entering is not None and \
+                            value.id < entering.id:
                         found = max(found, value.size)
                 if found == size or narrowed:
                     if (self.kept or self.has_deferred()) and not self.leaves_trace(size):
