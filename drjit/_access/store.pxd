@@ -5,6 +5,10 @@ from drjit_core.ir.symbolic cimport Tracing, innermost, traced_elsewhere
 from drjit._base.handle cimport Handle
 
 
+cdef inline Py_ssize_t id(object value):  # without an event for audits
+    return <Py_ssize_t> <void*> value
+
+
 cdef dict _NOTHING
 
 

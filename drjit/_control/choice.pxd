@@ -10,6 +10,10 @@ from drjit._control.given cimport Call, Given
 from drjit._control.places cimport Snapshot
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
+
+cdef inline Py_ssize_t id(object value):  # without an event for audits
+    return <Py_ssize_t> <void*> value
+
 cdef int _LITERAL
 cdef list _EMPTY
 cdef dict _NOTHING

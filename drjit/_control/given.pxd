@@ -7,6 +7,10 @@ from drjit._base.handle cimport Handle, held
 from drjit._control.places cimport Snapshot, attributes_of, snapshot
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
+
+cdef inline Py_ssize_t id(object value):  # without an event for audits
+    return <Py_ssize_t> <void*> value
+
 cdef dict _NOTHING
 cdef list _EMPTY
 cdef set _NONE
