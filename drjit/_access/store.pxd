@@ -5,6 +5,10 @@ from drjit_core.ir.symbolic cimport Tracing, innermost, traced_elsewhere
 from drjit._base.handle cimport Handle
 
 
+cdef inline Py_ssize_t id(object value):  # without an event for audits
+    return <Py_ssize_t> <void*> value
+
+
 cdef dict _NOTHING
 
 
@@ -25,7 +29,8 @@ cdef class Journal:
     cdef public int64_t scope
     @cython.locals(region=Tracing)
     cpdef begin(self)
-    cpdef note(self, Handle array)
+    @cython.locals(number=object, depth=cython.int)
+    cpdef bint note(self, Handle array) except -1
     cpdef roll_back(self)
     @cython.locals(journal=Journal)
     cpdef Journal outermost(self)

@@ -225,17 +225,19 @@ class Journal:
             self.roll_back()
         self.made = self.begun = 0
 
-    def note(self, array: Any) -> None:
-        """Remember an array, which is about to be changed, unless it has been already."""
+    def note(self, array: Any) -> bool:
+        """Remember an array, which is about to be changed, unless it has been already; returns whether it has not."""
         if array._o is not None:
             array, _ = owner_of(array)
         number = id(array)
-        if number not in self.entries:
-            self.entries = self.entries or {}
-            depth = array._depth
-            if depth > 0 or array._n.scope:
-                settled(array)
-            self.entries[number] = array, array._c if depth > 0 else [array._n], array._s if depth < 0 else None
+        if number in self.entries:
+            return False
+        self.entries = self.entries or {}
+        depth = array._depth
+        if depth > 0 or array._n.scope:
+            settled(array)
+        self.entries[number] = array, array._c if depth > 0 else [array._n], array._s if depth < 0 else None
+        return True
 
     def note_write(self, array: Any) -> None:
         """Remember which versions of its components an array has, which is about to be written to by index."""

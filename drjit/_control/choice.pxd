@@ -10,6 +10,10 @@ from drjit._control.given cimport Call, Given
 from drjit._control.places cimport Snapshot
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
+
+cdef inline Py_ssize_t id(object value):  # without an event for audits
+    return <Py_ssize_t> <void*> value
+
 cdef int _LITERAL
 cdef list _EMPTY
 cdef dict _NOTHING
@@ -63,12 +67,14 @@ cdef class SymbolicChoice:
     cpdef tuple attempt(self)
     @cython.locals(journal=Journal, nodes=list, called=Call, returned=Returned, places=list, effects=Effects, changed=dict, noted=cython.Py_ssize_t)
     cpdef list target(self, Py_ssize_t number, list formals)
+    @cython.locals(known=Snapshot)
+    cpdef Snapshot known_by(self, object function)
     cpdef dict outside(self, Py_ssize_t number, Call called, object leaves, object formals)
     @cython.locals(effects=Effects, found=list)
     cpdef list joined(self, Py_ssize_t number)
     @cython.locals(effects=Effects, changes=cython.bint)
     cpdef join(self)
-    @cython.locals(effects=Effects, count=cython.Py_ssize_t, returned=list, calls=list)
+    @cython.locals(effects=Effects, first=Returned, count=cython.Py_ssize_t, returned=list, calls=list)
     cpdef object finish(self, list values, dict versions)
 
 
@@ -110,8 +116,8 @@ cdef class _Target:
     cdef public Py_ssize_t number
 
 
-@cython.locals(each=Returned, called=Call, number=cython.Py_ssize_t, found=cython.Py_ssize_t, origin=cython.Py_ssize_t, same=cython.bint)
-cpdef object kept_of(Py_ssize_t place, object returned, object calls)
+@cython.locals(first=Returned, each=Returned, called=Call, number=cython.Py_ssize_t, found=cython.Py_ssize_t, origin=cython.Py_ssize_t, same=cython.bint)
+cpdef object kept_of(Py_ssize_t place, list returned, list calls)
 cpdef object invoked(object function, bint named, object values)
 cpdef object called_directly(object target, object label, bint named, Py_ssize_t width, Given given, Results results)
 cpdef object run_directly(object target, bint named, Py_ssize_t width, Given given, tuple lanes)

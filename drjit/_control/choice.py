@@ -73,7 +73,7 @@ class Results:
         #: What completes what functions have returned, before it is compared.
         self.fill = fill
         self.spec: TreeSpec | None = None
-        self.leaves: list[Any] = _EMPTY
+        self.leaves: Sequence[Any] = _EMPTY
         self.which = ""
         #: Of a symbolic call that is optimized: for which elements functions are called, whose results may be known.
         self.called: core.Node | None = None
@@ -92,7 +92,7 @@ class Results:
         if self.fill is not None:
             self.fill(returned)
         first = returned[0]
-        self.spec, self.leaves, self.which = first.spec, list(first.leaves), labels[0]
+        self.spec, self.leaves, self.which = first.spec, first.leaves, labels[0]
         self.common = _EMPTY if self.called is None else list(first.nodes)
         for number in range(1, len(returned)):
             self.compare(returned[number], labels[number])
@@ -172,15 +172,16 @@ class Results:
 def kept_of(place: int, returned: Sequence[Returned], calls: Sequence[Call]) -> Any:
     """The caller's array that all functions have returned in one place, an argument or one from outside; ``None`` if
     that is something else."""
-    array, origin = returned[0].leaves[place], -1
-    same = True
+    first, origin = returned[0], -1
+    array, same = first.leaves[place], True
     for number, each in enumerate(returned):
-        found = calls[number].original(each.leaves[place])
+        called = calls[number]
+        found = called.original(each.leaves[place])
         same = same and found < 0 and each.leaves[place] is array
         if not same and (found < 0 or number and found != origin):
             return None
         origin = found
-    return array if same else calls[0].given.leaves[origin]
+    return array if same else called.given.leaves[origin]
 
 
 def _where(called: core.Node, result: core.Node, width: int) -> core.Node:
@@ -475,10 +476,10 @@ class SymbolicChoice:
         #: Whether there are arguments with names: then what the functions are given is a pair.
         self.named = named
         self.given = given
-        self.nodes = given.nodes
+        self.nodes = self.given.nodes
         self.names = names
         self.results = results
-        self.count = len(given.nodes)
+        self.count = len(self.nodes)
         #: Arguments that the functions are given as they are, by position.
         self.known: dict[int, core.Node] = _NOTHING
         #: Arrays from outside that the functions write to by index: arrays, components and what these were.
@@ -547,8 +548,9 @@ class SymbolicChoice:
         function, journal = self.functions[number], self.journal
         if not number:
             self.effects, self.snapshot = [], None
-            for key in list(self.written)[len(formals) - self.count:]:  # of a trace that was given up
-                del self.written[key]
+            if self.written:
+                for key in list(self.written)[len(formals) - self.count:]:  # of a trace that was given up
+                    del self.written[key]
         journal.number = number
         journal.begin()
         try:
@@ -584,8 +586,13 @@ class SymbolicChoice:
     def known_by(self, function: Callable[..., Any]) -> Snapshot | None:
         """What a function knows, if that is part of what the last one did, which has changed nothing of it."""
         known = self.snapshot
-        parts = (function.__self__, function.__func__) if isinstance(function, MethodType) else (function,)
-        return known if known is not None and self.given.plain and known.seen.issuperset(map(id, parts)) else None
+        if known is None or not self.given.plain:
+            return None
+        if isinstance(function, MethodType):
+            if id(function.__self__) not in known.seen:
+                return None
+            function = function.__func__
+        return known if id(function) in known.seen else None
 
     def outside(self, number: int, called: Call, leaves: Sequence[Any],
                 formals: Sequence[core.Node]) -> dict[Any, Any]:
@@ -615,7 +622,8 @@ class SymbolicChoice:
         """What a function returns, and what it has left of what any of them changes."""
         if not number:
             self.join()
-        found = self.effects[number].returned.nodes
+        effects = self.effects[number]
+        found = effects.returned.nodes
         return found if self.joint is None else found + self.joint.after(number)
 
     def join(self) -> None:
@@ -643,7 +651,8 @@ class SymbolicChoice:
     def finish(self, values: list[core.Node], versions: Versions) -> Any:
         """The results; what the functions have changed is what it has become."""
         returned, calls = self.returned, _EMPTY
-        count = len(returned[0].nodes)
+        first = returned[0]
+        count = len(first.nodes)
         if self.index is None:
             calls = []
             for effects in self.effects:

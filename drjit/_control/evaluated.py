@@ -80,7 +80,7 @@ class _Objects:
         self.lanes: tuple[int, ...] = ()
         self.width = 0
 
-    def call(self, nodes: Sequence[core.Node], function: Callable[..., Any],
+    def call(self, nodes: list[core.Node], function: Callable[..., Any],
              spec: TreeSpec | None = None) -> Call:
         """What a function is called with; ``spec`` tells the shapes of tensors."""
         return Call(self.given, nodes, function, spec, self.own)
@@ -170,7 +170,7 @@ class _Objects:
             if place in self.own:
                 results[first:first + count] = self.own[place]._nodes()
         self.last = value, leaves, call
-        call.nodes = ()
+        call.nodes = []
         if self.given.spec.holds_numbers():
             self.given.keep_numbers(leaves, call.arrays)
         if not self.given.plain:

@@ -3,9 +3,13 @@ cimport cython
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport traced_elsewhere
 from drjit._access.store cimport Journal, store_same
-from drjit._base.handle cimport held
+from drjit._base.handle cimport Handle, held
 from drjit._control.places cimport Snapshot, attributes_of, snapshot
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
+
+
+cdef inline Py_ssize_t id(object value):  # without an event for audits
+    return <Py_ssize_t> <void*> value
 
 cdef dict _NOTHING
 cdef list _EMPTY
@@ -20,19 +24,29 @@ cdef class Given:
     cdef public list leaves
     cdef public TreeSpec spec
     cdef public bint plain
+    cdef public dict numbers
     @cython.locals(fresh=list, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t)
     cpdef object filled(self, object returned, object leaves, Call call, object before, object after, object stands=*, object spec=*)
+    cpdef Py_ssize_t place_of(self, object leaf) except -2
     cpdef bint is_own(self) except -1
-    @cython.locals(seen=set, shared=cython.bint, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
-    cpdef object lend(self, object nodes, Journal journal, object places=*, object like=*)
+    @cython.locals(array=Handle, shared=cython.bint, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
+    cpdef list lend(self, list nodes, Journal journal, object places=*, object like=*)
     cdef public set lent
     cdef public set guessed
+
+
+@cython.freelist(4)
+cdef class as_before:
+    cdef public Given given
+    cdef public object tree
+    cdef public object noted
+    cdef public Snapshot snapshot
 
 
 @cython.freelist(16)
 cdef class Call:
     cdef public Given given
-    cdef public object nodes
+    cdef public list nodes
     cdef public list held
     cdef public list copies
     cdef public set touched
@@ -49,11 +63,14 @@ cdef class Call:
     cdef public bint same
     cdef public Snapshot snapshot
     cpdef settle(self)
-    @cython.locals(found=dict, k=cython.Py_ssize_t, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
+    @cython.locals(found=dict, k=cython.Py_ssize_t, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, depth=cython.int, same=cython.bint, node=Node)
     cpdef dict changed(self)
     @cython.locals(changes=list)
     cpdef list leave(self, object returned=*, object values=*)
     cpdef object own(self, object container)
     cpdef list places_of(self, object array)
-    @cython.locals(place=cython.Py_ssize_t)
     cpdef Py_ssize_t original(self, object array) except -2
+
+
+@cython.locals(found=dict, place=cython.Py_ssize_t)
+cdef dict _places(list leaves)

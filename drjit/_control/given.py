@@ -38,7 +38,7 @@ _NONE: set[int] = set()
 class Given:
     """The arguments of a construct: a tree of arrays and other objects."""
 
-    __slots__ = ("function", "guessed", "leaves", "lent", "nodes", "plain", "spec", "tree")
+    __slots__ = ("function", "guessed", "leaves", "lent", "nodes", "numbers", "plain", "spec", "tree")
 
     def __init__(self, function: str, tree: Any, spec: TreeSpec | None = None) -> None:
         self.function = function
@@ -57,6 +57,8 @@ class Given:
         self.lent: set[int] = _NONE
         #: Those of which that is presumed, until a function has been called.
         self.guessed: set[int] = _NONE
+        #: The places of leaves by their ids, once they have been asked for.
+        self.numbers: dict[int, int] = _NOTHING
         #: Whether there is nothing but arrays.
         self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves)
 
@@ -78,7 +80,7 @@ class Given:
                 if after[position] is not before[position] or before[position] is not self.nodes[position]:
                     store_result(array, position - first, after[position], fresh[place])
             fresh[place] = array
-        if self.spec.holds_numbers():
+        if not self.plain and self.spec.holds_numbers():
             for place in self.keep_numbers(leaves, stands):
                 fresh[place] = self.leaves[place]
         for place, first in call.shared:
@@ -100,27 +102,26 @@ class Given:
                 found.append(place)
         return found
 
+    def place_of(self, leaf: Any) -> int:
+        """The first place of a leaf; -1 if it has none."""
+        self.numbers = self.numbers or _places(self.leaves)
+        return self.numbers.get(id(leaf), -1)
+
     def is_own(self) -> bool:
         """Whether functions can be given the arrays themselves: all of what they get is the caller's own."""
         return self.plain or not self.spec.holds_numbers() and not self.spec.holds_copies()
 
-    def lend(self, nodes: Sequence[core.Node], journal: Journal, places: Container[int] | None = None,
-             like: Sequence[Any] = ()) -> Sequence[core.Node]:
+    def lend(self, nodes: list[core.Node], journal: Journal, places: Container[int] | None = None,
+             like: Sequence[Any] = ()) -> list[core.Node]:
         """Let the arrays, or those in some places, have other nodes until a journal gives them back what they held;
         returns the nodes, of which what is the same array twice, or part of another, has the same. Tensors have
         the shapes of those that they are ``like``."""
-        seen: set[int] = set()
         shared = False
         for place, first, count in self.spec.positions():
             if places is not None and place not in places:
                 continue
             array = self.leaves[place]
-            journal.note(array)
-            owner = array
-            while owner._o is not None:
-                owner = owner._o[0]
-            shared = shared or id(owner) in seen
-            seen.add(id(owner))
+            shared = not journal.note(array) or shared
             if like and array._depth < 0:
                 array._s = like[place]._s
             store_same(array, nodes[first:first + count])
@@ -143,6 +144,14 @@ class Given:
         return found
 
 
+def _places(leaves: list[Any]) -> dict[int, int]:
+    """The first place of each leaf, by its id."""
+    found: dict[int, int] = {}
+    for place, leaf in enumerate(leaves):
+        found.setdefault(id(leaf), place)
+    return found
+
+
 def _copied(spec: TreeSpec, places: Iterator[int], copied: bool = False) -> set[int]:
     """The places of leaves of objects that functions are given copies of."""
     if spec.children is None:
@@ -154,10 +163,11 @@ def _copied(spec: TreeSpec, places: Iterator[int], copied: bool = False) -> set[
 class as_before:
     """Let a tree be as it was if a construct raises, whatever the setters of its objects do."""
 
-    __slots__ = ("noted", "snapshot", "tree")
+    __slots__ = ("given", "noted", "snapshot", "tree")
 
     def __init__(self, given: Given) -> None:
-        self.tree = given.tree if not given.spec.is_flat and _runs_code(given.spec) else None
+        self.given = given
+        self.tree = None if self.given.spec.is_flat or not _runs_code(self.given.spec) else self.given.tree
 
     def __enter__(self) -> None:
         if self.tree is not None:
@@ -204,13 +214,13 @@ class Call:
     __slots__ = ("arrays", "copies", "given", "held", "inside", "moved", "nodes", "numbered", "numbers", "objects",
                  "owned", "same", "shared", "snapshot", "stands", "touched", "tree")
 
-    def __init__(self, given: Given, nodes: Sequence[core.Node], function: Callable[..., Any] | None,
+    def __init__(self, given: Given, nodes: list[core.Node], function: Callable[..., Any] | None,
                  spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, journal: Journal | None = None,
                  known: Snapshot | None = None, lent: set[int] | None = None) -> None:
         self.given = given
         self.nodes = nodes
         #: The places of arrays, by their ids, and of which list that is.
-        self.numbers: dict[int, int] | None = None
+        self.numbers: dict[int, int] = _NOTHING
         self.numbered: list[Any] = _EMPTY
         #: Whether what the function knows is as it was before.
         self.same = True
@@ -233,15 +243,15 @@ class Call:
         #: Leaves that are in a container which is there before, and where they are in that.
         self.shared: list[tuple[int, int]] = _EMPTY
         if spec is None:
-            spec = given.spec
+            spec = self.given.spec
         self.tree: Any
         self.arrays: list[Any]
-        if journal is not None and lent is None and given.is_own():
-            self.tree, self.arrays = given.tree, given.leaves
-            self.nodes = given.lend(nodes, journal)
+        if journal is not None and lent is None and self.given.is_own():
+            self.tree, self.arrays = self.given.tree, self.given.leaves
+            self.nodes = self.given.lend(nodes, journal)
         else:
-            self.arrays = spec.fresh(nodes, given.leaves)
-            if not given.plain and spec.holds_numbers():
+            self.arrays = spec.fresh(nodes, self.given.leaves)
+            if not self.given.plain and spec.holds_numbers():
                 self.arrays = copies(given.function, spec, nodes, given.leaves)
             for place, array in own.items():
                 self.arrays[place] = array
@@ -255,13 +265,14 @@ class Call:
             else:
                 self.held, self.copies, self.owned, self.shared, self.touched = [], [], {}, [], set()
                 self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
-        if given.lent:
+        if self.given.lent:
             first: dict[int, int] = {}
             self.shared = self.shared + [(place, first[id(given.leaves[place])]) for place in sorted(given.lent) if
                                          first.setdefault(id(given.leaves[place]), place) != place]
         #: What is held by what the function knows; copies are looked at by their leaves.
         self.snapshot = known if known is not None else snapshot(
-            None if given.plain else self.tree, function, [copy for copy, *_ in self.copies] if self.copies else _EMPTY)
+            None if self.given.plain else self.tree, function,
+            [copy for copy, *_ in self.copies] if self.copies else _EMPTY)
 
     def exchanged(self, value: Any, spec: TreeSpec, leaves: Iterator[int],
                   seen: dict[int, tuple[Any, int, int]]) -> Any:
@@ -319,17 +330,16 @@ class Call:
 
     def changed(self) -> dict[int, core.Node]:
         """The arrays that were changed in place: what they are, by the positions of their nodes."""
-        found = _NOTHING
-        for place, first, count in self.given.spec.positions():
+        found, first = _NOTHING, 0
+        for place, _, _, count, depth in self.given.spec.traced():
             array = self.arrays[place]
-            if type(array) is not type(self.given.leaves[place]) and not (isinstance(array, ArrayBase) and
-                                                                          array._dynamic):
-                continue
-            nodes = (held(array),) if array._depth <= 0 else array._c
-            for k, node in enumerate(nodes):
-                if k < count and node is not self.nodes[first + k]:
-                    found = found or {}
-                    found[first + k] = node
+            same = self.arrays is self.given.leaves or type(array) is type(self.given.leaves[place])
+            if same or isinstance(array, ArrayBase) and array._dynamic:
+                for k, node in enumerate((held(array),) if (depth if same else array._depth) <= 0 else array._c):
+                    if k < count and node is not self.nodes[first + k]:
+                        found = found or {}
+                        found[first + k] = node
+            first += count
         return found
 
     def leave(self, returned: Any = None, values: Sequence[Any] = ()) -> list[Change]:
@@ -469,10 +479,10 @@ class Call:
         """The place among the leaves of the argument that an array stands for; -1 if it is none."""
         if not isinstance(array, ArrayBase):
             return -1
-        if self.numbers is None or self.numbered is not self.arrays:
-            self.numbered, self.numbers = self.arrays, {}
-            for place, stand in enumerate(self.arrays):
-                self.numbers.setdefault(id(stand), place)
+        if self.arrays is self.given.leaves:
+            return self.given.place_of(array)
+        if self.numbered is not self.arrays:
+            self.numbered, self.numbers = self.arrays, _places(self.arrays)
         return self.numbers.get(id(array), -1)
 
     def require_shared(self, leaves: Sequence[Any], names: Sequence[str]) -> None:

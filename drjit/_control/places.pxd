@@ -1,11 +1,15 @@
 cimport cython
 
 from drjit_core.ir.dual cimport primal, tracked
-from drjit_core.ir.frames cimport closure_of, code_of, defaults_of, globals_of
+from drjit_core.ir.frames cimport closure_of, code_of, defaults_of, further_of, globals_of
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport innermost
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._base.handle cimport Handle
+
+
+cdef inline Py_ssize_t id(object value):  # without an event for audits
+    return <Py_ssize_t> <void*> value
 
 cdef int _MOST_CONTAINERS, _MOST_ENTRIES, _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES, _BUILTIN, _GENERATOR, _REFERRING, _LITERAL, _PHI, _MOST_BYTES
 cdef object _MISSING
@@ -44,7 +48,7 @@ cdef class Snapshot:
     cpdef add(self, object value)
     @cython.locals(held=list)
     cpdef add_entries(self, object container, int kind, dict entries, list todo)
-    @cython.locals(held=list, names=tuple, variables=dict, cells=tuple)
+    @cython.locals(held=list, names=tuple, variables=dict, cells=tuple, further=tuple)
     cpdef add_function(self, object function, list todo)
     @cython.locals(arrays=dict, array=Handle, known=tuple, times=dict, found=list, nodes=list, count=cython.Py_ssize_t, node=Node, width=cython.Py_ssize_t)
     cpdef list constants(self, object state)

@@ -44,7 +44,18 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 import drjit_core as core
-from drjit_core import any_vertex, closure_of, code_of, defaults_of, depend_on, globals_of, innermost, primal, tracked
+from drjit_core import (
+    any_vertex,
+    closure_of,
+    code_of,
+    defaults_of,
+    depend_on,
+    further_of,
+    globals_of,
+    innermost,
+    primal,
+    tracked,
+)
 
 from .._base.array import ArrayBase
 from .._base.handle import Handle
@@ -390,10 +401,9 @@ class Snapshot:
             todo += cells
         if defaults is not None:
             todo.append(defaults)
-        if function.__kwdefaults__ is not None:
-            todo.append(function.__kwdefaults__)
-        if function.__dict__:
-            todo.append(function.__dict__)
+        further = further_of(function)
+        if further is not None:
+            todo += further
         names = names_of(code_of(function))
         if names and not _is_own(variables.get("__name__", "")):
             held = self.held
@@ -591,7 +601,7 @@ class Snapshot:
 def knows_nothing(function: Callable[..., Any]) -> bool:
     """Whether a function is seen to refer to nothing but its arguments."""
     return type(function) is FunctionType and closure_of(function) is None and defaults_of(function) is None and \
-        function.__kwdefaults__ is None and not names_of(code_of(function))
+        further_of(function) is None and not names_of(code_of(function))
 
 
 def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any] = (),

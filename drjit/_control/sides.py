@@ -56,7 +56,7 @@ class Sides:
         self.joins: list[Join] = []
         self.returned: list[Returned] = []
 
-    def call(self, number: int, nodes: Sequence[core.Node], join: Join,
+    def call(self, number: int, nodes: list[core.Node], join: Join,
              shapes: tuple[Any, Any] | None = None) -> dict[int, core.Node]:
         """Call a function; returns the nodes of the arguments that it has changed.
 
@@ -85,7 +85,7 @@ class Sides:
         effects.call.nodes = self.nodes
         return changed
 
-    def attempt(self, number: int, nodes: Sequence[core.Node], shapes: tuple[Any, Any] | None,
+    def attempt(self, number: int, nodes: list[core.Node], shapes: tuple[Any, Any] | None,
                 own: Mapping[int, ArrayBase], aliases: Aliases | None) -> Effects:
         """Call a function; returns what it has returned and done besides.
 

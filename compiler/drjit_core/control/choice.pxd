@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from ..context cimport current
-from ..ir.build cimport append, broadcast_size_of, invalid
+from ..ir.build cimport append, broadcast_size_of, invalid, where_of
 from ..ir.node cimport Node
 from ..ir.region cimport Call, Choice, Cond, Region, is_version, origin_of
 from ..ir.symbolic cimport Tracing, innermost, scope_of_all
@@ -26,15 +26,15 @@ cdef class _Choice(Construct):
     cdef public int64_t least
     cdef public bint joins
     cdef public Node apart
-    @cython.locals(varying=frozenset, written=frozenset, aliases=dict, passed=dict, values=list, order=list, regions=list, i=cython.Py_ssize_t, width=int64_t)
+    @cython.locals(varying=frozenset, written=frozenset, one=Traced, mask=Node, aliases=dict, passed=dict, values=list, order=list, regions=list, i=cython.Py_ssize_t, width=int64_t)
     cpdef tuple trace(self)
     @cython.locals(traced=Traced)
     cpdef frozenset written_of(self, frozenset positions)
     @cython.locals(traced=Traced, i=cython.Py_ssize_t)
     cpdef list regions(self, list values, list written)
-    @cython.locals(mask=Node, apart=Node, region=Region, traced=Traced, writes=cython.bint)
+    @cython.locals(one=Traced, mask=Node, apart=Node, region=Region, traced=Traced, writes=cython.bint)
     cpdef bint grows(self, list regions, Py_ssize_t count) except -1
-    @cython.locals(region=Region, traced=Traced)
+    @cython.locals(region=Region, one=Traced, found=list)
     cpdef int64_t size(self, object regions, Py_ssize_t count) except? -1
     cpdef bint mask_is_known(self) except -1
     @cython.locals(value=Node, values=list, i=cython.Py_ssize_t, k=cython.Py_ssize_t, count=cython.Py_ssize_t)
@@ -43,17 +43,17 @@ cdef class _Choice(Construct):
     cpdef attempt(self)
     @cython.locals(value=Node, region=Tracing)
     cpdef trace_into(self, Traced traced)
-    @cython.locals(first=list, one=Node, other=Node, i=cython.Py_ssize_t)
+    @cython.locals(first=list, one=Traced, own=Node, other=Node, i=cython.Py_ssize_t)
     cpdef check(self, list results)
-    @cython.locals(traced=Traced, region=Region, mask=Node, i=cython.Py_ssize_t, number=cython.Py_ssize_t, varying=list, initial=list, outputs=list, results=list)
+    @cython.locals(traced=Traced, region=Region, mask=Node, formal=Node, i=cython.Py_ssize_t, number=cython.Py_ssize_t, varying=list, initial=list, outputs=list, results=list)
     cpdef tuple finish(self, list regions, dict aliases, dict passed, list values, list written)
     @cython.locals(formals=list, results=list, i=cython.Py_ssize_t)
     cpdef Region region(self, Traced traced, list values, list written)
-    @cython.locals(outer=Tracing, enclosing=Node, size=int64_t, scope=int64_t)
+    @cython.locals(outer=Tracing, enclosing=Node, memory=list, size=int64_t, scope=int64_t)
     cpdef Node node(self, Choice choice)
     @cython.locals(traced=Traced, result=Node, formal=Node, i=cython.Py_ssize_t, found=dict)
     cpdef dict aliases(self)
-    @cython.locals(one=Traced, first=Node, result=Node, i=cython.Py_ssize_t, width=int64_t, found=dict)
+    @cython.locals(one=Traced, mask=Node, first=Node, result=Node, i=cython.Py_ssize_t, width=int64_t, found=dict)
     cpdef dict passed(self)
     @cython.locals(traced=Traced, result=Node, found=cython.bint)
     cpdef bint has_nothing(self, Py_ssize_t position) except -1

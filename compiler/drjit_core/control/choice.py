@@ -130,7 +130,9 @@ class _Choice(Construct):
             self.add_borrowed()
             varying = self.memory - self.constant if self.memory else _NONE
             written = self.written_of(varying) if varying else varying
-            width = self.traced[0].masks[0].size
+            one = self.traced[0]
+            mask = one.masks[0]
+            width = mask.size
             if varying is not written and varying != written:
                 self.constant |= varying - written
             elif not self.merged and self.repeats_values() and not self.leaves_trace(width):
@@ -139,7 +141,7 @@ class _Choice(Construct):
                 aliases = self.aliases()
                 passed = self.passed()
                 values = []
-                for i in range(len(self.traced[0].results)):
+                for i in range(len(one.results)):
                     if i not in aliases and i not in passed:
                         values.append(i)
                 order = sorted(written) if written else []
@@ -152,7 +154,7 @@ class _Choice(Construct):
                 if not self.grows(regions, len(values)):
                     if self.has_deferred() and not self.leaves_trace(width):
                         continue
-                    if self.uniform and [i for i in values if not _is_single(self.traced[0].results[i])]:
+                    if self.uniform and [i for i in values if not _is_single(one.results[i])]:
                         raise self.refusal(self.FOUND)
                     return self.finish(regions, aliases, passed, values, order)
 
@@ -171,7 +173,8 @@ class _Choice(Construct):
         Where results of one element meet others of several, each element writes.  Where only as many elements are
         written at once, single writes happen once.
         """
-        mask, apart, writes = self.traced[0].masks[0], self.apart, False
+        one, apart, writes = self.traced[0], self.apart, False
+        mask = one.masks[0]
         for region in regions:
             writes |= region.writes
         if not writes:
@@ -192,10 +195,14 @@ class _Choice(Construct):
 
     def size(self, regions: Sequence[Region], count: int) -> int:
         """The number of elements: of what decides, of results, and of what is written."""
-        found = [self.traced[0].masks[0]]
+        one = self.traced[0]
+        found = one.masks.copy()
         for region in regions:
             found += region.results[0][:count]
-        return broadcast_size_of(self.function, found + _written(regions))
+        for region in regions:
+            if region.writes:
+                found += written_widths(region)
+        return broadcast_size_of(self.function, found)
 
     def mask_is_known(self) -> bool:
         """Whether it becomes part of what is around it."""
@@ -278,13 +285,14 @@ class _Choice(Construct):
 
     def check(self, results: Sequence[Node]) -> None:
         """Refuse results that differ from those of the first target in number or type."""
-        first = self.traced[0].results
+        one = self.traced[0]
+        first = one.results
         if len(results) != len(first):
             raise ValueError(f"{self.function}(): the functions returned {len(first)} and {len(results)} values")
         for i, other in enumerate(results):
-            one = first[i]
-            if one.type != other.type:
-                raise TypeError(f"{self.function}(): the type of result {i} is {TYPES[one.type].name} for one "
+            own = first[i]
+            if own.type != other.type:
+                raise TypeError(f"{self.function}(): the type of result {i} is {TYPES[own.type].name} for one "
                                 f"function, {TYPES[other.type].name} for another")
 
     def finish(self, regions: list[Region], aliases: dict[int, int], passed: dict[int, Node], values: list[int],
@@ -295,7 +303,8 @@ class _Choice(Construct):
             if i not in self.constant:
                 for number, region in enumerate(regions):
                     traced = self.traced[number]
-                    if traced.formals[i].id in region.used:
+                    formal = traced.formals[i]
+                    if formal.id in region.used:
                         varying.append(i)  # what no function uses is no argument: memory would be a value
                         break
         initial = self.initial
@@ -343,9 +352,10 @@ class _Choice(Construct):
         if enclosing is not None and size not in (1, enclosing.size) and enclosing.size != 1:
             raise IncompatibleSizes(self.function, (enclosing.size, size))
         # what functions use of regions that are not open has been refused already
+        memory = choice.memory() + choice.sources()
         scope = scope_of_all((self.index, self.mask, *choice.initial)) if outer is None else scope_of_all(
-            [self.index, self.mask, enclosing, *choice.values(), *choice.memory(), *choice.sources()])
-        where = where_of(self.function, (*choice.inputs(), *choice.memory(), *choice.sources()))
+            [self.index, self.mask, enclosing, *choice.values(), *memory])
+        where = where_of(self.function, choice.inputs() + memory)
         if self.index is None:
             return append(COND, BOOL, size, self.mask, enclosing, None, None, 0, choice, scope, where)
         return append(CALL, BOOL, size, self.index, self.mask, enclosing, None, 0, choice, scope, where)
@@ -379,7 +389,8 @@ class _Choice(Construct):
         if self.mask_is_known():
             return found
         one = self.traced[0]
-        width = one.masks[0].size
+        mask = one.masks[0]
+        width = mask.size
         writes = [traced for traced in self.traced if traced.latest]
         for i, result in enumerate(one.results):
             if (width == 1 or self.uniform) and self.has_nothing(i):

@@ -71,6 +71,7 @@ cdef class Construct:
     cpdef bint leaves_trace(self, int64_t width) except -1
     @cython.locals(traced=Traced)
     cpdef bint relied(self) except -1
+    @cython.locals(traced=Traced)
     cpdef bint has_deferred(self) except -1
     @cython.locals(traced=Traced)
     cpdef add_borrowed(self)

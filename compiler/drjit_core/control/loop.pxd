@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from ..context cimport current
-from ..ir.build cimport append, broadcast_size_of
+from ..ir.build cimport append, broadcast_size_of, where_of
 from ..ir.dual cimport primal
 from ..ir.node cimport Node
 from ..ir.region cimport Loop, Region, is_local, is_version, operands, origin_of
@@ -43,8 +43,10 @@ cdef class _Loop(Construct):
     cpdef assume(self, again)
     cpdef list trace(self)
     cpdef frozenset written_or_reassigned(self, frozenset outside)
-    cpdef bint uses(self, frozenset positions) except -1
-    @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, outer=Tracing, probed=cython.bint, narrowed=cython.bint, grown=cython.bint, again=cython.bint)
+    @cython.locals(variable=Node)
+    cpdef bint uses(self, Region region, frozenset positions) except -1
+    cpdef frozenset but_arrays(self, frozenset positions)
+    @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, one=Traced, entering=Node, outer=Tracing, probed=cython.bint, narrowed=cython.bint, grown=cython.bint, again=cython.bint, known=cython.bint)
     cpdef list repeat(self)
     @cython.locals(found=list, reassigned=list, i=cython.Py_ssize_t, variable=Node, result=Node)
     cpdef frozenset unchanged(self)
@@ -64,7 +66,7 @@ cdef class _Loop(Construct):
     @cython.locals(formal=Node, result=Node, origin=Node, id_=int64_t, traced=Traced)
     cpdef check_memory(self, frozenset unchanged)
     @cython.locals(traced=Traced)
-    cpdef Region region(self)
+    cpdef Region region(self, frozenset alone=*)
     @cython.locals(loop=Loop, outer=Tracing, mask=Node, formal=Node, scope=int64_t, initial=list, outputs=list, deferred=cython.bint)
     cpdef list finish(self, Region region, int64_t size)
 

@@ -175,52 +175,42 @@ class _Loop(Construct):
             self.least, self.wide = outer.live.size, common_size(outer.live.size, (outer.live,))
         if size and self.least > size:
             size = self.least
-        probed, narrowed, grown, again = not size, False, self.least > 1, True
+        probed, narrowed, grown, known = not size, False, self.least > 1, False
+        region: Region
         while True:
+            again, known = not known, False
             if again:
                 self.attempt(size)
-            again = True
-            if self.finds_memory():
-                size = self.width() if size else 0
-                continue
-            if self.failure is None and self.settles():
-                continue
-            if self.failure is not None:
-                if self.relied():
+                if self.finds_memory():
+                    size = self.width() if size else 0
                     continue
-                written = self.constant & self.written_or_reassigned(self.traced[0].region.outside)
-                if written and isinstance(self.failure, RuntimeError):
-                    # it may be due to a variable that is a literal now, and which functions write to by index; or to
-                    # memory that they did not write to where a mask was known
-                    self.failure = None
-                    self.changed |= written
-                    self.constant -= written
+                if self.failure is None and self.settles():
                     continue
-                if probed or size <= 1 or not (_about_sizes(self.failure) or self.may_be_narrower(self.failure)):
-                    # of two refusals, the first is the one that the user knows, unless the loop is not as wide as it
-                    # was then; other exceptions, such as the caller's request for another trace, say what they say
-                    if self.misfit is not None and not _about_sizes(self.misfit) and \
-                            size in (0, self.misfitting) and isinstance(self.failure, RuntimeError):
-                        self.failure = self.misfit
-                    self.fail()
-                # what does not go together may be the size of a variable that is left alone, or memory
-                self.misfit, self.misfitting = self.failure, size
-                self.failure, probed, size = None, True, 0
-                continue
-            self.add_borrowed()
-            if self.borrowed:
-                self.results += [self.traced[0].latest[formal.id] for formal in self.variables[len(self.given):]]
-            unchanged = self.unchanged()
-            if self.traced[0].latest:
-                self.check_versions(self.traced[0])
-            self.check_memory(unchanged)
+                if self.failure is not None:
+                    if not self.tries_again(size, probed or size <= 1):
+                        probed, size = True, 0
+                    continue
+                self.add_borrowed()
+                if self.borrowed:
+                    self.results += [self.traced[0].latest[formal.id] for formal in self.variables[len(self.given):]]
+                unchanged = self.unchanged()
+                one = self.traced[0]
+                if one.latest:
+                    self.check_versions(one)
+                self.check_memory(unchanged)
             apart = self.constant | self.memory if self.constant and self.memory else self.constant or self.memory
             if not size:
                 self.constant = self.constant - self.but_arrays(self.constant) | self.but_arrays(unchanged)
                 size = self.width(strict=True)
                 continue
+            fresh = unchanged - self.constant if self.constant else unchanged
+            if fresh and not current().flags & OPTIMIZE_LOOPS:
+                fresh &= self.memory
+            # The caller's arrays come last: whether a write to them remains may depend on what else is constant.
+            fresh = self.but_arrays(fresh) or fresh
             try:
-                region = self.region()
+                if again or fresh or self.kept:
+                    region = self.region(fresh)
             except MemoryAsValue as error:
                 if self.has_deferred():  # what is left alone within is taken for used
                     continue
@@ -250,19 +240,16 @@ class _Loop(Construct):
                 if self.uniform:
                     self.single = self.traced[0].region.widths
                 if not self.uniform and self.leaves_trace(needed):
-                    return self.finish(region, needed)
+                    return self.finish(self.region(), needed)
                 grown = True
                 size, self.wide = needed, common_size(needed, (
                     *values, *written_widths(region), None if outer is None else outer.live))
-            elif unchanged and (fresh := (
-                    unchanged if current().flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant):
-                # The caller's arrays come last: whether a write to them remains may depend on what else is constant.
+            elif fresh:
                 if self.leaves_trace(size):
-                    return self.finish(region, size)
-                fresh = self.but_arrays(fresh) or fresh
+                    return self.finish(self.region(), size)
                 self.constant |= fresh
-                again = self.uses(fresh)
-            elif self.constant and self.constant - unchanged:
+                known = not self.uses(region, fresh)
+            elif not self.constant <= unchanged:
                 self.changed |= self.constant - unchanged
                 self.constant -= self.changed
             else:
@@ -272,9 +259,10 @@ class _Loop(Construct):
                 found = outer.live.size if region.writes and outer is not None and outer.live is not None else 1
                 for value in self.but(apart, self.initial):
                     found = max(found, value.size)
-                first = self.called[0].masks[0].id if self.called else 0
+                entering = self.called[0].masks[0] if self.called else None
                 for value in region.captures:
-                    if grown or value.kind == EVALUATED or value.kind != LITERAL and value.id < first:
+                    if grown or value.kind == EVALUATED or value.kind != LITERAL and entering is not None and \
+                            value.id < entering.id:
                         found = max(found, value.size)
                 if found == size or narrowed:
                     if (self.kept or self.has_deferred()) and not self.leaves_trace(size):
@@ -284,6 +272,31 @@ class _Loop(Construct):
                     return self.finish(region, size)
                 size, narrowed, self.wide = found, True, common_size(found, (
                     *self.but(apart, self.initial), *region.captures, None if outer is None else outer.live))
+
+    def tries_again(self, size: int, probed: bool) -> bool:
+        """Whether what was raised in a trace of a size may be due to what is known of variables, which changes. If not,
+        it may be due to their width, unless that has been ``probed``; else it is raised."""
+        if self.relied():
+            return True
+        written = self.constant & self.written_or_reassigned(self.traced[0].region.outside)
+        if written and isinstance(self.failure, RuntimeError):
+            # it may be due to a variable that is a literal now, and which functions write to by index; or to memory
+            # that they did not write to where a mask was known
+            self.failure = None
+            self.changed |= written
+            self.constant -= written
+            return True
+        assert self.failure is not None
+        if probed or not (_about_sizes(self.failure) or self.may_be_narrower(self.failure)):
+            # of two refusals, the first is the one that the user knows, unless the loop is not as wide as it was then;
+            # other exceptions, such as the caller's request for another trace, say what they say
+            if self.misfit is not None and not _about_sizes(self.misfit) and size in (0, self.misfitting) and \
+                    isinstance(self.failure, RuntimeError):
+                self.failure = self.misfit
+            self.fail()
+        # what does not go together may be the size of a variable that is left alone, or memory
+        self.misfit, self.misfitting, self.failure = self.failure, size, None
+        return False
 
     def settles(self) -> bool:
         """Whether it has turned out which arrays from outside are variables, which takes another trace."""
@@ -346,7 +359,9 @@ class _Loop(Construct):
         if reassigned:
             self.reassigned |= frozenset(reassigned)
             found += reassigned
-        return frozenset(found) - self.changed if found else _NONE
+        if not found:
+            return _NONE
+        return frozenset(found) - self.changed if self.changed else frozenset(found)
 
     def written_or_reassigned(self, outside: frozenset[int]) -> frozenset[int]:
         """Positions of memory that was written to as an array from outside, of all if that is not known, and of
@@ -356,18 +371,21 @@ class _Loop(Construct):
         written = frozenset([i for i in self.memory if primal(self.given[i]).id in outside])
         return self.reassigned | (written or self.memory)
 
-    def uses(self, positions: frozenset[int]) -> bool:
-        """Whether the functions do more with some variables than leave them alone."""
+    def uses(self, region: Region, positions: frozenset[int]) -> bool:
+        """Whether the functions do more with some variables than leave them alone; if they do not, the region that was
+        traced has these no more."""
         traced = self.traced[0]
         if self.statements or traced.adopted or traced.latest:
             return True
-        region = Region(traced.region.id, self.variables, traced.masks,
-                        ((self.test,), self.but(self.constant, self.results)))
-        return bool([i for i in positions if self.variables[i].id in region.used])
+        for i in positions:
+            if self.variables[i].id in region.used:
+                return True
+        region.formals = tuple(self.but(self.constant, self.variables))
+        return False
 
     def but_arrays(self, positions: frozenset[int]) -> frozenset[int]:
         """Positions of variables, without those of the caller's arrays."""
-        return frozenset([i for i in positions if i < self.first_array])
+        return frozenset([i for i in positions if i < self.first_array]) if positions else positions
 
     def may_be_narrower(self, failure: Exception) -> bool:
         """Whether a refusal of the library's may be due to variables of one element that were made wider for the sake
@@ -511,12 +529,12 @@ class _Loop(Construct):
         name = super().name(position)
         return name if position >= self.first_array else f"the state variable '{name}'"
 
-    def region(self) -> Region:
-        """The region that was traced."""
+    def region(self, alone: frozenset[int] = _NONE) -> Region:
+        """The region that was traced, without the results of variables that are left alone."""
         traced = self.traced[0]
         left_out = self.constant - self.kept if self.kept else self.constant
         return Region(traced.region.id, self.but(left_out, self.variables), traced.masks,
-                      ((self.test,), self.but(left_out, self.results)))
+                      ((self.test,), self.but(left_out | alone if alone else left_out, self.results)))
 
     def finish(self, region: Region, size: int) -> list[Node]:
         """Make the loop's node, and those of its results."""

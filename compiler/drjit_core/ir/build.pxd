@@ -19,3 +19,5 @@ cpdef Node literal(int type_, object value, object size=*, object attr=*, object
 cpdef Node invalid(int type_)
 @cython.locals(node=Node, each=Node, size=int64_t)
 cpdef int64_t broadcast_size_of(object name, object nodes) except -1
+@cython.locals(node=Node, where=cython.int)
+cpdef int where_of(object operation, object nodes) except -1

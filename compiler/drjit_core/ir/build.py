@@ -289,7 +289,7 @@ def where_of(operation: str, nodes: Iterable[Node | None]) -> int:
         if node is not None:
             where |= node.where
     if where & (where - 1):
-        names = " and ".join(f"'{JitBackend(1 << bit).name}'" for bit in range(where.bit_length()) if where >> bit & 1)
+        names = " and ".join([f"'{JitBackend(1 << bit).name}'" for bit in range(16) if where >> bit & 1])
         raise RuntimeError(f"{operation}(): the operands belong to the backends {names}, and must belong to one: "
                            "convert some of them")
     return where

@@ -9,7 +9,7 @@ import sys
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
-__all__ = ["closure_of", "code_of", "defaults_of", "globals_of", "is_internal", "user_place"]
+__all__ = ["closure_of", "code_of", "defaults_of", "further_of", "globals_of", "is_internal", "user_place"]
 
 #: Frames of these packages are not the user's, nor are those of the module by which they enter contexts.
 _INTERNAL = ("drjit_core", "drjit", "contextlib")
@@ -56,3 +56,8 @@ def defaults_of(function: FunctionType) -> tuple[Any, ...] | None:
 def globals_of(function: FunctionType) -> dict[str, Any]:
     """The variables of its module."""
     return function.__globals__
+
+
+def further_of(function: FunctionType) -> tuple[Any, ...] | None:
+    """What else it refers to, if it does: the values of keywords that may be left out, and its attributes."""
+    return tuple([each for each in (function.__kwdefaults__, function.__dict__) if each]) or None

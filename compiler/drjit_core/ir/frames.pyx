@@ -16,6 +16,9 @@ cdef extern from "Python.h":
     PyObject* PyFunction_GetClosure(object) except? NULL
     PyObject* PyFunction_GetDefaults(object) except? NULL
     PyObject* PyFunction_GetGlobals(object) except NULL
+    PyObject* PyFunction_GetKwDefaults(object) except? NULL
+    ctypedef struct PyFunctionObject:
+        PyObject* func_dict
 
 cdef tuple _INTERNAL = ("drjit_core", "drjit", "contextlib")
 cdef dict _is_internal = {}
@@ -80,3 +83,13 @@ cpdef object defaults_of(object function):
 cpdef dict globals_of(object function):
     """The variables of its module."""
     return <dict> PyFunction_GetGlobals(function)
+
+
+cpdef tuple further_of(object function):
+    """What else it refers to, if it does: the values of keywords that may be left out, and its attributes."""
+    cdef PyObject* keywords = PyFunction_GetKwDefaults(function)
+    cdef PyObject* attributes = (<PyFunctionObject*> <PyObject*> function).func_dict
+    if keywords == NULL and attributes == NULL:
+        return None
+    return tuple([each for each in (None if keywords == NULL else <object> keywords,
+                                    None if attributes == NULL else <object> attributes) if each]) or None

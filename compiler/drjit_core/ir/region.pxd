@@ -22,6 +22,8 @@ cdef class Region:
     cdef public tuple inner
     cdef public bint writes
     cdef public object recorded
+    @cython.locals(parts=list, users=list, inner=list, captures=dict, sources=dict, number=cython.Py_ssize_t)
+    cpdef set_up(self, int64_t id_, object formals, object masks, object results)
     cpdef object needed(self)
 
 
@@ -40,13 +42,13 @@ cdef class Control:
     cdef public object extension
     @cython.locals(region=Region)
     cpdef set_up(self, object regions, object initial, object label)
-    @cython.locals(initial=Node, region=Region, formals=tuple, position=cython.Py_ssize_t)
+    @cython.locals(initial=Node, formal=Node, region=Region, formals=tuple, position=cython.Py_ssize_t, found=list)
     cpdef list arguments(self)
     @cython.locals(region=Region)
     cpdef list inputs(self)
     @cython.locals(region=Region)
     cpdef list values(self)
-    @cython.locals(initial=Node, region=Region, formals=tuple, position=cython.Py_ssize_t)
+    @cython.locals(initial=Node, formal=Node, region=Region, formals=tuple, position=cython.Py_ssize_t, found=list)
     cpdef list memory(self)
     @cython.locals(region=Region)
     cpdef list sources(self)

@@ -68,6 +68,11 @@ class Region:
 
     def __init__(self, id_: int, formals: Sequence[Node], masks: Sequence[Node],
                  results: Sequence[Sequence[Node]]) -> None:
+        self.set_up(id_, formals, masks, results)
+
+    def set_up(self, id_: int, formals: Sequence[Node], masks: Sequence[Node],
+               results: Sequence[Sequence[Node]]) -> None:
+        """What ``__init__`` does."""
         self.id = id_
         #: Formals, in the order of the arguments, and those that stand for masks of active elements, one for each part.
         self.formals = tuple(formals)
@@ -213,7 +218,12 @@ class Control:
     def arguments(self) -> list[Node]:
         """What formals that are values stand for."""
         formals = self.regions[0].formals
-        return [initial for position, initial in enumerate(self.initial) if not formals[position].payload]
+        found = []
+        for position, initial in enumerate(self.initial):
+            formal = formals[position]
+            if not formal.payload:
+                found.append(initial)
+        return found
 
     def inputs(self) -> list[Node]:
         """Every value that is used: what formals stand for, and captures."""
@@ -232,7 +242,12 @@ class Control:
     def memory(self) -> list[Node]:
         """The versions of arrays that are written to."""
         formals = self.regions[0].formals
-        return [initial for position, initial in enumerate(self.initial) if formals[position].payload]
+        found = []
+        for position, initial in enumerate(self.initial):
+            formal = formals[position]
+            if formal.payload:
+                found.append(initial)
+        return found
 
     def sources(self) -> list[Node]:
         """The arrays that are read by index, and not written to."""
