@@ -477,11 +477,8 @@ def divide(x1: Array | complex, x2: Array | complex, /) -> Array:
 
 
 def _divide_any(x1: Any, x2: Any) -> Any:
-    found = [converted(x, dtypes.DEFAULT_FLOAT) if isinstance(x, Storage) and x._dtype.kind in "biu" else x
-             for x in (x1, x2)]
-    if not any(isinstance(x, Storage) for x in found):
-        found[0] = as_float(f"{_NAMESPACE}.divide", "x1", found[0])
-    return _divide(*found)
+    found = operands(f"{_NAMESPACE}.divide", (x1, x2), ("x1", "x2"))
+    return _divide(*[converted(x, dtypes.DEFAULT_FLOAT) if x._dtype.kind in "biu" else x for x in found])
 
 
 _quotient = Operation({"f": operator.truediv}, None, _divide_any)

@@ -228,16 +228,22 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Array:
     return xp.tril(xp.ones((N, N if M is None else M), dtype=dtype), k=k)
 
 
+def _matrix(m: Any) -> Array:
+    """Matrices; a vector is each row of one."""
+    array = array_of(m)
+    return xp.broadcast_to(array, array.shape * 2) if array.ndim == 1 else array
+
+
 @public
 def tril(m: Any, k: int = 0) -> Array:
     """The entries of matrices on and below a diagonal, zeros above. Lazy; differentiable."""
-    return xp.tril(array_of(m), k=k)
+    return xp.tril(_matrix(m), k=k)
 
 
 @public
 def triu(m: Any, k: int = 0) -> Array:
     """The entries of matrices on and above a diagonal, zeros below. Lazy; differentiable."""
-    return xp.triu(array_of(m), k=k)
+    return xp.triu(_matrix(m), k=k)
 
 
 @public

@@ -138,10 +138,12 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     """The element of the choice whose condition is the first that holds, or the default. Lazy; differentiable."""
     if len(condlist) != len(choicelist):
         raise ValueError(f"there must be as many choices as conditions, found {len(choicelist)} and {len(condlist)}.")
-    found: Any = default
-    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+    values = [value if is_number(value) else array_of(value) for value in (*choicelist, default)]
+    dtype = xp.result_type(*values)
+    found = array_of(values.pop()).astype(dtype)
+    for condition, choice in zip(reversed(condlist), reversed(values), strict=True):
         found = where(condition, choice, found)
-    return array_of(found)
+    return found.astype(dtype)
 
 
 @public

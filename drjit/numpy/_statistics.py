@@ -169,11 +169,13 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
         aweights: Any = None, *, dtype: Any = None) -> Array:
     """The covariances of variables, which are the rows of a matrix, or its columns. ``fweights`` are how often each
     observation counts, ``aweights`` how much. Lazy; differentiable."""
-    array = floating(m) if dtype is None else array_of(m).astype(dtype)
+    variables = [array_of(entry) for entry in (m, y) if entry is not None]
+    kind = xp.result_type(*variables, xp.float64) if dtype is None else dtype
+    array = variables[0].astype(kind)
     array = array.reshape(1, -1) if array.ndim < 2 else array
     array = array if rowvar or array.shape[0] == 1 else array.T
     if y is not None:
-        other = floating(y)
+        other = variables[1].astype(kind)
         other = other.reshape(1, -1) if other.ndim < 2 else other if rowvar or other.shape[0] == 1 else other.T
         array = xp.concat([array, other], axis=0)
     free = (0 if bias else 1) if ddof is None else ddof
@@ -184,7 +186,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
         given = array_of(aweights).astype(xp.float64)
         weights = given if weights is None else weights * given
     if weights is None:
-        mean, factor = array.mean(1, keepdims=True), xp.asarray(array.shape[1] - free, dtype=array.dtype.part)
+        mean, factor = array.mean(1, keepdims=True), xp.asarray(max(array.shape[1] - free, 0), dtype=array.dtype.part)
         distance = array - mean
         weighted = distance
     else:
