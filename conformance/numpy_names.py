@@ -45,7 +45,8 @@ def _described(name: str, value: Any) -> str:
     if isinstance(value, (ModuleType, str, bool, int, float)) or value is None or type(value).__name__ == "DType":
         return ""
     try:
-        signature = str(inspect.signature(value)) if not isinstance(value, namespace.ufunc) else \
+        signature = "" if inspect.isclass(value) else \
+            str(inspect.signature(value)) if not isinstance(value, namespace.ufunc) else \
             "(" + ", ".join([f"x{k + 1}" for k in range(value.nin)]) + ", /, out=None, *, where=True, dtype=None)"
     except (ValueError, TypeError):
         signature = ""

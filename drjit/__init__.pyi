@@ -3663,7 +3663,7 @@ def maximum(arg0: _NumPyArray, arg1: AnyArray | float | _NumPyArray, /) -> Any: 
 def maximum(arg0: AnyArray | float, arg1: _NumPyArray, /) -> Any: ...
 @overload
 def mean(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Mean along one or several axes; 0 if there is nothing."""
+    """Mean along one or several axes; NaN if there is nothing."""
 @overload
 def mean(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
