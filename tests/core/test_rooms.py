@@ -23,6 +23,7 @@ BUILT = any((PACKAGE / f"_compiled{suffix}").is_file() for suffix in importlib.m
 PROGRAM = """
 import sys
 import drjit
+import drjit.array_api
 import drjit.llvm
 import drjit_core
 from drjit_core import rooms
