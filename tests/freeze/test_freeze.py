@@ -14,11 +14,12 @@ import threading
 from collections import OrderedDict, namedtuple
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import drjit as dr
 from drjit.llvm import Float as Plain
-from drjit.llvm.ad import Array3f, Float, Float64, TensorXf, UInt
+from drjit.llvm.ad import Array3f, Float, Float64, TensorXf, TensorXf64, UInt
 from drjit_core import live_vertices
 
 
@@ -1120,3 +1121,21 @@ def test_numbers_do_not_become_arrays_if_nobody_wants_that():
     for k in range(5):
         f(Float(1, 2), k * 0.5)
     assert f.n_recordings == 5
+
+
+@pytest.mark.parametrize(("function", "shapes"), [
+    (lambda a, b: a @ b, ((2, 3), (2, 3, 1))), (lambda a, b: a @ b, ((4, 5), (3, 5, 6))),
+    (lambda a, b: a @ b, ((3, 4, 5), (5, 6))), (lambda a: dr.prod(a, axis=1), ((3, 4, 5),)),
+    (lambda a: dr.max(a, axis=0), ((3, 4, 5),)), (lambda a, b: a + b, ((3, 1, 5), (4, 1)))])
+def test_gradients_that_sum_along_axes(function, shapes) -> None:
+    values = [np.random.default_rng(3).random(shape) + 0.5 for shape in shapes]
+    seen = []
+    for called in (function, *[dr.freeze(function)] * 3):
+        arrays = [TensorXf64(value) for value in values]
+        dr.enable_grad(arrays)
+        result = called(*arrays)
+        dr.backward(dr.sum(result.array * dr.arange(Float64, len(result.array))))
+        seen.append([array.grad.numpy() for array in arrays])
+    for others in seen[1:]:
+        for one, other in zip(seen[0], others, strict=True):
+            np.testing.assert_allclose(one, other, 1e-12)

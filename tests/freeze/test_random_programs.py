@@ -210,7 +210,7 @@ def test_random_programs(first: int) -> None:
         check(number)
 
 
-@pytest.mark.parametrize("number", [1362, 1543])
+@pytest.mark.parametrize("number", [1362, 1543, 3078])
 def test_programs_that_have_failed(number: int) -> None:
     check(number)
 

@@ -152,9 +152,19 @@ def _reduced(vertex: Vertex, node: Node) -> Node:
 
 
 def _segments(node: Node, op: int, outer: int, extent: int, inner: int, part: int) -> Node:
+    """A sum or product along the middle one of three axes, of so many elements at a time: in a pass of its own, or by
+    writes, in recordings for example, where there are no such passes."""
     found = segment(node, op, outer, extent, inner, part)
-    assert found is not None
-    return found
+    if found is not None:
+        return found
+    parts = -(-extent // part)
+    scalar = UINT32 if node.size < 1 << 32 else UINT64
+    index = counter(node.size, scalar, node.where)
+    inside, row, blocks, length = (literal(scalar, value) for value in (inner, extent * inner, parts, part))
+    block = ops.floordiv(ops.floordiv(ops.mod(index, row), inside), length)
+    target = ops.mul(ops.add(ops.mul(ops.floordiv(index, row), blocks), block), inside)
+    neutral = literal(node.type, 1 if op == _MUL else 0, outer * parts * inner)
+    return scatter(neutral, node, ops.add(target, ops.mod(index, inside)), _true(), op, _AUTO)
 
 
 def _expanded(vertex: Vertex, node: Node) -> Node:
