@@ -694,14 +694,7 @@ def run_directly(target: Callable[..., Any], named: bool, width: int, given: Giv
 
     ``lanes`` is the shape of what decides.
     """
-    known = snapshot(None if given.plain else given.tree, target)
-    with masked_access(core.literal(BOOL, True, width)), noted():
-        try:
-            found = invoked(target, named, given.tree)
-        except BaseException:
-            if known is not None:
-                restore(known.array_changes())
-            raise
+    found = _found_by_all(target, named, width, given)
     if width == 1:
         return found
     values, others, spec = flatten_nodes(found, given.function)
@@ -718,10 +711,21 @@ def called_directly(target: Callable[..., Any], label: str, named: bool, width: 
                     results: Results) -> Any:
     """What a call returns of which all elements take one function: new arrays and containers, as of any call. Whether
     the compiler knows the index makes no difference to what is one array."""
-    with masked_access(core.literal(BOOL, True, width)):
-        returned = Returned(given.function, invoked(target, named, given.tree))
+    returned = Returned(given.function, _found_by_all(target, named, width, given))
     results.complete([returned], [label])
     return results.rebuilt(_of_all(returned.nodes, width), [returned])
+
+
+def _found_by_all(target: Callable[..., Any], named: bool, width: int, given: Given) -> Any:
+    """What a function returns that all elements take; if it raises, it has changed nothing."""
+    known = snapshot(None if given.plain else given.tree, target)
+    with masked_access(core.literal(BOOL, True, width)), noted():
+        try:
+            return invoked(target, named, given.tree)
+        except BaseException:
+            if known is not None:
+                restore(known.array_changes())
+            raise
 
 
 def _of_all(values: Sequence[core.Node], width: int) -> list[core.Node]:

@@ -905,12 +905,16 @@ def _owner_of_attributes(container: Any) -> Any:
 
 
 def restore(changes: Sequence[Change]) -> None:
-    """Let places hold what they held before: classes first, whose attributes objects show that have none."""
+    """Let places hold what they held before: classes first, whose attributes objects show that have none; lists lose
+    their last entries first, and then get those that they have lost in turn."""
     for change in changes:
         if change.kind == _CLASS:
             write_place(*change[:4])
-    for change in reversed(changes):  # lists lose their last entries first
-        if change.kind != _CLASS:
+    for change in reversed(changes):
+        if change.kind != _CLASS and change.before is _MISSING:
+            write_place(*change[:4])
+    for change in changes:
+        if change.kind != _CLASS and change.before is not _MISSING:
             write_place(*change[:4])
 
 

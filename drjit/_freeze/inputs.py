@@ -160,7 +160,7 @@ def flag_of(node: Node) -> int:
 class Inputs:
     """What one call depends on."""
 
-    __slots__ = ("_numbers", "_spans", "arrays", "containers", "described", "flags", "function", "holders", "key",
+    __slots__ = ("_numbers", "_spans", "arrays", "containers", "data", "described", "flags", "function", "holders", "key",
                  "names", "nodes", "own", "parts", "reason", "snapshot", "steps_before", "tree", "variables")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any) -> None:
@@ -190,6 +190,8 @@ class Inputs:
         #: The arrays that are no parts of others, likewise.
         self.arrays: list[Any] = []
         self._spans: dict[int, int] = {}
+        #: What data held when the key was made, by its identity.
+        self.data: dict[int, Any] = {}
         held = snapshot.held
         #: How many of them the arguments lead to.
         self.own = 0
@@ -266,7 +268,10 @@ class Inputs:
             return type(value), place, offset
         if type(value) is MethodType:
             return MethodType, self._token(value.__self__), self._token(value.__func__)
-        return token_of(value)
+        token = token_of(value)
+        if kind_at(value) == DATA:
+            self.data[id(value)] = token
+        return token
 
     def _described(self, array: Any) -> Any:
         nodes = array._nodes()

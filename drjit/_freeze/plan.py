@@ -397,7 +397,8 @@ def _described(value: Any, inputs: Inputs, known: dict[int, Any], arrays: dict[i
     if kind in (GENERATOR, REFERRING) and not (isinstance(value, frozenset) and not _refer(value)):
         return -1, None
     if kind == DATA:
-        return (-1, None) if isinstance(value, set) and _refer(value) else (_CONTENT, (value, token_of(value)))
+        token = inputs.data.get(id(value))  # of before the call, which may have changed it
+        return (-1, None) if token is None or isinstance(value, set) and _refer(value) else (_CONTENT, (value, token))
     if kind in (FUNCTION, METHOD, PARTIAL) or callable(value) or value is MISSING:
         return _SAME, value
     return _EQUAL, (value, token_of(value))

@@ -379,3 +379,18 @@ def test_a_function_that_all_elements_take_and_that_raises_has_changed_nothing(c
     with pytest.raises(ValueError):
         call(side, x)
     assert [list(each) for each in (x, array, owner.x, entries[0], table)] == [[1, 1], [5, 5], [7], [1], [0, 0]]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_entries_that_were_removed_are_in_their_places_again(mode: str) -> None:
+    entries = [Float(1), Float(2), Float(3)]
+    before = list(entries)
+
+    def body(i: Int) -> Any:
+        entries.pop()
+        entries.pop()
+        raise Stop
+
+    with pytest.raises(Stop):
+        dr.while_loop((Int(0, 1),), lambda i: i < 3, body, mode=mode)
+    assert [one is other for one, other in zip(entries, before, strict=True)] == [True] * 3

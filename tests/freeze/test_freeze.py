@@ -1139,3 +1139,15 @@ def test_gradients_that_sum_along_axes(function, shapes) -> None:
     for others in seen[1:]:
         for one, other in zip(seen[0], others, strict=True):
             np.testing.assert_allclose(one, other, 1e-12)
+
+
+@pytest.mark.parametrize("data", [np.array([1.0, 2.0]), bytearray([1, 2])], ids=["array", "bytes"])
+def test_data_that_the_function_changes_is_seen_at_each_call(data) -> None:
+    @dr.freeze
+    def function(x):
+        data[0] += 1
+        return x + float(data[0])
+
+    first = float(data[0])
+    assert [function(Float(x)).numpy().tolist() for x in (1, 2, 3)] == [[first + 2], [first + 4], [first + 6]]
+    assert float(data[0]) == first + 3
