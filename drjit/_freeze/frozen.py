@@ -244,7 +244,7 @@ class Frozen:
         """Refuse calls without arrays, and those of another backend."""
         where = {array._where for array in inputs.arrays if not _belongs_nowhere(array)}
         if self._backend is None:
-            if not where:
+            if not inputs.arrays:
                 raise RuntimeError(
                     f"drjit.freeze(): {self._name}() was called with no arrays of a backend that compiles among its "
                     "arguments, what 'state_fn' returns, and what it refers to. Pass some, or say 'backend=…'.")

@@ -393,9 +393,14 @@ class Methods(Operators):
         return _into(out, found)
 
     def put(self, indices: Any, values: Any) -> None:
-        """Set elements at positions among all of them in their order."""
+        """Set elements at positions among all of them in their order. Raises an ``IndexError`` for those beyond, but if
+        they are computed: these are lost."""
         array = cast("Array", self)
         index = np.asarray(indices) if not isinstance(indices, Storage) else indices
+        if isinstance(index, np.ndarray) and index.size and not -self.size <= index.min() <= index.max() < self.size:
+            beyond = index[(index < -self.size) | (index >= self.size)].flat[0]
+            raise IndexError(f"drjit.array_api.Array.put(): the index {beyond} is out of bounds for an array of "
+                             f"{self.size} elements.")
         put(array, np.unravel_index(index % self.size, self.shape) if isinstance(index, np.ndarray) else
             tuple([remainder(floor_divide(index, math.prod(self.shape[axis + 1:])), size)
                    for axis, size in enumerate(self.shape)]), values)

@@ -253,14 +253,15 @@ class Embedding(Module):
         return result, self.config[1]
 
     def __call__(self, arg: Any, /) -> Any:
-        """The rows of indices."""
+        """The rows of indices; zeros for those that are out of range, which nobody can see before they are computed."""
         weights, features = self.weights, self.config[1]
         require(self, weights is not None, _NONE)
         index = _index_of(arg)
+        known = (index >= 0) & (index < self.config[0])
         if isinstance(weights, MatrixView):
             buffer = wide(weights._buffer) if grad_enabled(weights._buffer) else weights._buffer
             _, _, down, right = weights._steps
-            found = [gather(type(buffer), buffer, index * down + (weights._offset + column * right))
+            found = [gather(type(buffer), buffer, index * down + (weights._offset + column * right), known)
                      for column in range(features)]
             result = wrap(reshape(type(buffer), (-1,)), [entry._nodes()[0] for entry in found])
             return CoopVec._of(in_single(weights._buffer, result))
@@ -269,7 +270,8 @@ class Embedding(Module):
         place = arange(type(index), features * samples)
         column = place // samples
         flat = gather(type(index), index, place - column * samples) * features + column
-        return in_single(weights, tensor_t(table)(gather(type(table.array), table.array, flat), (features, samples)))
+        found = gather(type(table.array), table.array, flat, gather(type(known), known, place - column * samples))
+        return in_single(weights, tensor_t(table)(found, (features, samples)))
 
     def _config(self) -> str:
         return f"count={self.config[0]}, features={self.config[1]}"

@@ -1151,3 +1151,14 @@ def test_data_that_the_function_changes_is_seen_at_each_call(data) -> None:
     first = float(data[0])
     assert [function(Float(x)).numpy().tolist() for x in (1, 2, 3)] == [[first + 2], [first + 4], [first + 6]]
     assert float(data[0]) == first + 3
+
+
+def test_constants_that_were_evaluated_are_arguments() -> None:
+    @dr.freeze
+    def function(x):
+        return x + 1
+
+    for array in (dr.zeros(Float, 3), dr.zeros(TensorXf, (3,))):
+        array.numpy()
+        for _ in range(2):
+            assert function(array).numpy().tolist() == [1, 1, 1]

@@ -339,3 +339,10 @@ def test_layers_are_state_of_loops() -> None:
     for mode in ("symbolic", "evaluated"):
         _, found = dr.while_loop((UInt(0, 0), x), lambda i, x: i < 3, body, mode=mode)
         assert np.allclose(to_numpy(found), to_numpy(expected), rtol=1e-5)
+
+
+def test_embeddings_of_what_is_out_of_range_are_zeros() -> None:
+    table = nn.Embedding(5, 3).alloc(TensorXf)
+    found = table(UInt(1, 9, 100_000_000)).numpy()
+    assert found[:, 0].all() and not found[:, 1:].any()
+    assert not table(ad.Int(-1, -7)).numpy().any()

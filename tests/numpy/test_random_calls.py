@@ -82,7 +82,7 @@ CHANGES: dict[str, Callable[..., Any]] = {
     "slice": lambda np, x, y, i, j: x.__setitem__(slice(i, None), 2),
     "all": lambda np, x, y, i, j: x.__setitem__(..., y), "mask": lambda np, x, y, i, j: x.__setitem__(x > 1, 0),
     "list": lambda np, x, y, i, j: x.__setitem__([i, j], 3), "view": lambda np, x, y, i, j: x.T.__setitem__(..., 1),
-    "add": lambda np, x, y, i, j: x.__iadd__(y), "row": lambda np, x, y, i, j: x[i].__imul__(2),
+    "add": lambda np, x, y, i, j: x.__iadd__(y), "row": lambda np, x, y, i, j: x[i:].__imul__(2),
     "at": lambda np, x, y, i, j: np.add.at(x, [i, j, i], 1), "sort": lambda np, x, y, i, j: x.sort(),
     "fill": lambda np, x, y, i, j: x.fill(1), "out": lambda np, x, y, i, j: np.multiply(x, 2, out=x),
     "fill_diagonal": lambda np, x, y, i, j: np.fill_diagonal(x, 5), "copyto": lambda np, x, y, i, j: np.copyto(x, y),

@@ -47,7 +47,7 @@ touch("max", lambda a, o: dr.max(a), _lead(np.max, _lowest), "F:read ND:lanes VT
 touch("max-all", lambda a, o: dr.max(a, axis=None), _every(np.max, _lowest), f"{PLAIN}:read",
       why=f"{UNORDERED}; {NUMBERS}")
 touch("mean-all", lambda a, o: dr.mean(a, axis=None),
-      _every(lambda m: m.sum(dtype="f8") / max(m.size, 1)), f"{PLAIN}:read", "f",
+      _every(lambda m: m.sum(dtype="f8") / m.size if m.size else np.nan), f"{PLAIN}:read", "f",
       "floating point only; " + UNORDERED)
 touch("sum-axis", lambda a, o: dr.sum(a, axis=0), lambda m, o: m.sum(axis=0, dtype=m.dtype), "VT:read",
       why=f"{NUMBERS}; axes are of tensors")
