@@ -160,8 +160,8 @@ def flag_of(node: Node) -> int:
 class Inputs:
     """What one call depends on."""
 
-    __slots__ = ("_numbers", "_spans", "arrays", "containers", "data", "described", "flags", "function", "holders", "key",
-                 "names", "nodes", "own", "parts", "reason", "snapshot", "steps_before", "tree", "variables")
+    __slots__ = ("_numbers", "_spans", "arrays", "containers", "data", "described", "flags", "function", "holders",
+                 "key", "names", "nodes", "own", "parts", "reason", "snapshot", "steps_before", "tree", "variables")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any) -> None:
         #: Why recordings are not good for the call, although nothing in its words is different.

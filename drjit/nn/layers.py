@@ -257,7 +257,7 @@ class Embedding(Module):
         weights, features = self.weights, self.config[1]
         require(self, weights is not None, _NONE)
         index = _index_of(arg)
-        known = (index >= 0) & (index < self.config[0])
+        known = index < self.config[0]
         if isinstance(weights, MatrixView):
             buffer = wide(weights._buffer) if grad_enabled(weights._buffer) else weights._buffer
             _, _, down, right = weights._steps
