@@ -32,7 +32,11 @@ versions = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
 def _in_place(name: str, function: Callable[[Any, Any], Array]) -> Any:
-    """An operator that replaces the elements of an array, which keeps its data type and shape."""
+    """An operator that replaces the elements of an array, which keeps its data type and shape.
+
+    An array without axes that is no view is like a number: the name gets another one, as it does in NumPy, where sums
+    and elements are scalars. Whoever has kept the one before has it still.
+    """
 
     def method(self: Array, other: Any, /) -> Any:
         if isinstance(other, (list, tuple)):
@@ -40,6 +44,8 @@ def _in_place(name: str, function: Callable[[Any, Any], Array]) -> Any:
         elif not isinstance(other, Array) and number_of(other) is None:
             return NotImplemented
         found = function(self, other)
+        if self._view is None and not self.shape:
+            return found
         if found._dtype is not self._dtype:
             if np.can_cast(found._dtype.numpy, self._dtype.numpy, "same_kind"):
                 found = converted(found, self._dtype)

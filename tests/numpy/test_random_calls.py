@@ -155,3 +155,18 @@ def test_programs_that_write(data: Any) -> None:
     names = data.draw(st.lists(st.sampled_from([*CHANGES]), min_size=1, max_size=4))
     steps = [(CHANGES[name], data.draw(st.integers(-2, 2)), data.draw(st.integers(-2, 2))) for name in names]
     compare([(lambda np, x, y, i, j, step=step: (step(np, x, y, i, j), None)[1], i, j) for step, i, j in steps], x, y)
+
+
+def test_arrays_without_axes_are_like_scalars_in_place() -> None:
+    total, seen = dnp.zeros(3).sum(), []
+    for _ in range(3):
+        total += dnp.ones(3).sum()
+        seen.append(total)
+    assert [float(value) for value in seen] == [3, 6, 9]
+    count = dnp.arange(3).sum()
+    count += 0.5
+    assert float(count) == 3.5
+    base = dnp.arange(4.0)
+    view = base[1:2].reshape(())
+    view += 5
+    assert base.tolist() == [0, 6, 2, 3]

@@ -260,7 +260,7 @@ def test_a_child_whose_fork_was_interrupted_finds_no_lock_taken() -> None:
 
 def test_thread_start_that_is_interrupted_leaves_no_thread_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     dr.set_thread_count(3)
-    before = len(os.listdir("/proc/self/task"))
+    before = set(os.listdir("/proc/self/task"))
 
     class Interrupted(pool._Pool):
         def start(self, workers: int) -> None:
@@ -271,7 +271,7 @@ def test_thread_start_that_is_interrupted_leaves_no_thread_behind(monkeypatch: p
         patch.setattr(pool, "_Pool", Interrupted)
         with pytest.raises(KeyboardInterrupt):
             slow(10)
-    assert len(os.listdir("/proc/self/task")) == before
+    assert set(os.listdir("/proc/self/task")) <= before  # other threads may end meanwhile
     assert slow(1)[1] == 6
 
 
