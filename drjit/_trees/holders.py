@@ -11,7 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from gc import get_referents
 from types import GeneratorType, MappingProxyType
-from typing import Any
+from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
@@ -25,8 +26,8 @@ HOLDERS: dict[type, Callable[[Any], Iterable[Any]]] = {
     set: list, frozenset: list, MappingProxyType: lambda value: list(value.values()), GeneratorType: get_referents,
     **dict.fromkeys([type(view) for table in (dict[Any, Any](), OrderedDict[Any, Any]()) for view in (
         table.keys(), table.values(), table.items())], list)}
-_holders: dict[type, Callable[[Any], Iterable[Any]] | None] = dict.fromkeys(
-    (bool, int, float, complex, str, bytes, type, type(None)))
+#: What has been found of classes, as long as these live.
+_holders: WeakKeyDictionary[type, Callable[[Any], Iterable[Any]] | None] = WeakKeyDictionary()
 _OURS = "drjit", "drjit_core"
 
 
@@ -43,17 +44,16 @@ def _attributes(value: Any) -> Iterable[Any]:
 
 def _holder_of(cls: type) -> Callable[[Any], Iterable[Any]] | None:
     """What shows the objects that those of a class hold, if they may hold arrays."""
-    if cls not in _holders:
+    found = _holders.get(cls, False)
+    if found is False:
         found = next((show for base, show in HOLDERS.items() if issubclass(cls, base)), None)
         if found is None and not issubclass(cls, (type, ArrayBase)) and cls.__module__.partition(".")[0] not in _OURS:
             if cls.__module__ in ("builtins", "itertools"):
                 found = get_referents if hasattr(cls, "__next__") else None
             else:
                 found = _attributes
-        if len(_holders) >= 4096:  # of programs that make classes
-            _holders.clear()
         _holders[cls] = found
-    return _holders[cls]
+    return cast("Callable[[Any], Iterable[Any]] | None", found)
 
 
 def array_within(leaf: Any, is_array: Callable[[Any], bool] = lambda value: isinstance(value, ArrayBase)) -> bool:
