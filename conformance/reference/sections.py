@@ -54,7 +54,7 @@ ADDED = {
     "Transcendental functions": ["drjit.cot", "drjit.erfc", "drjit.detail.of_pairs"],
     "The runtime": ["drjit.flush_thread", "drjit.llvm.Event", "drjit.KernelType",
                     "drjit.KernelRecordingMode", "drjit.detail.eval_held", "drjit.detail.is_pending",
-                    "drjit.detail.computes_now", "drjit.detail"],
+                    "drjit.detail.computes_now", "drjit.detail.named", "drjit.detail"],
     "Profiling": ["drjit.detail.ProfileEvent"],
     "Array packages": ["drjit.scalar", "drjit.llvm", "drjit.llvm.ad", "drjit.cuda", "drjit.cuda.ad", "drjit.auto",
                        "drjit.auto.ad"],

@@ -36,7 +36,6 @@ from ._elementwise import clip as clipped
 from ._indexing import combine, get, nonzero, put, take, where
 from ._linear import matmul, tensordot
 from ._manipulation import moveaxis, permute_dims, repeat, reshape, squeeze, transpose
-from ._naming import named
 from ._operands import converted, normalized_axis, number_of, operands
 from ._operators import Operators
 from ._searching import argmax, argmin, argsort, searchsorted, sort
@@ -523,4 +522,4 @@ _COMBINED = {"add": (dr.ReduceOp.Add, dr.ReduceOp.Or), "subtract": (dr.ReduceOp.
 
 for _name, _method in list(vars(Methods).items()):
     if not _name.startswith("_") and callable(_method):
-        setattr(Methods, _name, named(f"{_SELF}.{_name}")(_method))
+        setattr(Methods, _name, dr.detail.named(f"{_SELF}.{_name}")(_method))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import inspect
 import operator
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -22,27 +20,13 @@ Array = xp.Array
 Axis = int | tuple[int, ...] | None
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-#: How messages begin: with a function that this module has called.
-_FUNCTION = re.compile(r"drjit\.[\w.\[\]]+\(\)")
-_RENAMED = {TypeError, ValueError, IndexError, OverflowError, NotImplementedError, np.exceptions.AxisError,
-            np.linalg.LinAlgError}
 
 
 def named(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Make a function public by a name, with which the messages of its errors begin."""
 
     def decorated(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        @functools.wraps(function)
-        def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            try:
-                return function(*args, **kwargs)
-            except (TypeError, ValueError, IndexError, OverflowError, NotImplementedError) as error:
-                text = str(error)
-                better = _FUNCTION.sub(f"{name}()", text, count=1) if _FUNCTION.match(text) else f"{name}(): {text}"
-                if type(error) not in _RENAMED or better == text:
-                    raise
-                raise type(error)(better).with_traceback(error.__traceback__) from None
-
+        called = dr.detail.named(name)(function)
         module, _, plain = name.rpartition(".")
         called.__module__, called.__name__, called.__qualname__ = module, plain, plain
         return called
