@@ -368,7 +368,8 @@ def sincosh(z: Complex) -> tuple[list[Node], list[Node]]:
 def tanh(z: Complex) -> list[Node]:
     """``(sinh x cosh x + i sin y cos y) / (sinh(x)**2 + cos(y)**2)``: nothing in it cancels.
 
-    Beyond where ``tanh x`` is 1, the imaginary part is ``4 sin y cos y exp(-2 |x|)``.
+    Beyond where ``tanh x`` is 1, the imaginary part is ``4 sin y cos y exp(-2 |x|)``; where x is infinite, a zero with
+    the sign of y, as the array API standard has it (C's Annex G gives it that of ``sin 2y``).
     """
     x, y = z
     s, c = core.sincos(y)
@@ -383,8 +384,7 @@ def tanh(z: Complex) -> list[Node]:
     product = ops.mul(s, c)
     imaginary = ops.select(far, ops.mul(ops.mul(constant(x, 4), product), decay), ops.div(product, denominator))
     zero = constant(x, 0)
-    lost = both(infinite(x), ops.inv(finite(y)))
-    imaginary = ops.select(either(ops.eq(y, zero), lost), copysign(zero, y), imaginary)
+    imaginary = ops.select(either(ops.eq(y, zero), infinite(x)), copysign(zero, y), imaginary)
     real = ops.select(ops.eq(x, zero), x, copysign(real, x))
     return [real, imaginary]
 

@@ -280,3 +280,15 @@ def test_derivatives_of_derivatives(name: str) -> None:
     np.testing.assert_allclose(np.asarray(gradients), gradient(values), rtol=1e-12)
     np.testing.assert_allclose(np.asarray(products), (gradient(values + 1e-5) - gradient(values - 1e-5)) / 2e-5,
                                rtol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_hyperbolic_tangents_of_infinite_parts_have_the_zeros_of_the_standard(dtype: str) -> None:
+    """``1 + 0j`` for every b > 0 (NumPy's zero has the sign of ``sin 2b``); odd, and equal to its conjugate's."""
+    b = np.array([0.5, 1.0, 2.0, 3.0, 5.0, 1e30])
+    for a in (np.inf, -np.inf):
+        for sign in (1.0, -1.0):
+            found = np.asarray(xp.tanh(xp.asarray(np.array([complex(a, sign * value) for value in b]).astype(dtype))))
+            np.testing.assert_array_equal(found.real, np.sign(a))
+            np.testing.assert_array_equal(found.imag, 0)
+            np.testing.assert_array_equal(np.signbit(found.imag), sign < 0)

@@ -61,6 +61,9 @@ def test_signed_zeros_infinities_and_branch_cuts_are_those_of_numpy(cls: type, n
     found = np.asarray(getattr(dr, name)(cls(z)))
     # Of angles that are infinite, C99 leaves signs of the result open.
     angle = {"sin": z.real, "cos": z.real, "tan": z.real}.get(name, z.imag if name in PERIODIC else np.zeros(len(z)))
+    if name in ("tan", "tanh"):  # the array API standard's zero has the sign of the angle, NumPy's that of sin(2 angle)
+        zero, other = (expected.imag, z.real) if name == "tanh" else (expected.real, z.imag)
+        zero[np.isinf(other)] = np.copysign(0, (z.imag if name == "tanh" else z.real)[np.isinf(other)])
     for part in (np.real, np.imag):
         a, b = part(found), part(expected)
         a, b = np.where(np.isinf(angle), abs(a), a), np.where(np.isinf(angle), abs(b), b)
