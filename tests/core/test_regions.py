@@ -29,6 +29,7 @@ from drjit_core.codegen.program import Program as Kernel
 from drjit_core.codegen.program import assemble
 from drjit_core.ir.verify import verify
 from drjit_core.llvm import emit, jit
+from drjit_core.ops.table import TWINS
 from drjit_core.passes.schedule import plan
 from drjit_core.runtime import disk
 from drjit_core.runtime.backends import LLVM
@@ -145,12 +146,16 @@ def check(seeds: range) -> None:
             raise AssertionError(f"seed {seed}: {failure}\nmade small: {failure_of(small)}\n{small}")
 
 
+_EXACT = frozenset(TWINS.values())
+
+
 class Kernels:
     """Keys and texts of kernels."""
 
     def __init__(self) -> None:
         self.text_of: dict[Any, str] = {}
-        #: Keys by text, of kernels without signed integers and bfloat16, which texts often treat as unsigned integers.
+        #: Keys by text, of kernels without signed integers and bfloat16, which texts often treat as unsigned integers,
+        #: and without rows that are their twins' exact form, which some types have one text for.
         self.key_of: dict[str, Any] = {}
         self.lookup = LLVM.compile
 
@@ -158,8 +163,8 @@ class Kernels:
         text, key = emit.emit(program, jit.lanes()), program.key
         if self.text_of.setdefault(key, text) != text:
             raise AssertionError(f"one key, two texts:\n{key}\n{self.text_of[key]}\n{text}")
-        if not any(TYPES[node.type].kind == "i" or node.type == BFLOAT16 for node in program.order) \
-                and self.key_of.setdefault(text, key) != key:
+        if not any(TYPES[node.type].kind == "i" or node.type == BFLOAT16 or node.kind in _EXACT
+                   for node in program.order) and self.key_of.setdefault(text, key) != key:
             raise AssertionError(f"one text, two keys:\n{self.key_of[text]}\n{key}\n{text}")
 
     def __call__(self, program: Kernel) -> tuple[cache.CompiledKernel, bool]:
