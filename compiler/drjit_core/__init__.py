@@ -25,6 +25,7 @@ from .control.alike import KEPT_APART, NEIGHBOURS, OF_ELEMENTS
 from .control.blend import blend
 from .control.capture import Capture, capture
 from .control.choice import Versions, call, cond
+from .control.composed import composed_row
 from .control.construct import Restart, adopt, depend_on, late_formal
 from .control.loop import while_loop
 from .control.source import holders
@@ -56,6 +57,7 @@ from .ir.deferred import Memory, Statement, defer
 from .ir.build import bound, broadcast_size, counter, invalid, literal, nothing, undefined
 from .ir.dual import STRUCTURE, Scope, attached, dual, followed, primal, refuse, surely_tracked, tracked, vertex_of
 from .ir.expansion import expansion
+from .ir.expansion import read as read_memory
 from .ir.extents import size_of
 from .ir.number import number
 from .ir.packets import LONGEST_ROW
@@ -64,6 +66,7 @@ from .ir.labels import index_of, label_of, set_label
 from .ir.node import BAKED, PARAMETER, SHAPE, Node
 from .ir.products import products
 from .ir.region import all_operands, is_version, operands, origin_of
+from .ir.structured import traced_each
 from .ir.steps import step, step_again, transposed, transposed_source
 from .ir.vertex import HUB, LEAF, Vertex, any_vertex, last_vertex, live_vertices
 from .ir.symbolic import (

@@ -71,15 +71,15 @@ class Corners(NamedTuple):
 
 
 class _Axis:
-    """The sizes of an axis, as literals."""
+    """The sizes of an axis: as literals, or what is computed of one that is not known."""
 
-    __slots__ = ("doubled", "end", "last", "limit", "mode", "number", "real", "second", "size", "upper", "whole")
+    __slots__ = ("doubled", "end", "last", "limit", "mode", "number", "real", "second", "single", "upper", "whole")
 
     def __init__(self, grid: Grid, number: int, size: int, mode: WrapMode) -> None:
         def of(type_: int, value: float, use: int) -> Node:
             return grid.parameter(type_, value, _TAG + 8 * number + use)
 
-        self.number, self.size, self.mode = number, size, mode
+        self.number, self.mode, self.single = number, mode, size < 2
         self.real = of(grid.type, size, 0)
         self.whole = of(UINT32, size, 1)
         self.last = of(UINT32, max(size - 1, 0), 2)
@@ -89,29 +89,64 @@ class _Axis:
         self.upper = of(grid.type, size + (2 * _SHIFT if mode is _BORDER else 1), 7)
         self.limit = of(UINT32, {_MIRROR: 2 * size, _BORDER: size + _SHIFT + 1}.get(mode, size), 4)
 
+    @classmethod
+    def computed(cls, grid: Grid, number: int, size: Node, mode: WrapMode, single: bool) -> _Axis:
+        """An axis of at least one texel; whether of more is known."""
+        self = cls.__new__(cls)
+        self.number, self.mode, self.single = number, mode, single
+        self.whole, self.real = size, cast(size, grid.type)
+        self.last, self.second = ops.sub(size, _whole(1)), ops.sub(size, _whole(1 if single else 2))
+        self.end = ops.sub(self.real, grid.one)
+        twice = ops.add(size, size)
+        self.doubled = ops.sub(twice, _whole(1))
+        border = mode is _BORDER
+        self.upper = ops.add(self.real, grid.number(2 * _SHIFT if border else 1))
+        self.limit = twice if mode is _MIRROR else ops.add(size, _whole(_SHIFT + 1)) if border else size
+        return self
+
 
 class Grid:
     """The lookups in grids of a shape, at positions of a type."""
 
-    __slots__ = ("axes", "channels", "half", "index", "large", "minus_half", "offsets", "one", "shifted", "sizes",
-                 "static", "strides", "type", "zero")
+    __slots__ = ("axes", "channels", "code", "counts", "half", "index", "large", "minus_half", "offsets", "one",
+                 "shifted", "static", "strides", "type", "zero")
 
     def __init__(self, shape: tuple[int, ...], modes: tuple[WrapMode, ...], type_: int, static: bool,
                  together: bool) -> None:
-        self.type, self.static, self.channels = type_, static, shape[-1]
-        self.zero, self.one, self.half = [literal(type_, value, 1, BAKED) for value in (0.0, 1.0, 0.5)]
-        self.minus_half, self.shifted = literal(type_, -0.5, 1, BAKED), literal(type_, _SHIFT + 0.5, 1, BAKED)
-        self.sizes = shape[-2::-1]
+        self._begin(shape[-1], type_, static, together, math.prod(shape) >= 1 << 32)
+        sizes = shape[-2::-1]
         self.axes = [_Axis(self, number, size, mode) for number, (size, mode)
-                     in enumerate(zip(self.sizes, modes, strict=True))]
-        self.large = math.prod(shape) >= 1 << 32
-        self.index = UINT64 if self.large else UINT32
-        known = BAKED if together and 2 * self.channels <= core.LONGEST_ROW else None
-        #: Distances of the channels of two texels that are neighbours.
-        self.offsets = [literal(self.index, channel, 1, known) for channel in range(2 * self.channels)]
-        strides = [math.prod(self.sizes[:number]) for number in range(len(self.sizes))]
+                     in enumerate(zip(sizes, modes, strict=True))]
+        strides = [math.prod(sizes[:number]) for number in range(len(sizes))]
         self.strides = [self.parameter(self.index, stride, _TAG + 8 * number + 5)
                         for number, stride in enumerate(strides)]
+        #: What is to be known of axes by whoever computes with numbers of texels that are not: those, and all else.
+        self.counts = [axis.whole for axis in self.axes]
+        self.code = tuple([number for axis in self.axes for number in (axis.mode.value, int(axis.single))])
+
+    @classmethod
+    def computed(cls, sizes: Sequence[Node], modes: Sequence[WrapMode], singles: Sequence[bool], channels: int,
+                 type_: int, large: bool) -> Grid:
+        """The lookups in grids of sizes that are not known."""
+        self = cls.__new__(cls)
+        self._begin(channels, type_, False, True, large)
+        self.axes = [_Axis.computed(self, number, size, mode, single) for number, (size, mode, single)
+                     in enumerate(zip(sizes, modes, singles, strict=True))]
+        stride = self._wide(_whole(1))
+        self.strides = []
+        for size in sizes:
+            self.strides.append(stride)
+            stride = ops.mul(stride, self._wide(size)) if self.strides[1:] else self._wide(size)
+        return self
+
+    def _begin(self, channels: int, type_: int, static: bool, together: bool, large: bool) -> None:
+        self.type, self.static, self.channels, self.large = type_, static, channels, large
+        self.zero, self.one, self.half = [literal(type_, value, 1, BAKED) for value in (0.0, 1.0, 0.5)]
+        self.minus_half, self.shifted = literal(type_, -0.5, 1, BAKED), literal(type_, _SHIFT + 0.5, 1, BAKED)
+        self.index = UINT64 if large else UINT32
+        known = BAKED if together and 2 * channels <= core.LONGEST_ROW else None
+        #: Distances of the channels of two texels that are neighbours.
+        self.offsets = [literal(self.index, channel, 1, known) for channel in range(2 * channels)]
 
     def parameter(self, type_: int, value: float, tag: int) -> Node:
         """A number that follows from the shape."""
@@ -149,7 +184,7 @@ class Grid:
 
     def inner_cell(self, axis: _Axis, position: Node) -> tuple[Corners, Node]:
         """The two texels around a position, and the fraction of the distance: of a clamped axis always neighbours."""
-        if axis.mode is not _CLAMP or axis.size < 2:
+        if axis.mode is not _CLAMP or axis.single:
             cell = self.cell(axis, position)
             return self.corners(axis, cell.upper, (-1, 0)), cell.fraction
         scaled = self._limited(ops.fma(position, axis.real, self.minus_half), self.zero, axis.end)
@@ -180,7 +215,7 @@ class Grid:
         """The texels at some distances from the upper corner of a cell, which are from -2 to 1."""
         if axis.mode is _BORDER:
             return self._bordered(axis, upper, offsets)
-        if axis.size < 2:
+        if axis.single:
             return Corners([_whole(0)] * len(offsets), [None] * len(offsets))
         place = {_REPEAT: self._repeated, _MIRROR: self._mirrored, _CLAMP: self._clamped}[axis.mode]
         return Corners([place(axis, upper, offset) for offset in offsets], [None] * len(offsets))
@@ -297,16 +332,17 @@ class Texels:
                 value = literal(source.type, read_element(source, int(position.payload)))
             else:
                 value = core.gather(source, position, mask, False, self.mode)
-            if self.decode is not None:
-                value = self.decode(value, type_, channel)
-            elif value.type != type_:
-                value = cast(value, type_)
+            value = self.converted(value, channel)
             if exists is not None:
                 assert self.border is not None
                 scale = 255 if source.type == _UINT8 and self.decode is None else 1
                 value = ops.select(exists, value, literal(type_, self.border[channel] * scale))
             found.append(value)
         return found
+
+    def converted(self, value: Node, channel: int) -> Node:
+        """A texel in the type of the result."""
+        return cast(value, self.grid.type) if self.decode is None else self.decode(value, self.grid.type, channel)
 
     def _finished(self, values: list[Node]) -> list[Node]:
         """Values of lookups: zero where these are not wanted."""
@@ -350,6 +386,16 @@ class Texels:
         corners = [grid.corners(axis, grid.cell(axis, position).upper, (-1, 0))
                    for axis, position in zip(grid.axes, positions, strict=True)]
         return [self._finished(self.read(*place)) for place in grid.places(corners)]
+
+    def smooth(self, positions: Sequence[Node]) -> list[Node]:
+        """The uniform cubic B-spline."""
+        (values,) = self.spline(positions, spline_weights, 0).values()
+        return values
+
+    def interpolating(self, positions: Sequence[Node]) -> list[Node]:
+        """The cubic spline through the texels."""
+        (values,) = self.spline(positions, interpolating_weights, 0).values()
+        return values
 
     def spline(self, positions: Sequence[Node], weights: Callable[[Grid, Node, int], Weights],
                order: int) -> dict[tuple[int, ...], list[Node]]:

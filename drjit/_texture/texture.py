@@ -34,7 +34,8 @@ from .._base.links import links
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, SCALAR, UINT32, Record, lookup, require_backend
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import coerce, wrap
-from .grid import Grid, Texels, grid_of, interpolating_weights, ops, spline_weights
+from . import rows
+from .grid import Grid, Texels, grid_of, ops, spline_weights
 
 __all__ = ["TextureBase"]
 
@@ -525,6 +526,11 @@ class TextureBase:
         except CORE_ERRORS as error:
             raise translate(error, function) from None
 
+    def _values(self, name: str, pos: Any, active: Any, method: int) -> Any:
+        """The result of a lookup that has one value for each channel."""
+        values, type_ = self._lookup(name, pos, active, lambda texels, nodes: rows.lookup(texels, method, nodes))
+        return self._result(values, type_)
+
     # --- lookups -----------------------------------------------------------------------------------------------------
 
     def eval(self, pos: Any, active: Any = True) -> Any:
@@ -539,9 +545,7 @@ class TextureBase:
         [[0, 10],
          [0, 0]]
         """
-        work = Texels.linear if self._filter is FilterMode.Linear else Texels.nearest
-        values, type_ = self._lookup("eval", pos, active, lambda texels, nodes: work(texels, nodes))
-        return self._result(values, type_)
+        return self._values("eval", pos, active, rows.LINEAR if self._filter is FilterMode.Linear else rows.NEAREST)
 
     def eval_fetch(self, pos: Any, active: Any = True) -> tuple[Any, ...]:
         """The texels that linear interpolation is between: a tuple of 2, 4 or 8 results, X changing first.
@@ -563,10 +567,7 @@ class TextureBase:
         >>> Texture1f([[0], [6], [0]]).eval_cubic(0.5)
         [[4]]
         """
-        found, type_ = self._lookup("eval_cubic", pos, active,
-                                    lambda texels, nodes: texels.spline(nodes, spline_weights, 0))
-        (values,) = found.values()
-        return self._result(values, type_)
+        return self._values("eval_cubic", pos, active, rows.SMOOTH)
 
     def eval_catmull_rom(self, pos: Any, active: Any = True) -> Any:
         """The cubic spline through the texels at positions, by Catmull and Rom. Whatever the filter mode; it may leave
@@ -576,10 +577,7 @@ class TextureBase:
         >>> Texture1f([[0], [6], [0]]).eval_catmull_rom(0.5)
         [[6]]
         """
-        found, type_ = self._lookup("eval_catmull_rom", pos, active,
-                                    lambda texels, nodes: texels.spline(nodes, interpolating_weights, 0))
-        (values,) = found.values()
-        return self._result(values, type_)
+        return self._values("eval_catmull_rom", pos, active, rows.INTERPOLATING)
 
     def eval_cubic_helper(self, pos: Any, active: Any = True) -> Any:
         """What :meth:`eval_cubic` returns.

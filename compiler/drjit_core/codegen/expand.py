@@ -12,11 +12,12 @@ are; a :class:`Call` says which function they are results of, whose body is thei
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..ir.expansion import EXPANSIONS, NATIVE, expanding
+from ..ir.expansion import actuals_of, expanding, is_expanded, traced_by
 from ..ir.node import BAKED, Node, new_id, new_node
+from ..ir.region import values_of
 from ..ops.table import COND, FIRST_EXPANDED, LITERAL, UNDEFINED
 from .program import Program
 
@@ -42,14 +43,14 @@ class Call(NamedTuple):
         results: list[Node] = []
         with expanding("branch"):
             for node in self.nodes:
-                results.append(_expansion(node, self.native)(*(actuals.get(d.id, d) for d in self.actuals)))
+                results.append(traced_by(node, self.native)(*(actuals.get(d.id, d) for d in self.actuals)))
             formals = list(actuals.values())
             return formals, results, Expanded.function(results, formals, self.native)
 
 
 def _operands(node: Node, aliases: Mapping[int, Node]) -> list[Node]:
-    """The operands of a row; in place of a copy, what it is a copy of."""
-    return [aliases.get(d.id, d) for d in (node.d0, node.d1) if d is not None]
+    """The values that a row is computed of; in place of a copy, what it is a copy of."""
+    return [aliases.get(d.id, d) for d in actuals_of(node)[1]]
 
 
 def _row(node: Node, operands: Sequence[Node]) -> tuple[Any, ...]:
@@ -59,12 +60,6 @@ def _row(node: Node, operands: Sequence[Node]) -> tuple[Any, ...]:
 
 def _is_constant(node: Node) -> bool:
     return node.kind == LITERAL and node.attr == BAKED
-
-
-def _expansion(node: Node, native: frozenset[int]) -> Callable[..., Node]:
-    """What expands a row, for a target that has some native ones."""
-    row, function = NATIVE.get(node.kind, (0, None))
-    return function if function is not None and row << 4 | node.type in native else EXPANSIONS[node.kind]
 
 
 def _calls(order: Sequence[Node], aliases: Mapping[int, Node], inlined: int,
@@ -113,7 +108,7 @@ class Expanded:
         self.calls: dict[int, Call] = {}
         self._stand_ins: dict[tuple[int, int], Node] = {}
         self.native = program.target.native
-        if any(node.kind >= FIRST_EXPANDED for node in program.order):
+        if any(map(is_expanded, program.order)):
             given = {node.id for node in program.extras}  # arguments of a function: computed by its caller
             self.order, self.position = [], {}
             self.calls = _calls([node for node in program.order if node.id not in given], program.aliases,
@@ -140,7 +135,7 @@ class Expanded:
 
     def expands(self, node: Node) -> bool:
         """Whether a row is replaced, or called: it has no text."""
-        return node.kind >= FIRST_EXPANDED and node.kind << 4 | node.type not in self.native
+        return is_expanded(node) and node.kind << 4 | node.type not in self.native
 
     def _append(self, node: Node) -> None:
         self.position[node.id] = len(self.order)
@@ -163,7 +158,7 @@ class Expanded:
         """Append the expansion of a node for some operands."""
         first = len(self.order)
         with expanding("branch"):
-            result = _expansion(node, self.native)(*operands)
+            result = traced_by(node, self.native)(*actuals_of(node)[0], *operands)
         self._append_all(result)
         self.parts[node.id] = self.order[first:]
         self.position[node.id] = self.position[result.id]
@@ -176,7 +171,7 @@ class Expanded:
             if node.id in position:
                 stack.pop()
                 continue
-            used = [d for d in (node.d0, node.d1, node.d2) if d is not None]
+            used = values_of(node)
             if node.kind == COND:  # whose regions are no part of this order
                 used += node.payload.initial
             missing = [d for d in reversed(used) if d.id not in position]

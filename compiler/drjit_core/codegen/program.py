@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from ..ir.expansion import COMPOSED
 from ..ir.node import BAKED, PARAMETER, Node, new_node
 from ..ir.region import CONTROL, Loop, arguments_of, in_record, is_local, memory_of
 from ..ops.table import (
@@ -219,8 +220,10 @@ class Program:
         What writes, calls, or asks for memory ahead is for one target at a time, and so is what has further arguments.
         """
         return self.width != 1 and not self.extras and not self.checks and all(
-            node.kind in _WITH_RECORDS or node.kind >= FIRST_ELEMENTWISE for node in self.order) and not any(
-            node.kind == GATHER and node.d0 is not None and self.is_large(node.d0) for node in self.order)
+            node.kind in _WITH_RECORDS or node.kind >= FIRST_ELEMENTWISE or node.kind in COMPOSED
+            for node in self.order) and not any(
+            self.is_large(memory) for node in self.order if node.kind == GATHER or node.kind in COMPOSED
+            for memory in memory_of(node))
 
     def pointer(self, node: Node) -> int:
         """Parameter that holds the address of an array in memory."""
@@ -356,7 +359,7 @@ class Program:
         operands, ``attr``, and ``payload``, which is a tuple of numbers if it is anything."""
         self.key.append(node.kind << TYPE_BITS | node.type)
         for memory in memory_of(node):
-            self.key += (self.pointer(memory), self.class_of(memory))
+            self.key += (self.pointer(memory), self.class_of(memory) << TYPE_BITS | memory.type)
         self.key += [self.position[operand.id] for operand in arguments_of(node)]
         payload = node.payload or ()
         self.key += (node.attr, len(payload), *payload)

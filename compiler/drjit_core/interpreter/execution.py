@@ -16,7 +16,7 @@ import numpy as np
 
 from ..codegen.expand import stand_in
 from ..flags import DEBUG, state
-from ..ir.expansion import EXPANSIONS, expanding
+from ..ir.expansion import actuals_of, expanding, is_expanded, traced_by
 from ..ir.node import BAKED, Node
 from ..ir.region import Choice, Control, Loop, Region, is_local, memory_of, operands
 from ..ops.products import PRODUCT
@@ -97,7 +97,7 @@ class Interpreter:
 
     def execute(self, node: Node) -> None:
         """Compute a node whose operands have values."""
-        rule = MEANINGS.get(node.kind)
+        rule = Interpreter._expanded if is_expanded(node) else MEANINGS.get(node.kind)
         if rule is None:
             raise NotImplementedError(f"the interpreter knows no {OPS[node.kind].word}")
         self.values[node.id] = rule(self, node)
@@ -136,18 +136,18 @@ class Interpreter:
 
     def _expanded(self, node: Node) -> Array:
         """A row that has a meaning as an expansion only: of stand-ins, as in a kernel, where no value is known."""
-        arguments = [operand for operand in (node.d0, node.d1) if operand is not None]
+        memory, arguments = actuals_of(node)
         known = self._expansions.get(node.id)
         if known is None:
             inputs = [operand if operand.kind == LITERAL and operand.attr == BAKED else
                       stand_in(operand.type, operand.size) for operand in arguments]
             with expanding("both"):
-                result = EXPANSIONS[node.kind](*inputs)
-            order = _post_order([result], {value.id for value in inputs})
+                result = traced_by(node)(*memory, *inputs)
+            order = _post_order([result], {value.id for value in (*memory, *inputs)})
             known = self._expansions[node.id] = inputs, order, result
         inputs, order, result = known
-        for value, argument in zip(inputs, arguments, strict=True):
-            self.values[value.id] = self[argument]
+        for value, found in zip(inputs, self.operands(node)[len(memory):], strict=False):
+            self.values[value.id] = found
         for inner in order:
             self.execute(inner)
         return self[result]  # type: ignore[no-any-return]
@@ -320,7 +320,7 @@ class Interpreter:
         return self[node.d0][node.attr]  # type: ignore[no-any-return]
 
 
-#: What the kinds of nodes mean.  Formals of regions get their values from the region.
+#: What the kinds of nodes mean, but for rows that have an expansion.  Formals get their values from the region.
 MEANINGS: dict[int, Callable[[Interpreter, Node], Any]] = {
     INVALID: Interpreter._invalid, LITERAL: Interpreter._literal, BOUND: Interpreter._literal,
     UNDEFINED: Interpreter._undefined, LOCAL: Interpreter._local,
@@ -332,7 +332,6 @@ MEANINGS: dict[int, Callable[[Interpreter, Node], Any]] = {
     LOOP: Interpreter._loop, COND: Interpreter._cond, CALL: Interpreter._call, RESULT: Interpreter._result,
     PRODUCT: Interpreter._product,
     **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),
-    **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), Interpreter._expanded),
 }
 
 

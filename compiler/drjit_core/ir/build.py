@@ -23,10 +23,9 @@ from .node import BAKED, PARAMETER, SHAPE, Node, blank_node, enter, enter_litera
 from .node import find as _find
 from .symbolic import call_site, require_open, scope_of, user_line
 
-__all__ = ["BAKED_VALUES", "announce", "append", "append_any", "bound", "broadcast_size", "broadcast_size_of",
-           "counter", "evaluated", "find",
-           "held_literals", "invalid", "known_literal", "literal", "nothing",
-           "pack", "resize", "sized_by", "undefined", "where_of"]
+__all__ = ["BAKED_VALUES", "announce", "append", "append_any", "append_each", "bound", "broadcast_size",
+           "broadcast_size_of", "counter", "evaluated", "find", "held_literals", "invalid", "known_literal", "literal",
+           "nothing", "pack", "resize", "sized_by", "undefined", "where_of"]
 
 _log = logging.getLogger("drjit")
 
@@ -80,12 +79,18 @@ def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | 
 def append_any(kind: int, type_: int, size: int, operands: Sequence[Node], attr: int = 0, payload: Any = None, *,
                where: int = 0) -> Node:
     """Append a node with any number of operands: those that find no slot are in a pack, behind the last one."""
+    return append_each(kind, type_, size, operands, (attr,), payload, where)[0]
+
+
+def append_each(kind: int, type_: int, size: int, operands: Sequence[Node], attrs: Iterable[int],
+                payload: Any = None, where: int = 0) -> list[Node]:
+    """Append several nodes with the same operands, which differ in their ``attr``, see :func:`append_any`."""
     scope = None
     if len(operands) > _SLOTS:
         scope = scope_of(*operands)
         operands = *operands[:_SLOTS - 1], pack(operands[_SLOTS - 1:], size, scope)
     d0, d1, d2, d3 = (*operands, None, None, None, None)[:_SLOTS]
-    return append(kind, type_, size, d0, d1, d2, d3, attr, payload, scope, where)
+    return [append(kind, type_, size, d0, d1, d2, d3, attr, payload, scope, where) for attr in attrs]
 
 
 #: Operands that a node holds itself, and that a pack does: walks look no further in a node without memory or regions.

@@ -4,24 +4,61 @@
 backend knows (:mod:`drjit_core.codegen.expand`): tracing them, and walking them at each launch, would cost as much as
 some fifty other operations.  Targets may have a text for some of these rows instead
 (:attr:`drjit_core.codegen.target.Target.native`).
+
+A row with structure that is registered may have an expansion as well, in place of a text for each backend: it reads its
+memory with :func:`read`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from ..flags import JitFlag, state
+from ..ops.table import FIRST_EXPANDED, GATHER
+from .build import append
 from .node import Node
+from .region import arguments_of, memory_of
 
-__all__ = ["EXPANSIONS", "NATIVE", "TRACED", "expanding", "expansion"]
+__all__ = ["COMPOSED", "EXPANSIONS", "NATIVE", "TRACED", "actuals_of", "expanding", "expansion", "is_expanded", "read",
+           "traced_by"]
 
 #: By kind, the function that traces the expansion for some operands.  :mod:`drjit_core.math` enters them.
 EXPANSIONS: dict[int, Callable[..., Node]] = {}
 #: By kind, another expansion, for targets that have a text for the row of the kind that is told with it.
 NATIVE: dict[int, tuple[int, Callable[..., Node]]] = {}
+#: By kind of a row with structure: what traces the expansion of a node, given that, and what stands for its operands:
+#: for memory, which :func:`read` takes, itself.
+COMPOSED: dict[int, Callable[[Node, Sequence[Node]], Node]] = {}
 #: By kind, the function that traces one such node, or the expansion at once if the operands are literals.
 TRACED: dict[int, Callable[..., Node]] = {}
+
+
+def is_expanded(node: Node) -> bool:
+    """Whether a node is of a row that has an expansion."""
+    return node.kind >= FIRST_EXPANDED or node.kind in COMPOSED
+
+
+def traced_by(node: Node, native: Collection[int] = ()) -> Callable[..., Node]:
+    """What traces the expansion of a node for other operands, for a target that has some rows natively."""
+    composed = COMPOSED.get(node.kind)
+    if composed is not None:
+        return lambda *operands: composed(node, operands)
+    row, function = NATIVE.get(node.kind, (0, None))
+    return function if function is not None and row << 4 | node.type in native else EXPANSIONS[node.kind]
+
+
+def actuals_of(node: Node) -> tuple[list[Node], list[Node]]:
+    """What an expansion is of: the memory, and the values."""
+    if node.kind in COMPOSED:
+        return memory_of(node), arguments_of(node)
+    return [], [d for d in (node.d0, node.d1) if d is not None]
+
+
+def read(source: Node, index: Node, mask: Node) -> Node:
+    """What an expansion reads of memory by index, of the elements that its node is computed for."""
+    size = index.size if mask.size == 1 else max(index.size, mask.size)
+    return append(GATHER, source.type, size, source, index, mask, scope=0)
 
 
 @contextmanager
@@ -44,8 +81,8 @@ def expansion(node: Node) -> Node:
 
     Any other node is its own expansion.
     """
-    function = EXPANSIONS.get(node.kind)
-    if function is None:
+    if not is_expanded(node):
         return node
+    memory, values = actuals_of(node)
     with expanding("usual"):
-        return function(*(d for d in (node.d0, node.d1) if d is not None))
+        return traced_by(node)(*memory, *values)

@@ -8,21 +8,21 @@ Its trace function takes what its users have, and ends with :func:`traced`; wher
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..context import current
 from ..errors import SymbolicValue
 from ..ops.derivatives import Rule
 from ..ops.table import BOUND, KIND, LITERAL, MEMORY_OPERANDS, OPS
-from .build import append_any, broadcast_size_of, invalid, literal, sized_by
+from .build import append_each, broadcast_size_of, invalid, literal, sized_by
 from .dual import STRUCTURE, derived, tracked
 from .node import Node
 from .region import is_local
 from .symbolic import call_site, require_memory
 from .trace import constant_memory, opaque
 
-__all__ = ["READS", "differentiable", "has_derivative", "traced"]
+__all__ = ["READS", "differentiable", "has_derivative", "traced", "traced_each"]
 
 #: Of the rows that have a derivative, by their names: how many of the first operands are memory.
 READS: dict[str, int] = {}
@@ -35,17 +35,23 @@ def traced(kind: int, type_: int, operands: Sequence[Node], attr: int = 0, paylo
 
     In a region, a row that must not be computed when nobody asked is for the elements that take part.
     """
+    return traced_each(kind, type_, operands, (attr,), payload)[0]
+
+
+def traced_each(kind: int, type_: int, operands: Sequence[Node], attrs: Iterable[int],
+                payload: Any = None) -> list[Node]:
+    """Several nodes that differ in their ``attr``, see :func:`traced`."""
     row, count, context = OPS[kind], MEMORY_OPERANDS[kind], current()
     size, region = broadcast_size_of(row.word, operands[count:]), context.region
     if not size:
-        return invalid(type_)
+        return [invalid(type_) for _ in attrs]
     used = list(operands)
     for place in range(count):
         source = used[place]
         if source.scope:
             source = require_memory(row.word, source)
         if not source.size:
-            return sized_by(literal(type_, 0, size), *operands[count:])
+            return [sized_by(literal(type_, 0, size), *operands[count:]) for _ in attrs]
         if source.kind == BOUND or source.kind == LITERAL:
             source = opaque(source) if region is None else constant_memory(region, source)
         if is_local(source):
@@ -54,7 +60,7 @@ def traced(kind: int, type_: int, operands: Sequence[Node], attr: int = 0, paylo
     if region is not None and not row.speculable:
         assert region.live is not None
         used.append(region.live)
-    return append_any(kind, type_, size, used, attr, payload)
+    return append_each(kind, type_, size, used, attrs, payload)
 
 
 def has_derivative(name: str) -> None:

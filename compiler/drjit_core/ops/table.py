@@ -25,8 +25,8 @@ from .op import INDEX, MASK, MEMORY, PRECISE, REGION, VALUE, Op
 from .structure import VACANT
 
 __all__ = ["ELEMENTWISE", "EXPANDED", "FUNCTIONS", "HAS_MEMORY", "INDEX", "IS_BARRIER", "IS_NUMBERED", "IS_WRITE",
-           "IS_INDEXED", "KIND", "MASK", "MEMORY", "MEMORY_OPERANDS", "NEEDS_MEMORY", "OPS", "Op", "REGION", "TWINS",
-           "VALUE", "listeners", "register"]
+           "IS_INDEXED", "KIND", "MASK", "MEMORY", "MEMORY_OPERANDS", "NEEDS_MEMORY", "OPERATIONS", "OPS", "Op",
+           "REGION", "TWINS", "VALUE", "listeners", "register"]
 
 _elementwise = [*arithmetic.rows, *comparisons.rows, *bits.rows]
 #: The table: rows by kind.
@@ -64,12 +64,15 @@ IS_BARRIER: list[bool] = []
 IS_WRITE: list[bool] = []
 #: Whether equal operations on equal operands are one node.
 IS_NUMBERED: list[bool] = []
+#: How many operations of a processor it is, about: of what is expanded or registered its cost.
+OPERATIONS: list[int] = []
 
 
 def _enter(row: Op) -> None:
     """Put a row's columns in the place of its kind."""
     memory = row.roles.count(MEMORY)
-    MEMORY_OPERANDS[row.kind:row.kind + 1] = [memory]
+    operations = 1 if row.kind < FIRST_REGISTERED or FIRST_ELEMENTWISE <= row.kind < FIRST_EXPANDED else row.cost
+    MEMORY_OPERANDS[row.kind:row.kind + 1], OPERATIONS[row.kind:row.kind + 1] = [memory], [operations]
     for column, value in ((HAS_MEMORY, memory > 0), (NEEDS_MEMORY, row.needs_memory),
                           (IS_INDEXED, row.needs_memory and INDEX in row.roles), (IS_BARRIER, row.barrier),
                           (IS_WRITE, row.effect == "write"), (IS_NUMBERED, row.numbered)):

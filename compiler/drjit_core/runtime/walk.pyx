@@ -38,7 +38,7 @@ cdef int LITERAL = table.LITERAL, UNDEFINED = table.UNDEFINED, EVALUATED = table
 cdef int STEP = table.STEP, VIEW = table.VIEW, SEGMENT = table.SEGMENT, SCATTER = table.SCATTER
 cdef int GATHER = table.GATHER, REDUCE = table.REDUCE, CAST = table.CAST, BITCAST = table.BITCAST, ACCESS = table.ACCESS
 cdef int LOOP = table.LOOP, COND = table.COND, CALL = table.CALL, RESULT = table.RESULT
-cdef int FIRST_ELEMENTWISE = table.FIRST_ELEMENTWISE, FIRST_EXPANDED = table.FIRST_EXPANDED
+cdef int FIRST_ELEMENTWISE = table.FIRST_ELEMENTWISE
 cdef bytes IS_FLOAT = _IS_FLOAT
 cdef int TYPE_BITS = _TYPE_BITS, FLOAT32 = _FLOAT32, FLOAT64 = _FLOAT64
 cdef int64_t WIDE_EXTENT = _WIDE_EXTENT
@@ -49,6 +49,7 @@ cdef int64_t STORE = _program.STORE, REDUCTION = _program.REDUCTION, STREAMED = 
 cdef bint _may_have_recipe[256]
 cdef bint _may_be_in_region[256]
 cdef int _cost_of[256]
+cdef int _operations_of[256]
 cdef bint _is_told_by_payload[256]  # whether the payload says what a node computes
 cdef bint _is_told_by_sizes[256]  # whether it goes with the sizes that were there
 
@@ -63,6 +64,7 @@ def _enter_row(row):
     _is_told_by_sizes[kind] = kind in (VIEW, SEGMENT, ACCESS)
     _is_told_by_payload[kind] = registered or kind in (VIEW, SEGMENT, ACCESS, SCATTER, STEP, RESULT)
     _cost_of[kind] = row.cost
+    _operations_of[kind] = table.OPERATIONS[kind]
 
 
 for _row in table.OPS:
@@ -165,7 +167,7 @@ cdef inline bint _has_place(Walk walk, Node node) noexcept:
 @cython.nonecheck(False)
 cdef inline void _set_place(Walk walk, Node node) noexcept:
     walk.work += _cost_of[node.kind]
-    walk.operations += _cost_of[node.kind] if node.kind >= FIRST_EXPANDED else 1
+    walk.operations += _operations_of[node.kind]
     node.place = walk.walk << 24 | walk.place
     walk.place += 1
 

@@ -17,7 +17,7 @@ from ...codegen.steps import Pass, Text
 from ...llvm import emit, jit, reduction
 from ...llvm.calls import name_of_function
 from ...llvm.steps import Blocks, passes
-from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
+from ...ops.table import CALL, LOOP, OPERATIONS, OPS
 from .. import disk
 from ..backend import Binding
 from . import call_tables, dump, launches
@@ -324,8 +324,8 @@ def partial_bytes(reductions: int, work: int, width: int, unit: int = 1) -> int:
 
 
 def operations_of(program: Program) -> int:
-    """Number of operations, those of expansions included (whose costs are about their numbers)."""
-    return sum(OPS[node.kind].cost if node.kind >= FIRST_EXPANDED else 1 for node in program.order)
+    """Number of operations, those of expansions included."""
+    return sum(OPERATIONS[node.kind] for node in program.order)
 
 
 def work_of(program: Program) -> int:

@@ -1,0 +1,28 @@
+"""Rows of other packages: what there is to know of them is their expansion, and how they are traced again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..ir.expansion import COMPOSED
+from ..ir.node import Node
+from ..ops.structure import structural
+from ..ops.table import INDEX, MASK, MEMORY, VALUE, register
+from .inline import AGAIN, traced_again_by
+
+__all__ = ["composed_row"]
+
+
+def composed_row(name: str, doc: str, values: int, indices: int, cost: int,
+                 expansion: Callable[[Node, Sequence[Node]], Node], again: Callable[..., Node]) -> int:
+    """Register a row of memory, some values, some indices and a mask, and return its kind.
+
+    It is computed for the elements that take part. ``expansion`` traces it from a node and what stands for its
+    operands, of which it reads memory by :func:`drjit_core.ir.expansion.read`; ``again`` traces it of operands that may
+    have derivatives, and ``attr`` and ``payload``, for which :func:`drjit_core.ir.structured.traced_each` is there if
+    none has.
+    """
+    kind = register(structural(name, (MEMORY, *[VALUE] * values, *[INDEX] * indices, MASK), doc, cost=cost,
+                               needs_memory=True, speculable=False, result="own")).kind
+    COMPOSED[kind], AGAIN[kind] = expansion, traced_again_by(again)
+    return kind

@@ -1,0 +1,133 @@
+"""Lookups are nodes, one for each channel, which are expanded where a kernel's text is made."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+import drjit.llvm as llvm
+import drjit.llvm.ad as ad
+from drjit_core.interpreter.execution import Interpreter
+from drjit_core.ir.node import new_id
+
+RNG = np.random.default_rng(7)
+TEXELS = RNG.standard_normal((5, 6, 3)).astype(np.float32)
+X, Y = (RNG.uniform(-0.5, 1.5, 33).astype(np.float32) for _ in range(2))
+
+
+def texture(data: Any = TEXELS, **options: Any) -> Any:
+    found = llvm.Texture2f(llvm.TensorXf(data), **options)
+    dr.eval(found)
+    return found
+
+
+def position() -> Any:
+    return llvm.Array2f(llvm.Float(X), llvm.Float(Y))
+
+
+def traced_at_once(function: Any) -> Any:
+    """What a lookup is where it is no row."""
+    with dr.scoped_set_flag(dr.JitFlag.PacketOps, False):
+        return function()
+
+
+@pytest.mark.parametrize("method", ["eval", "eval_cubic", "eval_catmull_rom"])
+def test_a_channel_is_a_node(method: str) -> None:
+    pos, lookup = position(), getattr(texture(), method)
+    lookup(pos)  # which makes what lookups in textures of this shape have in common
+    first = new_id()
+    lookup(llvm.Array2f(pos.y, pos.x))
+    assert new_id() - first - 1 <= 3 + 2  # and what holds its operands
+
+
+@pytest.mark.parametrize("mode", [dr.WrapMode.Clamp, dr.WrapMode.Repeat, dr.WrapMode.Mirror])
+@pytest.mark.parametrize("method", ["eval", "eval_cubic", "eval_catmull_rom"])
+def test_the_expansion_is_what_is_traced_at_once(method: str, mode: dr.WrapMode) -> None:
+    for options in ({}, {"filter_mode": dr.FilterMode.Nearest}):
+        lookup, pos = getattr(texture(wrap_mode=mode, **options), method), position()
+        active = llvm.Bool(X > 0)
+        expected = traced_at_once(lambda lookup=lookup, pos=pos: np.asarray(lookup(pos, llvm.Bool(X > 0))))
+        np.testing.assert_allclose(np.asarray(lookup(pos, active)), expected, atol=2e-6)
+
+
+def test_the_interpreter_knows_them() -> None:
+    nodes = texture().eval(position())._nodes()
+    found = Interpreter(lambda buffer, first, count: ctypes.string_at(buffer.address + first, count)).run(nodes)
+    np.testing.assert_allclose(found, np.asarray(texture().eval(position())), atol=1e-6)
+
+
+def test_kernels_tell_types_of_texels_apart() -> None:
+    """Results have the type of positions."""
+    pos = llvm.Array1f16(llvm.Float16([0.5]))
+    for kind, tensor in ((llvm.Texture1f64, llvm.TensorXf64), (llvm.Texture1f, llvm.TensorXf),
+                         (llvm.Texture1f16, llvm.TensorXf16)):
+        data = tensor([[1.0], [2.0], [4.0]])
+        dr.eval(data)
+        assert np.asarray(kind(data).eval(pos)).tolist() == [[2.0]]
+
+
+def test_sizes_are_parameters() -> None:
+    pos = position()
+    dr.eval(texture(TEXELS[:2, :3]).eval(pos))
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history()
+        for height, width in ((3, 4), (5, 2), (2, 6)):
+            dr.eval(texture(TEXELS[:height, :width]).eval(pos))
+        kernels = [entry for entry in dr.kernel_history() if entry["type"] == dr.KernelType.JIT]
+    assert len(kernels) == 3 and all(entry["cache_hit"] for entry in kernels)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_functions_that_look_up_different_textures(mode: str) -> None:
+    one, other, pos = texture(), texture(2 * TEXELS), position()
+    index = llvm.UInt32(np.arange(33) % 2)
+    found = dr.switch(index, [one.eval, other.eval], pos, mode=mode)
+    np.testing.assert_array_equal(found, dr.select(index == 0, one.eval(pos), other.eval(pos)))
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_a_loop_of_which_only_the_position_is_tracked(mode: str) -> None:
+    """It is traced without derivatives first, and again with them."""
+    held = ad.Texture2f(ad.TensorXf(TEXELS))
+    pos = ad.Array2f(ad.Float(X), ad.Float(Y))
+    dr.enable_grad(pos)
+    expected = dr.sum(held.eval(pos)) + dr.sum(held.eval(pos * 0.5))
+    dr.backward(dr.sum(expected))
+    wanted = np.array(dr.grad(pos))
+    dr.clear_grad(pos)
+
+    def body(i: Any, p: Any, total: Any) -> Any:
+        return i + 1, p * 0.5, total + dr.sum(held.eval(p))
+
+    state = ad.UInt32(0), ad.Array2f(pos), dr.zeros(ad.Float, 33)
+    _, _, total = dr.while_loop(state, lambda i, p, total: i < 2, body, mode=mode)
+    dr.backward(dr.sum(total))
+    np.testing.assert_allclose(dr.grad(pos), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_frozen_functions_look_up_textures_of_other_sizes() -> None:
+    @dr.freeze
+    def look(held: Any, pos: Any) -> Any:
+        return held.eval(pos) + held.eval_cubic(pos)
+
+    for size in (3, 5, 6):
+        for count in (1, 7, 33):
+            held, pos = texture(TEXELS[:, :size]), llvm.Array2f(llvm.Float(X[:count]), llvm.Float(Y[:count]))
+            np.testing.assert_allclose(look(held, pos), held.eval(pos) + held.eval_cubic(pos), atol=1e-6)
+
+
+@pytest.mark.parametrize("flag", [dr.JitFlag.FastMath, dr.JitFlag.PacketOps])
+def test_flags_that_expansions_do_not_know(flag: dr.JitFlag) -> None:
+    expected = np.asarray(texture().eval(position()))
+    with dr.scoped_set_flag(flag, False):
+        np.testing.assert_allclose(texture().eval(position()), expected, atol=1e-6)
+
+
+def test_debug_mode_checks_what_a_program_reads_itself() -> None:
+    with dr.scoped_set_flag(dr.JitFlag.Debug):
+        found = np.asarray(texture().eval(llvm.Array2f(llvm.Float(X * 1e30), llvm.Float(Y))))
+    assert np.isfinite(found).all()
