@@ -324,8 +324,10 @@ def partial_bytes(reductions: int, work: int, width: int, unit: int = 1) -> int:
 
 
 def operations_of(program: Program) -> int:
-    """Number of operations, those of expansions included (whose costs are about their numbers)."""
-    return sum(OPS[node.kind].cost if node.kind >= FIRST_EXPANDED else 1 for node in program.order)
+    """Number of operations, those of expansions included (whose costs are about their numbers); 0 if constants are
+    stored, and nothing is computed."""
+    return sum(OPS[node.kind].cost if node.kind >= FIRST_EXPANDED else 1 for node in program.order) \
+        if program.computes() else 0
 
 
 def work_of(program: Program) -> int:
