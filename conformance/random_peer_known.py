@@ -303,6 +303,18 @@ def _nan_to_mask(d: Difference) -> list[Array] | None:
     return _flags(d, np.isnan)
 
 
+def _nothing_but_nan(d: Difference) -> list[Array] | None:
+    if d.step.op not in ("dr.min", "dr.max"):
+        return None
+    return _pairwise(d, lambda a, b: np.isinf(a) & np.isnan(b))
+
+
+def _reversed_bounds(d: Difference) -> list[Array] | None:
+    if d.step.op != "dr.clip":
+        return None
+    return _pairwise(d, lambda a, b: a > b)
+
+
 def _not_finite(d: Difference) -> list[Array] | None:
     if (d.step.op not in COMPOUND and d.first.kind not in _SPECIAL) or info_of(d.mine.type).letter != "f":
         return None
@@ -469,6 +481,8 @@ RULES: list[tuple[str, Callable[[Difference], list[Array] | None]]] = [
     ("NaN: the wheel finds NaN equal to other numbers in compiled `!=`", _nan_unequal),
     ("NaN: the wheel loses NaN in atan, atan2, erf, and what is made of them", _nan_lost),
     ("NaN: conversion to a mask, the same as `!= 0`", _nan_to_mask),
+    ("NaN: the minimum of nothing else is that of nothing; in the wheel it is not if there is one", _nothing_but_nan),
+    ("clip: where the bounds are reversed, the lower one wins, as the reference says", _reversed_bounds),
     ("infinity: overflow and special values in functions of several numbers depend on the order of operations",
      _not_finite),
     ("infinity: products inside of functions of several numbers that over- or underflow", _overflow),
