@@ -575,6 +575,10 @@ def _is_undefined(d: Difference) -> bool:
     return not all(any(row.op == d.step.op and accepts(row, info) for row in ROWS) for info in infos)
 
 
+def _keeps_shape(d: Difference) -> bool:
+    return d.first.kind == "tensor" and "do not change the shape" in str(d.mine)
+
+
 def _has_masks(d: Difference) -> bool:
     return any(info.letter == "b" for info in d.infos) or "True" in d.step.text or "False" in d.step.text
 
@@ -625,6 +629,8 @@ TABLE = [
     Known("tensors without dimensions: indexing by `...` and None", "raised there", "slice", _kinds("tensor")),
     Known("assignments to tensors: the wheel accepts masks that do not fit, and cuts off fractions", "raised here",
           "assign", _kinds("tensor")),
+    Known("tensors: in-place operators do not change the shape", "raised here",
+          "+= -= *= /= //= %= &= |= ^= <<= >>= **=", _keeps_shape),
     Known("rotations: the wheel has them for single and double precision", "raised there", _ROTATIONS, _scalars("f16")),
     Known("rotations: the wheel promotes half precision", "type", _ROTATIONS, _scalars("f16")),
     Known("cross: of dynamic arrays with three components too", "raised there", "dr.cross",
