@@ -347,14 +347,13 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]
     ``'torch', 'drjit'``    yes           yes           no second derivatives; ``torch.func`` may transform it
     ``'jax', 'drjit'``      yes           yes           no second derivatives; ``jax.jit``, ``jax.vmap``,
                                                         ``jax.lax.scan`` … may trace it
-    ``'tf', 'drjit'``       yes           yes           no second derivatives; ``tf.function`` may trace it (reverse mode
-                                                        only)
+    ``'tf', 'drjit'``       yes           yes           no second derivatives; in ``tf.function``, reverse mode only
     ======================  ============  ============  ==============================================================
 
     The function must be pure: it computes a result from its arguments, does not write to them, and may be called again
     to compute derivatives. What JAX and ``tf.function`` compile calls it back when it runs, and calls it once with ones
-    to see what the results are like; ``torch.func.vmap`` and ``jax.vmap`` call it for one entry of a batch after the other. PyTorch
-    gets copies of results, to which its programs may write.
+    to see what the results are like; ``torch.func.vmap`` and ``jax.vmap`` call it for one entry of a batch after the
+    other. PyTorch gets copies of results, to which its programs may write.
 
     Symbolic loops, branches and calls have no values that other frameworks could compute with, and refuse them.
     Arguments and results that hold arrays, but are no PyTrees, are refused as well. Raises a ``ValueError`` for other
