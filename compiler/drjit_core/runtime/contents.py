@@ -39,7 +39,7 @@ def sync() -> None:
 
 
 def _check(buffer: Buffer | None) -> None:
-    """Raise what is wrong with a buffer, or with anything, as the masks say that are known by now; each does so once."""
+    """Raise what is wrong with a buffer, or with anything, as masks say that are known by now; each does so once."""
     checks = context_of().checks
     for check in list(checks):
         mask = check.mask
