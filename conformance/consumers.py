@@ -34,8 +34,6 @@ Program = Callable[[Any, Callable[[Any], Any]], Any]
 #: Programs that cannot run on any namespace but NumPy's, and why.
 KNOWN = {
     "matthews_corrcoef": "scikit-learn mixes our arrays with NumPy's",
-    "integrate.tanhsinh": "SciPy multiplies an array of integers by one of floating point numbers, which the standard "
-    "leaves undefined",
 }
 
 

@@ -303,6 +303,18 @@ def _nan_to_mask(d: Difference) -> list[Array] | None:
     return _flags(d, np.isnan)
 
 
+def _nothing_but_nan(d: Difference) -> list[Array] | None:
+    if d.step.op not in ("dr.min", "dr.max"):
+        return None
+    return _pairwise(d, lambda a, b: np.isinf(a) & np.isnan(b))
+
+
+def _reversed_bounds(d: Difference) -> list[Array] | None:
+    if d.step.op != "dr.clip":
+        return None
+    return _pairwise(d, lambda a, b: a > b)
+
+
 def _not_finite(d: Difference) -> list[Array] | None:
     if (d.step.op not in COMPOUND and d.first.kind not in _SPECIAL) or info_of(d.mine.type).letter != "f":
         return None
@@ -469,6 +481,8 @@ RULES: list[tuple[str, Callable[[Difference], list[Array] | None]]] = [
     ("NaN: the wheel finds NaN equal to other numbers in compiled `!=`", _nan_unequal),
     ("NaN: the wheel loses NaN in atan, atan2, erf, and what is made of them", _nan_lost),
     ("NaN: conversion to a mask, the same as `!= 0`", _nan_to_mask),
+    ("NaN: the minimum of nothing else is that of nothing; in the wheel it is not if there is one", _nothing_but_nan),
+    ("clip: where the bounds are reversed, the lower one wins, as the reference says", _reversed_bounds),
     ("infinity: overflow and special values in functions of several numbers depend on the order of operations",
      _not_finite),
     ("infinity: products inside of functions of several numbers that over- or underflow", _overflow),
@@ -561,6 +575,10 @@ def _is_undefined(d: Difference) -> bool:
     return not all(any(row.op == d.step.op and accepts(row, info) for row in ROWS) for info in infos)
 
 
+def _keeps_shape(d: Difference) -> bool:
+    return d.first.kind == "tensor" and "do not change the shape" in str(d.mine)
+
+
 def _has_masks(d: Difference) -> bool:
     return any(info.letter == "b" for info in d.infos) or "True" in d.step.text or "False" in d.step.text
 
@@ -611,6 +629,8 @@ TABLE = [
     Known("tensors without dimensions: indexing by `...` and None", "raised there", "slice", _kinds("tensor")),
     Known("assignments to tensors: the wheel accepts masks that do not fit, and cuts off fractions", "raised here",
           "assign", _kinds("tensor")),
+    Known("tensors: in-place operators do not change the shape", "raised here",
+          "+= -= *= /= //= %= &= |= ^= <<= >>= **=", _keeps_shape),
     Known("rotations: the wheel has them for single and double precision", "raised there", _ROTATIONS, _scalars("f16")),
     Known("rotations: the wheel promotes half precision", "type", _ROTATIONS, _scalars("f16")),
     Known("cross: of dynamic arrays with three components too", "raised there", "dr.cross",

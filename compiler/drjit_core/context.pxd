@@ -11,7 +11,7 @@ cdef class Context:
     cdef public dict open
     cdef public list scheduled
     cdef public list statements
-    cdef public list assumed
+    cdef public list checks
     cdef public list queued
     cdef public int64_t queue
     cdef public list boundary

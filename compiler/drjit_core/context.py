@@ -43,8 +43,8 @@ class Context(threading.local):
         self.scheduled: list[Any] = []
         #: The statements that have not acted yet (see :mod:`drjit_core.ir.deferred`).
         self.statements: list[Any] = []
-        #: Masks that have been evaluated and must not be set, and what is wrong if one is: it looks when it waits.
-        self.assumed: list[Any] = []
+        #: Masks that must not be set, of which what it reads may be wrong (see :mod:`drjit_core.ir.deferred`).
+        self.checks: list[Any] = []
         #: The vertices that its next traversal of derivatives visits; they have the number of this queue (0: none yet).
         self.queued: list[Any] = []
         self.queue = 0

@@ -25,7 +25,7 @@ cdef class Context:
         self.open = {}
         self.scheduled = []
         self.statements = []
-        self.assumed = []
+        self.checks = []
         self.queued = []
         self.queue = 0
         self.boundary = []

@@ -289,7 +289,7 @@ class ReduceMode(_Enum):
 
     #: ``Expand`` where the target is small, see :func:`drjit.expand_threshold`, else atomic updates.
     Auto = 0
-    #: Atomic updates, one for each element.
+    #: Atomic updates, one for each element; of plain writes, neighbours are written one by one.
     Direct = 1
     #: Atomic updates: combining those of a packet first is not there yet.
     Local = 2

@@ -84,14 +84,22 @@ def _check_mode(mode: Any, function: str) -> None:
         raise TypeError(f"{function}(): 'mode' must be a drjit.ReduceMode, found {describe(mode)} ({mode!r}).")
 
 
-def _interleaved(index: Node, count: int, size: int) -> list[Node]:
-    """``index * count + k`` for each component ``k`` of an array that is stored row by row."""
+def _together(count: int) -> bool:
+    """Whether neighbours in rows of some length are read and written together."""
+    return core.flag(JitFlag.PacketOps) and count <= core.LONGEST_ROW
+
+
+def _interleaved(index: Node, count: int, size: int, known: bool) -> list[Node]:
+    """``index * count + k`` for each component ``k`` of an array that is stored row by row.
+
+    The program knows (``known``) which ones are neighbours, if these go together.
+    """
     if not index.size:
         return [index] * count
     index = index_node(index, size, True)  # the largest 32-bit number remains none that exists
-    known = BAKED if core.flag(JitFlag.PacketOps) and count <= core.LONGEST_ROW else None  # neighbours go together
-    base = ops.mul(index, literal(index.type, count, 1, known))
-    return [ops.add(base, literal(index.type, k, 1, known)) for k in range(count)]
+    kind = BAKED if known else None
+    base = ops.mul(index, literal(index.type, count, 1, kind))
+    return [ops.add(base, literal(index.type, k, 1, kind)) for k in range(count)]
 
 
 # --- gather ----------------------------------------------------------------------------------------------------------
@@ -264,7 +272,7 @@ def _gather_array(dtype: Any, source: ArrayBase, index: Node, mask: Node, width:
             count *= size
     source_node = source._nodes()[0]
     return wrap(dtype, [_gather_node(source_node, node, mask, 1, function)
-                        for node in _interleaved(index, count, source_node.size)])
+                        for node in _interleaved(index, count, source_node.size, _together(count))])
 
 
 # --- scatter ---------------------------------------------------------------------------------------------------------
@@ -398,7 +406,10 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
         value = value if kind is None else kind(value)
     if isinstance(value, ArrayBase) and value._depth > target._depth == 0:
         node = nodes[0]
-        indices = _interleaved(index, len(value._nodes()), node.size)
+        count, plain = len(value._nodes()), op is ReduceOp.Identity
+        indices = _interleaved(index, count, node.size, plain or _together(count))  # writes of a row are one kernel
+        if plain and not core.flag(JitFlag.PacketOps):
+            mode = ReduceMode.Direct
         for source, position in zip(value._nodes(), indices, strict=True):
             node = _scatter_node(op, node, source, position, mask, mode, function)
         return [node]

@@ -7,6 +7,8 @@ from typing import Any
 
 from drjit_core import LEAF, TYPES, Vertex, live_vertices
 
+from .._base.arguments import require_as_string
+
 __all__ = ["escaped", "graphviz_ad", "whos_ad"]
 
 
@@ -32,6 +34,7 @@ def whos_ad(as_string: bool = False) -> str | None:
     >>> [line.split()[1:] for line in dr.whos_ad(as_string=True).splitlines() if line.endswith(" x")]
     [['f32', '2', '0', 'x']]
     """
+    require_as_string("drjit.whos_ad", as_string)
     vertices = live_vertices()
     references: dict[int, int] = {}
     for vertex in vertices:
@@ -61,6 +64,7 @@ def graphviz_ad(as_string: bool = False) -> Any:
     >>> print(dr.graphviz_ad(as_string=True).splitlines()[0])
     digraph {
     """
+    require_as_string("drjit.graphviz_ad", as_string)
     lines = ["digraph {", "    rankdir=BT;", '    graph [dpi=50 fontname="Ubuntu Mono"];',
              '    node [shape=record fontname="Ubuntu Mono"];', '    edge [fontname="Ubuntu Mono"];']
     edges = []

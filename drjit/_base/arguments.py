@@ -9,8 +9,8 @@ from .errors import ArgumentError, CountError, describe
 from .typing import ArrayT
 from .values import plain_integer, plain_scalar
 
-__all__ = ["require_angle", "require_bool", "require_count", "require_float", "require_integer", "require_label",
-           "require_mode", "require_tensor"]
+__all__ = ["require_angle", "require_as_string", "require_bool", "require_count", "require_float", "require_integer",
+           "require_label", "require_mode", "require_tensor"]
 
 
 def require_integer(function: str, name: str, value: Any) -> int:
@@ -42,6 +42,13 @@ def require_bool(function: str, name: str, value: Any) -> bool:
     if value.__class__ is not bool:
         raise TypeError(f"{function}(): '{name}' must be a bool, found {describe(value)} ({value!r}).")
     return value
+
+
+def require_as_string(function: str, value: Any) -> None:
+    """The only argument of functions that show all variables, not those of an array."""
+    if value.__class__ is not bool:
+        raise TypeError(f"{function}(): 'as_string' must be a bool, found {describe(value)} ({value!r}); the function "
+                        "takes no array, and shows all variables of the program.")
 
 
 def require_label(function: str, value: Any) -> str | None:

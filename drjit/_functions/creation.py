@@ -111,7 +111,11 @@ def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callab
         return scalar(dtype)
     fields = field_types(dtype) if isinstance(dtype, type) else None
     if fields is None:
-        return dtype() if isinstance(dtype, type) else None
+        try:
+            return dtype() if isinstance(dtype, type) else None
+        except TypeError as error:
+            raise ArgumentError(f"{function}(): {describe(dtype)} is no type of arrays and no PyTree, and is not made "
+                                f"without arguments: {error}") from error
     if isinstance(shape, tuple) and len(shape) == 1:
         shape = shape[0]  # of the trailing dimension, whatever the fields are
     # Fields of other types, such as a name, are none of our business.

@@ -37,7 +37,7 @@ def _sequence(function: str, values: Sequence[ArrayT], name: str) -> list[ArrayT
 
 
 def concat(arr: Sequence[ArrayT], /, axis: int | None = 0) -> ArrayT:
-    """Arrays or tensors of one type joined along an existing axis; ``axis=None`` joins them raveled.
+    """Arrays or tensors of one type joined along an existing axis; ``axis=None`` joins them raveled, in a flat array.
 
     The other sizes agree, else a ``RuntimeError`` is raised. Arrays (other than tensors) are joined along their last,
     dynamic axis only, which is axis 0 of flat ones; a ``TypeError`` is raised for another axis, and for arrays of
@@ -61,10 +61,12 @@ def _concat(function: str, values: list[ArrayT], axis: int | None) -> ArrayT:
         result: ArrayT = _concat_scalars(function, values, axis)
         return result
     if axis is None:
+        joined: Any
         if cls._depth < 0:
             node = concatenate([value._nodes()[0] for value in values])
-            return make(cls, node, (node.size,))
-        joined: Any = wrap(cls._leaf, [concatenate([ravel(value)._nodes()[0] for value in values])])
+            joined = make(cls, node, (node.size,)).array
+        else:
+            joined = wrap(cls._leaf, [concatenate([ravel(value)._nodes()[0] for value in values])])
         return joined  # type: ignore[no-any-return]
     if cls._depth >= 0:
         if normalise_axis(function, axis, cls._depth + 1) != cls._depth:

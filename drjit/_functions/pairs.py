@@ -15,17 +15,18 @@ __all__ = ["of_pairs"]
 
 #: Functions of one number and of two whose results are complex.
 _ONE = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log10", "log1p",
-        "log2", "sin", "sinh", "sqrt", "tan", "tanh")
-_TWO = ("power",)
+        "log2", "reciprocal", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh")
+_TWO = ("mul", "power", "quotient")
 
 
 def of_pairs(name: str, *pairs: tuple[Any, Any]) -> tuple[Any, Any]:
     """A function of complex numbers, each of which is a pair of real arrays or tensors: real and imaginary parts.
 
-    ``name`` is that of the function: ``exp``, ``expm1``, ``log``, ``log1p``, ``log2``, ``log10``, ``sqrt``, ``power``
-    (of two numbers), and the circular and hyperbolic ones with their inverses. Values and derivatives are those of the
-    arrays of complex numbers. Arrays are broadcast. Raises a ``TypeError`` for other names, and for another number of
-    arguments. Differentiable; evaluates nothing.
+    ``name`` is that of the function: ``exp``, ``expm1``, ``log``, ``log1p``, ``log2``, ``log10``, ``sqrt``,
+    ``square``, ``sign``, the circular and hyperbolic ones with their inverses; ``mul`` and ``power`` of two numbers.
+    Values and derivatives are those of the arrays of complex numbers. ``quotient`` of two and ``reciprocal`` are those
+    of C99 (annex G) where something is zero or infinite. Arrays are broadcast. Raises a ``TypeError`` for other names,
+    and for another number of arguments. Differentiable; evaluates nothing.
 
     >>> from drjit.llvm import Float
     >>> dr.detail.of_pairs("sqrt", (Float(-4), Float(0)))

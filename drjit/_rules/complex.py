@@ -16,14 +16,27 @@ import math
 from collections.abc import Callable, Sequence
 
 import drjit_core as core
-from drjit_core import FACTOR, Node, Partial, Rule, atan2, attached, ops, primal
+from drjit_core import FACTOR, RULES, Node, Partial, Rule, atan2, attached, ops, primal
 
-from .reals import both, constant, copysign, either, finite, flip, in_single, infinite, log1p_factor, norm, scaled
+from .reals import (
+    both,
+    constant,
+    copysign,
+    either,
+    finite,
+    flip,
+    in_single,
+    infinite,
+    length,
+    log1p_factor,
+    norm,
+    scaled,
+)
 from .reals import sincosh as real_sincosh
 
 __all__ = ["absolute", "acos", "acosh", "arg", "asin", "asinh", "atan", "atanh", "conjugate", "cos", "cosh", "divide",
-           "exp", "exp2", "expm1", "fma", "integer_power", "log", "log10", "log1p", "log2", "mul", "power", "rcp",
-           "rsqrt", "sin", "sincos", "sincosh", "sinh", "sqrt", "tan", "tanh"]
+           "exp", "exp2", "expm1", "fma", "integer_power", "log", "log10", "log1p", "log2", "mul", "power", "quotient",
+           "rcp", "reciprocal", "rsqrt", "sign", "sin", "sincos", "sincosh", "sinh", "sqrt", "square", "tan", "tanh"]
 
 _DUAL = core.KIND["dual"]
 Complex = Sequence[Node]
@@ -84,20 +97,78 @@ def fma(a: Complex, b: Complex, c: Complex) -> list[Node]:
     return [real, ops.fma(a[0], b[1], ops.fma(a[1], b[0], c[1]))]
 
 
-def divide(a: Complex, b: Complex) -> list[Node]:
+def divide(a: Complex, b: Complex, fma: Callable[..., Node] = ops.fma) -> list[Node]:
     """``a / b``, dividing by the larger component first (R. L. Smith, *Algorithm 116*, CACM 5, 1962), as NumPy does."""
     swap = ops.lt(ops.abs(b[0]), ops.abs(b[1]))
     large, small = ops.select(swap, b[1], b[0]), ops.select(swap, b[0], b[1])
     p, q = ops.select(swap, a[1], a[0]), ops.select(swap, a[0], a[1])
     ratio = ops.select(ops.eq(large, constant(large, 0)), large, ops.div(small, large))
-    denominator = ops.fma(small, ratio, large)
-    imaginary = ops.div(ops.fma(ops.neg(p), ratio, q), denominator)
-    return [ops.div(ops.fma(q, ratio, p), denominator), ops.select(swap, ops.neg(imaginary), imaginary)]
+    denominator = fma(small, ratio, large)
+    imaginary = ops.div(fma(ops.neg(p), ratio, q), denominator)
+    return [ops.div(fma(q, ratio, p), denominator), ops.select(swap, ops.neg(imaginary), imaginary)]
+
+
+def quotient(a: Complex, b: Complex) -> list[Node]:
+    """``a / b``, by zero, of infinities and by infinities in the limit of each part (C99, annex G).
+
+    Products are rounded, so that ``z / z`` is 1.
+    """
+    found = divide(a, b, lambda x, y, z: ops.add(ops.mul(x, y), z))
+    p, q = [primal(node) for node in a], [primal(node) for node in b]
+    zero, infinity = constant(q[0], 0), constant(q[0], _INFINITY)
+    finite_a, finite_b = both(finite(p[0]), finite(p[1])), both(finite(q[0]), finite(q[1]))
+    vanishing = both(ops.eq(q[0], zero), ops.eq(q[1], zero))
+    known = both(ops.eq(p[0], p[0]), ops.eq(p[1], p[1]))
+    pole, end = both(vanishing, known), both(finite_a, either(infinite(q[0]), infinite(q[1])))
+    start = both(both(finite_b, ops.inv(vanishing)), either(infinite(p[0]), infinite(p[1])))
+    by_zero = [ops.mul(node, copysign(infinity, q[0])) for node in p]
+    by_infinity = _times(mul(p, conjugate(list(map(_direction, q)))), 0.0)
+    of_infinity = _times(mul(list(map(_direction, p)), conjugate(q)), _INFINITY)
+    limits = [ops.select(pole, x, ops.select(end, y, z))
+              for x, y, z in zip(by_zero, by_infinity, of_infinity, strict=True)]
+    there = either(pole, either(end, start))
+    return [_with_derivative_of(node, ops.select(there, limit, primal(node)))
+            for node, limit in zip(found, limits, strict=True)]
+
+
+def _direction(node: Node) -> Node:
+    """1 with the sign of an infinite number, a zero with that of others."""
+    return copysign(ops.select(infinite(node), constant(node, 1), constant(node, 0)), node)
+
+
+def _with_derivative_of(node: Node, value: Node) -> Node:
+    """A value with the derivative of something that is equal but for special cases."""
+    return attached(RULES["add"], value, node) if node.kind == _DUAL else value
 
 
 def rcp(z: Complex) -> list[Node]:
     """``1 / z``."""
     return divide([constant(z[0], 1), constant(z[0], 0)], z)
+
+
+def reciprocal(z: Complex) -> list[Node]:
+    """``1 / z``, in the limit where z is zero or infinite."""
+    return quotient([constant(z[0], 1), constant(z[0], 0)], z)
+
+
+def square(z: Complex) -> list[Node]:
+    """``z z``: ``(x - y) (x + y)`` and ``2 x y``."""
+    x, y = z
+    return [ops.mul(ops.sub(x, y), ops.add(x, y)), ops.mul(ops.add(x, x), y)]
+
+
+@in_single
+def sign(z: Complex) -> list[Node]:
+    """``z / |z|``, or 0; of what is infinite along an axis its direction, NaN beside NaN."""
+    values = scaled(z)
+    length_ = length(values.square())
+    zero, one = constant(length_, 0), constant(length_, 1)
+    vanishing = ops.eq(length_, zero)
+    divisor = ops.select(vanishing, one, length_)
+    x, y = primal(z[0]), primal(z[1])
+    end = either(both(infinite(x), finite(y)), both(infinite(y), finite(x)))
+    return [ops.select(end, _direction(part), ops.select(vanishing, zero, ops.div(node, divisor)))
+            for part, node in zip((x, y), values.components, strict=True)]
 
 
 def _times(z: Complex, factor: float) -> list[Node]:

@@ -9,7 +9,7 @@ from drjit_core import OPS, VarState
 
 from .._ad.listing import escaped
 from .._arrays.format import format_element
-from .._base.arguments import require_bool
+from .._base.arguments import require_as_string
 from .listing import live_variables, type_name
 
 __all__ = ["graphviz"]
@@ -32,7 +32,7 @@ def graphviz(as_string: bool = False) -> Any:
     >>> print(dr.graphviz(as_string=True).splitlines()[0])
     digraph {
     """
-    require_bool("drjit.graphviz", "as_string", as_string)
+    require_as_string("drjit.graphviz", as_string)
     lines = ["digraph {", "    rankdir=TB;", '    graph [dpi=50 fontname="Ubuntu Mono"];',
              '    node [shape=record fontname="Ubuntu Mono"];', '    edge [fontname="Ubuntu Mono"];']
     edges = []

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import drjit_core as core
 from drjit_core import TYPES, Node, VarState, literal
 
+from .._base.arguments import require_as_string
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.handle import live_arrays
@@ -144,6 +145,7 @@ def whos(as_string: bool = False) -> str | None:
     >>> print([line for line in dr.whos(as_string=True).splitlines() if line.endswith(" x")][0][11:])
     LLVM  f32   LLVM         1          1000       3.9062 KiB  x
     """
+    require_as_string("drjit.whos", as_string)
     rule = "  " + "=" * 72
     lines = ["", "  ID       Type        Status       Refs       Size       Storage     Label", rule]
     evaluated: dict[int, int] = {}  # bytes by buffer, which several versions of an array may share

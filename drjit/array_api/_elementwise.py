@@ -1,11 +1,12 @@
 """Elementwise functions of the standard.
 
-Each is a row of formulas by the kind of elements: Boolean, integer, real, complex (:mod:`._complex`). They are lazy,
-and differentiable where the mathematical function is.
+Each is a row of formulas by the kind of elements: Boolean, integer, real, complex (pairs of real and imaginary parts).
+They are lazy, and differentiable where the mathematical function is.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -15,7 +16,6 @@ import numpy as np
 
 import drjit as dr
 
-from . import _complex as pairs
 from . import _dtypes as dtypes
 from ._data import Storage, constant, copy_of, expanded, wrap
 from ._dtypes import DType
@@ -47,6 +47,21 @@ def _same(x: Any) -> Any:
 
 def _is_zero(x: Any) -> Any:
     return x == 0
+
+
+def _pairs(name: str) -> Formula:
+    """A function of complex numbers whose parts are apart."""
+    return functools.partial(dr.detail.of_pairs, name)
+
+
+def _by_parts(function: Formula) -> Formula:
+    """A function of the real parts, and of the imaginary ones."""
+    return lambda *numbers: tuple(map(function, *numbers))
+
+
+def _parts_are(test: Formula, joined: Formula) -> Formula:
+    """Whether something holds for the real and (or) the imaginary parts."""
+    return lambda *numbers: joined(*map(test, *numbers))
 
 
 def _log1p_of(x: Any) -> Any:
@@ -366,53 +381,53 @@ def _logical(name: str, text: str, formula: Formula) -> Callable[[Any, Any], Arr
 
 
 _magnitude = _unary("abs", "", real=dr.abs, integer=_int_abs)
-acos = _unary("acos", "The inverse cosine, in radians.", real=dr.acos, pair=pairs.acos)
-acosh = _unary("acosh", "The inverse hyperbolic cosine.", real=dr.acosh, pair=pairs.acosh)
-asin = _unary("asin", "The inverse sine, in radians.", real=dr.asin, pair=pairs.asin)
-asinh = _unary("asinh", "The inverse hyperbolic sine.", real=dr.asinh, pair=pairs.asinh)
-atan = _unary("atan", "The inverse tangent, in radians.", real=dr.atan, pair=pairs.atan)
-atanh = _unary("atanh", "The inverse hyperbolic tangent.", real=dr.atanh, pair=pairs.atanh)
+acos = _unary("acos", "The inverse cosine, in radians.", real=dr.acos, pair=_pairs("acos"))
+acosh = _unary("acosh", "The inverse hyperbolic cosine.", real=dr.acosh, pair=_pairs("acosh"))
+asin = _unary("asin", "The inverse sine, in radians.", real=dr.asin, pair=_pairs("asin"))
+asinh = _unary("asinh", "The inverse hyperbolic sine.", real=dr.asinh, pair=_pairs("asinh"))
+atan = _unary("atan", "The inverse tangent, in radians.", real=dr.atan, pair=_pairs("atan"))
+atanh = _unary("atanh", "The inverse hyperbolic tangent.", real=dr.atanh, pair=_pairs("atanh"))
 bitwise_invert = _unary("bitwise_invert", "Each bit flipped; of Booleans the negation.", integer=operator.invert,
                         boolean=operator.invert)
 ceil = _unary("ceil", "The smallest integer that is not less.", real=dr.ceil, integer=_same)
-conj = _unary("conj", "The complex conjugate.", real=_same, integer=_same, pair=pairs.conj)
-cos = _unary("cos", "The cosine of an angle in radians.", real=dr.cos, pair=pairs.cos)
-cosh = _unary("cosh", "The hyperbolic cosine.", real=dr.cosh, pair=pairs.cosh)
-exp = _unary("exp", "e to the power of each element.", real=dr.exp, pair=pairs.exp)
-expm1 = _unary("expm1", "exp(x) - 1, accurate for small x.", real=_expm1, derivative=dr.exp, pair=pairs.expm1)
+conj = _unary("conj", "The complex conjugate.", real=_same, integer=_same, pair=lambda z: (z[0], -z[1]))
+cos = _unary("cos", "The cosine of an angle in radians.", real=dr.cos, pair=_pairs("cos"))
+cosh = _unary("cosh", "The hyperbolic cosine.", real=dr.cosh, pair=_pairs("cosh"))
+exp = _unary("exp", "e to the power of each element.", real=dr.exp, pair=_pairs("exp"))
+expm1 = _unary("expm1", "exp(x) - 1, accurate for small x.", real=_expm1, derivative=dr.exp, pair=_pairs("expm1"))
 floor = _unary("floor", "The largest integer that is not greater.", real=dr.floor, integer=_same)
 isfinite = _unary("isfinite", "Whether elements are neither infinite nor NaN.", real=dr.isfinite, integer=_true_like,
-                  boolean=_true_like, pair=pairs.isfinite, result="bool")
+                  boolean=_true_like, pair=_parts_are(dr.isfinite, _and), result="bool")
 isinf = _unary("isinf", "Whether elements are infinite.", real=dr.isinf, integer=_false_like, boolean=_false_like,
-               pair=pairs.isinf, result="bool")
+               pair=_parts_are(dr.isinf, _or), result="bool")
 isnan = _unary("isnan", "Whether elements are NaN.", real=dr.isnan, integer=_false_like, boolean=_false_like,
-               pair=pairs.isnan, result="bool")
-log = _unary("log", "The natural logarithm.", real=dr.log, pair=pairs.log)
+               pair=_parts_are(dr.isnan, _or), result="bool")
+log = _unary("log", "The natural logarithm.", real=dr.log, pair=_pairs("log"))
 log10 = _unary("log10", "The logarithm to base 10.", real=_log10, derivative=lambda x: 1 / (math.log(10) * x),
-               pair=pairs.log10)
-log1p = _unary("log1p", "log(1 + x), accurate for small x.", real=_log1p, pair=pairs.log1p)
-log2 = _unary("log2", "The logarithm to base 2.", real=dr.log2, pair=pairs.log2)
+               pair=_pairs("log10"))
+log1p = _unary("log1p", "log(1 + x), accurate for small x.", real=_log1p, pair=_pairs("log1p"))
+log2 = _unary("log2", "The logarithm to base 2.", real=dr.log2, pair=_pairs("log2"))
 logical_not = _unary("logical_not", "Whether elements are false, or 0.", boolean=operator.invert, integer=_is_zero,
-                     real=_is_zero, pair=lambda z: (z[0] == 0) & (z[1] == 0), result="bool")
-negative = _unary("negative", "The negative.", real=operator.neg, integer=operator.neg, pair=pairs.negative)
+                     real=_is_zero, pair=_parts_are(_is_zero, _and), result="bool")
+negative = _unary("negative", "The negative.", real=operator.neg, integer=operator.neg, pair=_by_parts(operator.neg))
 positive = _unary("positive", "The elements themselves.", real=_same, integer=_same, pair=_same)
-reciprocal = _unary("reciprocal", "1 / x.", real=lambda x: 1 / x, pair=pairs.reciprocal)
+reciprocal = _unary("reciprocal", "1 / x.", real=lambda x: 1 / x, pair=_pairs("reciprocal"))
 round = _unary("round", "The nearest integer; the even one of two that are equally near.", real=dr.round, integer=_same,
-               pair=lambda z: (dr.round(z[0]), dr.round(z[1])))
+               pair=_by_parts(dr.round))
 sign = _unary("sign", "-1, 0 or 1 by the sign; of complex numbers z / abs(z). NaN remains.", real=_sign, integer=_sign,
-              pair=pairs.sign)
+              pair=_pairs("sign"))
 signbit = _unary("signbit", "Whether the sign bit is set, of zeros and NaN as well.", real=_signbit, result="bool")
-sin = _unary("sin", "The sine of an angle in radians.", real=dr.sin, pair=pairs.sin)
-sinh = _unary("sinh", "The hyperbolic sine.", real=dr.sinh, pair=pairs.sinh)
+sin = _unary("sin", "The sine of an angle in radians.", real=dr.sin, pair=_pairs("sin"))
+sinh = _unary("sinh", "The hyperbolic sine.", real=dr.sinh, pair=_pairs("sinh"))
 sqrt = _unary("sqrt", "The square root; of complex numbers the one whose real part is not negative.", real=dr.sqrt,
-              pair=pairs.sqrt)
-square = _unary("square", "x * x.", real=lambda x: x * x, integer=lambda x: x * x, pair=pairs.square)
-tan = _unary("tan", "The tangent of an angle in radians.", real=dr.tan, pair=pairs.tan)
-tanh = _unary("tanh", "The hyperbolic tangent.", real=dr.tanh, pair=pairs.tanh)
+              pair=_pairs("sqrt"))
+square = _unary("square", "x * x.", real=lambda x: x * x, integer=lambda x: x * x, pair=_pairs("square"))
+tan = _unary("tan", "The tangent of an angle in radians.", real=dr.tan, pair=_pairs("tan"))
+tanh = _unary("tanh", "The hyperbolic tangent.", real=dr.tanh, pair=_pairs("tanh"))
 trunc = _unary("trunc", "The nearest integer that is not larger in magnitude.", real=dr.trunc, integer=_same)
 
 add = _binary("add", "The sum; of truth values whether one is true.", real=operator.add, integer=operator.add,
-              boolean=_or, pair=pairs.add)
+              boolean=_or, pair=_by_parts(operator.add))
 atan2 = _binary("atan2", "The angle of the point (x2, x1), in radians from -pi to pi.", real=dr.atan2)
 bitwise_and = _binary("bitwise_and", "Bits that are set in both.", integer=_and, boolean=_and)
 bitwise_left_shift = _binary("bitwise_left_shift", "x1 with its bits moved up by x2; 0 if that is all of them.",
@@ -423,7 +438,7 @@ bitwise_right_shift = _binary("bitwise_right_shift", "x1 with its bits moved dow
 bitwise_xor = _binary("bitwise_xor", "Bits that are set in one of them.", integer=operator.xor, boolean=operator.xor)
 copysign = _binary("copysign", "The magnitude of x1 with the sign of x2.", real=_copysign)
 equal = _binary("equal", "Whether elements are equal.", real=operator.eq, integer=operator.eq, boolean=operator.eq,
-                pair=pairs.equal, result="bool", smooth=False)
+                pair=_parts_are(operator.eq, _and), result="bool", smooth=False)
 floor_divide = _binary("floor_divide", "The quotient rounded down; where an operand is infinite, floor(x1 / x2).",
                        real=_divide_down, integer=_int_divide, smooth=False)
 greater = _binary("greater", "Whether x1 > x2.", real=operator.gt, integer=operator.gt, result="bool", smooth=False)
@@ -444,16 +459,16 @@ minimum = _binary("minimum", "The smaller one; NaN if there is one.", real=_extr
                   boolean=_and)
 multiply = _binary("multiply", "The product; of truth values whether both are true.", real=operator.mul,
                    integer=operator.mul,
-                   boolean=_and, pair=pairs.multiply)
+                   boolean=_and, pair=_pairs("mul"))
 nextafter = _binary("nextafter", "The next number from x1 in the direction of x2.", real=_nextafter, smooth=False)
 not_equal = _binary("not_equal", "Whether elements differ.", real=operator.ne, integer=operator.ne,
-                    boolean=operator.ne, pair=pairs.not_equal, result="bool", smooth=False)
+                    boolean=operator.ne, pair=_parts_are(operator.ne, _or), result="bool", smooth=False)
 remainder = _binary("remainder", "The remainder of x1 / x2 with the sign of x2, as Python's %.", real=_remainder,
                     derivatives=(lambda a, b: dr.ones(type(a), ()), lambda a, b: -dr.floor(a / b)),
                     integer=_int_remainder)
-subtract = _binary("subtract", "The difference.", real=operator.sub, integer=operator.sub, pair=pairs.subtract)
-_divide = _binary("divide", "", real=operator.truediv, pair=pairs.divide)
-_pow = _binary("pow", "", real=dr.power, integer=_int_pow, pair=pairs.pow)
+subtract = _binary("subtract", "The difference.", real=operator.sub, integer=operator.sub, pair=_by_parts(operator.sub))
+_divide = _binary("divide", "", real=operator.truediv, pair=_pairs("quotient"))
+_pow = _binary("pow", "", real=dr.power, integer=_int_pow, pair=_pairs("power"))
 
 
 def abs(x: Array, /) -> Array:
@@ -462,7 +477,7 @@ def abs(x: Array, /) -> Array:
     Lazy; differentiable.
     """
     array = require_kind(f"{_NAMESPACE}.abs", "x", x, "iufc")
-    return wrap(array._dtype.part, pairs.abs(array._parts)) if array._dtype.kind == "c" else _magnitude(array)
+    return wrap(array._dtype.part, dr.hypot(*array._parts)) if array._dtype.kind == "c" else _magnitude(array)
 
 
 enter("abs", abs)

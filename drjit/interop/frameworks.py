@@ -326,41 +326,23 @@ class _JAX(Framework):
         floating = [self.is_floating(array) for array in arrays]
         none = [False] * len(arrays)
 
-        def known(values: Sequence[Any]) -> bool:
-            return not any(isinstance(value, jax.core.Tracer) for value in values)
+        @jax.custom_jvp  # type: ignore[untyped-decorator]
+        def operation(*inputs: Any) -> list[Any]:
+            return inner.run(inputs, none) if self.known(inputs) else self._called_back(inner, inputs)
 
-        def run(*inputs: Any) -> list[Any]:
-            return inner.run(inputs, none) if known(inputs) else self._called_back(inner, inputs)
+        @operation.defjvp  # type: ignore[untyped-decorator]
+        def changes(inputs: Any, changes: Any) -> tuple[list[Any], list[Any]]:
+            outputs = inner.run(inputs, floating) if self.known(inputs) else operation(*inputs)
+            linear = _Linear(self, inner, floating, _chosen(inputs, floating), _chosen(outputs, inner.floating))
+            found = linear(inputs, _chosen(changes, floating))
+            none = [numpy.zeros(output.shape, jax.dtypes.float0) for output in outputs]
+            return outputs, _merged(none, found, inner.floating)
 
-        def forward(*inputs: Any) -> tuple[list[Any], Any]:
-            if known(inputs):
-                return inner.run(inputs, floating), None
-            return self._called_back(inner, inputs), inputs  # which are computed with once more in reverse mode
-
-        def backward(residuals: Any, gradients: Any) -> tuple[Any, ...]:
-            given = [self.conjugate(gradient) for gradient in _chosen(gradients, inner.floating)]
-
-            def reverse(call: Inner, values: Sequence[Any]) -> list[Any]:
-                return _chosen(call.reverse(_merged([None] * len(inner.floating), values, inner.floating)), floating)
-
-            if residuals is None and known(given):
-                found = reverse(inner, given)
-            elif residuals is None:
-                shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in _chosen(arrays, floating)]
-                found = self._callback(lambda *values: reverse(inner.on(_HOST), values), shapes, given)
-            else:
-                def again(*values: Any) -> list[Any]:
-                    call = inner.again().on(_HOST)
-                    call.run(values[:len(residuals)], floating)
-                    return reverse(call, values[len(residuals):])
-
-                shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in _chosen(residuals, floating)]
-                found = self._callback(again, shapes, [*residuals, *given])
-            return tuple(_merged([None] * len(floating), list(map(self.conjugate, found)), floating))
-
-        operation = jax.custom_vjp(run)
-        operation.defvjp(forward, backward)
         return list(operation(*arrays))
+
+    def known(self, values: Sequence[Any]) -> bool:
+        """Whether arrays have values, and are not what a transformation traces."""
+        return not any(isinstance(value, self.library.core.Tracer) for value in values)
 
     def _called_back(self, inner: Inner, inputs: Sequence[Any]) -> list[Any]:
         """The results where a transformation of JAX traces the call: when its program runs, it calls back. What the
@@ -371,29 +353,96 @@ class _JAX(Framework):
         inner.resemble(example)
         canonical = self.library.dtypes.canonicalize_dtype
         shapes = [self.library.ShapeDtypeStruct(result.shape, canonical(result.dtype)) for result in results]
-        return self._callback(lambda *values: inner.again().on(_HOST).run(values, none), shapes, inputs)
+        return self.callback(lambda *values: inner.again().on(_HOST).run(values, none), shapes, inputs)
 
-    def _callback(self, function: Callable[..., list[Any]], shapes: list[Any], inputs: Sequence[Any]) -> list[Any]:
+    def callback(self, function: Callable[..., list[Any]], shapes: list[Any], inputs: Sequence[Any]) -> list[Any]:
         """Arrays that a function of NumPy arrays computes when JAX's program runs."""
-        jax = self.library
-
         def call(*values: Any) -> list[Any]:
             return [numpy.asarray(found, shape.dtype) for found, shape in zip(
                 function(*map(numpy.asarray, values)), shapes, strict=True)]
 
-        @jax.custom_jvp  # type: ignore[untyped-decorator]
-        def operation(*values: Any) -> Any:
-            return jax.pure_callback(call, shapes, *values, vmap_method="sequential")
+        return list(self.library.pure_callback(call, shapes, *inputs, vmap_method="sequential"))
 
-        @operation.defjvp  # type: ignore[untyped-decorator]
-        def changes(values: Any, changes: Any) -> Any:
-            raise RuntimeError("drjit.wrap(): second derivatives of functions of Dr.Jit are not available in JAX.")
+    @functools.cached_property
+    def linear(self) -> Any:
+        """The derivative of a call as an operation of JAX: linear in some arrays (``_Linear.given``), after those that
+        the function was called with."""
+        ad, batching, mlir, extension = [importlib.import_module(f"jax.{name}") for name in (
+            "interpreters.ad", "interpreters.batching", "interpreters.mlir", "extend.core")]
+        jax = self.library
+        primitive = extension.Primitive("drjit_derivative")
+        primitive.multiple_results = True
+        primitive.def_impl(lambda *values, linear: linear.compute(linear.inner, values))
+        primitive.def_abstract_eval(lambda *values, linear: [
+            jax.core.ShapedArray(found.shape, found.dtype) for found in linear.found])
 
-        return list(operation(*inputs))
+        def called_back(*values: Any, linear: _Linear) -> list[Any]:
+            return self.callback(lambda *values: linear.compute(linear.inner.again().on(_HOST), values), linear.found,
+                                 values)
+
+        def change(values: Any, changes: Any, *, linear: _Linear) -> Any:
+            if any(type(change) is not ad.Zero for change in changes[:linear.count]):
+                raise RuntimeError("drjit.wrap(): second derivatives of functions of Dr.Jit are not available in JAX.")
+            inputs = values[:linear.count]
+            return (linear(inputs, values[linear.count:]),
+                    linear(inputs, list(map(ad.instantiate_zeros, changes[linear.count:]))))
+
+        def transposed(gradients: Any, *values: Any, linear: _Linear) -> list[Any]:
+            found = linear.transposed()(values[:linear.count], list(map(ad.instantiate_zeros, gradients)))
+            return [None] * linear.count + found
+
+        def batched(values: Any, dims: Any, *, linear: _Linear) -> tuple[list[Any], list[int]]:
+            whole = [None if dim is None else jax.numpy.moveaxis(value, dim, 0)
+                     for value, dim in zip(values, dims, strict=True)]
+            size = next(value.shape[0] for value in whole if value is not None)
+
+            def entry(parts: Any) -> list[Any]:
+                found = [value if part is None else part for value, part in zip(values, parts, strict=True)]
+                return linear(found[:linear.count], found[linear.count:])
+
+            if self.known(values):
+                results = [entry([None if value is None else value[k] for value in whole]) for k in range(size)]
+                return [jax.numpy.stack(entries) for entries in zip(*results, strict=True)], [0] * len(linear.found)
+            return jax.lax.map(entry, whole), [0] * len(linear.found)
+
+        mlir.register_lowering(primitive, mlir.lower_fun(called_back, multiple_results=True))
+        ad.primitive_jvps[primitive], ad.primitive_transposes[primitive] = change, transposed
+        batching.primitive_batchers[primitive] = batched
+        return primitive
 
     def conjugate(self, gradient: Any) -> Any:
         """A gradient in the other convention: JAX's products of cotangents and tangents have no conjugates."""
         return gradient.conj() if self.library.numpy.iscomplexobj(gradient) else gradient
+
+
+class _Linear:
+    """The derivative of a call of Dr.Jit, from changes of arguments to those of results, or back: what JAX knows of it
+    are the arrays that it is ``given``, and those that are ``found``."""
+
+    def __init__(self, framework: _JAX, inner: Inner, tracked: list[bool], given: list[Any], found: list[Any],
+                 reverse: bool = False) -> None:
+        self.framework, self.inner, self.tracked, self.reverse = framework, inner, tracked, reverse
+        shape = framework.library.ShapeDtypeStruct
+        self.given, self.found = ([shape(array.shape, array.dtype) for array in arrays] for arrays in (given, found))
+        self.count = len(tracked)
+
+    def __call__(self, inputs: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        if not self.found:
+            return []
+        return list(self.framework.linear.bind(*inputs, *given, linear=self))
+
+    def transposed(self) -> _Linear:
+        """In the other direction."""
+        return _Linear(self.framework, self.inner, self.tracked, self.found, self.given, not self.reverse)
+
+    def compute(self, inner: Inner, values: Sequence[Any]) -> list[Any]:
+        """The arrays that are found, given arguments of the call and what this is linear in."""
+        call, given, conjugate = inner.ready(values[:self.count], self.tracked), values[self.count:], \
+            self.framework.conjugate
+        if not self.reverse:
+            return _chosen(call.forward(_merged([None] * self.count, given, self.tracked)), call.floating)
+        gradients = _merged([None] * len(call.floating), list(map(conjugate, given)), call.floating)
+        return list(map(conjugate, _chosen(call.reverse(gradients), self.tracked)))
 
 
 class _JAXDerivatives:
@@ -461,11 +510,7 @@ class _TensorFlow(Framework):
         return self.library.experimental.dlpack.from_dlpack(view.__dlpack__())
 
     def plain(self, value: Any) -> Any:
-        tensor = self.library.convert_to_tensor(value)
-        if not hasattr(tensor, "numpy"):
-            raise TypeError("drjit.wrap(): a function of Dr.Jit cannot be traced by TensorFlow, as tf.function does: "
-                            "call it from a function without this decorator.")
-        return tensor
+        return self.library.convert_to_tensor(value)
 
     def differentiate(self, function: Callable[[list[Any]], list[Any]], arrays: list[Any],
                       tracked: list[bool]) -> tuple[list[Any], Derivatives]:
@@ -474,6 +519,9 @@ class _TensorFlow(Framework):
 
     def embed(self, inner: Inner, arrays: list[Any]) -> list[Any]:
         tf = self.library
+        arrays = list(map(tf.convert_to_tensor, arrays))
+        if not all(hasattr(array, "numpy") for array in arrays):
+            return self._called_back(inner, arrays)
         floating = [self.is_floating(array) for array in arrays]
 
         def operation(*inputs: Any) -> tuple[list[Any], Callable[..., list[Any]]]:
@@ -481,7 +529,7 @@ class _TensorFlow(Framework):
 
             def reverse(*gradients: Any) -> list[Any]:
                 given = _chosen(gradients, inner.floating)
-                found = derivative(*given, *map(guard, _chosen(inputs, floating)))
+                found = derivative(*given, *map(self._guard, _chosen(inputs, floating)))
                 return _merged([None] * len(inputs), found, floating)
 
             return outputs, reverse
@@ -498,16 +546,53 @@ class _TensorFlow(Framework):
 
             return _chosen(found, floating), forward
 
-        def guarded(value: Any) -> tuple[Any, Callable[[Any], Any]]:
+        derivative = tf.custom_gradient(derivative_and_its)
+        return list(tf.custom_gradient(operation)(*arrays))
+
+    def _called_back(self, inner: Inner, arrays: list[Any]) -> list[Any]:
+        """The results where ``tf.function`` traces the call: when its program runs, it calls back, in reverse mode
+        once more. What the results are like shows the function itself, called with ones."""
+        tf = self.library
+        example, known = inner.again(), all(array.shape.is_fully_defined() for array in arrays)
+        if any(array.shape.rank is None for array in arrays):
+            raise TypeError("drjit.wrap(): where TensorFlow traces a function of Dr.Jit, the numbers of axes of its "
+                            "arguments must be known.")
+        with tf.init_scope():
+            ones = [tf.ones([size or 1 for size in array.shape.as_list()], array.dtype) for array in arrays]
+            results = example.run(ones, [False] * len(arrays))
+        inner.resemble(example)
+        floating, count = [self.is_floating(array) for array in arrays], len(arrays)
+
+        def run(*values: Any) -> list[Any]:
+            return inner.again().run(values, [False] * count)
+
+        def gradients_of(*values: Any) -> list[Any]:
+            call = inner.again().ready(values[:count], floating)
+            return _chosen(call.reverse(_merged([None] * len(call.floating), values[count:], call.floating)), floating)
+
+        def operation(*inputs: Any) -> tuple[list[Any], Callable[..., list[Any]]]:
+            def reverse(*gradients: Any) -> list[Any]:
+                given = [*map(self._guard, inputs), *_chosen(gradients, inner.floating)]
+                found = tf.py_function(gradients_of, given, [array.dtype for array in _chosen(arrays, floating)])
+                return _merged([None] * count, found, floating)
+
+            found = tf.py_function(run, inputs, [result.dtype for result in results])
+            for tensor, result in zip(found, results, strict=True):
+                tensor.set_shape(result.shape if known else [None] * result.shape.rank)
+            return list(found), reverse
+
+        return list(tf.custom_gradient(operation)(*arrays))
+
+    def _guard(self, array: Any) -> Any:
+        """An array by which derivatives are computed that have none themselves."""
+        def identity(value: Any) -> tuple[Any, Callable[[Any], Any]]:
             def refused(gradient: Any) -> Any:
                 raise RuntimeError("drjit.wrap(): second derivatives of functions of Dr.Jit are not available in "
                                    "TensorFlow.")
 
-            return tf.identity(value), refused
+            return self.library.identity(value), refused
 
-        derivative, guard = tf.custom_gradient(derivative_and_its), tf.custom_gradient(guarded)
-
-        return list(tf.custom_gradient(operation)(*map(tf.convert_to_tensor, arrays)))
+        return self.library.custom_gradient(identity)(array)
 
 
 class _TensorFlowDerivatives:

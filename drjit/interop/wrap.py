@@ -345,15 +345,15 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]
     ``'drjit', 'jax'``      yes           yes           the function may be one of ``jax.jit``
     ``'drjit', 'tf'``       yes           yes           the function may be one of ``tf.function``
     ``'torch', 'drjit'``    yes           yes           no second derivatives; ``torch.func`` may transform it
-    ``'jax', 'drjit'``      no            yes           no second derivatives; ``jax.jit``, ``jax.vmap``,
+    ``'jax', 'drjit'``      yes           yes           no second derivatives; ``jax.jit``, ``jax.vmap``,
                                                         ``jax.lax.scan`` … may trace it
-    ``'tf', 'drjit'``       yes           yes           no second derivatives; not inside ``tf.function``
+    ``'tf', 'drjit'``       yes           yes           no second derivatives; in ``tf.function``, reverse mode only
     ======================  ============  ============  ==============================================================
 
     The function must be pure: it computes a result from its arguments, does not write to them, and may be called again
-    to compute derivatives. What JAX compiles calls it back when it runs, and calls it once with ones to see what the
-    results are like; ``torch.func.vmap`` and ``jax.vmap`` call it for one entry of a batch after the other. PyTorch
-    gets copies of results, to which its programs may write.
+    to compute derivatives. What JAX and ``tf.function`` compile calls it back when it runs, and calls it once with ones
+    to see what the results are like; ``torch.func.vmap`` and ``jax.vmap`` call it for one entry of a batch after the
+    other. PyTorch gets copies of results, to which its programs may write.
 
     Symbolic loops, branches and calls have no values that other frameworks could compute with, and refuse them.
     Arguments and results that hold arrays, but are no PyTrees, are refused as well. Raises a ``ValueError`` for other
@@ -390,6 +390,7 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]
 
         functools.update_wrapper(call, function)
         call.__dict__["__drjit_wrap__"] = True  # for @drjit.syntax, which belongs below this
+        call.__dict__["autograph_info__"] = True  # tf.function calls this as it is, and does not look for the function
         return call
 
     return decorate

@@ -108,6 +108,58 @@ def test_powers(dtype: Any) -> None:
     _close(dr.grad(zero), [0, 1, 0, 0], dtype)
 
 
+@pytest.mark.parametrize("dtype", [xp.complex64, xp.complex128], ids=str)
+def test_products_and_quotients(dtype: Any) -> None:
+    parts = [complex(x, y) for x in (0.0, 0.5, -2.0) for y in (0.0, 1.0, -3.0)]
+    a, b = (np.array(x) for x in zip(*[(p, q) for p in parts for q in parts if q], strict=True))
+    for function, by_a, by_b in ((xp.multiply, b, a), (xp.divide, 1 / b, -a / (b * b))):
+        for direction in (1, 1j):
+            z, w = _tracked(a, dtype), _tracked(b, dtype)
+            result = function(z, w)
+            dr.set_grad(result, xp.full(result.shape, direction, dtype=dtype))
+            dr.backward_from(result)
+            _close(dr.grad(z), np.conj(by_a) * direction, dtype)
+            _close(dr.grad(w), np.conj(by_b) * direction, dtype)
+            z, w = _tracked(a, dtype), _tracked(b, dtype)
+            result = function(z, w)
+            dr.set_grad((z, w), (xp.full(z.shape, direction, dtype=dtype), xp.full(z.shape, 2, dtype=dtype)))
+            dr.forward_to(result)
+            _close(dr.grad(result), by_a * direction + 2 * by_b, dtype)
+
+
+@pytest.mark.parametrize("dtype", [xp.complex64, xp.complex128], ids=str)
+def test_magnitudes_and_directions(dtype: Any) -> None:
+    points = np.array([2, -2, 3j, -0.5j, 1 + 2j, -3 - 4j, 0])
+    size = np.abs(points)
+    with np.errstate(invalid="ignore"):
+        unit = np.where(size == 0, 0, points / size)
+    z = _tracked(points, dtype)
+    dr.backward(xp.abs(z))
+    _close(dr.grad(z), unit, dtype)
+    for direction in (1, 1j):
+        z = _tracked(points, dtype)
+        dr.set_grad(z, xp.full(z.shape, direction, dtype=dtype))
+        result = xp.sign(z)
+        dr.forward_to(result)
+        with np.errstate(invalid="ignore"):
+            across = np.where(size == 0, 0, 1j * unit * (direction * np.conj(unit)).imag / size)
+        _close(dr.grad(result), across, dtype)
+
+
+@pytest.mark.parametrize("dtype", [xp.complex64, xp.complex128], ids=str)
+def test_quotients_and_directions_in_the_limit(dtype: Any) -> None:
+    inf, nan = math.inf, math.nan
+    a = [1 + 2j, 1 + 0j, complex(inf, 1), complex(inf, 0), complex(1, 2), complex(nan, 0), complex(3, 4)]
+    b = [0j, complex(-0.0, 0), 2 + 0j, 1j, complex(inf, 0), 1 + 0j, 3 + 4j]
+    found = np.asarray(xp.divide(xp.asarray(a, dtype=dtype), xp.asarray(b, dtype=dtype)))
+    wanted = [complex(inf, inf), complex(-inf, nan), complex(inf, 0), complex(0, -inf), 0, complex(nan, nan), 1]
+    np.testing.assert_array_equal(found[[0, 4, 6]], np.array(wanted)[[0, 4, 6]])
+    assert found[1].real == -inf and found[2].real == inf and found[3].imag == -inf and np.isnan(found[5])
+    z = xp.asarray([complex(inf, 1), complex(-inf, 0), complex(2, -inf), complex(inf, inf), complex(nan, inf), 1e200j],
+                   dtype=xp.complex128)
+    np.testing.assert_array_equal(np.asarray(xp.sign(z)), [1, -1, -1j, complex(nan, nan), complex(nan, nan), 1j])
+
+
 # --- real functions --------------------------------------------------------------------------------------------------
 
 REAL: dict[str, tuple[Callable[[Any], Any], tuple[float, ...]]] = {

@@ -169,6 +169,33 @@ def test_what_would_lose_something_is_refused(call: Any) -> None:
         call()
 
 
+def test_tensors_that_are_joined_raveled_are_flat() -> None:
+    t = l.TensorXf([[1.0, 2.0], [3.0, 4.0]])
+    found = dr.concat([t, t + 1], axis=None)
+    assert type(found) is l.Float and list(found) == [1, 2, 3, 4, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("rows", [2, 3, 4, 5, 7, 16, 64, 65, 100])
+@pytest.mark.parametrize("write", ["scatter", "scatter_add"])
+@pytest.mark.parametrize("target", ["zeros", "evaluated"])
+def test_nested_arrays_are_written_by_one_kernel(target: str, write: str, rows: int, together: bool) -> None:
+    flags = dr.JitFlag.KernelHistory, dr.JitFlag.PacketOps
+    count = 4
+    values = np.arange(rows * count, dtype="f4").reshape(rows, count)
+    value, index = l.ArrayXf(values), l.UInt(3, 0, 2, 1)
+    with dr.scoped_set_flag(flags[0], True), dr.scoped_set_flag(flags[1], together):
+        found = dr.opaque(l.Float, 0, rows * count) if target == "evaluated" else dr.zeros(l.Float, rows * count)
+        dr.eval(found, value)
+        dr.kernel_history_clear()
+        getattr(dr, write)(found, value, index)
+        dr.eval(found)
+        assert len(dr.kernel_history((dr.KernelType.JIT,))) == 1
+    expected = np.empty((count, rows), "f4")
+    expected[[3, 0, 2, 1]] = values.T
+    assert np.array_equal(found.numpy(), expected.ravel())
+
+
 def test_values_are_replaced_in_trees_of_one_type() -> None:
     with pytest.raises(RuntimeError):
         dr.replace_grad((1.0,), (la.UInt(1),))

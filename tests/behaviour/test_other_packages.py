@@ -30,9 +30,16 @@ def test_messages_about_arrays_of_the_array_api(function: Any) -> None:
     assert "its own functions" in str(found.value)
 
 
-def test_flags_that_are_none() -> None:
-    with pytest.raises(TypeError, match="'as_string' must be a bool"):
-        dr.graphviz(xp.asarray([1.0, 2.0]))
+@pytest.mark.parametrize("function", [dr.graphviz, dr.graphviz_ad, dr.whos, dr.whos_ad])
+@pytest.mark.parametrize("value", [xp.asarray([1.0, 2.0]), l.Float(1), 1])
+def test_what_shows_all_variables_takes_no_array(value: Any, function: Any) -> None:
+    with pytest.raises(TypeError, match=rf"drjit\.{function.__name__}\(\): 'as_string' must be a bool.* no array"):
+        function(value)
+
+
+def test_arrays_of_the_array_api_are_made_by_its_functions() -> None:
+    with pytest.raises(TypeError, match=r"drjit\.zeros\(\): .*Array is no type of arrays.* without arguments"):
+        dr.zeros(type(xp.asarray(1.0)), 3)
 
 
 def test_modules_list_public_names() -> None:

@@ -331,11 +331,36 @@ def test_the_error_of_a_bound_leaves_other_results_alone() -> None:
         return x.grad
 
     wrong, other = gradient(3), F(1, 2) * 3
-    dr.eval(other)
+    assert other.numpy().tolist() == [3, 6] and np.isfinite(gradient(5).numpy()).all()
+    def later() -> Any:
+        found = gradient(3)
+        dr.eval(found)
+        dr.eval(other)
+        return dr.sum(found * 2)[0]
+
+    for read in (wrong.numpy, (2 * gradient(3)).numpy, lambda: dr.sum(gradient(3))[0], later):
+        with pytest.raises(RuntimeError, match="took more iterations than max_iterations=3"):
+            read()
+        assert other.numpy().tolist() == [3, 6]
+    assert np.isnan(wrong.numpy()).all()
+    wrong, other = gradient(3), F(1, 2) * 3
+    dr.eval(other, wrong)
+    assert other.numpy().tolist() == [3, 6]
     with pytest.raises(RuntimeError, match="took more iterations than max_iterations=3"):
-        other.numpy()
-    assert other.numpy().tolist() == [3, 6] and np.isnan(wrong.numpy()).all()
-    assert np.isfinite(gradient(5).numpy()).all()
+        dr.sync_thread()
+    assert np.isnan(wrong.numpy()).all()
+
+
+def test_nobody_checks_the_bound_of_a_loop_that_nobody_asks_for() -> None:
+    x = F(X)
+    dr.enable_grad(x)
+    _, y = dr.while_loop((U(0), x), lambda i, y: i < 5, lambda i, y: (i + 1, dr.sin(y) * 2), max_iterations=3)
+    dr.backward(y)
+    assert len(drjit_core.flags.state.checks) == 1
+    dr.clear_grad(x)
+    del y
+    dr.detach(x + 1).numpy()
+    assert not drjit_core.flags.state.checks
 
 
 def test_a_bound_that_a_condition_keeps_is_not_checked() -> None:

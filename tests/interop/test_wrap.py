@@ -394,9 +394,7 @@ def test_second_derivatives_are_refused_when_they_are_asked_for(framework):
 
 
 def test_tensorflow_has_forward_mode():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tensorflow = pytest.importorskip("tensorflow")
+    tensorflow = tensorflow_module()
     x, n, y = tensorflow.constant([1.0, 2]), tensorflow.constant([1, 2]), tensorflow.constant([3.0, 4])
     wrapped = dr.wrap("tf", "drjit")(lambda x, n, y: (dr.sin(x) * y, n + 1))
     ones = tensorflow.ones_like(x)
@@ -422,6 +420,17 @@ def same(found, expected):
             same(one, other)
     else:
         np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-12)
+
+
+def forward(f, grad, jvp, jacfwd, jit):
+    return {
+        "jvp": lambda x, n, y: jvp(lambda x, y: f(x, n, y)[::2], (x, y), (y, x)),
+        "jacfwd": lambda x, n, y: jacfwd(lambda x, y: f(x, n, y)[0], (0, 1))(x, y),
+        "jvp of jit": lambda x, n, y: jvp(jit(lambda x, y: f(x, n, y)[::2]), (x, y), (y, x)),
+        "jit of jvp": lambda x, n, y: jit(lambda x, y: jvp(lambda x: f(x, n, y)[0], (x,), (y,)))(x, y),
+        "jit of jacfwd": lambda x, n, y: jit(jacfwd(lambda x: f(x, n, y)[2]))(x),
+        "jacfwd of a sum": lambda x, n, y: jacfwd(lambda y: f(x, n, y)[2] * y + f(x * 2, n, y)[0])(y),
+    }
 
 
 TRANSFORMATIONS = {
@@ -457,6 +466,111 @@ def test_functions_are_transformed(framework, transformation):
         x, y = x.double(), y.double()
     one, other = (TRANSFORMATIONS[transformation](f, *parts)(x, n, y) for f in both(framework))
     same(one, other)
+
+
+@pytest.mark.parametrize("transformation", forward(*[None] * 5))
+def test_jax_transforms_in_forward_mode(transformation):
+    jax = pytest.importorskip("jax")
+    x, n, y = (array_of("jax", values) for values in ([1.0, 2.0], [1, 2], [3.0, 4.0]))
+    one, other = (forward(f, jax.grad, jax.jvp, jax.jacfwd, jax.jit)[transformation](x, n, y) for f in both("jax"))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), one, other)
+
+
+def test_jax_transforms_complex_functions_in_forward_mode():
+    jax = pytest.importorskip("jax")
+    wrapped = dr.wrap("jax", "drjit")(lambda z: z * z * dr.exp(z))
+    z, t = jax.numpy.array([1 + 2j, 0.5j]), jax.numpy.array([1j, 2 - 1j])
+    for found, expected in zip(jax.jvp(wrapped, (z,), (t,)), jax.jvp(lambda z: z * z * jax.numpy.exp(z), (z,), (t,)),
+                               strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_jax_does_not_compute_what_it_has_computed():
+    jax = pytest.importorskip("jax")
+    calls = []
+
+    @dr.wrap("jax", "drjit")
+    def wrapped(x):
+        calls.append(None)
+        return dr.sin(x)
+
+    x = jax.numpy.array([1.0, 2.0])
+    for transform in (jax.value_and_grad(lambda x: wrapped(x).sum()), jax.jacrev(wrapped), jax.jacfwd(wrapped),
+                      lambda x: jax.jvp(wrapped, (x,), (x,))):
+        calls.clear()
+        transform(x)
+        assert len(calls) == 1
+
+
+def test_second_derivatives_are_refused_by_jax():
+    jax = pytest.importorskip("jax")
+    wrapped = dr.wrap("jax", "drjit")(lambda x: dr.sum(dr.sin(x)))
+    for second in (jax.hessian, lambda f: jax.jacrev(jax.jacfwd(f)), lambda f: jax.jacfwd(jax.jacfwd(f)),
+                   lambda f: jax.jit(jax.grad(lambda x: jax.grad(f)(x).sum()))):
+        with pytest.raises(RuntimeError, match=r"drjit\.wrap\(\): second derivatives"):
+            second(wrapped)(jax.numpy.array([1.0, 2.0]))
+
+
+def tensorflow_module():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("tensorflow")
+
+
+def test_tensorflow_traces_functions():
+    tf = tensorflow_module()
+    one, _ = both("tf")
+
+    def other(x, n, y):
+        return tf.sin(x) * y, n + 1, tf.reduce_sum(y * x)
+
+    x, n, y = (array_of("tf", values) for values in ([1.0, 2.0], [1, 2], [3.0, 4.0]))
+    traced = tf.function(one)
+    for found, expected in zip(traced(x, n, y), other(x, n, y), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+    def gradient(function):
+        @tf.function
+        def compute(x, y):
+            with tf.GradientTape() as tape:
+                tape.watch([x, y])
+                found, _, total = function(x * 2, n, y)
+                value = tf.reduce_sum(found) * total
+            return tape.gradient(value, [x, y])
+
+        return compute(x, y)
+
+    same_float32(gradient(one), gradient(other))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        value = traced(x, n, y)[2]
+    same_float32(tape.gradient(value, x), y)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32)])
+    def wide(x):
+        return dr.wrap("tf", "drjit")(lambda x: (dr.sin(x), dr.sum(x)))(x)
+
+    for size in (1, 4):
+        found, total = wide(tf.ones([size, 3]))
+        assert found.shape == (size, 3) and float(total) == 3 * size
+
+    @tf.function
+    def loop(x):
+        for _ in tf.range(3):
+            x = dr.wrap("tf", "drjit")(lambda x: x * 2)(x)
+        return x
+
+    np.testing.assert_allclose(loop(x), [8, 16])
+    with pytest.raises(RuntimeError, match=r"drjit\.wrap\(\): second derivatives"):
+        tf.function(lambda x: derivatives_of_derivatives("tf", lambda x: traced(x, n, y)[2], x))(x)
+
+
+def same_float32(found, expected):
+    if isinstance(found, list):
+        for a, b in zip(found, expected, strict=True):
+            same_float32(a, b)
+    else:
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_torch_transforms_in_forward_mode():
@@ -556,27 +670,6 @@ def test_symbolic_values_are_refused(framework, construct):
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
-
-
-def test_jax_does_not_differentiate_calls_in_forward_mode():
-    jax = pytest.importorskip("jax")
-    wrapped = dr.wrap("jax", "drjit")(lambda x: dr.sin(x))
-    with pytest.raises(TypeError, match="forward-mode"):
-        jax.jvp(wrapped, (jax.numpy.ones(3),), (jax.numpy.ones(3),))
-
-
-def test_tensorflow_tracing_is_refused():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tensorflow = pytest.importorskip("tensorflow")
-    wrapped = dr.wrap("tf", "drjit")(lambda x: dr.sin(x))
-
-    @tensorflow.function
-    def traced(x):
-        return wrapped(x)
-
-    with pytest.raises(Exception, match=r"drjit\.wrap.*cannot be traced by TensorFlow"):  # of its own class in some
-        traced(tensorflow.ones(3))
 
 
 def test_frameworks_are_named_by_strings_or_modules(framework):

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..ir.node import Node
-from ..ir.packets import place_among_neighbours, place_in_row
+from ..ir.packets import LONGEST_ROW, place_among_neighbours, place_in_row
 from ..ir.region import is_local
 from ..ops.table import GATHER
-from ..types import BOOL, TYPES, ReduceOp
+from ..types import BOOL, TYPES, ReduceMode, ReduceOp
 from .target import ATOMIC, Target
 
 __all__ = ["Piece", "added_pieces", "pieces_of", "written_pieces"]
@@ -91,11 +91,12 @@ def written_pieces(writes: Sequence[Node], pointers: dict[int, int], target: Tar
     """
     rows: dict[tuple[int, ...], tuple[int, dict[int, Node]]] = {}
     for node in writes:
-        if node.attr != ReduceOp.Identity.value or node.type == BOOL or TYPES[node.type].size < 4:
+        if node.attr != ReduceOp.Identity.value or node.payload == ReduceMode.Direct.value or node.type == BOOL or \
+                TYPES[node.type].size < 4:
             continue
         assert node.d2 is not None and node.d3 is not None
         place = place_in_row(node.d2)
-        if place is not None:
+        if place is not None and place.length <= LONGEST_ROW:
             row = pointers[node.id], place.first.id, place.length, node.d3.id
             rows.setdefault(row, (place.length, {}))[1][place.offset] = node  # of several writes the last one stays
     pieces: dict[int, Piece] = {}

@@ -57,9 +57,9 @@ from ..ops.table import (
 )
 from ..passes.domain import WIDE_EXTENT, Domain, strides_in
 from ..passes.schedule import Kernel, post_order
-from ..types import TYPE_BITS, TYPES, ReduceOp
+from ..types import TYPE_BITS, TYPES, ReduceMode, ReduceOp
 from .records import Alike, Model, literal_bits, shape_of
-from .target import PLAIN, PRIVATE, Target
+from .target import ATOMIC, PLAIN, PRIVATE, Target
 
 __all__ = ["ALIGNED", "Check", "DENSE", "ENTRIES", "PERIODIC", "Program", "REPORT_WORDS",
            "REVERSED", "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SPREAD", "STRIDED", "Short", "UNALIGNED",
@@ -645,8 +645,10 @@ class Program:
         target, position = node.d0, self.position
         assert target is not None
         pointer = self.pointers[node.id] = self.pointers[target.id]
-        strategy = self.strategies[node.id] = PLAIN if node.attr == ReduceOp.Identity.value \
-            else self.target.inner_strategy(node.payload, self.width)
+        if node.attr == ReduceOp.Identity.value:
+            self.strategies[node.id], strategy = PLAIN, self.choose_strategy(node, target)
+        else:
+            strategy = self.strategies[node.id] = self.target.inner_strategy(node.payload, self.width)
         self.key += (SCATTER << TYPE_BITS | node.type, node.attr, strategy, pointer, self.access_class(node, target),
                      *[position[operand.id] for operand in arguments_of(node)])
 
@@ -685,14 +687,18 @@ class Program:
             self.slots[node.id] = len(self.parameters)
         self.parameters.append(0)
 
+    def computes(self) -> bool:
+        """Whether the program does more than to store constants."""
+        return bool(self.scatters or self.reductions) or any(node.kind != LITERAL for node in self.order)
+
     def finish_key(self) -> None:
         """Make the key a sequence of bytes, 8 for each entry."""
         self.key = array("q", self.key).tobytes()
 
     def choose_strategy(self, node: Node, target: Node) -> int:
-        """How a scatter copes with conflicts (0 for a plain one, which has no need to)."""
+        """How a scatter copes with conflicts; of plain ones, which have no need to, whether neighbours go together."""
         if node.attr == ReduceOp.Identity.value:
-            return 0
+            return ATOMIC if node.payload == ReduceMode.Direct.value else PLAIN
         if target.kind == SCATTER:
             strategy = self.strategies.get(target.id, PLAIN)  # after a plain write only if the width is 1
         else:

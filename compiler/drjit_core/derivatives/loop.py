@@ -338,7 +338,7 @@ class _Repetition(Recorded):
                          for position, node in gradients.items()}
             number = ops.minimum(number, limit)
             if innermost() is None and state.recording is None:
-                assume_not(reduce(missing, ReduceOp.Or.value), self.too_many())
+                assume_not(reduce(missing, ReduceOp.Or.value), self.too_many(), gradients.values())
 
         def state_of(iteration: Node) -> list[Node]:
             before = counted.state(iteration)

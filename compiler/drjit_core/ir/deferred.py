@@ -12,7 +12,8 @@ there is one, and its last version becomes one more result of the region.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 
 from ..context import state
 from ..flags import JitFlag, scoped_set_flag
@@ -21,7 +22,7 @@ from .build import append
 from .node import Node
 from .symbolic import Tracing, innermost
 
-__all__ = ["BORROWED", "Memory", "Statement", "abandon", "assume_not", "chain", "defer", "hand_over", "run",
+__all__ = ["BORROWED", "Check", "Memory", "Statement", "abandon", "assume_not", "chain", "defer", "hand_over", "run",
            "settle", "version_of"]
 
 #: In place of the position of a formal that is borrowed.
@@ -97,11 +98,25 @@ def defer(statement: Statement) -> None:
         statement.act()
 
 
-def assume_not(mask: Node, message: str) -> None:
-    """Let the program raise, with a message, if a mask of one element turns out to be set: when it waits for something
-    after the next evaluation, since a kernel cannot."""
-    memory = Memory(mask)
-    defer(Statement([memory], lambda: chain.assumed.append((memory.node, message))))
+class Check:
+    """A mask of one element that must not be set, what is wrong if it is, and what it is about: nodes of which the
+    mask is evaluated with all that is computed with them, and what has been evaluated so."""
+
+    __slots__ = ("about", "mask", "message")
+
+    def __init__(self, mask: Node, message: str, about: Iterable[Node]) -> None:
+        self.mask, self.message = mask, message
+        self.about = list(map(weakref.ref, about))
+
+    def alive(self) -> list[Node]:
+        """What it is about, as far as somebody holds it."""
+        return [node for reference in self.about if (node := reference()) is not None]
+
+
+def assume_not(mask: Node, message: str, about: Iterable[Node]) -> None:
+    """Let the program raise, with a message, if a mask of one element turns out to be set, since a kernel cannot: when
+    it reads something that has been computed with the nodes that the mask is ``about``, or waits for everything."""
+    chain.checks.append(Check(mask, message, about))
 
 
 def hand_over(statements: Sequence[Statement]) -> None:
@@ -140,7 +155,7 @@ def abandon() -> None:
 
 def _forget() -> None:
     """In a child process: the parent does the output of what it has traced."""
-    chain.statements, chain.assumed = [], []
+    chain.statements, chain.checks = [], []
 
 
 if hasattr(os, "register_at_fork"):

@@ -13,7 +13,7 @@ from .node import BAKED, Node
 
 __all__ = ["LONGEST_ROW", "Place", "are_in_rows", "place_among_neighbours", "place_in_row"]
 
-#: Rows of more elements are accessed element by element.
+#: Rows of more elements are read and written element by element.
 LONGEST_ROW = 64
 _ADD, _MUL = KIND["add"], KIND["mul"]
 
@@ -37,7 +37,7 @@ def place_in_row(index: Node) -> Place | None:
     if first.kind != _MUL:
         return None
     found = _with_literal(first)
-    if found is None or not 0 <= offset < found[1] <= LONGEST_ROW:
+    if found is None or not 0 <= offset < found[1]:
         return None
     return Place(first, found[1], offset)
 

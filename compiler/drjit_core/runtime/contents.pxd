@@ -19,7 +19,7 @@ cdef dict _found
 @cython.locals(context=Context)
 cdef object _before_waiting()
 @cython.locals(context=Context)
-cdef object _after_waiting()
+cdef object _after_waiting(Buffer buffer)
 @cython.locals(context=Context)
 cpdef uint64_t address_of(Buffer buffer) except? 0
 cpdef bytes bytes_of(Buffer buffer, int64_t offset, int64_t count)

@@ -35,19 +35,21 @@ def sync() -> None:
         backend.wait()
     if _launched or _found:
         bounds.warn()
-    if context_of().assumed:
-        _check_assumptions(context_of().assumed)
+    _check(None)
 
 
-def _check_assumptions(assumed: list[Any]) -> None:
-    """Raise what is wrong, if one of the masks that have been computed by now is set; each is looked at once."""
-    for entry in list(assumed):
-        mask, message = entry
-        buffer = mask.payload
-        if mask.kind == EVALUATED and buffer.backend.is_done(buffer.ticket) and entry in assumed:
-            assumed.remove(entry)
-            if unpack(mask.type, buffer.backend.read(buffer, 0, 1)):
-                raise RuntimeError(message)
+def _check(buffer: Buffer | None) -> None:
+    """Raise what is wrong with a buffer, or with anything, as masks say that are known by now; each does so once."""
+    checks = context_of().checks
+    for check in list(checks):
+        mask = check.mask
+        if mask.kind != EVALUATED or not mask.payload.backend.is_done(mask.payload.ticket) or check not in checks:
+            continue
+        if not unpack(mask.type, mask.payload.backend.read(mask.payload, 0, 1)):
+            checks.remove(check)
+        elif buffer is None or any(node.kind == EVALUATED and node.payload is buffer for node in check.alive()):
+            checks.remove(check)
+            raise RuntimeError(check.message)
 
 
 def _check_synchronization() -> None:
@@ -65,13 +67,13 @@ def _before_waiting() -> None:
         _check_synchronization()
 
 
-def _after_waiting() -> None:
+def _after_waiting(buffer: Buffer) -> None:
     """Warn of what launches have reported, and raise what they have found to be wrong."""
     if _launched or _found:
         bounds.warn()
     context = context_of()
-    if context.assumed:
-        _check_assumptions(context.assumed)
+    if context.checks:
+        _check(buffer)
 
 
 def address_of(buffer: Buffer) -> int:
@@ -84,8 +86,8 @@ def address_of(buffer: Buffer) -> int:
     address: int = _native.host_address(buffer) if buffer.backend is _LLVM else buffer.backend.host_address(buffer)
     if _launched or _found:
         bounds.warn()
-    if context.assumed:
-        _check_assumptions(context.assumed)
+    if context.checks:
+        _check(buffer)
     return address
 
 
@@ -95,7 +97,7 @@ def bytes_of(buffer: Buffer, offset: int, count: int) -> bytes:
         return copied(address_of(buffer) + offset, count)
     _before_waiting()
     found: bytes = buffer.backend.read(buffer, offset, count)
-    _after_waiting()
+    _after_waiting(buffer)
     return found
 
 
@@ -103,7 +105,7 @@ def settle(buffer: Buffer) -> None:
     """Wait for the last launch that uses a buffer."""
     _before_waiting()
     buffer.backend.wait(buffer.ticket)
-    _after_waiting()
+    _after_waiting(buffer)
 
 
 def in_memory(node: Node, where: int = 0) -> Node:

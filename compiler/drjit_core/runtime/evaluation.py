@@ -22,6 +22,7 @@ from ..ir.symbolic import known, note_seen
 from ..ir.verify import verify
 from ..ir.vertex import begin_era
 from ..ops.table import DUAL, EVALUATED, FIRST_ELEMENTWISE, UNDEFINED
+from ..passes.schedule import post_order
 from . import backends, bounds, exclusion, explain
 
 __all__ = ["evaluate", "flush_kernel_cache", "needed_for", "schedule"]
@@ -99,7 +100,8 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
 
 def _evaluate(context: Any, roots: list[Node], statements: list[deferred.Statement]) -> bool:
     """Evaluate nodes, and what this thread has scheduled."""
-    if len(roots) != 1 or context.scheduled or statements or roots[0].kind == _EVALUATED:  # by another thread
+    if len(roots) != 1 or context.scheduled or statements or context.checks or \
+            roots[0].kind == _EVALUATED:  # by another thread
         found = _collected(context, roots, statements)
         roots.clear()  # planning counts who holds nodes
         roots = found
@@ -162,7 +164,28 @@ def _collected(context: Any, roots: list[Node], statements: list[deferred.Statem
             if not memory.there and memory.node.id not in seen:
                 seen.add(memory.node.id)
                 found.append(memory.node)
+    if context.checks:
+        found += _checked(context.checks, found)
     return found
+
+
+def _checked(checks: list[deferred.Check], roots: list[Node]) -> list[Node]:
+    """The masks of checks that are about what some nodes need, and so about these nodes; those of what nobody holds
+    any more are let go."""
+    masks: list[Node] = []
+    for check in list(checks):
+        ids = {node.id for node in check.alive()}
+        if not ids:
+            checks.remove(check)
+            continue
+        for node in post_order(roots):
+            if any(operand is not None and operand.id in ids for operand in operands(node)):
+                ids.add(node.id)
+        affected = [root for root in roots if root.id in ids]
+        check.about += map(weakref.ref, affected)
+        if affected and check.mask.kind != _EVALUATED:
+            masks.append(check.mask)
+    return masks
 
 
 def needed_for(nodes: Iterable[Node]) -> tuple[set[int], int]:

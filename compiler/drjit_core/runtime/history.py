@@ -74,7 +74,9 @@ def mark(name: str) -> None:
 
 def record(backend: KernelBackend, kernel: LoadedKernel, hit: bool, launch: Launch, width: int, inputs: int,
            outputs: int, codegen_time: float, type_: KernelType = KernelType.JIT) -> None:
-    """Append an entry for a launch."""
+    """Append an entry for a launch; kernels that only store constants fill memory."""
+    if type_ is KernelType.JIT and not kernel.operations:
+        type_ = KernelType.Memset
     entry = {
         "backend": backend.language, "type": type_, "hash": kernel.hash, "ir": io.StringIO(kernel.text),
         "uses_optix": 0, "cache_hit": int(hit), "cache_disk": int(not hit and kernel.from_disk),

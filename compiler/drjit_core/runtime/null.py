@@ -43,7 +43,7 @@ class Texts(Protocol):
         """The text of a program."""
 
     def operations_of(self, program: Program, /) -> int:
-        """Number of operations for one element."""
+        """Number of operations for one element; 0 if constants are stored, and nothing is computed."""
 
     def work_of(self, program: Program, /) -> int:
         """Cost of one element, relative to an addition."""

@@ -324,8 +324,8 @@ def partial_bytes(reductions: int, work: int, width: int, unit: int = 1) -> int:
 
 
 def operations_of(program: Program) -> int:
-    """Number of operations, those of expansions included."""
-    return sum(OPERATIONS[node.kind] for node in program.order)
+    """Number of operations, those of expansions included; 0 if constants are stored, and nothing is computed."""
+    return sum(OPERATIONS[node.kind] for node in program.order) if program.computes() else 0
 
 
 def work_of(program: Program) -> int:

@@ -44,8 +44,8 @@ class PTXTexts:
         return emit(program).text
 
     def operations_of(self, program: Program, /) -> int:
-        """Number of operations for one element."""
-        return len(program.order)
+        """Number of operations for one element; 0 if constants are stored, and nothing is computed."""
+        return len(program.order) if program.computes() else 0
 
     def work_of(self, program: Program, /) -> int:
         """Cost of one element, relative to an addition."""
