@@ -20,7 +20,10 @@ from drjit_core import CONSUMED, LEAF, JitFlag, Vertex, dual, primal, vertex_of
 from .._access.store import owner_of, store, store_same
 from .._base.array import ArrayBase
 from .._base.handle import fresh_array
-from .._control.places import LIST, MISSING, Change, attributes_of, has_array, write_place
+from .._control.places import Change
+from .._trees.contents import attributes_of, write_place
+from .._trees.holders import has_array
+from .._trees.kinds import LIST, MISSING
 from .inputs import Inputs, fill, token_of
 from .plan import Found
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import decimal
+import enum
+import fractions
 import functools
 import gc
 import inspect
@@ -11,7 +14,7 @@ import io
 import logging
 import random
 import threading
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, UserDict, namedtuple
 from types import SimpleNamespace
 
 import numpy as np
@@ -29,6 +32,57 @@ def counts(frozen):
 
 def values(array):
     return array.numpy().tolist()
+
+
+class Whole(int):
+    """A number with attributes."""
+
+
+class Level(enum.IntEnum):
+    LOW, HIGH = 2, 3
+
+
+class Numbers(list):
+    """A list with attributes."""
+
+
+class Digits(set):
+    """A set with attributes."""
+
+
+def test_values_of_all_kinds_of_numbers_count():
+    @dr.freeze
+    def scaled(x, k):
+        return x * float(k)
+
+    for cls in (np.float64, np.int32, Whole, Level, decimal.Decimal, fractions.Fraction, type("Text", (str,), {})):
+        for number in (2, 3, 2):
+            assert values(scaled(Float(1, 2), cls(number))) == [number, 2 * number], cls
+
+
+def test_attributes_that_only_libraries_ask_for():
+    @dr.freeze
+    def scaled(x, k):
+        return x * k["factor"]
+
+    for cls in (UserDict, type("Derived", (UserDict,), {})):
+        for factor in (2, 3, 2):
+            assert values(scaled(Float(1, 2), cls(factor=factor))) == [factor, 2 * factor], cls
+
+
+def test_what_has_a_content_and_attributes():
+    @dr.freeze
+    def scaled(x, k):
+        k.count = k.count + 1
+        return x * sum(k) * k.factor
+
+    for cls in (Numbers, Digits):
+        for entries, factor in (([1, 2], 1), ([3, 2], 1), ([3, 2], 4), ([3, 2], 4), ([1, 2], 1)):
+            given = cls(entries)
+            given.factor, given.count = factor, Float(0, 1)
+            assert values(scaled(Float(1, 2), given)) == [sum(entries) * factor, 2 * sum(entries) * factor], cls
+            assert values(given.count) == [1, 2]
+            assert sorted(given) == sorted(entries)
 
 
 # --- forms -----------------------------------------------------------------------------------------------------------
