@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .._base.array import ArrayBase
 from .._trees.contents import write_place
-from .._trees.holders import has_array
+from .._trees.holders import are_same, has_array
 from .._trees.kinds import CELL, CLASS, DICT, GENERATOR, MISSING, MODULE, OBJECT
 from .._trees.pytree import TreeSpec, flatten_nodes
 
@@ -90,5 +90,5 @@ def difference_at(change: Change, first: TreeSpec, second: TreeSpec) -> tuple[st
 
 def are_others(leaves: Sequence[Any], others: Sequence[Any]) -> bool:
     """Whether any of some leaves are other objects, which hold arrays: no element can choose between these."""
-    return bool([leaf for leaf, other in zip(leaves, others, strict=False) if leaf is not other and not isinstance(
-        leaf, ArrayBase) and (has_array(leaf) or has_array(other))])
+    return bool([leaf for leaf, other in zip(leaves, others, strict=False) if not isinstance(
+        leaf, ArrayBase) and not are_same(leaf, other) and (has_array(leaf) or has_array(other))])

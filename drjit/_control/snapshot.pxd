@@ -13,7 +13,7 @@ from drjit._trees.kinds cimport About, about, is_library, is_own, kind_at, refer
 cdef inline Py_ssize_t id(object value):  # without an event for audits
     return <Py_ssize_t> <void*> value
 
-cdef int CELL, CLASS, DATA, DICT, FUNCTION, GENERATOR, LIST, MODULE, OBJECT, TUPLE, VALUE, VARIABLES
+cdef int CELL, CLASS, DATA, DICT, FUNCTION, GENERATOR, LIST, MODULE, OBJECT, REFERRING, TUPLE, VALUE, VARIABLES
 cdef int _MOST_CONTAINERS, _LITERAL, _PHI
 cdef dict _names
 cdef list _EMPTY
@@ -31,6 +31,7 @@ cdef class Snapshot:
     cdef public list codes
     cdef public list functions
     cdef public list owners
+    cdef public list passed
     @cython.locals(todo=list, seen=set, kind=cython.int, count=cython.Py_ssize_t, entries=dict, content=object, known=About)
     cpdef add(self, object value)
     @cython.locals(held=list)

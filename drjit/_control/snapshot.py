@@ -56,6 +56,7 @@ from .._trees.kinds import (
     MISSING,
     MODULE,
     OBJECT,
+    REFERRING,
     TUPLE,
     VALUE,
     VARIABLES,
@@ -85,7 +86,8 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("codes", "data", "functions", "held", "more", "owners", "seen", "suspended", "traced", "waiting")
+    __slots__ = ("codes", "data", "functions", "held", "more", "owners", "passed", "seen", "suspended", "traced",
+                 "waiting")
 
     def __init__(self) -> None:
         #: Whether data is looked at, and whether variables of generators are.
@@ -100,6 +102,8 @@ class Snapshot:
         #: copy, of cells the content.
         self.held: list[Any] = []
         self.seen: set[int] = set()
+        #: What has led to some of them, which nobody sees if it leads to others later: iterators, sets, views.
+        self.passed: list[Any] = _EMPTY
         #: The functions among them, and their codes; classes and modules, where functions find others by name.
         self.functions: list[FunctionType] = []
         self.codes: list[CodeType] = []
@@ -154,6 +158,8 @@ class Snapshot:
                     self.add_entries(value, kind, entries, todo)
             elif kind != CLASS and kind != VALUE:
                 _push(parts_of(value, kind), todo)
+                if kind == GENERATOR or kind == REFERRING or isinstance(value, set):
+                    self.passed = [*self.passed, value]
                 if kind == GENERATOR and self.suspended:
                     self.add_entries(value, kind, entries_of(value, kind), todo)
                 elif kind == DATA and self.traced and is_small(value):

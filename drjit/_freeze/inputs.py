@@ -22,10 +22,11 @@ from drjit_core import KIND, Node, any_vertex, primal, tracked, vertex_of
 
 from .._access.store import owner_of, store_same
 from .._base.array import ArrayBase
+from .._base.errors import describe
 from .._base.weak import remembered
 from .._control.places import Change, restore
 from .._control.snapshot import Snapshot, names_of
-from .._trees.contents import data_of
+from .._trees.contents import data_of, position_of
 from .._trees.kinds import (
     CELL,
     CLASS,
@@ -165,12 +166,14 @@ class Inputs:
     """What one call depends on."""
 
     __slots__ = ("_numbers", "_spans", "arrays", "containers", "data", "described", "flags", "function", "holders",
-                 "key", "names", "nodes", "own", "parts", "reason", "snapshot", "steps_before", "tree", "variables")
+                 "key", "names", "nodes", "own", "parts", "reason", "snapshot", "steps_before", "tree", "variables",
+                 "waiting")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any) -> None:
         #: Why recordings are not good for the call, although nothing in its words is different.
         self.reason = ""
         self.snapshot = snapshot = Snapshot()
+        snapshot.suspended = True
         self.tree = [args, kwargs, state]
         snapshot.add(self.tree)
         own = len(snapshot.held)
@@ -196,6 +199,8 @@ class Inputs:
         self._spans: dict[int, int] = {}
         #: What data held when the key was made, by its identity.
         self.data: dict[int, Any] = {}
+        #: Generators and other iterators, with how far they were.
+        self.waiting = [(each, position_of(each)) for each in snapshot.passed]
         held = snapshot.held
         #: How many of them the arguments lead to.
         self.own = 0
@@ -211,7 +216,7 @@ class Inputs:
         self.names = _mentioned(tuple(dict.fromkeys(snapshot.codes)))
         parts: Any = tuple([self._part(container, kind, [item for item in items if item[2]])
                             for container, kind, items in self.entries()])
-        parts += (frozenset(map(_Same, snapshot.codes)),)
+        parts += (frozenset(map(_Same, snapshot.codes)), *[(_Same(code), left) for _, (code, left, _) in self.waiting])
         for owner, counts in found:
             self.variables.append(_Variable(owner, len(self.arrays), counts))
             self.arrays.append(owner.array())
@@ -333,6 +338,14 @@ class Inputs:
         hidden = {id(owner) for owner, _, _ in self.variables}
         return [change for change in self.snapshot.changes() if id(change.container) not in hidden or
                 change.key in _SHOWN]
+
+    def require_waiting(self) -> None:
+        """Refuse iterators that the function has advanced."""
+        for iterator, (*place, variables) in self.waiting:
+            *other, now = position_of(iterator)
+            if place != other or list(map(id, variables)) != list(map(id, now)):
+                raise RuntimeError(f"drjit.freeze(): the function advances an iterator of type {describe(iterator)}, "
+                                   "which calls that replay it could not do. Advance it outside.")
 
     def roll_back(self, shapes: Sequence[Any]) -> None:
         """Let everything be as it was before the call."""

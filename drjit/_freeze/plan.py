@@ -372,7 +372,7 @@ def _described(value: Any, inputs: Inputs, known: dict[int, Any], arrays: dict[i
     """What is known of a value; a negative number if that is not enough."""
     number = inputs.number(value)
     if number >= 0:
-        if hides(value):
+        if hides(value) or kind_at(value) == GENERATOR:
             return -1, None
         if number in known:
             return _KNOWN, number

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import operator
 import threading
 import weakref
 from collections import deque
 from contextvars import Context, ContextVar
-from types import CoroutineType, GeneratorType, MappingProxyType, MethodType, ModuleType
+from types import CodeType, CoroutineType, GeneratorType, MappingProxyType, MethodType, ModuleType
 from typing import Any, cast
 
 import numpy as np
@@ -40,8 +41,8 @@ from .kinds import (
     kind_at,
 )
 
-__all__ = ["attributes_of", "contents_of", "data_of", "entries_of", "is_small", "listed", "parts_of", "read_place",
-           "set_data", "shown", "write_place"]
+__all__ = ["attributes_of", "contents_of", "data_of", "entries_of", "is_small", "listed", "parts_of", "position_of",
+           "read_place", "set_data", "shown", "write_place"]
 
 #: Modules with more variables are not looked at.
 _MOST_VARIABLES = 16384
@@ -138,6 +139,15 @@ def _variables_of(generator: Any, name: str = "", value: Any = MISSING) -> dict[
             ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
         variables.clear()
     return found
+
+
+def position_of(iterator: Any) -> tuple[CodeType | None, int, list[Any]]:
+    """How far an iterator is, as far as that can be seen: where a generator waits, or how many entries are left; and
+    the values of its variables."""
+    if kind_at(iterator) != GENERATOR:
+        return None, operator.length_hint(iterator, -1) if hasattr(iterator, "__length_hint__") else -1, []
+    frame = _frame_of(iterator)
+    return (None, -1, []) if frame is None else (frame.f_code, frame.f_lasti, list(_variables_of(iterator).values()))
 
 
 def parts_of(value: Any, kind: int) -> list[Any]:

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Container
+from collections.abc import Callable, Sequence
+from types import CellType
 from typing import Any
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .classes import children
-from .contents import attributes_of, parts_of
+from .contents import attributes_of, contents_of, parts_of
 from .kinds import BUILTIN, FUNCTION, METHOD, OBJECT, PARTIAL, about, is_own, kind_at, refers
 
-__all__ = ["array_within", "has_array", "passed_over"]
+__all__ = ["are_same", "array_within", "has_array", "passed_over"]
 
 _FUNCTIONS = (FUNCTION, METHOD, PARTIAL, BUILTIN)
 #: So many objects are looked at.
@@ -36,15 +37,14 @@ def array_within(leaf: Any, is_array: Callable[[Any], bool] = _is_any) -> bool:
     return not is_own(leaf.__class__.__module__) and _holds(leaf, is_array, False)
 
 
-def has_array(value: Any, known: Container[int] = ()) -> bool:
-    """Whether something is a traced array, or leads to one. What functions refer to is not followed where it is
-    ``known``, by its id."""
+def has_array(value: Any) -> bool:
+    """Whether something is a traced array, or leads to one."""
     if isinstance(value, ArrayBase):
         return bool(value._dynamic)
-    return _holds(value, lambda entry: isinstance(entry, ArrayBase) and bool(entry._dynamic), True, known)
+    return _holds(value, lambda entry: isinstance(entry, ArrayBase) and bool(entry._dynamic), True)
 
 
-def _holds(whole: Any, is_array: Callable[[Any], bool], follows: bool, known: Container[int] = ()) -> bool:
+def _holds(whole: Any, is_array: Callable[[Any], bool], follows: bool) -> bool:
     """Whether an array is found in something, which ``follows`` functions and the attributes of other objects, too."""
     todo, seen = [whole], set[int]()
     while todo and len(seen) < _MOST_OBJECTS:
@@ -66,9 +66,25 @@ def _holds(whole: Any, is_array: Callable[[Any], bool], follows: bool, known: Co
         for entry in entries:
             if is_array(entry):
                 return True
-            if refers(entry) and not (kind in _FUNCTIONS and id(entry) in known):
+            if refers(entry):
                 todo.append(entry)
     return False
+
+
+def are_same(value: Any, other: Any, around: Sequence[Any] = ()) -> bool:
+    """Whether objects are one, or functions that are made of the same: of one code, with the same variables around it,
+    methods of one object, and functions with the same arguments. They may refer to themselves."""
+    if value is other or [each for each in around if each is value]:
+        return True
+    kind = kind_at(value)
+    if kind not in _FUNCTIONS or type(value) is not type(other) or any(
+            getattr(value, name, None) != getattr(other, name, None) for name in ("__code__", "__name__")):
+        return False
+    parts = [[contents_of(part) if type(part) is CellType else part for part in parts_of(each, kind)]
+             for each in (value, other)]
+    if len(parts[0]) != len(parts[1]):
+        return False
+    return not [pair for pair in zip(*parts, strict=True) if not are_same(pair[0], pair[1], (*around, value))]
 
 
 def passed_over(function: str, leaf: Any, place: str) -> ArgumentError:

@@ -92,3 +92,83 @@ def test_an_entry_and_an_attribute_of_one_name(construct: str, mode: str) -> Non
     first, second = run(construct, mode, step)
     assert list(value.x) == [first, 10 + second]
     assert list(value["x"]) == [sum(range(first)), sum(range(10, 10 + second))]
+
+
+class Holder:
+    """An object that is no PyTree, with a function in a place."""
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+        self.function: Any = None
+
+    def total(self) -> Any:
+        return self.x
+
+
+def closure(y: Any) -> Callable[[], Any]:
+    return lambda: y
+
+
+def default(y: Any) -> Callable[[], Any]:
+    return lambda value=y: value
+
+
+def attribute(y: Any) -> Callable[[], Any]:
+    def function() -> Any:
+        return function.value  # type: ignore[attr-defined]
+
+    function.value = y  # type: ignore[attr-defined]
+    return function
+
+
+#: Functions that refer to an array.
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "closure": closure, "default": default, "attribute": attribute, "partial": lambda y: functools.partial(abs, y),
+    "bound method": lambda y: Holder(y).total, "method of an array": lambda y: y.__abs__,
+    "method of a list": lambda y: [y].copy, "partial of a closure": lambda y: functools.partial(closure(y)),
+    "generator": lambda y: (entry for entry in [y])}
+
+
+@modes
+@constructs
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_that_refer_to_arrays(name: str, construct: str, mode: str) -> None:
+    """Elements cannot have a function each."""
+    holder, before = Holder(Float(1, 2)), FUNCTIONS[name](Float(3, 4))
+    holder.function = before
+
+    def step() -> None:
+        holder.function = FUNCTIONS[name](holder.x + 1)
+
+    with pytest.raises((RuntimeError, TypeError), match=r"another object|would be another"):
+        run(construct, mode, step)
+    assert holder.function is before
+    assert list(holder.x) == [1, 2]
+
+
+@modes
+@constructs
+def test_functions_that_are_made_of_the_same_are_the_same(construct: str, mode: str) -> None:
+    holder, y = Holder(Float(1, 2)), Float(3, 4)
+    holder.function = [holder.total, closure(y), functools.partial(abs, y), y.__abs__]
+
+    def step() -> None:
+        holder.x = holder.x + 1
+        holder.function = [holder.total, closure(y), functools.partial(abs, y), y.__abs__]
+
+    first, second = run(construct, mode, step)
+    assert [list(function()) for function in holder.function] == [[1 + first, 2 + second], [3, 4], [3, 4], [3, 4]]
+
+
+@modes
+@constructs
+def test_functions_of_new_places(construct: str, mode: str) -> None:
+    """Nobody knows what they are for others."""
+    holder = Holder(Float(1, 2))
+
+    def step() -> None:
+        holder.x = holder.x + 1
+        holder.other = holder.total  # type: ignore[attr-defined]
+
+    first, second = run(construct, mode, step)
+    assert list(holder.other()) == [1 + first, 2 + second]  # type: ignore[attr-defined]
