@@ -17,7 +17,7 @@ from .._base.array import ArrayBase
 
 if TYPE_CHECKING:
     from .given import Given
-    from .places import Snapshot
+    from .snapshot import Snapshot
 
 __all__ = ["Aliases", "defaults"]
 

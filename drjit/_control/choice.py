@@ -28,23 +28,14 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
 from .._base.types import BOOL
+from .._trees.contents import write_place
+from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .changed import changed_arrays
 from .given import Call, Given, as_left, become, refilled
 from .outside import retried
-from .places import (
-    MISSING,
-    Change,
-    Snapshot,
-    are_others,
-    difference_at,
-    keep_new,
-    place_key,
-    restore,
-    snapshot,
-    words_of,
-    write_place,
-)
+from .places import Change, are_others, difference_at, keep_new, place_key, restore, words_of
+from .snapshot import Snapshot, snapshot
 from .state import equal
 from .wording import Words, name_in_program, require_data
 

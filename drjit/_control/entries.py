@@ -11,8 +11,9 @@ from drjit_core import Node
 from .._access.store import Journal, store, store_result
 from .._base.array import ArrayBase
 from .._base.types import BOOL
+from .._trees.contents import write_place
 from .._trees.pytree import TreeSpec, flatten_nodes
-from .places import Change, words_of, write_place
+from .places import Change, words_of
 from .wording import name_in_program
 
 __all__ = ["Argument", "Array", "First", "Late", "Place", "PlaceOnce"]

@@ -5,7 +5,7 @@ from drjit._access.lanes cimport made_from, masked_access, with_lanes, written_f
 from drjit._access.store cimport Journal, noted
 from drjit._control.given cimport Call, Given
 from drjit._control.iteration cimport condition_of, flattened, require_tuple
-from drjit._control.places cimport write_place
+from drjit._trees.contents cimport write_place
 from drjit._control.state cimport shape_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 

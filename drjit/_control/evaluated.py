@@ -26,12 +26,15 @@ from .._base.errors import CORE_ERRORS, ArgumentError, SizeError
 from .._base.nodes import broadcast
 from .._base.types import BOOL, UINT32
 from .._functions.ordering import set_positions
+from .._trees.contents import write_place
+from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases
 from .given import Call, Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
-from .places import MISSING, Change, are_others, difference_at, restore, snapshot, words_of, write_place
+from .places import Change, are_others, difference_at, restore, words_of
 from .shapes import changed_shape
+from .snapshot import snapshot
 from .state import shape_of
 from .wording import require_variables
 

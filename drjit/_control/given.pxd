@@ -4,7 +4,8 @@ from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport traced_elsewhere
 from drjit._access.store cimport Journal, store_same
 from drjit._base.handle cimport Handle, held
-from drjit._control.places cimport Snapshot, attributes_of, snapshot
+from drjit._control.snapshot cimport Snapshot, snapshot
+from drjit._trees.contents cimport attributes_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 

@@ -23,8 +23,12 @@ from .._access.store import Journal, noted, owner_of, settled, store, store_resu
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
+from .._trees.contents import attributes_of
+from .._trees.holders import has_array
+from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, children, construct, extras, flatten, flatten_nodes
-from .places import MISSING, Change, Snapshot, attributes_of, has_array, restore, snapshot
+from .places import Change, restore
+from .snapshot import Snapshot, snapshot
 from .state import copies
 
 __all__ = ["Call", "Given", "as_before", "as_left", "become", "filled", "objects_of", "refilled"]

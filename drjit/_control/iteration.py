@@ -26,8 +26,9 @@ from .aliases import Aliases, defaults
 from .entries import Late
 from .given import Call, Given, objects_of
 from .outside import Variables, presumed, remember, retried
-from .places import Change, Snapshot, knows_nothing, place_key, snapshot, words_of
+from .places import Change, place_key, words_of
 from .shapes import Reshaped, Shapes
+from .snapshot import Snapshot, knows_nothing, snapshot
 from .state import equal, mask_of, shape_of
 from .wording import Words, name_in_program, require_data
 

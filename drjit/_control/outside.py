@@ -20,25 +20,17 @@ from .._base.errors import SizeError, user_part
 from .._base.handle import holders
 from .._base.nodes import broadcast
 from .._base.types import BOOL
+from .._trees.contents import read_place, write_place
+from .._trees.holders import has_array
+from .._trees.kinds import MISSING
 from .._trees.pytree import flatten_nodes
 from .aliases import Aliases
 from .changed import changed_arrays
 from .entries import Argument, Array, First, Late, Place, PlaceOnce
 from .given import Call
-from .places import (
-    MISSING,
-    Change,
-    Snapshot,
-    are_others,
-    difference_at,
-    has_array,
-    keep_new,
-    place_key,
-    read_place,
-    words_of,
-    write_place,
-)
+from .places import Change, are_others, difference_at, keep_new, place_key, words_of
 from .shapes import Reshaped
+from .snapshot import Snapshot
 from .wording import Words
 
 __all__ = ["Variables", "Wider", "presumed", "remember", "retried"]

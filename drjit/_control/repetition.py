@@ -16,7 +16,8 @@ from .evaluated import Evaluated
 from .given import Given, as_before
 from .iteration import FUNCTION, SymbolicLoop, require_tuple
 from .modes import is_symbolic
-from .places import restore, snapshot
+from .places import restore
+from .snapshot import snapshot
 from .state import told_apart, uninitialized
 
 __all__ = ["FUNCTION", "checked", "run"]

@@ -5,7 +5,7 @@ from drjit._access.lanes cimport masked_access, written_from
 from drjit._access.store cimport Journal, noted
 from drjit._control.choice cimport Effects, Joint, Results, Returned
 from drjit._control.given cimport Call, Given
-from drjit._control.places cimport write_place
+from drjit._trees.contents cimport write_place
 from drjit._trees.pytree cimport TreeSpec
 
 

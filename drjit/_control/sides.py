@@ -17,10 +17,12 @@ from .._access.store import Journal, noted, store
 from .._base.array import ArrayBase
 from .._base.errors import SizeError
 from .._base.nodes import broadcast
+from .._trees.contents import write_place
+from .._trees.kinds import MISSING
 from .aliases import Aliases
 from .choice import Effects, Joint, Results, Returned, argument_of, blended, invoked
 from .given import Call, Given
-from .places import MISSING, is_kept_by_class, place_key, write_place
+from .places import is_kept_by_class, place_key
 from .wording import Words, require_variables
 
 __all__ = ["Sides", "evaluated"]

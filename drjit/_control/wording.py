@@ -12,7 +12,7 @@ from drjit_core import SymbolicValue
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
-from .places import Snapshot
+from .snapshot import Snapshot
 
 __all__ = ["Words", "name_in_program", "place_in_program", "require_data", "require_variables"]
 

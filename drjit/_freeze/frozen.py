@@ -32,8 +32,8 @@ from .._access.lanes import in_plain_code
 from .._base.array import ArrayBase
 from .._base.errors import passed_on
 from .._base.types import reshape, retype
-from .._control.places import look_through
 from .._functions.creation import opaque
+from .._trees.kinds import look_through
 from .._trees.pytree import leaves
 from .again import Again
 from .derivative import Call, traversed

@@ -11,9 +11,9 @@ import functools
 import hashlib
 import math
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,12 @@ from drjit_core import KIND, Node, any_vertex, primal, tracked, vertex_of
 
 from .._access.store import owner_of, store_same
 from .._base.array import ArrayBase
-from .._control.places import (
+from .._base.errors import describe
+from .._base.weak import remembered
+from .._control.places import Change, restore
+from .._control.snapshot import Snapshot, names_of
+from .._trees.contents import data_of, position_of
+from .._trees.kinds import (
     CELL,
     CLASS,
     DATA,
@@ -32,12 +37,10 @@ from .._control.places import (
     OBJECT,
     TUPLE,
     VARIABLES,
-    Change,
-    Snapshot,
-    data_of,
+    about,
+    hides,
+    is_own,
     kind_at,
-    names_of,
-    restore,
 )
 from .._trees.pytree import is_pytree
 
@@ -131,10 +134,12 @@ def _texts(code: CodeType) -> set[str]:
     return found
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered
 def _counts_in_full(cls: Any) -> bool:
-    """Whether functions of the package read attributes of objects."""
-    return is_pytree(cls) or cls.__module__.startswith("drjit.")
+    """Whether functions that nobody looks at read attributes of objects: those of this package, or of a library that
+    tells what is equal."""
+    owner = next(base for base in cls.__mro__ if "__hash__" in vars(base))
+    return is_pytree(cls) or is_own(cls.__module__) or owner is not object and not about(owner).is_users
 
 
 class _Variable(NamedTuple):
@@ -161,12 +166,14 @@ class Inputs:
     """What one call depends on."""
 
     __slots__ = ("_numbers", "_spans", "arrays", "containers", "data", "described", "flags", "function", "holders",
-                 "key", "names", "nodes", "own", "parts", "reason", "snapshot", "steps_before", "tree", "variables")
+                 "key", "names", "nodes", "own", "parts", "reason", "snapshot", "steps_before", "tree", "variables",
+                 "waiting")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any) -> None:
         #: Why recordings are not good for the call, although nothing in its words is different.
         self.reason = ""
         self.snapshot = snapshot = Snapshot()
+        snapshot.suspended = True
         self.tree = [args, kwargs, state]
         snapshot.add(self.tree)
         own = len(snapshot.held)
@@ -192,6 +199,8 @@ class Inputs:
         self._spans: dict[int, int] = {}
         #: What data held when the key was made, by its identity.
         self.data: dict[int, Any] = {}
+        #: Generators and other iterators, with how far they were.
+        self.waiting = [(each, position_of(each)) for each in snapshot.passed]
         held = snapshot.held
         #: How many of them the arguments lead to.
         self.own = 0
@@ -207,7 +216,7 @@ class Inputs:
         self.names = _mentioned(tuple(dict.fromkeys(snapshot.codes)))
         parts: Any = tuple([self._part(container, kind, [item for item in items if item[2]])
                             for container, kind, items in self.entries()])
-        parts += (frozenset(map(_Same, snapshot.codes)),)
+        parts += (frozenset(map(_Same, snapshot.codes)), *[(_Same(code), left) for _, (code, left, _) in self.waiting])
         for owner, counts in found:
             self.variables.append(_Variable(owner, len(self.arrays), counts))
             self.arrays.append(owner.array())
@@ -241,7 +250,7 @@ class Inputs:
                 yield container, kind, [(number, value, True) for number, value in enumerate(content)]
             else:
                 some = names is not None and (kind == CLASS or kind == MODULE or kind == OBJECT
-                                              and not _counts_in_full(cast(Hashable, type(container))))
+                                              and not _counts_in_full(type(container)))
                 yield container, kind, [(held[place], held[place + 1], not some or held[place] in names)  # type: ignore[operator]
                                         for place in range(position, position + content, 2)]
                 position += content
@@ -256,7 +265,7 @@ class Inputs:
     def _token(self, value: Any) -> Any:
         number = self._numbers.get(id(value))
         if number is not None:
-            return number
+            return (number, token_of(value)) if hides(value) else number
         if isinstance(value, ArrayBase):
             if not value._dynamic:
                 return type(value), tuple([primal(node).payload for node in value._nodes()])
@@ -330,18 +339,25 @@ class Inputs:
         return [change for change in self.snapshot.changes() if id(change.container) not in hidden or
                 change.key in _SHOWN]
 
+    def require_waiting(self) -> None:
+        """Refuse iterators that the function has advanced."""
+        for iterator, (*place, variables) in self.waiting:
+            *other, now = position_of(iterator)
+            if place != other or list(map(id, variables)) != list(map(id, now)):
+                raise RuntimeError(f"drjit.freeze(): the function advances an iterator of type {describe(iterator)}, "
+                                   "which calls that replay it could not do. Advance it outside.")
+
     def roll_back(self, shapes: Sequence[Any]) -> None:
         """Let everything be as it was before the call."""
-        held, position, lists = self.snapshot.held, 0, set[int]()
+        held, position = self.snapshot.held, 0
         while position < len(held):
             container, kind, content = held[position], held[position + 1], held[position + 2]
             position += 3
             if kind == LIST:
-                lists.add(id(container))
                 fill(container, content)
             elif kind not in (TUPLE, CELL):
                 position += content
-        restore([change for change in self.changes() if id(change.container) not in lists])
+        restore([change for change in self.changes() if change.kind != LIST])
         for (owner, _, _), steps in zip(self.variables, self.steps_before, strict=True):
             owner.steps = steps
         for array, shape in zip(self.arrays, shapes, strict=True):

@@ -4,7 +4,7 @@ from drjit_core.ir.dual cimport dual, primal, vertex_of
 from drjit_core.ir.node cimport Node
 from drjit._base.handle cimport Handle, fresh_array
 
-cdef int _CONSTANT, _COPY, _CONTAINER, _INPUT, _VIEW, _AGAIN, _FLAT, _ARRAY, _DICT, _TUPLE, _LIST, _DEQUE, _OBJECT
+cdef int _METHOD, _WITH, _CONSTANT, _COPY, _CONTAINER, _INPUT, _VIEW, _AGAIN, _FLAT, _ARRAY, _DICT, _TUPLE, _LIST, _DEQUE, _OBJECT
 cdef int _PLAIN, _OF_INPUT, _LEAF, _RESULT
 
 
@@ -51,3 +51,4 @@ cdef class _Application:
     cdef object array(self, tuple template)
     cdef object sequence(self, tuple template)
     cdef object instance(self, tuple template)
+    cpdef object filled(self, object found, object attributes)

@@ -19,8 +19,24 @@ from drjit_core import CONSUMED, LEAF, JitFlag, Vertex, dual, primal, vertex_of
 
 from .._access.store import owner_of, store, store_same
 from .._base.array import ArrayBase
+from .._base.errors import describe
 from .._base.handle import fresh_array
-from .._control.places import LIST, MISSING, Change, attributes_of, has_array, write_place
+from .._control.places import Change
+from .._trees.contents import attributes_of, write_place
+from .._trees.holders import has_array
+from .._trees.kinds import (
+    BUILTIN,
+    DATA,
+    FUNCTION,
+    GENERATOR,
+    LIST,
+    METHOD,
+    MISSING,
+    PARTIAL,
+    REFERRING,
+    about,
+    kind_at,
+)
 from .inputs import Inputs, fill, token_of
 from .plan import Found
 
@@ -30,7 +46,8 @@ __all__ = ["Outcome"]
 #: How values are made again: an object of the recorded call; a copy of an array of numbers; a container, an array or a
 #: part of one that was there before; what has been made already; an array, above all a flat one without derivatives;
 #: and containers.
-_CONSTANT, _COPY, _CONTAINER, _INPUT, _VIEW, _AGAIN, _FLAT, _ARRAY, _DICT, _TUPLE, _LIST, _DEQUE, _OBJECT = range(13)
+_CONSTANT, _COPY, _CONTAINER, _INPUT, _VIEW, _AGAIN, _FLAT, _ARRAY, _DICT, _TUPLE, _LIST, _DEQUE, _OBJECT, _METHOD, \
+    _WITH = range(15)
 #: Nodes by their slots, with what is tracked of them: nothing, the variable of an input, one of its own, or what
 #: depends on inputs, by their numbers: what has one vertex has one in each call.
 _PLAIN, _OF_INPUT, _LEAF, _RESULT = range(4)
@@ -69,6 +86,7 @@ class Outcome:
         #: Arrays that hold something else: their number, what, and the shape of a tensor.
         self.stores: list[tuple[int, tuple[_Value, ...], Any]] = []
         inputs.fetch()
+        inputs.require_waiting()
         #: How many steps variables have made.
         self.steps = inputs.steps()
         position = 0
@@ -177,7 +195,22 @@ class Outcome:
             return _AGAIN, known
         place = self._made[id(value)] = len(self._made)
         self._alive.append(value)
-        cls = type(value)
+        cls, kind = type(value), kind_at(value)
+        if about(cls).has_more:
+            return _WITH, self._content(value, place, cls, kind), 0, 0, self._attributes(value)
+        return self._content(value, place, cls, kind)
+
+    def _attributes(self, value: Any) -> Any:
+        return tuple([(key, self._template(entry)) for key, entry in attributes_of(value).items()])
+
+    def _content(self, value: Any, place: int, cls: Any, kind: int) -> Any:
+        """How the content of an object is made again."""
+        if kind == METHOD:
+            return _METHOD, place, cls, 0, (self._template(value.__func__), self._template(value.__self__))
+        if kind in (FUNCTION, PARTIAL, BUILTIN, REFERRING, DATA, GENERATOR):
+            raise RuntimeError(f"drjit.freeze(): the function returns, or puts somewhere, an object of type "
+                               f"{describe(value)} that refers to arrays, of which later calls have others. Return the "
+                               "arrays, or keep them in lists, dictionaries or objects.")
         if isinstance(value, dict):
             shell = copy.copy(value)
             shell.clear()
@@ -190,8 +223,7 @@ class Outcome:
             return _LIST, place, cls, 0, tuple(map(self._template, value))
         if isinstance(value, deque):
             return _DEQUE, place, cls, value.maxlen, tuple(map(self._template, value))
-        return _OBJECT, place, cls, 0, tuple([(key, self._template(entry))
-                                              for key, entry in attributes_of(value).items()])
+        return _OBJECT, place, cls, 0, self._attributes(value)
 
     def _template_of_array(self, array: Any) -> Any:
         if not array._dynamic:
@@ -273,6 +305,10 @@ def _outline(template: Any) -> Any:
         return _ARRAY, template[2], template[4] if kind == _ARRAY else None
     if kind == _TUPLE or kind == _LIST or kind == _DEQUE:
         return kind, template[2], list(map(_outline, template[4]))
+    if kind == _METHOD:
+        return kind, list(map(_outline, template[4]))
+    if kind == _WITH:
+        return kind, _outline(template[1]), [(key, _outline(entry)) for key, entry in template[4]]
     if kind == _DICT or kind == _OBJECT:
         return kind, template[2], [(key, _outline(entry)) for key, entry in template[4]]
     return (kind,) if kind in (_INPUT, _VIEW, _AGAIN) else template[:-1]
@@ -384,6 +420,10 @@ class _Application:
             return self.made[template[1]]
         if kind == _OBJECT:
             return self.instance(template)
+        if kind == _METHOD:
+            return template[2](*map(self.value, template[4]))
+        if kind == _WITH:
+            return self.filled(self.value(template[1]), template[4])
         if kind == _COPY:
             kept = self.keep[template[3]]
             return type(kept)(kept)
@@ -429,6 +469,10 @@ class _Application:
     def instance(self, template: Any) -> Any:
         _, place, cls, _, entries = template
         found = self.made[place] = _blank(cls)
-        for key, entry in entries:
+        return self.filled(found, entries)
+
+    def filled(self, found: Any, attributes: Any) -> Any:
+        """An object with its attributes."""
+        for key, entry in attributes:
             object.__setattr__(found, key, self.value(entry))
         return found

@@ -17,7 +17,8 @@ from drjit_core import KIND, code_of, defaults_of, primal, vertex_of
 
 from .._access.store import owner_of
 from .._base.array import ArrayBase
-from .._control.places import (
+from .._trees.contents import contents_of, entries_of, listed
+from .._trees.kinds import (
     CELL,
     CLASS,
     DATA,
@@ -31,10 +32,8 @@ from .._control.places import (
     REFERRING,
     TUPLE,
     VARIABLES,
-    contents_of,
-    entries_of,
+    hides,
     kind_at,
-    listed,
 )
 from .inputs import Inputs, flag_of, token_of
 
@@ -373,6 +372,8 @@ def _described(value: Any, inputs: Inputs, known: dict[int, Any], arrays: dict[i
     """What is known of a value; a negative number if that is not enough."""
     number = inputs.number(value)
     if number >= 0:
+        if hides(value) or kind_at(value) == GENERATOR:
+            return -1, None
         if number in known:
             return _KNOWN, number
         known[number] = None

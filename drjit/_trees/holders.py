@@ -1,85 +1,90 @@
-"""What is neither a tree nor a leaf: it holds arrays, but not as a PyTree does.
+"""What holds arrays: in itself, or in what it consists of and refers to.
 
 Sets, views and iterators have no order or no end that could be rebuilt, and what attributes of objects mean is known to
-their classes alone. Functions that do something with all arrays of a PyTree refuse them, instead of passing them over;
-they need no more than that there is an array. Functions, classes and modules may refer to arrays, and are leaves.
+their classes alone: these are neither trees nor leaves. Functions that do something with all arrays of a PyTree refuse
+them, instead of passing them over; they need no more than that there is an array. Functions, classes and modules may
+refer to arrays, and are leaves.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from gc import get_referents
-from types import GeneratorType, MappingProxyType
-from typing import Any, cast
-from weakref import WeakKeyDictionary
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from types import CellType
+from typing import Any
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
-from .._base.values import is_ndarray
 from .classes import children
+from .contents import attributes_of, contents_of, parts_of
+from .kinds import BUILTIN, FUNCTION, METHOD, OBJECT, PARTIAL, about, is_own, kind_at, refers
 
-__all__ = ["HOLDERS", "array_within", "passed_over"]
+__all__ = ["are_same", "array_within", "has_array", "passed_over"]
 
-#: What shows the objects that others hold, by base classes; the first one that fits counts. Others may be added.
-HOLDERS: dict[type, Callable[[Any], Iterable[Any]]] = {
-    set: list, frozenset: list, MappingProxyType: lambda value: list(value.values()), GeneratorType: get_referents,
-    **dict.fromkeys([type(view) for table in (dict[Any, Any](), OrderedDict[Any, Any]()) for view in (
-        table.keys(), table.values(), table.items())], list)}
-#: What has been found of classes, as long as these live.
-_holders: WeakKeyDictionary[type, Callable[[Any], Iterable[Any]] | None] = WeakKeyDictionary()
-_OURS = "drjit", "drjit_core"
+_FUNCTIONS = (FUNCTION, METHOD, PARTIAL, BUILTIN)
+#: So many objects are looked at.
+_MOST_OBJECTS = 65536
 
 
-def _attributes(value: Any) -> Iterable[Any]:
-    """What is stored in an object, without calling anything."""
-    own = getattr(value, "__dict__", None)
-    found = list(own.values()) if own.__class__ is dict else []
-    for base in type(value).__mro__:
-        slots = base.__dict__.get("__slots__", ())
-        found += [getattr(value, name, None) for name in ((slots,) if isinstance(slots, str) else slots)
-                  if not name.startswith("__")]
-    return found
+def _is_any(value: Any) -> bool:
+    return isinstance(value, ArrayBase)
 
 
-def _holder_of(cls: type) -> Callable[[Any], Iterable[Any]] | None:
-    """What shows the objects that those of a class hold, if they may hold arrays."""
-    found = _holders.get(cls, False)
-    if found is False:
-        found = next((show for base, show in HOLDERS.items() if issubclass(cls, base)), None)
-        if found is None and not issubclass(cls, (type, ArrayBase)) and cls.__module__.partition(".")[0] not in _OURS:
-            if cls.__module__ in ("builtins", "itertools"):
-                found = get_referents if hasattr(cls, "__next__") else None
-            else:
-                found = _attributes
-        _holders[cls] = found
-    return cast("Callable[[Any], Iterable[Any]] | None", found)
+def array_within(leaf: Any, is_array: Callable[[Any], bool] = _is_any) -> bool:
+    """Whether a leaf of a PyTree, which is no array, holds one: in itself, or in PyTrees, sets and the like that it
+    holds."""
+    return not is_own(leaf.__class__.__module__) and _holds(leaf, is_array, False)
 
 
-def array_within(leaf: Any, is_array: Callable[[Any], bool] = lambda value: isinstance(value, ArrayBase)) -> bool:
-    """Whether a leaf, which is no array, holds one: in itself, or in PyTrees, sets and the like that it holds."""
-    show = _holder_of(leaf.__class__)
-    if show is None and not is_ndarray(leaf):
-        return False
-    todo, seen = [leaf], set[int]()
-    while todo:
+def has_array(value: Any) -> bool:
+    """Whether something is a traced array, or leads to one."""
+    if isinstance(value, ArrayBase):
+        return bool(value._dynamic)
+    return _holds(value, lambda entry: isinstance(entry, ArrayBase) and bool(entry._dynamic), True)
+
+
+def _holds(whole: Any, is_array: Callable[[Any], bool], follows: bool) -> bool:
+    """Whether an array is found in something, which ``follows`` functions and the attributes of other objects, too."""
+    todo, seen = [whole], set[int]()
+    while todo and len(seen) < _MOST_OBJECTS:
         value = todo.pop()
         if id(value) in seen:
             continue
         seen.add(id(value))
-        show = _holder_of(value.__class__)
-        entries: Iterable[Any]
-        if is_ndarray(value):
-            entries = value.ravel().tolist() if value.dtype.char == "O" else ()
-        elif show is None or show is _attributes and value is not leaf:  # of objects that it refers to, PyTrees only
+        kind = kind_at(value)
+        entries: list[Any]
+        if isinstance(value, weakref.ref) or not follows and (
+                kind in _FUNCTIONS or isinstance(value, functools._lru_cache_wrapper)):
+            continue
+        if kind == OBJECT and not follows and value is not whole:  # of objects that it refers to, PyTrees only
             entries = [entry for _, entry in children(value) or ()]
         else:
-            entries = show(value)
+            entries = parts_of(value, kind)
+            if about(type(value)).has_more:
+                entries += attributes_of(value).values()
         for entry in entries:
             if is_array(entry):
                 return True
-            todo.append(entry)
+            if refers(entry):
+                todo.append(entry)
     return False
+
+
+def are_same(value: Any, other: Any, around: Sequence[Any] = ()) -> bool:
+    """Whether objects are one, or functions that are made of the same: of one code, with the same variables around it,
+    methods of one object, and functions with the same arguments. They may refer to themselves."""
+    if value is other or [each for each in around if each is value]:
+        return True
+    kind = kind_at(value)
+    if kind not in _FUNCTIONS or type(value) is not type(other) or any(
+            getattr(value, name, None) != getattr(other, name, None) for name in ("__code__", "__name__")):
+        return False
+    parts = [[contents_of(part) if type(part) is CellType else part for part in parts_of(each, kind)]
+             for each in (value, other)]
+    if len(parts[0]) != len(parts[1]):
+        return False
+    return not [pair for pair in zip(*parts, strict=True) if not are_same(pair[0], pair[1], (*around, value))]
 
 
 def passed_over(function: str, leaf: Any, place: str) -> ArgumentError:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import decimal
+import enum
+import fractions
 import functools
 import gc
 import inspect
@@ -11,7 +14,7 @@ import io
 import logging
 import random
 import threading
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, UserDict, namedtuple
 from types import SimpleNamespace
 
 import numpy as np
@@ -29,6 +32,57 @@ def counts(frozen):
 
 def values(array):
     return array.numpy().tolist()
+
+
+class Whole(int):
+    """A number with attributes."""
+
+
+class Level(enum.IntEnum):
+    LOW, HIGH = 2, 3
+
+
+class Numbers(list):
+    """A list with attributes."""
+
+
+class Digits(set):
+    """A set with attributes."""
+
+
+def test_values_of_all_kinds_of_numbers_count():
+    @dr.freeze
+    def scaled(x, k):
+        return x * float(k)
+
+    for cls in (np.float64, np.int32, Whole, Level, decimal.Decimal, fractions.Fraction, type("Text", (str,), {})):
+        for number in (2, 3, 2):
+            assert values(scaled(Float(1, 2), cls(number))) == [number, 2 * number], cls
+
+
+def test_attributes_that_only_libraries_ask_for():
+    @dr.freeze
+    def scaled(x, k):
+        return x * k["factor"]
+
+    for cls in (UserDict, type("Derived", (UserDict,), {})):
+        for factor in (2, 3, 2):
+            assert values(scaled(Float(1, 2), cls(factor=factor))) == [factor, 2 * factor], cls
+
+
+def test_what_has_a_content_and_attributes():
+    @dr.freeze
+    def scaled(x, k):
+        k.count = k.count + 1
+        return x * sum(k) * k.factor
+
+    for cls in (Numbers, Digits):
+        for entries, factor in (([1, 2], 1), ([3, 2], 1), ([3, 2], 4), ([3, 2], 4), ([1, 2], 1)):
+            given = cls(entries)
+            given.factor, given.count = factor, Float(0, 1)
+            assert values(scaled(Float(1, 2), given)) == [sum(entries) * factor, 2 * sum(entries) * factor], cls
+            assert values(given.count) == [1, 2]
+            assert sorted(given) == sorted(entries)
 
 
 # --- forms -----------------------------------------------------------------------------------------------------------
@@ -1162,3 +1216,101 @@ def test_constants_that_were_evaluated_are_arguments() -> None:
         array.numpy()
         for _ in range(2):
             assert function(array).numpy().tolist() == [1, 1, 1]
+
+
+# --- functions and iterators -----------------------------------------------------------------------------------------
+
+
+def endless(start):
+    """A generator of numbers or arrays."""
+    number = start
+    while True:
+        yield number
+        number = number + 1
+
+
+def test_variables_of_generators_count():
+    numbers = endless(2)
+    next(numbers)
+
+    @dr.freeze
+    def scaled(x):
+        return x * numbers.gi_frame.f_locals["number"]
+
+    for expected in (2, 3, 4):
+        assert values(scaled(Float(1, 2))) == [expected, 2 * expected]
+        next(numbers)
+
+
+def test_generators_that_hold_arrays_are_inputs():
+    @dr.freeze
+    def scaled(x, numbers):
+        return x * numbers.gi_frame.f_locals["number"]
+
+    for k in range(4):
+        numbers = endless(Float(k))
+        next(numbers)
+        assert values(scaled(Float(1, 2), numbers)) == [k, 2 * k]
+    assert counts(scaled)[0] <= 2
+
+
+@pytest.mark.parametrize("make", [lambda: endless(2), lambda: iter([2, 3, 4]), lambda: zip([2, 3, 4], strict=True),
+                                  lambda: enumerate([2, 3]), lambda: iter({2: 3, 3: 4}), lambda: reversed([2, 3, 4])])
+def test_iterators_are_not_advanced(make):
+    numbers = make()
+    next(numbers)
+
+    @dr.freeze
+    def scaled(x):
+        next(numbers)
+        return x * 2
+
+    with pytest.raises(RuntimeError, match="the function advances an iterator of type"):
+        scaled(Float(1, 2))
+
+
+class Counter:
+    """An object with a method."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def count(self):
+        return self.n
+
+
+def test_methods_of_the_callers_objects():
+    @dr.freeze
+    def stepped(x, counter):
+        counter.n = counter.n + x
+        counter.function = counter.count
+        return counter.count
+
+    for _ in range(3):
+        counter = Counter(Float(1, 2))
+        assert values(stepped(Float(1, 2), counter)()) == [2, 4] == values(counter.function())
+        assert counter.function.__self__ is counter
+
+
+@pytest.mark.parametrize("make", [lambda y: (lambda: y), lambda y: functools.partial(abs, y), lambda y: {y}.copy])
+def test_functions_of_arrays_are_no_results(make):
+    @dr.freeze
+    def function(x):
+        return make(x + 1)
+
+    with pytest.raises(RuntimeError, match="that refers to arrays"):
+        function(Float(1, 2))
+
+
+def test_containers_that_are_made_keep_their_attributes():
+    @dr.freeze
+    def made(x):
+        found = Numbers([x])
+        found.factor = x + 1
+        return found
+
+    for k in range(3):
+        found = made(Float(k, 2))
+        assert type(found) is Numbers
+        assert values(found[0]) == [k, 2]
+        assert values(found.factor) == [k + 1, 3]

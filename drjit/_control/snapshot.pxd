@@ -6,30 +6,17 @@ from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport innermost
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._base.handle cimport Handle
+from drjit._trees.contents cimport attributes_of, contents_of, entries_of, listed, parts_of
+from drjit._trees.kinds cimport About, about, is_library, is_own, kind_at, refers
 
 
 cdef inline Py_ssize_t id(object value):  # without an event for audits
     return <Py_ssize_t> <void*> value
 
-cdef int _MOST_CONTAINERS, _MOST_ENTRIES, _SKIPPED, _LIST, _TUPLE, _DICT, _OBJECT, _CELL, _FUNCTION, _METHOD, _PARTIAL, _CLASS, _DATA, _MODULE, _VARIABLES, _BUILTIN, _GENERATOR, _REFERRING, _LITERAL, _PHI, _MOST_BYTES
-cdef object _MISSING
-cdef dict _kinds, _known, _names, _own
-cdef set _libraries
+cdef int CELL, CLASS, DATA, DICT, FUNCTION, GENERATOR, LIST, MODULE, OBJECT, REFERRING, TUPLE, VALUE, VARIABLES
+cdef int _MOST_CONTAINERS, _LITERAL, _PHI
+cdef dict _names
 cdef list _EMPTY
-
-
-cdef class _Class:
-    cdef public object reference
-    cdef public int kind
-    cdef public tuple slots
-    cdef public tuple bases
-    cdef public bint is_users
-
-
-cdef _Class _about(object cls)
-@cython.locals(found=_Class)
-cdef int _kind_of(object cls, object value) except -1
-cdef bint _is_own(object module) except -1
 
 
 @cython.freelist(16)
@@ -44,7 +31,8 @@ cdef class Snapshot:
     cdef public list codes
     cdef public list functions
     cdef public list owners
-    @cython.locals(todo=list, seen=set, kind=cython.int, count=cython.Py_ssize_t, entries=dict, content=object, about=_Class)
+    cdef public list passed
+    @cython.locals(todo=list, seen=set, kind=cython.int, count=cython.Py_ssize_t, entries=dict, content=object, known=About)
     cpdef add(self, object value)
     @cython.locals(held=list)
     cpdef add_entries(self, object container, int kind, dict entries, list todo)
@@ -66,18 +54,9 @@ cpdef bint knows_nothing(object function) except -1
 cpdef Snapshot snapshot(object tree, object function, object apart=*, bint data=*)
 cdef bint _must_be_variable(Node node, dict times) except -1
 cdef list _components(Handle array)
-@cython.locals(own=object)
-cpdef dict entries_of(object container, int kind)
 cdef _compare(object container, int kind, dict before, dict now, list found)
-cdef bint _refers(object value) except -1
-cdef _push(list values, list todo)
+cdef _push(object values, list todo)
 @cython.locals(position=cython.Py_ssize_t)
 cdef bint _same(list now, list before) except -1
 cdef bint _same_entries(dict now, list held, Py_ssize_t first, Py_ssize_t end) except -1
-cdef tuple _slots_of(object cls)
-@cython.locals(found=dict)
-cpdef dict attributes_of(object owner)
-cpdef object contents_of(object cell)
-@cython.locals(names=dict, known=tuple)
 cpdef tuple names_of(object code)
-cpdef write_place(object container, int kind, object key, object value)

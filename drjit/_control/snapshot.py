@@ -1,0 +1,505 @@
+"""What containers hold before functions are called, and which of it is something else afterwards.
+
+The containers that functions were given, or that they know, are remembered before a call, and compared after it.
+
+NumPy arrays, sets, and what else has a buffer that can be written to are no containers: they hold data, as arrays do,
+but know nothing of elements. A body that is traced is called once for all iterations, and would change them once, where
+Python does it in each; that is refused. Lists, dictionaries and queues of Python objects are what programs note things
+down in, once for each call. NumPy arrays of Python objects are lists of these.
+"""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable, Sequence
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import drjit_core as core
+from drjit_core import (
+    any_vertex,
+    closure_of,
+    code_of,
+    defaults_of,
+    depend_on,
+    further_of,
+    globals_of,
+    innermost,
+    primal,
+    tracked,
+)
+
+from .._base.array import ArrayBase
+from .._base.handle import Handle
+from .._base.weak import note
+from .._trees.contents import (
+    attributes_of,
+    contents_of,
+    data_of,
+    entries_of,
+    is_small,
+    listed,
+    parts_of,
+    set_data,
+    shown,
+)
+from .._trees.holders import has_array
+from .._trees.kinds import (
+    CELL,
+    CLASS,
+    DATA,
+    DICT,
+    FUNCTION,
+    GENERATOR,
+    LIST,
+    MISSING,
+    MODULE,
+    OBJECT,
+    REFERRING,
+    TUPLE,
+    VALUE,
+    VARIABLES,
+    about,
+    is_library,
+    is_own,
+    kind_at,
+    refers,
+)
+from .._trees.pytree import flatten_nodes
+from .places import Change
+
+__all__ = ["Snapshot", "knows_nothing", "names_of", "snapshot"]
+
+#: So many containers are looked at; a warning tells if there are more.
+_MOST_CONTAINERS = 65536
+_EMPTY: list[Any] = []
+#: The warnings that have been given, by their places.
+_warned: dict[Any, Any] = {}
+#: Names of variables of its module that a function, and those within it, use: by the id of its code.
+_names: dict[int, tuple[str, ...]] = {}
+
+
+class Snapshot:
+    """What containers hold: those of a tree, and those that a function knows.
+
+    Nothing is copied but references: what a container held is compared by identity.
+    """
+
+    __slots__ = ("codes", "data", "functions", "held", "more", "owners", "passed", "seen", "suspended", "traced",
+                 "waiting")
+
+    def __init__(self) -> None:
+        #: Whether data is looked at, and whether variables of generators are.
+        self.traced = self.suspended = False
+        #: Whether there is more than is looked at.
+        self.more = False
+        #: NumPy arrays, sets and other objects that hold data, with that.
+        self.data: list[tuple[Any, Any]] = _EMPTY
+        #: Generators that have changed variables which they use in the middle of an expression, and these.
+        self.waiting: list[tuple[Any, str]] = _EMPTY
+        #: Of each container: the container, what it is, the number of keys and values, and these in turn; of lists a
+        #: copy, of cells the content.
+        self.held: list[Any] = []
+        self.seen: set[int] = set()
+        #: What has led to some of them, which nobody sees if it leads to others later: iterators, sets, views.
+        self.passed: list[Any] = _EMPTY
+        #: The functions among them, and their codes; classes and modules, where functions find others by name.
+        self.functions: list[FunctionType] = []
+        self.codes: list[CodeType] = []
+        self.owners: list[Any] = _EMPTY
+
+    def add(self, value: Any) -> None:
+        """Look at a value, and at all that it refers to."""
+        todo = [value]
+        seen = self.seen
+        while todo:
+            value = todo.pop()
+            known = about(type(value))
+            kind = known.kind
+            if kind < 0 or kind == DATA:
+                kind = kind_at(value)
+            count = len(seen)
+            if kind == VALUE and not known.has_more or kind == MODULE and is_library(value):
+                continue
+            if count >= _MOST_CONTAINERS:
+                self.more = True
+                return
+            seen.add(id(value))
+            if len(seen) == count:  # it was there
+                continue
+            if kind == CLASS:
+                known = about(value)
+            for base in known.bases:  # which are looked at before what shows their attributes
+                if id(base) not in seen:
+                    self.add(base)
+            if known.is_users:
+                if kind == CLASS:
+                    self.add_class(value, todo)
+                elif id(type(value)) not in seen:
+                    self.add(type(value))
+            if kind == OBJECT or kind == DICT:
+                self.add_entries(value, kind, entries_of(value, kind), todo)
+            elif kind == LIST or kind == TUPLE:
+                content = value if kind == TUPLE else listed(value)
+                self.held += (value, kind, content)
+                _push(content, todo)
+            elif kind == CELL:
+                content = contents_of(value)
+                self.held += (value, kind, content)
+                if refers(content):
+                    todo.append(content)
+            elif kind == FUNCTION:
+                self.add_function(value, todo)
+            elif kind == MODULE:
+                self.owners = [*self.owners, value]
+                entries = entries_of(value, kind)
+                if entries:
+                    self.add_entries(value, kind, entries, todo)
+            elif kind != CLASS and kind != VALUE:
+                _push(parts_of(value, kind), todo)
+                if kind == GENERATOR or kind == REFERRING or isinstance(value, set):
+                    self.passed = [*self.passed, value]
+                if kind == GENERATOR and self.suspended:
+                    self.add_entries(value, kind, entries_of(value, kind), todo)
+                elif kind == DATA and self.traced and is_small(value):
+                    self.data = self.data or []
+                    self.data.append((value, data_of(value)))
+            if known.has_more and kind != CLASS:
+                self.add_entries(value, OBJECT, attributes_of(value), todo)
+
+    def add_entries(self, container: Any, kind: int, entries: dict[Any, Any], todo: list[Any]) -> None:
+        """Note what a container holds."""
+        held = self.held
+        held.append(container)
+        held.append(kind)
+        held.append(2 * len(entries))
+        for key, value in entries.items():
+            held.append(key)
+            held.append(value)
+            if refers(value):
+                todo.append(value)
+            if kind == DICT and refers(key):
+                todo.append(key)
+
+    def add_class(self, cls: type, todo: list[Any]) -> None:
+        """Note the attributes of a class; look at those that are no functions, and at methods that operators call."""
+        held, entries = self.held, vars(cls)
+        self.owners = [*self.owners, cls]
+        held.append(cls)
+        held.append(CLASS)
+        held.append(2 * len(entries))
+        for key, value in entries.items():
+            held.append(key)
+            held.append(value)
+            if (type(value) is FunctionType if key[:2] == "__" else refers(value) and not callable(value)):
+                todo.append(value)
+
+    def add_function(self, function: FunctionType, todo: list[Any]) -> None:
+        """Look at the variables that a function uses."""
+        self.functions.append(function)
+        self.codes.append(code_of(function))
+        cells, defaults, variables = closure_of(function), defaults_of(function), globals_of(function)
+        if cells is not None:
+            todo += cells
+        if defaults is not None:
+            todo.append(defaults)
+        further = further_of(function)
+        if further is not None:
+            todo += further
+        names = names_of(code_of(function))
+        if names and not is_own(variables.get("__name__", "")):
+            held = self.held
+            held.append(variables)
+            held.append(VARIABLES)
+            held.append(2 * len(names))
+            for name in names:
+                value = variables.get(name, MISSING)
+                held.append(name)
+                held.append(value)
+                if refers(value):
+                    todo.append(value)
+
+    def add_named(self) -> None:
+        """Look at methods and functions that others find by their names in classes and modules; and note what modules
+        have by names that are used, whatever that is."""
+        names: set[str] = set()
+        codes = owners = 0
+        while codes < len(self.codes) or owners < len(self.owners):
+            for code in self.codes[codes:]:
+                names.update(names_of(code))
+            codes, owners = len(self.codes), len(self.owners)
+            for owner in self.owners:
+                entries = vars(owner)
+                for name in names.intersection(entries):
+                    for value in _functions_of(entries[name]):
+                        self.add(value)
+        for owner in self.owners:
+            if type(owner) is ModuleType:
+                variables = vars(owner)
+                plain = [entry for name in names.intersection(variables) if kind_at(variables[name]) == VALUE
+                         and not isinstance(variables[name], ArrayBase) for entry in (name, variables[name])]
+                self.held += (owner, MODULE, len(plain), *plain)
+
+    def constants(self, state: Sequence[Any]) -> list[tuple[ArrayBase, int, list[int]]]:
+        """The arrays that containers hold of which components must be variables: in how many places they are, and which
+        components. Those that are ``state`` otherwise must be if they are constants only."""
+        arrays: dict[int, tuple[Any, int]] = {}
+        array: Any
+        for value in self.values():
+            if not isinstance(value, Handle) or not value._dynamic:  # type: ignore[attr-defined]
+                continue
+            array = value
+            while array._o is not None:
+                array = array._o[0]
+            known = arrays.get(id(array))
+            arrays[id(array)] = array, 1 if known is None else known[1] + 1
+        for leaf in state if arrays else ():
+            if id(leaf) in arrays and not [node for node in _components(leaf) if primal(node).kind == _LITERAL]:
+                del arrays[id(leaf)]
+        if len(arrays) == 1:  # as most functions do
+            ((array, count),) = arrays.values()
+            if array._depth <= 0:
+                return [(array, count, [0])] if _must_be_variable(array._n, {}) else []
+        times: dict[int, int] = {}  # that a node is the content of an array, unless it is a constant in any case
+        for array, _ in arrays.values():
+            for node in (array._n,) if array._depth <= 0 else array._c:
+                node = primal(node)
+                if node.kind != _LITERAL:
+                    times[node.id] = times.get(node.id, 0) + 1
+        found: list[tuple[ArrayBase, int, list[int]]] = []
+        for array, count in arrays.values():
+            if array._depth <= 0:
+                if _must_be_variable(array._n, times):
+                    found.append((array, count, [0]))
+                continue
+            nodes = array._c
+            width = max([node.size for node in nodes], default=0)  # narrower ones become as wide when written to
+            positions = [place for place, node in enumerate(nodes) if node.size == width and _must_be_variable(
+                node, times)]
+            if positions:
+                found.append((array, count, positions))
+        return found
+
+    def restored(self) -> list[Any]:
+        """Data that is something else now; it gets back what it was."""
+        found = []
+        for value, before in self.data:
+            if data_of(value) != before:
+                set_data(value, before)
+                found.append(value)
+        return found
+
+    def places(self, sought: Any) -> list[tuple[Any, int, Any]]:
+        """The places in which an object was, but for those in tuples, which remain as they are."""
+        found: list[tuple[Any, int, Any]] = []
+        held, position = self.held, 0
+        while position < len(held):
+            container, kind, values = held[position], held[position + 1], held[position + 2]
+            position += 3
+            if kind == CELL:
+                if values is sought:
+                    found.append((container, kind, ""))
+            elif kind == LIST:
+                for key, value in enumerate(values):
+                    if value is sought:
+                        found.append((container, kind, key))
+            elif kind != TUPLE:
+                first, position = position, position + values
+                for place in range(first, position, 2):
+                    if held[place + 1] is sought:
+                        found.append((container, DICT if kind == VARIABLES else kind, held[place]))
+        return found
+
+    def parts_of(self, owner: Any) -> list[tuple[int, int]]:
+        """The parts of an array that are in any place: where their nodes begin among those of the array, and how many
+        there are."""
+        found: list[tuple[int, int]] = []
+        for value in self.values():
+            if isinstance(value, Handle):
+                array: Any = value
+                first = 0
+                while array._o is not None:
+                    array, offset = array._o
+                    first += offset
+                if array is owner:
+                    found.append((first, len(value._nodes())))  # type: ignore[attr-defined]
+        return found
+
+    def values(self) -> list[Any]:
+        """What is in all places."""
+        found: list[Any] = []
+        held, position = self.held, 0
+        while position < len(held):
+            kind, values = held[position + 1], held[position + 2]
+            position += 3
+            if kind == CELL:
+                found.append(values)
+            elif kind == LIST or kind == TUPLE:
+                found += values
+            else:
+                count = values
+                found += held[position + 1:position + count:2]
+                position += count
+        return found
+
+    def changes(self) -> list[Change]:
+        """The places that hold something else now."""
+        found: list[Change] = []
+        held, position = self.held, 0
+        while position < len(held):
+            container, kind, before = held[position], held[position + 1], held[position + 2]
+            position += 3
+            if kind == TUPLE:
+                continue
+            if kind == CELL:
+                now = contents_of(container)
+                if now is not before:
+                    found.append(Change(container, kind, "", before, now))
+            elif kind == LIST:
+                now = listed(container)
+                if not _same(now, before):
+                    _compare(container, kind, dict(enumerate(before)), dict(enumerate(now)), found)
+            else:
+                first, position = position, position + before
+                if kind == VARIABLES or kind == MODULE:  # some of those that there are
+                    variables = vars(container) if kind == MODULE else container
+                    for place in range(first, position, 2):
+                        now = variables.get(held[place], MISSING)
+                        if now is not held[place + 1]:
+                            found.append(Change(container, MODULE if kind == MODULE else DICT, held[place],
+                                                held[place + 1], now))
+                    continue
+                entries = entries_of(container, kind)
+                if not _same_entries(entries, held, first, position):
+                    old = dict(zip(held[first:position:2], held[first + 1:position:2], strict=True))
+                    if kind == GENERATOR:
+                        self.compare_variables(container, old, entries, found)
+                    else:
+                        _compare(container, kind, old, dict(entries), found)
+        return found
+
+    def compare_variables(self, generator: Any, before: dict[str, Any], now: dict[str, Any],
+                          found: list[Change]) -> None:
+        """Note the variables of a generator that hold arrays which may be computed of those that they held: others may
+        be what they are, since they are forgotten."""
+        for name, value in now.items():
+            old = before.get(name)
+            if value is old or not (has_array(old) and has_array(value)):
+                continue
+            (nodes, _, spec), (others, _, was) = flatten_nodes(value, ""), flatten_nodes(old, "")
+            if was.meeting(spec) is None or self.traced and not depend_on(
+                    [node for node in nodes if primal(node).kind != _LITERAL], others):
+                continue
+            found.append(Change(generator, GENERATOR, name, old, value))
+            held = [each for each in gc.get_referents(generator) if each is value]
+            if len(held) > len([each for each in now.values() if each is value]):
+                self.waiting = [*self.waiting, (generator, name)]
+
+    def array_changes(self) -> list[Change]:
+        """Those of them that have to do with arrays."""
+        return [change for change in self.changes() if has_array(change.before) or has_array(change.now)]
+
+
+def _compare(container: Any, kind: int, before: dict[Any, Any], now: dict[Any, Any], found: list[Change]) -> None:
+    for key, value in before.items():
+        other = now[key] if key in now else shown(container, kind, key, found)
+        if other is not value:
+            found.append(Change(container, kind, key, value, other))
+    for key, value in now.items():
+        if key not in before:
+            found.append(Change(container, kind, key, shown(container, kind, key, found), value))
+
+
+def _push(values: Sequence[Any], todo: list[Any]) -> None:
+    """Add those of some values that may refer to others."""
+    for value in values:
+        if refers(value):
+            todo.append(value)
+
+
+def _same(now: list[Any], before: list[Any]) -> bool:
+    if len(now) != len(before):
+        return False
+    for position, value in enumerate(now):  # noqa: SIM110  (compiled)
+        if value is not before[position]:
+            return False
+    return True
+
+
+def _same_entries(now: dict[Any, Any], held: list[Any], first: int, end: int) -> bool:
+    """Whether keys and values are those of before, in the same order."""
+    if 2 * len(now) != end - first:
+        return False
+    for key, value in now.items():
+        if value is not held[first + 1] or key is not held[first]:
+            return False
+        first += 2
+    return True
+
+
+def _functions_of(value: Any) -> tuple[Any, ...]:
+    """The functions of what a class or a module has by some name."""
+    cls = type(value)
+    if cls is staticmethod or cls is classmethod:
+        return (value.__func__,)
+    return (value.fget, value.fset, value.fdel) if cls is property else (value,)
+
+
+def names_of(code: CodeType) -> tuple[str, ...]:
+    """The names, of attributes or variables of its module, that a function uses, and those within it."""
+    found = _names.get(id(code))
+    if found is None:
+        inner = [name for constant in code.co_consts if constant.__class__ is CodeType for name in names_of(constant)]
+        found = note(_names, code, tuple(dict.fromkeys([*code.co_names, *inner])))
+    return found
+
+
+def knows_nothing(function: Callable[..., Any]) -> bool:
+    """Whether a function is seen to refer to nothing but its arguments."""
+    return type(function) is FunctionType and closure_of(function) is None and defaults_of(function) is None and \
+        further_of(function) is None and not names_of(code_of(function))
+
+
+def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any] = (),
+             data: bool = False) -> Snapshot | None:
+    """What is held by the containers of a tree, but for some, and by those that a function knows; ``None`` if there are
+    none. Arrays of NumPy and other ``data`` belong to it where something is traced, or will be."""
+    if tree is None and (function is None or knows_nothing(function)):
+        return None
+    found = Snapshot()
+    found.suspended, found.traced = True, data or innermost() is not None
+    if apart:
+        found.seen.update([id(each) for each in apart])
+    if tree is not None:
+        found.add(tree)
+    if function is not None:
+        found.add(function)
+    if found.owners:
+        found.add_named()
+    if found.more:
+        file, number = core.user_line() or ("<unknown>", 0)
+        warnings.warn_explicit(
+            f"The functions of a loop, branch or call refer to more than {_MOST_CONTAINERS} lists, dictionaries and "
+            "objects. Not all are looked at, so that what they do to the others may be lost: keep the data in arrays, "
+            "or pass what changes as an argument.", RuntimeWarning, file, number, registry=_warned)
+    return found if found.held or found.data else None
+
+
+def _must_be_variable(node: core.Node, times: dict[int, int]) -> bool:
+    """Whether what is computed with a node would not tell what it is computed of: a constant, the contents of several
+    arrays (so many ``times``), or what may turn out to have derivatives, of which it was not known then; or if it has,
+    what is a variable around this construct, which probably changes it."""
+    value = primal(node)
+    return value.kind == _LITERAL or times.get(value.id, 1) > 1 or any_vertex() and core.is_float(node.type) and (
+        value.kind == _PHI or tracked(node) is None)
+
+
+_LITERAL, _PHI = core.KIND["literal"], core.KIND["phi"]
+
+
+def _components(array: Any) -> list[core.Node]:
+    """The nodes of an array that is no view."""
+    return [array._n] if array._depth <= 0 else array._c
+
+

@@ -1,0 +1,316 @@
+"""What is in an object, and how something else gets there: entries, attributes, variables, and data."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import operator
+import threading
+import weakref
+from collections import deque
+from contextvars import Context, ContextVar
+from types import CodeType, CoroutineType, GeneratorType, MappingProxyType, MethodType, ModuleType
+from typing import Any, cast
+
+import numpy as np
+
+from drjit_core import closure_of, defaults_of, further_of
+
+from .._base.array import ArrayBase
+from .kinds import (
+    BUILTIN,
+    CELL,
+    CLASS,
+    DATA,
+    DICT,
+    FUNCTION,
+    GENERATOR,
+    LIST,
+    METHOD,
+    MISSING,
+    MODULE,
+    OBJECT,
+    PARTIAL,
+    REFERRING,
+    TUPLE,
+    VALUE,
+    about,
+    buffer_of,
+    is_library,
+    kind_at,
+)
+
+__all__ = ["attributes_of", "contents_of", "data_of", "entries_of", "is_small", "listed", "parts_of", "position_of",
+           "read_place", "set_data", "shown", "write_place"]
+
+#: Modules with more variables are not looked at.
+_MOST_VARIABLES = 16384
+#: So many bytes of a buffer are remembered, and sets of so many entries.
+_MOST_BYTES, _MOST_MEMBERS = 1 << 16, 1024
+
+
+def listed(value: Any) -> list[Any]:
+    """The entries of a list, a queue or a NumPy array of objects, whatever their classes make of it."""
+    if isinstance(value, list):
+        return list.__getitem__(value, slice(None))
+    if isinstance(value, np.ndarray):
+        return [entry for field in _fields_of(value) for entry in field.ravel().tolist()]
+    return list(deque.__iter__(value))
+
+
+def _fields_of(array: Any) -> list[Any]:
+    """The fields of a NumPy array that consist of objects, or itself."""
+    if array.dtype.names is None:
+        return [array] if array.dtype.hasobject else []
+    return [field for name in array.dtype.names for field in _fields_of(array[name])]
+
+
+def _entry_of(array: Any, key: int) -> tuple[Any, Any]:
+    """The field and the index of an entry of such an array."""
+    for field in _fields_of(array):
+        if key < field.size:
+            return field, np.unravel_index(key, field.shape)
+        key -= field.size
+    raise IndexError(key)
+
+
+def entries_of(container: Any, kind: int) -> dict[Any, Any]:
+    """The entries of a dictionary, the attributes of an object or a class, the variables of a generator that waits, or
+    those of a module that hold arrays."""
+    if kind == DICT:
+        return container if type(container) is dict else dict(container.items())
+    if kind == CLASS:
+        return dict(vars(container))
+    if kind == MODULE:
+        return _module_variables(container)
+    if kind == GENERATOR:
+        return _variables_of(container)
+    if about(type(container)).slots:
+        return attributes_of(container)
+    own = getattr(container, "__dict__", None)
+    return own if type(own) is dict else {}
+
+
+def attributes_of(owner: Any) -> dict[str, Any]:
+    """The attributes that are stored in an object, without calling anything."""
+    own = getattr(owner, "__dict__", None)
+    found = dict(own) if own.__class__ is dict else {}
+    for name in about(type(owner)).slots:
+        value = getattr(owner, name, MISSING)
+        if value is not MISSING:
+            found[name] = value
+    return found
+
+
+def _module_variables(module: ModuleType) -> dict[str, Any]:
+    """The variables of a module that are arrays, or may hold some; none of those of libraries."""
+    if is_library(module) or len(vars(module)) > _MOST_VARIABLES:
+        return {}
+    return {name: value for name, value in vars(module).items() if isinstance(value, ArrayBase) or not (
+        name[:2] == "__" or callable(value) or kind_at(value) in (VALUE, MODULE))}
+
+
+def contents_of(cell: Any) -> Any:
+    """What is in a variable of an enclosing function, or of a context."""
+    try:
+        return cell.get() if isinstance(cell, ContextVar) else cell.cell_contents
+    except (ValueError, LookupError):
+        return MISSING
+
+
+def _frame_of(generator: Any) -> Any:
+    """The frame of a generator or a coroutine that waits."""
+    prefix = {GeneratorType: "gi", CoroutineType: "cr"}.get(type(generator), "ag")
+    return None if getattr(generator, f"{prefix}_running") else getattr(generator, f"{prefix}_frame")
+
+
+def _variables_of(generator: Any, name: str = "", value: Any = MISSING) -> dict[str, Any]:
+    """The variables of a generator that are its own, of which one gets another value if there is one."""
+    frame = _frame_of(generator)
+    if frame is None:
+        return {}
+    variables, code = frame.f_locals, frame.f_code
+    found = {name: value for name, value in variables.items() if name not in code.co_freevars + code.co_cellvars}
+    if value is not MISSING:  # which cannot be put there
+        variables[name] = value
+    if type(variables) is dict:  # a copy that the frame keeps, before Python 3.13
+        if value is not MISSING:
+            ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+        variables.clear()
+    return found
+
+
+def position_of(iterator: Any) -> tuple[CodeType | None, int, list[Any]]:
+    """How far an iterator is, as far as that can be seen: where a generator waits, or how many entries are left; and
+    the values of its variables."""
+    if kind_at(iterator) != GENERATOR:
+        return None, operator.length_hint(iterator, -1) if hasattr(iterator, "__length_hint__") else -1, []
+    frame = _frame_of(iterator)
+    return (None, -1, []) if frame is None else (frame.f_code, frame.f_lasti, list(_variables_of(iterator).values()))
+
+
+def parts_of(value: Any, kind: int) -> list[Any]:
+    """What something consists of, or refers to, but for classes and modules."""
+    if kind == FUNCTION:
+        return [*(closure_of(value) or ()), *(defaults_of(value) or ()), *(further_of(value) or ())]
+    if kind == METHOD:
+        return [value.__self__, value.__func__]
+    if kind == PARTIAL:
+        return [value.func, *value.args, *value.keywords.values()]
+    if kind == BUILTIN:
+        return [value.__self__]
+    if kind == REFERRING:
+        return _referents(value)
+    if kind == GENERATOR:
+        frame = _frame_of(value)
+        copy = None if frame is None else frame.f_locals
+        found = [each for each in gc.get_referents(value) if each is not copy]
+        if type(copy) is dict:
+            copy.clear()
+        return found
+    if kind == CELL:
+        return [contents_of(value)]
+    if kind == LIST:
+        return listed(value)
+    if kind == TUPLE or kind == DATA:
+        return list(value) if kind == TUPLE or isinstance(value, set) else []
+    if kind != DICT and kind != OBJECT:
+        return []
+    entries = entries_of(value, kind)
+    return [*entries.values(), *[key for key in entries if type(key) is not str]]
+
+
+def _referents(value: Any) -> list[Any]:
+    """What is referred to by something that refers to others, but is no place for them."""
+    if isinstance(value, weakref.ref):
+        return [value()]
+    if isinstance(value, (weakref.ProxyType, weakref.CallableProxyType)):
+        try:
+            return [cast(MethodType, value.__sizeof__).__self__]
+        except ReferenceError:
+            return []
+    if isinstance(value, MappingProxyType):
+        return list(value.values())
+    if isinstance(value, memoryview):
+        return [value.obj]
+    if isinstance(value, frozenset):
+        return list(value)
+    if isinstance(value, functools._lru_cache_wrapper):
+        found: list[Any] = []
+        for each in gc.get_referents(value):
+            found += each.values() if type(each) is dict and each is not vars(value) else [each]
+        return found
+    return gc.get_referents(value)
+
+
+# --- places -----------------------------------------------------------------------------------------------------------
+
+
+def shown(container: Any, kind: int, key: Any, before: Any = ()) -> Any:
+    """What a place shows that holds nothing of its own: an object the attribute of its class, and a class that of one
+    that it is derived from, unless that is computed when it is asked for. ``before`` are changes since."""
+    if kind == OBJECT and key in about(type(container)).slots:
+        return MISSING
+    if kind == OBJECT or kind == CLASS:
+        for cls in type(container).__mro__ if kind == OBJECT else container.__mro__[1:]:
+            value = vars(cls).get(key, MISSING)
+            for change in before:
+                if change.container is cls and change.key == key:
+                    value = change.before
+            if value is not MISSING:
+                return MISSING if hasattr(type(value), "__get__") else value
+    return MISSING
+
+
+def read_place(container: Any, kind: int, key: Any) -> Any:
+    """What is in a place."""
+    if kind == CELL:
+        return contents_of(container)
+    if kind == LIST and isinstance(container, np.ndarray):
+        field, index = _entry_of(container, key)
+        return field[index]
+    if kind == GENERATOR:
+        return _variables_of(container).get(key, MISSING)
+    return getattr(container, key, MISSING) if kind in (OBJECT, CLASS, MODULE) else container[key]
+
+
+def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
+    """Put something in a place, or nothing."""
+    if kind == LIST:
+        sequence: Any = list if isinstance(container, list) else deque
+        if isinstance(container, np.ndarray):
+            field, index = _entry_of(container, key)
+            field[index] = value
+        elif value is MISSING:
+            if key < len(container):
+                sequence.__delitem__(container, key)
+        elif key < len(container):
+            sequence.__setitem__(container, key, value)
+        else:
+            sequence.append(container, value)
+    elif kind == DICT and not isinstance(container, Context):
+        if value is MISSING:
+            container.pop(key, None)
+        else:
+            container[key] = value
+    elif kind == DICT or isinstance(container, ContextVar):
+        if value is not MISSING:  # which cannot be put there
+            container.run(key.set, value) if kind == DICT else container.set(value)
+    elif kind == CELL:
+        if value is MISSING:
+            del container.cell_contents
+        else:
+            container.cell_contents = value
+    elif kind == GENERATOR:
+        _variables_of(container, key, value)
+    elif kind == CLASS:
+        if value is not MISSING and value is not shown(container, kind, key):
+            type.__setattr__(container, key, value)
+        elif key in vars(container):
+            type.__delattr__(container, key)
+    elif value is MISSING or kind == OBJECT and value is shown(container, kind, key):
+        if key in attributes_of(container):
+            _owner_of_attributes(container).__delattr__(container, key)
+    else:  # the class may be frozen
+        _owner_of_attributes(container).__setattr__(container, key, value)
+
+
+def _owner_of_attributes(container: Any) -> Any:
+    """The class that sets attributes of an object, whatever its own class makes of that."""
+    return threading.local if isinstance(container, threading.local) else object
+
+
+# --- data -------------------------------------------------------------------------------------------------------------
+
+
+def is_small(value: Any) -> bool:
+    """Whether data that functions may change is remembered."""
+    if isinstance(value, set):
+        return len(value) <= _MOST_MEMBERS
+    if isinstance(value, np.ndarray):
+        return value.nbytes <= _MOST_BYTES and value.flags.writeable and not value.dtype.hasobject
+    buffer = buffer_of(value)
+    return buffer is not None and buffer.nbytes <= _MOST_BYTES
+
+
+def data_of(value: Any) -> Any:
+    """What a set, a NumPy array or another object with a buffer holds."""
+    if isinstance(value, set):
+        return value.copy()
+    return value.tobytes() if isinstance(value, np.ndarray) else memoryview(value).tobytes()
+
+
+def set_data(value: Any, before: Any) -> None:
+    """Let such an object hold what it held."""
+    if isinstance(value, set):
+        value.clear()
+        value.update(before)
+    elif isinstance(value, np.ndarray):
+        if value.nbytes == len(before):
+            value[...] = np.frombuffer(before, value.dtype).reshape(value.shape)
+    elif memoryview(value).nbytes == len(before):
+        memoryview(value).cast("B")[:] = before
+    else:
+        del value[:]
+        getattr(value, "frombytes", value.extend)(before)

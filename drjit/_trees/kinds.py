@@ -1,0 +1,197 @@
+"""What an object is: its *content*, by its class, and whether it has *attributes* besides.
+
+Lists, queues, tuples and dictionaries have entries, variables and bound methods refer to something, NumPy arrays and
+sets are data, numbers and texts are values. A class that is derived from any of these adds attributes; of others,
+attributes are all that there is.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from collections import OrderedDict, deque
+from contextvars import Context, ContextVar
+from types import (
+    AsyncGeneratorType,
+    BuiltinMethodType,
+    CellType,
+    CoroutineType,
+    FunctionType,
+    GeneratorType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import Any
+
+import numpy as np
+
+from .._base.array import ArrayBase
+from .._base.handle import Handle
+from .._base.weak import note
+from .classes import is_pytree
+
+__all__ = ["BUILTIN", "CELL", "CLASS", "DATA", "DICT", "FUNCTION", "GENERATOR", "LIST", "METHOD", "MISSING",
+           "MODULE", "OBJECT", "PARTIAL", "REFERRING", "TUPLE", "VALUE", "VARIABLES", "About", "about", "buffer_of",
+           "hides", "is_library", "is_own", "kind_at", "look_through", "refers"]
+
+#: What is in a place where nothing is.
+MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
+#: A value, which is what it is; containers of entries; an object, which has attributes only; variables of functions
+#: and contexts; functions, methods and functions with some arguments; classes; what holds data; modules; those
+#: variables of a module that a function uses; methods of built-in types; generators; what only refers to others: views,
+#: iterators, weak references, results that are kept.
+VALUE, LIST, TUPLE, DICT, OBJECT, CELL, FUNCTION, METHOD, PARTIAL, CLASS, DATA, MODULE, VARIABLES, BUILTIN, GENERATOR, \
+    REFERRING = range(16)
+#: What objects of a class are, and of those that are derived from some, of which the first one counts.
+_exactly: dict[type, int] = {
+    CellType: CELL, ContextVar: CELL, FunctionType: FUNCTION, MethodType: METHOD, BuiltinMethodType: BUILTIN,
+    MethodWrapperType: BUILTIN, GeneratorType: GENERATOR, CoroutineType: GENERATOR, AsyncGeneratorType: GENERATOR,
+    ModuleType: MODULE, Context: DICT, type(MISSING): VALUE,
+    **dict.fromkeys([MappingProxyType, functools._lru_cache_wrapper, weakref.ProxyType, weakref.CallableProxyType,
+                     memoryview, *[type(view) for table in (dict[Any, Any](), OrderedDict[Any, Any]()) for view in (
+                         table.keys(), table.values(), table.items())]], REFERRING)}
+_derived: dict[type, int] = {
+    list: LIST, deque: LIST, tuple: TUPLE, dict: DICT, type: CLASS, functools.partial: PARTIAL, np.ndarray: DATA,
+    set: DATA, np.void: DATA, frozenset: REFERRING, weakref.ref: REFERRING, ArrayBase: VALUE, ModuleType: VALUE}
+#: The flag of classes that are made when a program runs: those of programs without a module say ``builtins``, too.
+_MADE = 1 << 9
+_about: dict[int, About] = {}
+#: Whether modules are libraries, whose variables nobody changes.
+_libraries: dict[int, bool] = {}
+#: The modules whose classes, and their objects, are none of the user's; whether modules are, by their names.
+_OURS = "drjit", "drjit_core"
+_own: dict[str, bool] = {}
+_MOST_NAMES = 65536
+
+
+class About:
+    """What is known of a class."""
+
+    __slots__ = ("bases", "has_more", "is_users", "kind", "slots")
+
+    def __init__(self, cls: type) -> None:
+        #: What the content of its objects is, once one has been seen.
+        self.kind = _exactly.get(cls, -1)
+        self.slots = tuple([name for base in cls.__mro__ for name, entry in vars(base).items()
+                            if name not in ("__dict__", "__weakref__") and _is_slot(base, name, entry)])
+        #: Whether its objects have attributes besides their content.
+        self.has_more = self.kind < 0 and bool(cls.__dictoffset__ or self.slots) and cls not in _derived and \
+            _is_not_ours(cls) and not issubclass(cls, (type, ArrayBase, ModuleType))
+        #: The user's classes that objects of it may find attributes in, and whether it is one itself, but for those of
+        #: libraries.
+        self.bases: tuple[type, ...] = tuple([base for base in reversed(cls.__mro__[1:]) if _is_users(base)])
+        self.is_users = _is_users(cls)
+
+
+def about(cls: type) -> About:
+    """What is known of a class."""
+    found = _about.get(id(cls))
+    return note(_about, cls, About(cls)) if found is None else found
+
+
+def kind_at(value: Any) -> int:
+    """What the content of an object is: as its class says, but for NumPy arrays, which may be of objects."""
+    known = about(type(value))
+    if known.kind < 0:
+        known.kind = _kind_of(type(value), value)
+        known.has_more = known.has_more and known.kind != OBJECT
+    return LIST if known.kind == DATA and isinstance(value, np.ndarray) and value.dtype.hasobject else known.kind
+
+
+def hides(value: Any) -> bool:
+    """Whether an object with attributes has a content which is no place."""
+    return about(type(value)).has_more and kind_at(value) in (VALUE, PARTIAL, DATA, REFERRING)
+
+
+def _kind_of(cls: type, value: Any) -> int:
+    for base, kind in _derived.items():
+        if issubclass(cls, base):
+            return kind
+    if is_pytree(cls) or hasattr(cls, "__drjit_variables__"):
+        return OBJECT
+    if type(cls.__hash__) is WrapperDescriptorType and cls.__hash__ is not object.__hash__:
+        return VALUE  # which is told from others by something that no attribute shows
+    if hasattr(cls, "__next__") and (
+            cls.__module__ == "itertools" or cls.__module__ == "builtins" and not cls.__flags__ & _MADE):
+        return REFERRING
+    return DATA if _has_buffer(value) else OBJECT if _is_not_ours(cls) else VALUE
+
+
+def _has_buffer(value: Any) -> bool:
+    """Whether objects like one have a buffer, be it closed."""
+    try:
+        memoryview(value)
+    except TypeError:
+        return False
+    except (BufferError, ValueError):
+        pass
+    return True
+
+
+def buffer_of(value: Any) -> memoryview | None:
+    """The buffer of an object, if it has one that can be written to."""
+    try:
+        found = memoryview(value)
+    except (TypeError, ValueError, BufferError):
+        return None
+    return None if found.readonly else found
+
+
+def refers(value: Any) -> bool:
+    """Whether something may refer to other objects."""
+    cls = type(value)
+    return not (cls is str or cls is int or cls is float or cls is bool or value is None or isinstance(value, Handle))
+
+
+def look_through(cls: type) -> None:
+    """Let objects of a class of ours be functions of the user's, which are their ``__func__``, as those of methods."""
+    about(cls).kind = METHOD
+
+
+if type(look_through) is not FunctionType:  # the compiled form: functions of ours show nothing of the user's
+    _exactly[type(look_through)] = VALUE
+
+
+def _is_slot(cls: type, name: str, entry: Any) -> bool:
+    """Whether an entry of a class is an attribute that its instances store: compiled classes describe what is in their
+    ``__slots__`` as others do properties."""
+    kind = entry.__class__
+    return kind is MemberDescriptorType or kind is GetSetDescriptorType and name in vars(cls).get("__slots__", ())
+
+
+def _is_not_ours(cls: type) -> bool:
+    """Whether a class is neither one of ours nor one of Python's."""
+    return not (is_own(str(cls.__module__)) or cls.__module__ == "builtins" and not cls.__flags__ & _MADE)
+
+
+def _is_users(cls: type) -> bool:
+    """Whether the attributes of a class are of interest, because it is the user's, and of no library."""
+    return _is_not_ours(cls) and not _is_of_library(sys.modules.get(cls.__module__), str(cls.__module__))
+
+
+def is_library(module: ModuleType) -> bool:
+    """Whether nobody changes the variables of a module."""
+    found = _libraries.get(id(module))
+    return note(_libraries, module, _is_of_library(module, module.__name__)) if found is None else found
+
+
+def _is_of_library(module: ModuleType | None, name: str) -> bool:
+    """Whether a module of some name is none of the user's."""
+    return is_own(name) or name.partition(".")[0] in sys.stdlib_module_names or "site-packages" in (
+        getattr(module, "__file__", None) or "")
+
+
+def is_own(module: str) -> bool:
+    """Whether a module is one of ours."""
+    found = _own.get(module)
+    if found is None:
+        if len(_own) > _MOST_NAMES:
+            _own.clear()
+        found = _own[module] = module.partition(".")[0] in _OURS
+    return found
