@@ -85,6 +85,7 @@ from ._ad.arrays import (
 from ._ad.checkpoint import checkpoint
 from ._ad.custom import CustomOp, custom
 from ._freeze.decorator import freeze
+from ._freeze.loading import load_frozen
 from ._ad.explain import explain_grad
 from ._ad.functions import gradcheck, hvp, jacobian, value_and_grad
 from ._ad.listing import graphviz_ad, whos_ad

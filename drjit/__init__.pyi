@@ -3534,6 +3534,8 @@ def linear_to_srgb(x: ArrayT, clip: bool = True) -> ArrayT:
 def linear_to_srgb(x: float, clip: bool = True) -> float: ...
 def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool = True) -> T:
     """``num`` evenly spaced numbers from ``start`` to ``stop``, which is included if ``endpoint`` is set."""
+def load_frozen(path: str | Any) -> Any:
+    """A frozen function from a file that its method ``save`` has written, maybe in another process."""
 @overload
 def log(arg: ArrayT, /) -> ArrayT:
     """Natural logarithm."""

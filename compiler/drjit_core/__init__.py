@@ -116,6 +116,7 @@ from .runtime.backends import (backend_report, expand_threshold, flush_malloc_ca
                                llvm_version, malloc_statistics, on_backend, register, set_expand_threshold,
                                set_thread_count, thread_count, thread_report)
 from .runtime.captured import captured
+from .runtime.container import Damaged, Foreign, read_container, write_container
 from .runtime.contents import read_size
 from .runtime.disk import report as cache_report
 from .runtime.elements import destructor
@@ -125,9 +126,10 @@ from .runtime.history import clear as kernel_history_clear
 from .runtime.history import Range as ProfileRange
 from .runtime.history import kernel_history
 from .runtime.history import mark as profile_mark
-from .runtime.host import (copied, exchange_of, exported_view, host_view, import_copy, import_shared, opaque,
+from .runtime.host import (copied, exchange_of, exported_view, filled, host_view, import_copy, import_shared, opaque,
                            opaque_all, read_bytes, read_element, shown, state_of, sync, unshared, write_element)
 from .runtime.interpret import interpret
+from .runtime.portable import Packer, Unpacker, number_from, number_in, with_bound
 from .runtime.recording import UNLIKE_CONTENTS, Recorded, Recording, pattern_of, record
 
 #: Every public name that is imported above.

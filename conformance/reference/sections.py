@@ -30,6 +30,7 @@ ADDED = {
                    "drjit.all_nested", "drjit.any_nested", "drjit.none_nested"],
     "Masks, comparisons, shapes": ["drjit.opaque_width"],
     "Other frameworks": ["drjit.wrap_ad"],
+    "Frozen functions": ["drjit.load_frozen"],
     "Constants": ["drjit.inv_sqrt_four_pi"],
     "Ray marching": ["drjit.dda.integrate_ref"],
     "Random numbers": ["drjit.random", "drjit.random.Philox4x32Generator", "drjit.llvm.PCG32",

@@ -33,7 +33,7 @@ class Again:
                        dual(primal(node), Vertex(LEAF, node.type, node.size)) for position, node in enumerate(nodes)]
         self._scope = current().derivatives
         try:
-            self._tree = _copied(tree, {})
+            self._tree = _copied(tree, {}) if parts is not None else "been loaded from a file"
         except TypeError as error:
             self._tree = str(error)
 

@@ -11,6 +11,7 @@ from drjit_core import JitBackend
 
 from .._base.arguments import require_bool
 from .._base.errors import ArgumentError, describe
+from . import saving  # noqa: F401
 from .frozen import Frozen
 
 __all__ = ["freeze"]

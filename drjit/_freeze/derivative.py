@@ -40,14 +40,15 @@ class Call:
 
     def __init__(self, name: str, given: Sequence[Node], types: dict[int, list[tuple[int, int]]],
                  places: tuple[list[int], list[int]], inputs: Sequence[Vertex], results: Sequence[Node],
-                 recordings: dict[int, core.Recording], failures: dict[int, str], retraced: Again | None) -> None:
+                 recordings: dict[int, core.Recording], failures: dict[int, str], retraced: Again | None,
+                 compiles: bool) -> None:
         #: Types and sizes of all derivatives that a traversal of a mode begins with; which of all inputs and results
         #: these are.
         self.types, self.places = types, places
         self.name = name
         self.given = list(given)
         self.inputs = list(inputs)
-        self.recordings, self.failures, self.retraced = recordings, failures, retraced
+        self.recordings, self.failures, self.retraced, self.compiles = recordings, failures, retraced, compiles
         self.outputs = [(node.type, node.size) for node in results]
         self.received: dict[int, Node] = {}
         self.sent: dict[int, Node] = {}
@@ -112,6 +113,8 @@ class Call:
             seed = seeds.get(place)
             node = literal(type_, 0, size) if seed is None else primal(seed)
             nodes.append(broadcast(node, size) if node.size == 1 else node)
+        if not self.compiles:
+            nodes = [core.filled(node, recording.where) for node in nodes]
         nodes = core.opaque_all(nodes, recording.where)
         seen = {node.payload for node in self.given if node.kind == _EVALUATED}
         for position, node in enumerate(nodes):  # each in memory of its own, as when it was recorded

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import drjit_core as core
 
-__all__ = ["RecordingInfo", "at_line", "difference", "distance", "only_difference", "parameter_at"]
+__all__ = ["RecordingInfo", "at_line", "difference", "distance", "of_arguments", "only_difference", "parameter_at"]
 
 _MOST_DIFFERENCES = 4
 _POSITIONAL = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -53,6 +53,11 @@ def difference(before: dict[str, str], now: dict[str, str], reason: str) -> str:
 def distance(before: dict[str, str], now: dict[str, str]) -> int:
     """How much the inputs of two calls differ."""
     return len(_different(before, now))
+
+
+def of_arguments(words: Mapping[str, str]) -> dict[str, str]:
+    """Words about what arguments lead to alone."""
+    return {path: text for path, text in words.items() if path.startswith(("args", "kwargs"))}
 
 
 def at_line() -> str:

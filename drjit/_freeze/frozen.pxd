@@ -11,7 +11,7 @@ cdef int _LITERAL
 cdef long long _FREEZING
 
 
-cdef class _Entry:
+cdef class Entry:
     cdef public Recording recording
     cdef public Outcome outcome
     cdef public object pattern
@@ -32,21 +32,22 @@ cdef class Frozen:
     cdef dict __dict__
     cdef object __weakref__
     cdef object _function
-    cdef str _name
-    cdef object _state_fn
+    cdef readonly str _name
+    cdef readonly object _state_fn
     cdef object _warn_after
     cdef object _backend
     cdef object _limit
-    cdef bint _auto_opaque
-    cdef tuple _dynamic
+    cdef readonly bint _auto_opaque
+    cdef readonly tuple _dynamic
     cdef dict _changes
     cdef public bint enabled
-    cdef readonly dict _entries
+    cdef public dict _entries
     cdef dict _opaque
     cdef Py_ssize_t _recordings
-    cdef readonly list _plans
-    @cython.locals(state=Context, number=cython.Py_ssize_t, plan=Plan, known=Found, entry=_Entry, plans=list, tree=list)
+    cdef public object _loaded
+    cdef public list _plans
+    @cython.locals(state=Context, number=cython.Py_ssize_t, plan=Plan, known=Found, entry=Entry, plans=list, tree=list)
     cdef object _called(self, tuple args, dict kwargs)
-    cdef list _launched(self, _Entry entry, Found found)
+    cdef list _launched(self, Entry entry, Found found)
     @cython.locals(outcome=Outcome)
-    cdef object _applied(self, _Entry entry, object inputs, list results)
+    cdef object _applied(self, Entry entry, object inputs, list results)

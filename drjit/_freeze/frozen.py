@@ -6,6 +6,7 @@ import functools
 import inspect
 import itertools
 import logging
+import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -42,7 +43,7 @@ from .inputs import Inputs
 from .outcome import Outcome
 from .plan import Found, Plan
 
-__all__ = ["Frozen"]
+__all__ = ["Entry", "Frozen", "write_with"]
 
 _log = logging.getLogger("drjit")
 _LITERAL, _EVALUATED = KIND["literal"], KIND["evaluated"]
@@ -52,11 +53,11 @@ _recording = threading.RLock()
 _clock = itertools.count(1).__next__
 #: So often a number must have been the only thing that is different, to become an array.
 _CHANGES = 2
-#: So many kinds of calls are recognised without looking for what they depend on.
+#: So many kinds of calls are recognised without looking for what they depend on, those that came last.
 _MOST_PLANS = 8
 
 
-class _Entry:
+class Entry:
     """One recording."""
 
     __slots__ = ("baked", "derivatives", "failures", "general", "hits", "outcome", "parts", "pattern", "positions",
@@ -88,11 +89,20 @@ class _Entry:
         return not [mode for mode, recording in self.derivatives.items()
                     if isinstance(recording.terms([*arguments, *seeds[mode]]), str)]
 
-    def is_like(self, other: _Entry) -> bool:
+    def is_like(self, other: Entry) -> bool:
         """Whether another recording, for other sizes, launches the same."""
         return self.outcome.is_like(other.outcome) and self.recording.is_like(other.recording) and \
             self.derivatives.keys() == other.derivatives.keys() and \
             all(each.is_like(other.derivatives[mode]) for mode, each in self.derivatives.items())
+
+
+_write: Callable[[Frozen, str], None]
+
+
+def write_with(write: Callable[[Frozen, str], None]) -> None:
+    """Who writes files tells how."""
+    global _write
+    _write = write
 
 
 class Frozen:
@@ -114,12 +124,14 @@ class Frozen:
         #: How often numbers have been the only thing that was different, by parameters; ``None``: nobody counts.
         self._changes: dict[str, int] | None = None if dynamic is None else {}
         self.enabled = enabled
-        self._entries: dict[Any, list[_Entry]] = {}
+        self._entries: dict[Any, list[Entry]] = {}
         #: Literals that have turned out to differ, by keys.
         self._opaque: dict[Any, set[int]] = {}
         self._recordings = 0
-        #: How calls are recognised, the last one first.
+        #: How calls are recognised, the last one first; one for each recording.
         self._plans: list[Plan] = []
+        #: What has been loaded from a file: there is no function that could be recorded.
+        self._loaded: Any = None
 
     # What the functions that look at what others know see of it.
     @property
@@ -169,7 +181,7 @@ class Frozen:
         if plans:
             tree = [args, kwargs, found]
             scope = state.derivatives
-            for number in range(len(plans)):
+            for number in range(min(len(plans), _MOST_PLANS) if self._loaded is None else len(plans)):
                 plan = plans[number]
                 if plan.scope is None if scope is None else plan.scope is scope.records:
                     known = plan.match(tree)
@@ -182,11 +194,13 @@ class Frozen:
                             if number:  # which is tried first, next time
                                 self._plans = [plan, *[other for other in plans if other is not plan]]
                             return self._applied(entry, known, results)
+        if self._loaded is not None:
+            return self._loaded.call(self, args, kwargs)
         inputs = Inputs(self._function, args, kwargs, found)
         self._require_backend(inputs)
         inputs.evaluate(not self._auto_opaque)
         self._complete(inputs)
-        tried: list[_Entry] = []
+        tried: list[Entry] = []
         while True:
             entry, values, arguments = self._look_up(inputs, tried)
             if entry is None:
@@ -209,7 +223,7 @@ class Frozen:
         self._plan(entry, inputs)
         return self._applied(entry, inputs, results)
 
-    def _launched(self, entry: _Entry, found: Found) -> list[core.Node] | None:
+    def _launched(self, entry: Entry, found: Found) -> list[core.Node] | None:
         """What a recording computes for a call, if it is good for that."""
         arguments = found.arguments
         results: list[core.Node] | None = entry.recording.launch(arguments, None if entry.general else entry.sizes,
@@ -218,11 +232,11 @@ class Frozen:
             return None
         return None if entry.derivatives and not entry.derivable(found.nodes, arguments, results) else results
 
-    def _plan(self, entry: _Entry, inputs: Inputs) -> None:
+    def _plan(self, entry: Entry, inputs: Inputs) -> None:
         """Let calls like this one be recognised; in the place of those that led to this recording before."""
         plan = Plan.of(inputs, entry, self._context())
         if plan is not None:
-            self._plans = [plan, *[other for other in self._plans if other.entry is not entry]][:_MOST_PLANS]
+            self._plans = [plan, *[other for other in self._plans if other.entry is not entry]]
 
     def _with_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments, with arrays of one element in the place of numbers that may change from call to call."""
@@ -259,8 +273,8 @@ class Frozen:
         """Let the key of a call have what is around it, and which of its evaluated inputs are literals."""
         inputs.key = inputs.key, self._context(), tuple([primal(node).kind == _LITERAL for node in inputs.nodes])
 
-    def _look_up(self, inputs: Inputs, tried: Sequence[_Entry] = (), asked: bool = False) -> tuple[
-            _Entry | None, Any, list[core.Node]]:
+    def _look_up(self, inputs: Inputs, tried: Sequence[Entry] = (), asked: bool = False) -> tuple[
+            Entry | None, Any, list[core.Node]]:
         """A recording that is good for a call, with the values of its expressions and its arguments, but for those that
         have been tried. If that is only ``asked``, nothing is traced, and nothing changes."""
         nodes = [primal(node) for node in inputs.nodes]
@@ -297,7 +311,7 @@ class Frozen:
                 self._opaque[key] = opaque
         return None, None, []
 
-    def _confirm(self, key: Any, entry: _Entry, inputs: Inputs) -> _Entry | None:
+    def _confirm(self, key: Any, entry: Entry, inputs: Inputs) -> Entry | None:
         """Trace the function for other sizes, too: if it launches the same, it does so for all that satisfy the guards.
 
         A number that was computed from a size would be another one.
@@ -315,7 +329,7 @@ class Frozen:
             self._enter(inputs, other, entry)
             return other
 
-    def _settle(self, entry: _Entry, inputs: Inputs) -> None:
+    def _settle(self, entry: Entry, inputs: Inputs) -> None:
         """Likewise where sizes that follow from contents differ for the first time."""
         with _recording:
             if entry.settled is not None:
@@ -354,11 +368,11 @@ class Frozen:
         return {position: _constant(primal(node)) for position, node in enumerate(inputs.nodes)
                 if primal(node).kind == _LITERAL and position not in opaque} if self._auto_opaque else {}
 
-    def _finish(self, entry: _Entry, inputs: Inputs, results: list[Any]) -> Any:
+    def _finish(self, entry: Entry, inputs: Inputs, results: list[Any]) -> Any:
         self._plan(entry, inputs)
         return self._applied(entry, inputs, results)
 
-    def _enter(self, inputs: Inputs, entry: _Entry, before: _Entry | None) -> None:
+    def _enter(self, inputs: Inputs, entry: Entry, before: Entry | None) -> None:
         """Keep a recording; the one that was used least recently goes."""
         self._entries.setdefault(inputs.key, []).append(entry)
         if self._limit is not None:
@@ -375,7 +389,7 @@ class Frozen:
 
     # --- numbers that change ------------------------------------------------------------------------------------------
 
-    def _varying(self, inputs: Inputs, previous: _Entry) -> str | None:
+    def _varying(self, inputs: Inputs, previous: Entry) -> str | None:
         """The parameter that is a number, and for the second time the only thing that is different."""
         if self._changes is None:
             return None
@@ -386,7 +400,7 @@ class Frozen:
         self._changes[found] = self._changes.get(found, 0) + 1
         return found if self._changes[found] == _CHANGES else None
 
-    def _record_opaque(self, inputs: Inputs, name: str, previous: _Entry) -> tuple[_Entry, Inputs, list[Any]] | None:
+    def _record_opaque(self, inputs: Inputs, name: str, previous: Entry) -> tuple[Entry, Inputs, list[Any]] | None:
         """Record with an array in the place of a number that changes, if the function does the same with that."""
         args, kwargs, found = inputs.tree
         self._dynamic = (*self._dynamic, name)
@@ -409,6 +423,36 @@ class Frozen:
                      "element from now on, as dynamic=(%r,) says%s.", self._name, name, name, at_line())
         return entry, changed, results
 
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the recordings to a file, with their kernels: :func:`drjit.load_frozen` makes a function of it that
+        replays them in another process, which traces and compiles nothing.
+
+        What the function knows itself (variables of modules and enclosing functions, default values) is fixed as it is
+        now, arrays included. Calls must be like those that have been recorded; sizes may be others if they have been
+        others before. There must be nothing in arguments and results that another process cannot have or make: results
+        are arrays, numbers and texts, in tuples, lists and dictionaries; arguments may be objects, if the process knows
+        a class of the same name. Raises a ``RuntimeError`` that says what is in the way, and where, and an ``OSError``
+        if the file cannot be written; then what was there before is still there.
+
+        The file holds native code, is for processors that can do what this one can, and for this version of the
+        package. Only its owner may write to it.
+
+        >>> import tempfile
+        >>> from drjit.llvm import Float
+        >>> f = dr.freeze(lambda x: dr.sum(x * 2))
+        >>> f(Float(1, 2, 3)), f(Float(1, 2))
+        ([12], [6])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     f.save(f"{folder}/f.frozen")
+        ...     g = dr.load_frozen(f"{folder}/f.frozen")
+        >>> g(Float(4, 5, 6, 7))
+        [44]
+        """
+        with _recording:
+            _write(self, os.fspath(path))
+
     # --- what is known ------------------------------------------------------------------------------------------------
 
     @property
@@ -419,7 +463,7 @@ class Frozen:
                                   other.kept_bytes for other in each.derivatives.values())]), each.hits)
                 for each in self._by_use()]
 
-    def _by_use(self) -> list[_Entry]:
+    def _by_use(self) -> list[Entry]:
         return sorted([each for group in list(self._entries.values()) for each in group], key=lambda each: -each.used)
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
@@ -433,6 +477,8 @@ class Frozen:
                 return f"{self._name}() would be called as it is: {reason}."
         if self._dynamic:
             args, kwargs = self._with_arrays(args, kwargs)
+        if self._loaded is not None:
+            return str(self._loaded.explain(self, args, kwargs))
         inputs = Inputs(self._function, args, kwargs, None if self._state_fn is None else self._state_fn(
             *args, **kwargs))
         self._require_backend(inputs)
@@ -451,7 +497,7 @@ class Frozen:
         nearest = min(entries, key=lambda each: distance(each.words, now))
         return f"{self._name}() would be recorded again: {difference(nearest.words, now, inputs.reason)}."
 
-    def _recorded(self, inputs: Inputs, baked: dict[int, Any], results: list[Any] | None = None) -> _Entry:
+    def _recorded(self, inputs: Inputs, baked: dict[int, Any], results: list[Any] | None = None) -> Entry:
         """Call the function, and record what it launches; objects are as before afterwards."""
         if results is not None:
             self._recordings += 1
@@ -460,7 +506,7 @@ class Frozen:
         outcomes: list[Outcome] = []
         recording, found = self._traced(inputs, positions, arguments, 0, outcomes)
         outcome = outcomes[0]
-        entry = _Entry(recording, outcome, inputs, positions, baked)
+        entry = Entry(recording, outcome, inputs, positions, baked)
         if outcome.diff:
             like = [node for node in inputs.nodes if vertex_of(node) is not None]
             for mode, shaped in ((BACKWARD, [found[slot] for slot in outcome.diff]), (FORWARD_MODE, like)):
@@ -531,7 +577,7 @@ class Frozen:
 
     # --- after a call -------------------------------------------------------------------------------------------------
 
-    def _applied(self, entry: _Entry, inputs: Inputs | Found, results: list[core.Node]) -> Any:
+    def _applied(self, entry: Entry, inputs: Inputs | Found, results: list[core.Node]) -> Any:
         """Return what a call has computed, and do to objects what it did."""
         outcome = entry.outcome
         if outcome.statements:
@@ -551,7 +597,8 @@ class Frozen:
             for needed, numbered in outcome.groups.items():
                 own = [nodes[number] for number in numbered]
                 call = Call(self._name, given, types, ([numbers[position] for position in needed], numbered),
-                            [variables[position] for position in needed], own, entry.derivatives, entry.failures, again)
+                            [variables[position] for position in needed], own, entry.derivatives, entry.failures, again,
+                            self._loaded is None)
                 for number, node in zip(numbered, call.followed(own), strict=True):
                     outputs[number] = node
         found = outcome.apply(inputs, results, outputs)
@@ -559,7 +606,7 @@ class Frozen:
             self._let_flow(entry, inputs, results)
         return found
 
-    def _let_flow(self, entry: _Entry, inputs: Inputs | Found, results: Sequence[core.Node]) -> None:
+    def _let_flow(self, entry: Entry, inputs: Inputs | Found, results: Sequence[core.Node]) -> None:
         """Give inputs the gradients that the function has computed, and what these depend on."""
         inner: list[Vertex] = []
         for position, slot in entry.outcome.gradients:

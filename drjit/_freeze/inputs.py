@@ -416,6 +416,8 @@ def _words_of_array(array: Any) -> str:
         words += f" literal {[primal(node).payload for node in nodes if primal(node).kind == _LITERAL]}"
     if any(vertex_of(node) is not None for node in nodes):
         words += ", with derivatives" if any(tracked(node) is not None for node in nodes) else ", derivatives suspended"
+        if any((vertex := vertex_of(node)) is not None and vertex.gradient is not None for node in nodes):
+            words += " and a gradient"
     return words
 
 

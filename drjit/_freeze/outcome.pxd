@@ -11,7 +11,6 @@ cdef int _PLAIN, _OF_INPUT, _LEAF, _RESULT
 cdef class Outcome:
     cdef object _alive
     cdef object _inputs
-    cdef list _keep
     cdef dict _known
     cdef dict _leaves
     cdef dict _made
@@ -19,6 +18,7 @@ cdef class Outcome:
     cdef public list gradients
     cdef public dict groups
     cdef public bint has_parts
+    cdef public list keep
     cdef public list nodes
     cdef public set numbers
     cdef public list places

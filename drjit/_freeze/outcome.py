@@ -40,7 +40,7 @@ from .._trees.kinds import (
 from .inputs import Inputs, fill, token_of
 from .plan import Found
 
-__all__ = ["Outcome"]
+__all__ = ["TEMPLATES", "Outcome"]
 
 
 #: How values are made again: an object of the recorded call; a copy of an array of numbers; a container, an array or a
@@ -48,6 +48,9 @@ __all__ = ["Outcome"]
 #: and containers.
 _CONSTANT, _COPY, _CONTAINER, _INPUT, _VIEW, _AGAIN, _FLAT, _ARRAY, _DICT, _TUPLE, _LIST, _DEQUE, _OBJECT, _METHOD, \
     _WITH = range(15)
+#: What files call them.
+TEMPLATES = ("constant", "copy", "container", "input", "view", "again", "flat", "array", "dict", "tuple", "list",
+             "deque", "object", "method", "with")
 #: Nodes by their slots, with what is tracked of them: nothing, the variable of an input, one of its own, or what
 #: depends on inputs, by their numbers: what has one vertex has one in each call.
 _PLAIN, _OF_INPUT, _LEAF, _RESULT = range(4)
@@ -59,7 +62,7 @@ _acting = threading.RLock()
 class Outcome:
     """What a call has done; ``nodes`` are what the recording returns."""
 
-    __slots__ = ("_alive", "_inputs", "_keep", "_known", "_leaves", "_made", "diff", "gradients", "groups", "has_parts",
+    __slots__ = ("_alive", "_inputs", "_known", "_leaves", "_made", "diff", "gradients", "groups", "has_parts", "keep",
                  "nodes", "numbers", "places", "result", "starts", "statements", "steps", "stores", "vertices")
 
     def __init__(self, inputs: Inputs, given: Sequence[core.Node], result: Any,
@@ -71,7 +74,8 @@ class Outcome:
         self._made: dict[int, int] = {}
         #: What is known of vertices.
         self._known: dict[int, tuple[int, int]] = {}
-        self._keep: list[Any] = []
+        #: Objects that templates refer to.
+        self.keep: list[Any] = []
         self._alive: list[Any] = []  # as long as ids count
         #: The slots of the gradients of what begins anew, or -1.
         self.starts: list[int] = []
@@ -188,8 +192,8 @@ class Outcome:
             raise RuntimeError("drjit.freeze(): the function changes an object whose state cannot be "
                                "repeated. Keep it outside of the frozen function.")
         if value is MISSING or not (isinstance(value, list | tuple | dict | deque) or has_array(value)):
-            self._keep.append(value)
-            return _CONSTANT, token_of(value), len(self._keep) - 1
+            self.keep.append(value)
+            return _CONSTANT, token_of(value), len(self.keep) - 1
         known = self._made.get(id(value))
         if known is not None:
             return _AGAIN, known
@@ -214,8 +218,8 @@ class Outcome:
         if isinstance(value, dict):
             shell = copy.copy(value)
             shell.clear()
-            self._keep.append(shell)
-            number = len(self._keep) - 1
+            self.keep.append(shell)
+            number = len(self.keep) - 1
             return _DICT, place, cls, number, tuple([(key, self._template(entry)) for key, entry in value.items()])
         if isinstance(value, tuple):
             return _TUPLE, place, cls, 0, tuple(map(self._template, value))
@@ -227,8 +231,8 @@ class Outcome:
 
     def _template_of_array(self, array: Any) -> Any:
         if not array._dynamic:
-            self._keep.append(array)
-            return _COPY, type(array), tuple([primal(node).payload for node in array._nodes()]), len(self._keep) - 1
+            self.keep.append(array)
+            return _COPY, type(array), tuple([primal(node).payload for node in array._nodes()]), len(self.keep) - 1
         owner, offset = owner_of(array)
         if owner is array:
             number = self._inputs.number_of_array(array)
@@ -295,7 +299,7 @@ class Outcome:
             array._o = None
             array._n = results[template[3]]
             return array
-        return _Application(self._keep, inputs, results, outputs, self.starts).run(self)
+        return _Application(self.keep, inputs, results, outputs, self.starts).run(self)
 
 
 def _outline(template: Any) -> Any:

@@ -34,20 +34,20 @@ cdef class Step:
 
 
 cdef class Plan:
-    cdef readonly object entry
-    cdef readonly object scope
-    cdef Py_ssize_t _count
-    cdef Py_ssize_t _first
-    cdef bint _distinct
-    cdef list _functions
-    cdef list _owners
-    cdef list _holders
-    cdef list _places
-    cdef list _baked
-    cdef readonly list steps
-    cdef list _pairs
-    cdef bytes _literals
-    cdef bytes _flags
+    cdef public object entry
+    cdef public object scope
+    cdef public Py_ssize_t count
+    cdef public Py_ssize_t first
+    cdef public bint distinct
+    cdef public list functions
+    cdef public list owners
+    cdef public list holders
+    cdef public list places
+    cdef public list baked
+    cdef public list steps
+    cdef public list pairs
+    cdef public bytes literals
+    cdef public bytes flags
     @cython.locals(containers=list, found=Found, step=Step, codes=list, values=list, keys=list, position=cython.Py_ssize_t,
                    kind=cython.int, variables=dict, entries=dict, one=cython.Py_ssize_t, other=cython.Py_ssize_t)
     cpdef Found match(self, list tree)

@@ -37,15 +37,18 @@ from .._trees.kinds import (
 )
 from .inputs import Inputs, flag_of, token_of
 
-__all__ = ["Found", "Plan"]
+__all__ = ["CODES", "OWNER", "Found", "Plan", "Step"]
 
 _EVALUATED, _LITERAL, _UNDEFINED = KIND["evaluated"], KIND["literal"], KIND["undefined"]
 #: What is known of a value: nothing that counts; an array that has not been seen yet, by its kind; one that has; a
 #: container, likewise; a part of an array; an object that must be itself, or equal, or equal after a look at its
 #: contents; an array of numbers.
 _ANY, _FLAT, _TENSOR, _NESTED, _ARRAY, _CONTAINER, _KNOWN, _PART, _SAME, _EQUAL, _CONTENT, _NUMBERS = range(12)
+#: What files call them.
+CODES = ("any", "flat", "tensor", "nested", "array", "container", "known", "part", "same", "equal", "content",
+         "numbers")
 #: A container that is none of those in a snapshot: the variable of an optimiser.
-_OWNER = -1
+OWNER = _OWNER = -1
 _CELL, _LIST, _TUPLE, _MODULE, _VARIABLES = CELL, LIST, TUPLE, MODULE, VARIABLES
 _MISSING = MISSING
 _PLAIN = frozenset((int, str, bool, bytes))
@@ -88,33 +91,33 @@ class Step:
 class Plan:
     """How a call is recognised."""
 
-    __slots__ = ("_baked", "_count", "_distinct", "_first", "_flags", "_functions", "_holders", "_literals", "_owners",
-                 "_pairs", "_places", "entry", "scope", "steps")
+    __slots__ = ("baked", "count", "distinct", "entry", "first", "flags", "functions", "holders", "literals", "owners",
+                 "pairs", "places", "scope", "steps")
 
     def __init__(self, inputs: Inputs, entry: Any, scope: Any) -> None:
         #: The recording, and what is tracked where it serves.
         self.entry, self.scope = entry, scope
-        self._count = len(inputs.containers)
-        self._functions = [(each, each.__code__, each.__defaults__, each.__kwdefaults__)
+        self.count = len(inputs.containers)
+        self.functions = [(each, each.__code__, each.__defaults__, each.__kwdefaults__)
                            for each in inputs.snapshot.functions]
         #: The variables that optimisers keep: their types, steps if they count, whether they do, and types and shapes
         #: of the arrays; the numbers of the optimisers, those of the variables among the containers, and that of the
         #: first array.
-        self._owners = [
+        self.owners = [
             (type(owner), steps if counts and not owner.shared else 0, counts, *inputs.described[number][:2])
             for (owner, number, counts), steps in zip(inputs.variables, inputs.steps_before, strict=True)]
-        self._holders = [inputs.number(each) for each in inputs.holders]
-        self._places = [inputs.number(owner) for owner, _, _ in inputs.variables]
-        self._first = len(inputs.arrays) - len(inputs.variables)
+        self.holders = [inputs.number(each) for each in inputs.holders]
+        self.places = [inputs.number(owner) for owner, _, _ in inputs.variables]
+        self.first = len(inputs.arrays) - len(inputs.variables)
         nodes = [primal(node) for node in inputs.nodes]
-        self._literals = bytes([node.kind == _LITERAL for node in nodes])
-        self._baked = [entry.baked.get(position) for position in range(len(nodes))]
-        self._flags = inputs.flags
+        self.literals = bytes([node.kind == _LITERAL for node in nodes])
+        self.baked = [entry.baked.get(position) for position in range(len(nodes))]
+        self.flags = inputs.flags
         #: Whether arrays may be one although their memory says nothing of it.
-        self._distinct = bool(entry.pattern is None or entry.pattern[-1])
+        self.distinct = bool(entry.pattern is None or entry.pattern[-1])
         self.steps: list[Step] = []
         #: Containers of one type, which must not be one.
-        self._pairs: list[tuple[int, int]] = []
+        self.pairs: list[tuple[int, int]] = []
 
     @classmethod
     def of(cls, inputs: Inputs, entry: Any, scope: Any) -> Plan | None:
@@ -160,16 +163,16 @@ class Plan:
                 step.codes.append(code)
                 step.values.append(expected)
             self.steps.append(step)
-        if len(arrays) != self._first:
+        if len(arrays) != self.first:
             return False
         for numbers in types.values():
             free = [number for number in numbers if number not in pinned]
-            self._pairs += [(one, other) for one in free for other in numbers if one < other or other in pinned]
-        return len(self._pairs) <= _MOST_PAIRS
+            self.pairs += [(one, other) for one in free for other in numbers if one < other or other in pinned]
+        return len(self.pairs) <= _MOST_PAIRS
 
     def match(self, tree: list[Any]) -> Found | None:
         """The inputs of a call with some arguments, if it is like the one before."""
-        containers: list[Any] = [None] * self._count
+        containers: list[Any] = [None] * self.count
         containers[0] = tree
         found = Found()
         found.containers = containers
@@ -218,18 +221,18 @@ class Plan:
                     if codes[position] and not _fits(codes[position], values[position], value, found):
                         return None
                     position += 1
-            if step.number in self._holders and not self._find_owners(container, step.number, found):
+            if step.number in self.holders and not self._find_owners(container, step.number, found):
                 return None
-        for one, other in self._pairs:
+        for one, other in self.pairs:
             if containers[one] is containers[other]:
                 return None
-        for function, code, defaults, others in self._functions:
+        for function, code, defaults, others in self.functions:
             if code_of(function) is not code or defaults_of(function) is not defaults or \
                     function.__kwdefaults__ is not others:
                 return None
         for position in range(len(found.variables)):
             owner, number, counts = found.variables[position]
-            _, steps, _, cls, shape = self._owners[position]
+            _, steps, _, cls, shape = self.owners[position]
             if steps != (owner.steps if counts and not owner.shared else 0) or len(found.arrays) != number:
                 return None
             array = owner.array()
@@ -244,12 +247,12 @@ class Plan:
         place = len(found.variables)
         variables = list(found.variables)
         for owner, counts in holder.__drjit_variables__():
-            if place >= len(self._owners) or self._owners[place][2] is not counts or \
-                    type(owner) is not self._owners[place][0]:
+            if place >= len(self.owners) or self.owners[place][2] is not counts or \
+                    type(owner) is not self.owners[place][0]:
                 return False
-            container = self._places[place]
+            container = self.places[place]
             found.containers[container] = owner
-            variables.append((owner, self._first + place, counts))
+            variables.append((owner, self.first + place, counts))
             place += 1
         found.variables = variables
         return True
@@ -257,7 +260,7 @@ class Plan:
     def _collect(self, found: Found) -> bool:
         """Find the arguments of the recording among the nodes."""
         nodes, arguments = found.nodes, found.arguments
-        if len(nodes) != len(self._flags):
+        if len(nodes) != len(self.flags):
             return False
         pending: list[core.Node] = []
         gradients: list[core.Node] = []
@@ -265,7 +268,7 @@ class Plan:
         for position, node in enumerate(nodes):
             value = primal(node)
             if value is not node:
-                if self._flags[position] != flag_of(node):
+                if self.flags[position] != flag_of(node):
                     return False
                 vertex: Any = vertex_of(node)
                 if vertex is not None and vertex.gradient is not None:
@@ -273,23 +276,23 @@ class Plan:
                     gradients.append(gradient)
                     if gradient.kind != _EVALUATED:
                         pending.append(gradient)
-            elif self._flags[position]:
+            elif self.flags[position]:
                 return False
             if value.kind != _EVALUATED:
-                if value.kind == _UNDEFINED or (value.kind == _LITERAL) != self._literals[position]:
+                if value.kind == _UNDEFINED or (value.kind == _LITERAL) != self.literals[position]:
                     return False
                 evaluated = False
                 if value.kind != _LITERAL:
                     pending.append(value)
-            elif self._literals[position]:
+            elif self.literals[position]:
                 return False
-            baked = self._baked[position]
+            baked = self.baked[position]
             if baked is None:
                 arguments.append(value)
             elif baked != (value.type, value.payload, value.size):
                 return False
         arguments += gradients
-        if (self._distinct or not evaluated) and len(set(map(id, found.arrays))) != len(found.arrays):
+        if (self.distinct or not evaluated) and len(set(map(id, found.arrays))) != len(found.arrays):
             return False
         if pending:
             core.evaluate(pending)

@@ -55,8 +55,20 @@ class Seen:
         return name, [(key, self.of(entry)) for key, entry in vars(value).items()]
 
 
-def calls(case: Case, function: Any, seed: int, contents: bool = True) -> list[Any]:
-    """What is seen after each call of a function, and which exceptions are raised."""
+#: Addresses are larger, on the backend that launches nothing as well as in this process.
+_ADDRESSES = 1 << 40
+
+
+def launched(first: int) -> list[Any]:
+    """What the backend that launches nothing has been given since: kernels, widths, and parameters but for addresses
+    (and what looks like these)."""
+    return [(launch.kernel.hash, launch.width, launch.single, launch.block, [
+        -1 if word >= _ADDRESSES else word for word in launch.parameters])
+        for launch in core.state.backend.launches[first:]]
+
+
+def calls(case: Case, function: Any, seed: int, contents: bool = True, launches: list[Any] | None = None) -> list[Any]:
+    """What is seen after each call of a function, and which exceptions are raised; and what each has launched."""
     source, found = random.Random(seed), []
     kinds = [source.random() for _ in range(3)]
     for _ in range(CALLS):
@@ -72,8 +84,11 @@ def calls(case: Case, function: Any, seed: int, contents: bool = True) -> list[A
         copies = {key: type(array)(array) for key, array in variables.items()}
         given = {name: copies.get(id(value), value) for name, value in given.items()}
         tracked, seeds = list(variables.values()), source.random()
+        first = 0 if launches is None else len(core.state.backend.launches)
         try:
             result = function(**given)
+            if launches is not None:
+                launches.append(launched(first))
         except Exception as error:
             found.append(raised(error))
             if any(words in found[-1][1] for words in REFUSALS):
@@ -197,10 +212,50 @@ def compare(number: int, contents: bool) -> tuple[Any, bool]:
     return frozen, refused
 
 
+def compare_launches(number: int) -> int:
+    """Compare what replays launch with what recordings of the same calls do; returns how many replays there were.
+
+    A recording launches derivatives as well, behind the results; where sizes differ for the first time, a call is
+    recorded to be compared, and replayed then.
+    """
+    kind, seed = case_of(number)
+    one, other = KINDS[kind][0](seed), KINDS[kind][0](seed)
+    replaying, recording = (dr.freeze(case.function, dynamic=None, auto_opaque=False) for case in (one, other))
+
+    counts: list[int] = []
+
+    def replayed(**given: Any) -> Any:
+        result = replaying(**given)
+        counts.append(replaying.recordings[0].launches)
+        return result
+
+    def recorded(**given: Any) -> Any:
+        recording.clear()
+        return recording(**given)
+
+    found: list[Any] = []
+    expected: list[Any] = []
+    with on_backend("null"):
+        calls(one, replayed, seed, False, found)
+        calls(other, recorded, seed, False, expected)
+    core.state.assumed.clear()
+    replays = 0
+    for call, (live, anew) in enumerate(zip(found, expected, strict=False)):
+        if live == anew:
+            continue
+        again = live[len(anew):] if live[:len(anew)] == anew else live
+        places = range(len(anew) - len(again) + 1) if bool(again) == bool(counts[call]) else ()
+        assert any(again == anew[first:first + len(again)] for first in places), \
+            f"program {number} ({kind}), call {call}: launches differ\n{live}\n{anew}\n{one.text}"
+        replays += 1
+    return replays
+
+
 def check(number: int) -> str:
     """Compare a program with itself on both backends; returns what has come of it."""
     frozen, refused = compare(number, True)
     compare(number, False)
+    compare_launches(number)
     return "refused" if refused else f"{frozen.n_recordings} recordings"
 
 

@@ -259,7 +259,7 @@ PACKAGE = Path(drjit_core.__file__).resolve().parent
 #: Prints the emitter's hash.
 DIGEST = """
 from drjit_core.runtime import disk
-emitter = disk._emitter()
+emitter = disk.emitter()
 print(emitter.hex() if emitter else None)
 """
 
@@ -347,7 +347,7 @@ def test_a_change_of_any_module_changes_the_hash(tmp_path: Path, form: Callable[
 def test_without_files_to_hash_there_is_no_cache(folder: Path, monkeypatch: pytest.MonkeyPatch,
                                                  caplog: pytest.LogCaptureFixture) -> None:
     """An importer that hands out no files: the emitter may be any, so that no code of its may be kept."""
-    disk._emitter.cache_clear()
+    disk.emitter.cache_clear()
     monkeypatch.setattr(disk, "_files", lambda: iter(()))
     try:
         disk.store(key(1), CODE)
@@ -355,4 +355,4 @@ def test_without_files_to_hash_there_is_no_cache(folder: Path, monkeypatch: pyte
         assert "does not list its modules" in caplog.text
     finally:
         monkeypatch.undo()
-        disk._emitter.cache_clear()
+        disk.emitter.cache_clear()

@@ -30,7 +30,7 @@ from importlib.machinery import (
 )
 from pathlib import Path
 
-__all__ = ["Environment", "directory", "load", "lock", "report", "store"]
+__all__ = ["Environment", "directory", "emitter", "load", "lock", "report", "store"]
 
 _MAGIC = b"drjit\x00\x00\x02"  # the last byte is the version of the format
 _DIGEST = 32
@@ -72,7 +72,7 @@ def _default_location() -> Path:
 def directory() -> Path | None:
     """The cache's directory, created if need be; ``None`` if there is none that may be used."""
     location = os.environ.get("DRJIT_CACHE_DIR")
-    if location == "" or _emitter() is None:
+    if location == "" or emitter() is None:
         return None
     try:
         path = (Path(location) if location else _default_location()).absolute()  # wherever the program goes from here
@@ -159,7 +159,7 @@ def _spec(name: str) -> ModuleSpec:
 
 
 @cache
-def _emitter() -> bytes | None:
+def emitter() -> bytes | None:
     """Hash of the emitter, or ``None`` if its files cannot be read (an unusual importer)."""
     digest = hashlib.blake2b()
     try:
@@ -189,7 +189,7 @@ class Environment:
     def hash_of(self, program: bytes) -> bytes:
         """Hash of all but the options.  (Processors have instructions for it: it takes half as long as others.)"""
         if not self._hash:
-            self._hash = hashlib.blake2b("\n".join(self._words()).encode() + b"\0" + (_emitter() or b"")).digest()
+            self._hash = hashlib.blake2b("\n".join(self._words()).encode() + b"\0" + (emitter() or b"")).digest()
         digest = hashlib.sha256(self._hash)
         digest.update(program)
         return digest.digest()

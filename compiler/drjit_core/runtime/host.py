@@ -23,7 +23,7 @@ from .contents import address_of, bytes_of, in_memory, looked_at, read_bytes, re
 from .elements import pack
 from .evaluation import evaluate
 
-__all__ = ["copied", "exchange_of", "exported_view", "host_view", "import_copy", "import_shared", "in_memory",
+__all__ = ["copied", "exchange_of", "exported_view", "filled", "host_view", "import_copy", "import_shared", "in_memory",
            "opaque", "opaque_all", "read_bytes", "read_element", "shown", "state_of", "sync", "unshared",
            "write_element"]
 
@@ -91,6 +91,11 @@ def import_copy(type_: int, data: Any, where: int | None = None) -> Node:
     if state.recording is not None:
         state.recording.keep(node)
     return node
+
+
+def filled(node: Node, where: int = 0) -> Node:
+    """What :func:`opaque` returns of a constant: the host fills the memory, so that there is no kernel."""
+    return import_copy(node.type, pack(node.type, node.payload) * node.size, where) if node.kind == LITERAL else node
 
 
 def exchange_of(where: int) -> Any:

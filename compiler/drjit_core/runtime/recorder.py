@@ -70,7 +70,9 @@ class Recorder(Listener):
 
     def __init__(self, arguments: Sequence[Node], target: Target, donated: Container[int] = ()) -> None:
         super().__init__()
-        self._target = target
+        self.target = target
+        #: Whether some program depends on there being one thread, or several.
+        self.sensitive = False
         #: Derivatives of what was there before are no part of the recording.
         self.last_vertex = last_vertex()
         #: What was decided by sizes; extents add to it.
@@ -129,6 +131,11 @@ class Recorder(Listener):
                 self._places[node.payload] = number
                 self._own.add(number)
         return actuals
+
+    @property
+    def argument_sizes(self) -> list[int]:
+        """How large the arguments at hand are."""
+        return [size for _, size in self._arguments_at_hand]
 
     def take_back(self) -> None:
         """Copy what the function has kept of its arguments: two nodes of one buffer would not know of each other."""
@@ -293,7 +300,7 @@ class Recorder(Listener):
 
     def width_of(self, program: Program) -> int:
         """The number of the size that a program goes over; guards are noted."""
-        if program.target != self._target:
+        if program.target != self.target:
             reason = "the number of threads, or what else it runs on, has changed while it was recorded"
             self.guards.append(Guard(0, 1, 1, reason))
         width: Expression = 1
@@ -312,6 +319,8 @@ class Recorder(Listener):
     def begin(self, program: Program, kernel: LoadedKernel) -> None:
         """A program is about to be launched."""
         self._refuse_foreign_writes(program)
+        self.sensitive = self.sensitive or any(
+            getattr(each, "strategies", None) for each in bounds.with_targets(program))  # what is alike has none
         super().begin(program, kernel)
         if program.checked:
             self._begun.limits = [self._number(self.expression(check.access.d0))

@@ -31,6 +31,8 @@ cdef class Recording:
     cdef readonly list stages
     cdef readonly list guards
     cdef readonly list readings
+    cdef readonly bint sensitive
+    cdef readonly object target
     cdef object _backend
     cdef list _alike
     cdef list _bounds
@@ -43,9 +45,11 @@ cdef class Recording:
     cdef list _parts
     cdef list _results
     cdef list _rows
+    cdef list _sizes
     cdef list _written
     cdef Py_ssize_t _count
 
+    cpdef bint adapt(self) except -1
     cpdef is_like(self, Recording other)
     @cython.locals(node=Node, position=cython.Py_ssize_t)
     cpdef list launch(self, list arguments, list sizes=*, bint same=*)

@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple
 
+from ..codegen.target import Target
 from ..context import current
 from ..flags import DEBUG, FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR
 from ..ir import build, deferred
@@ -29,7 +30,7 @@ from .host import in_memory
 from .recorder import Constant, Recorder
 from .stages import Made, Stage, note_releases
 
-__all__ = ["UNLIKE_CONTENTS", "Recorded", "Recording", "pattern_of", "record"]
+__all__ = ["UNLIKE_CONTENTS", "Contents", "Recorded", "Recording", "pattern_of", "record"]
 
 _log = logging.getLogger("drjit")
 #: Flags that change what is launched: the others are diagnostics.
@@ -75,7 +76,7 @@ def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node],
             raise RuntimeError("this program is being recorded, and prints or asserts: a replay would not do so. Print "
                                "outside of the recording.")
         _evaluated(results)
-        recording = Recording(backend, pattern, recorder, results)
+        recording = Recording(backend, pattern, _contents_of(recorder, results))
         results = [_for_outside(result, recorder.given) for result in results]
     finally:
         context.recording = None
@@ -154,40 +155,84 @@ def _aliases(arguments: Sequence[Node]) -> tuple[tuple[int, int], ...]:
                   for number, node in enumerate(arguments) if node.kind == EVALUATED])
 
 
+class Contents(NamedTuple):
+    """What a recording consists of, in terms of *places*: of its arguments, and of all else behind them."""
+
+    target: Target  # what its programs were assembled for
+    sensitive: bool  # whether they depend on there being one thread, or several
+    sizes: list[int]  # of the arguments that it was made for
+    rows: list[tuple[int, Any, tuple[int, ...]]]  # expressions, see :class:`drjit_core.ir.extents.Terms`
+    guards: list[Guard]
+    guarded: list[int]  # the expression of each, by its number; -1 if it is that two arguments are equally large
+    readings: list[tuple[int, int, int]]
+    captured: list[tuple[int, Node]]
+    numbers: list[tuple[int, int, int]]
+    made: list[Made]
+    places: int  # how many there are
+    written: list[int]
+    order: list[int]  # of the results, which one of the different ones each is
+    results: list[Any]  # places, constants, or nodes that are always the same
+    stages: list[Stage]
+
+
+def _contents_of(recorder: Recorder, results: Sequence[Node]) -> Contents:
+    """What a recorder has noted of a function with some results."""
+    different = {node.id: node for node in results}
+    numbers = {id_: number for number, id_ in enumerate(different)}
+    order = [numbers[node.id] for node in results]
+    found = [recorder.result(node) for node in different.values()]
+    recorder.finish()
+    guards = list(dict.fromkeys(recorder.guards))
+    guarded = [recorder.terms.number(guard.expression) if _pair_of(guard) is None else -1 for guard in guards]
+    return Contents(
+        recorder.target, recorder.sensitive, recorder.argument_sizes, recorder.terms.rows, guards, guarded,
+        recorder.readings, list(recorder.captured.items()), recorder.numbers, recorder.made, len(recorder.extents),
+        sorted(recorder.written), order, found, recorder.stages)
+
+
 class Recording:
     """What a function of nodes has launched, ready to be launched again."""
 
     __slots__ = ("_alike", "_backend", "_bounds", "_captured", "_count", "_guarded", "_kinds", "_made", "_numbers",
-                 "_order", "_parts", "_results", "_rows", "_written", "guards", "pattern", "readings", "stages")
+                 "_order", "_parts", "_results", "_rows", "_sizes", "_written", "guards", "pattern", "readings",
+                 "sensitive", "stages", "target")
 
-    def __init__(self, backend: KernelBackend, pattern: Any, recorder: Recorder, results: Sequence[Node]) -> None:
+    def __init__(self, backend: KernelBackend, pattern: Any, contents: Contents) -> None:
         self._backend, self.pattern, self._kinds = backend, pattern, pattern[3]
-        different = {node.id: node for node in results}
-        numbers = {id_: number for number, id_ in enumerate(different)}
-        self._order = [numbers[node.id] for node in results]
-        self._results = [recorder.result(node) for node in different.values()]
-        recorder.finish()
+        #: What the programs were assembled for; whether they depend on there being one thread, or several.
+        self.target, self.sensitive, self._sizes = contents.target, contents.sensitive, contents.sizes
+        self._order, self._results = contents.order, contents.results
         #: What the sizes of arguments must satisfy.
-        self.guards: list[Guard] = list(dict.fromkeys(recorder.guards))
+        self.guards: list[Guard] = contents.guards
+        self._guarded = contents.guarded
         #: Which arguments must be equally large: the most frequent guards.
         self._alike = [pair for guard in self.guards if (pair := _pair_of(guard)) is not None]
-        self._guarded = [recorder.terms.number(guard.expression) if _pair_of(guard) is None else -1
-                         for guard in self.guards]
         self._bounds = _bounds_of(self.guards, self._guarded)
-        self._rows = recorder.terms.rows
+        self._rows = contents.rows
         #: What replays read between launches: after how many stages, from which place, and what there was.
-        self.readings = recorder.readings
+        self.readings = contents.readings
         self._parts: list[_Part] = []
-        self._captured = list(recorder.captured.items())
-        self._numbers, self._made = recorder.numbers, recorder.made
-        self._count = len(recorder.extents)
-        self._written = sorted(recorder.written)
-        self.stages = recorder.stages
-        note_releases(self.stages, [*range(len(recorder.actuals)), *recorder.captured,
+        self._captured = contents.captured
+        self._numbers, self._made = contents.numbers, contents.made
+        self._count, self._written = contents.places, contents.written
+        self.stages = contents.stages
+        note_releases(self.stages, [*range(len(self._kinds) // 3), *(place for place, _ in self._captured),
                                     *(place for _, place, _ in self.readings),
                                     *(result for result in self._results if isinstance(result, int))])
         if self.readings:
             self._split()
+
+    def contents(self) -> Contents:
+        """What it consists of, but for the backend and the pattern."""
+        rows = list(self._rows)
+        for part in self._parts:
+            for number, kind, what, operands in part.rows:
+                rows[number] = kind, what, operands
+        parts = self._parts or [_Part([], [], [], self._numbers, self._made)]
+        return Contents(
+            self.target, self.sensitive, self._sizes, rows, self.guards, self._guarded, self.readings, self._captured,
+            [each for part in parts for each in part.numbers], [each for part in parts for each in part.made],
+            self._count, self._written, self._order, self._results, self.stages)
 
     def _split(self) -> None:
         """Divide the recording into what is launched, computed and compared before, between and after what is read."""
@@ -217,6 +262,17 @@ class Recording:
                 and _free(self._made) == _free(other._made)
                 and list(map(_described, self._results)) == list(map(_described, other._results))
                 and [stage.described() for stage in self.stages] == [stage.described() for stage in other.stages])
+
+    def adapt(self) -> bool:
+        """Serve for the number of threads that there is now, unless what was recorded depends on there being one;
+        whether anything is different."""
+        with _lock:
+            number = self._backend.recipes.target_number()
+            threads = self._backend.target().threads
+            if number == self.pattern[1] or self.sensitive and self.target.threads == 1 < threads:
+                return False
+            self.pattern = (self.pattern[0], number, *self.pattern[2:])
+        return True
 
     @property
     def where(self) -> int:

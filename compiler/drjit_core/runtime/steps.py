@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..codegen.steps import Array, Call, Pass
+from ..codegen.steps import Array, Call, Pass, Text
 from ..codegen.target import Target
 from ..flags import KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
 from ..ir import node as nodes
@@ -22,7 +22,7 @@ from .backend import KernelBackend, LoadedKernel, bring
 from .buffer import Buffer
 from .stages import Listener
 
-__all__ = ["Stored", "launch_step", "placed_passes", "run"]
+__all__ = ["Stored", "launch_step", "placed_passes", "run", "texts_of"]
 
 _log = logging.getLogger("drjit")
 
@@ -91,6 +91,12 @@ def placed_passes(backend: KernelBackend, step: Step, operands: Sequence[Node], 
                        for word, array in zip(each.words, arrays, strict=True)])
         found.append((each._replace(words=words), arrays, backend.compile_text(each.text, each.launch)[0]))
     return found, scratch
+
+
+def texts_of(backend: KernelBackend, step: Step, operands: Sequence[Node], results: Mapping[int, Node],
+             target: Target) -> list[Text]:
+    """The texts that a step with operands and results of some types and sizes launches."""
+    return [each.text for each in _made(backend, step, operands, results, target, 0)[0]]
 
 
 def _made(backend: KernelBackend, step: Step, operands: Sequence[Node], results: Mapping[int, Node], target: Target,

@@ -10,6 +10,7 @@ from .. import exclusion, recipes
 from ..memory import HostMemory
 from . import cache as kernels
 from . import native, pool
+from .carrier import Carrier
 from .memory import HEAP
 from .target import LIMITS, target
 from .thread_tables import filled_tables, merged_tables
@@ -29,6 +30,7 @@ class CPU(HostMemory):
     is_done = staticmethod(pool.is_done)
     finish = staticmethod(pool.finish)
     evaluate = recipes.evaluate
+    carrier = Carrier
     host_address = native.host_address
     target = staticmethod(target)
     compile = staticmethod(kernels.lookup)

@@ -11,6 +11,7 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from ...codegen.program import Program
 from ...codegen.steps import Pass, Text
@@ -18,13 +19,13 @@ from ...llvm import emit, jit, reduction
 from ...llvm.calls import name_of_function
 from ...llvm.steps import Blocks, passes
 from ...ops.table import CALL, LOOP, OPERATIONS, OPS
-from .. import disk
+from .. import disk, exclusion
 from ..backend import Binding
 from . import call_tables, dump, launches
 from .natives import ENVIRONMENT
 
-__all__ = ["CompiledKernel", "Facts", "crowded", "facts_of", "flush", "load", "lookup", "lookup_text", "operations_of",
-           "partial_bytes", "passes", "statistics", "text_of", "work_of"]
+__all__ = ["CompiledKernel", "Facts", "bring", "crowded", "facts_of", "facts_of_text", "flush", "load", "lookup",
+           "lookup_text", "operations_of", "packed_text", "partial_bytes", "passes", "statistics", "text_of", "work_of"]
 
 
 class Facts(NamedTuple):
@@ -49,10 +50,11 @@ class CompiledKernel:
     """
 
     __slots__ = ("_count", "_enough", "_key", "_loops", "_parameters", "_text", "_worked", "build_time", "code_time",
-                 "from_disk", "functions", "hash", "native", "operations", "quick", "reductions", "work")
+                 "__weakref__", "from_disk", "functions", "hash", "native", "operations", "quick", "reductions", "work")
 
-    def __init__(self, facts: Facts, make: Callable[[], str] | None = None) -> None:
-        """Load or compile a kernel; without what makes its text, it raises a ``LookupError`` if it must be compiled."""
+    def __init__(self, facts: Facts, make: Callable[[], str] | None = None, given: bytes | None = None) -> None:
+        """Load or compile a kernel; without what makes its text, it raises a ``LookupError`` if it must be compiled.
+        What is ``given`` is what a file of the cache holds."""
         self.operations = facts.operations
         self.work = facts.work
         self.reductions = facts.reductions
@@ -68,7 +70,7 @@ class CompiledKernel:
         #: Work after which a quick kernel is compiled again, as far as that is known.
         self._enough = _BREAK_EVEN * (1.0 + self.operations / _OPERATIONS_OF_BREAK_EVEN)
         self.quick = _level() == 0 or _level() is None and facts.width * self.work < self._enough
-        found = disk.load(key) if _level() != 0 else None
+        found = given if given is not None else disk.load(key) if _level() != 0 else None
         if found is not None:
             self.quick = False
         elif self.quick:
@@ -83,7 +85,7 @@ class CompiledKernel:
         self.code_time = (time.perf_counter_ns() - start) * 1e-6
         if found is None:
             code = jit.compile_text(text, 0 if self.quick else 2)
-            disk.store(key, _LENGTH.pack(len(self._text)) + self._text + code)
+            disk.store(key, _packed(self._text, code))
         else:
             (length,) = _LENGTH.unpack_from(found)
             self._text, code = found[_LENGTH.size:_LENGTH.size + length], found[_LENGTH.size + length:]
@@ -127,7 +129,7 @@ class CompiledKernel:
             return
         if found is None:
             code = jit.compile_text(self.text)
-            disk.store(key, _LENGTH.pack(len(self._text)) + self._text + code)
+            disk.store(key, _packed(self._text, code))
         else:
             code = found[_LENGTH.size + _LENGTH.unpack_from(found)[0]:]
         self._link(code, list(self.native.addresses))
@@ -142,6 +144,17 @@ class CompiledKernel:
         seconds = len(zlib.decompress(self._text)) * _SECONDS_OF_CHARACTER
         self._enough = max(self._enough, seconds * max(seconds * 1e3 / _SLOW, 1.0) * _BREAK_EVEN / 2.5e-3)
         return self._worked >= self._enough
+
+    def facts(self) -> Facts:
+        """What loading it takes to know."""
+        return Facts(self._key, 1, self.operations, self.work, self._count, self.reductions,
+                     list(self.native.addresses), self._loops)
+
+    def packed(self) -> bytes:
+        """What a file of the cache holds: text, and optimised code."""
+        with exclusion.lock:
+            return disk.load(ENVIRONMENT.key_of(self._key, "kernel")) or _packed(
+                self._text, jit.compile_text(self.text))
 
     def partial_bytes(self, width: int, unit: int = 1) -> int:
         """Bytes of partial results that the blocks of a launch of so many units write."""
@@ -231,6 +244,8 @@ _log = logging.getLogger("drjit")
 #: A cached kernel is the length of its compressed text, the text, and the object code.
 _LENGTH = struct.Struct("<Q")
 _kernels: dict[Any, CompiledKernel] = {}
+#: Those that somebody has brought, and keeps.
+_brought: WeakValueDictionary[bytes, CompiledKernel] = WeakValueDictionary()
 _hits = _loaded = _compiled = 0
 #: Functions that tell of launches for which no kernel was looked up here, because it was known already.
 other_hits: list[Callable[[], int]] = []
@@ -243,12 +258,38 @@ def lookup(program: Program) -> tuple[CompiledKernel, bool]:
 
 def lookup_text(text: Text, launch: Blocks) -> tuple[CompiledKernel, bool]:
     """The kernel of a text that is about to be launched in blocks, and whether it was there already."""
-    key, width = text.key, launch.width
-    kernel, hit = _looked_up(key, width, lambda: Facts(key, width, _OPERATIONS_OF_TEXT, text.work, 0, 0, (
-        (emit.KERNEL, emit.COMBINE) if text.combines else (emit.KERNEL,))), text.text)
+    kernel, hit = _looked_up(text.key, launch.width, lambda: facts_of_text(text, launch.width), text.text)
     if not hit:
         dump.write_text(kernel)
     return kernel, hit
+
+
+def facts_of_text(text: Text, width: int = 1) -> Facts:
+    """What loading and launching the kernel of a text takes to know."""
+    exports = (emit.KERNEL, emit.COMBINE) if text.combines else (emit.KERNEL,)
+    return Facts(text.key, width, _OPERATIONS_OF_TEXT, text.work, 0, 0, exports)
+
+
+def packed_text(text: Text) -> bytes:
+    """What a file of the cache holds for a text."""
+    found = disk.load(ENVIRONMENT.key_of(text.key, "kernel"))
+    if found is None:
+        code = text.text()
+        found = _packed(zlib.compress(code.encode(), 1), jit.compile_text(code))
+    return found
+
+
+def _packed(text: bytes, code: bytes) -> bytes:
+    return _LENGTH.pack(len(text)) + text + code
+
+
+def bring(facts: Facts, found: bytes) -> CompiledKernel:
+    """A kernel that was packed elsewhere; it is found by others as long as it is kept."""
+    with exclusion.lock:
+        kernel = _brought.get(facts.key)
+        if kernel is None:
+            kernel = _brought[facts.key] = CompiledKernel(facts, given=found)
+        return kernel
 
 
 #: About how many operations the text of a step has.
@@ -258,7 +299,7 @@ _OPERATIONS_OF_TEXT = 80
 def _looked_up(key: bytes, width: int, facts: Callable[[], Facts],
                make: Callable[[], str]) -> tuple[CompiledKernel, bool]:
     global _loaded, _compiled
-    kernel = _kernels.get(key)
+    kernel = _kernels.get(key) or _brought.get(key)
     if kernel is not None:
         kernel.reuse(width)
         return kernel, True
