@@ -45,8 +45,12 @@ def _dtype(function: str, dtype: Any, default: DType) -> DType:
     if dtype is None:
         return default
     if not isinstance(dtype, DType):
-        found = dtypes.ALL.get(dtype) if isinstance(dtype, str) else \
-            dtypes.of_numpy(dtype) if isinstance(dtype, (np.dtype, type)) else None
+        found = dtypes.ALL.get(dtype) if isinstance(dtype, str) else None
+        if found is None and isinstance(dtype, (np.dtype, type, str)):
+            try:
+                found = dtypes.of_numpy(dtype)
+            except TypeError:  # no name of NumPy's
+                pass
         if found is None:
             raise TypeError(f"{function}(): 'dtype' must be a data type of drjit.array_api, found {dtype!r}.")
         return found

@@ -24,15 +24,7 @@ ALIASES = {"bool_": xp.bool, "byte": xp.int8, "short": xp.int16, "intc": xp.int3
 @public
 def dtype(dtype: Any) -> xp.DType:
     """The data type that a name, a Python type, or a type of NumPy stands for."""
-    if isinstance(dtype, (xp.DType, np.dtype, type)) or dtype in xp_names():
-        return of_type(dtype)
-    return of_type(np.dtype(dtype))
-
-
-def xp_names() -> set[str]:
-    """The names of data types."""
-    return {"bool", "float16", "float32", "float64", "complex64", "complex128",
-            *[f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]}
+    return of_type(dtype if isinstance(dtype, (xp.DType, np.dtype, type, str)) else np.dtype(dtype))
 
 
 def _numpy(value: Any) -> Any:
