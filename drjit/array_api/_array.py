@@ -23,6 +23,7 @@ from ._linear import matmul, matrix_transpose
 from ._methods import Methods
 from ._operands import converted, number_of
 from ._operators import enter
+from ._protocols import array_function, array_ufunc
 
 __all__ = ["Array", "versions"]
 
@@ -40,7 +41,7 @@ def _in_place(name: str, function: Callable[[Any, Any], Array]) -> Any:
     """
 
     def method(self: Array, other: Any, /) -> Any:
-        if isinstance(other, (list, tuple)):
+        if isinstance(other, (list, tuple, np.ndarray)):
             other = asarray(other)
         elif not isinstance(other, Array) and number_of(other) is None:
             return NotImplemented
@@ -76,8 +77,7 @@ class Array(Methods):
 
     __slots__ = ()
     __module__ = _NAMESPACE  # where users find it
-    #: Operators of NumPy's arrays leave the operation to this class, which is greater than theirs. (NumPy's functions
-    #: convert, as they do with lists: ``__array_ufunc__`` would rule that out.)
+    #: Operators of NumPy's arrays leave the operation to this class, which is greater than theirs.
     __array_priority__ = 1000
 
     # --- PyTrees ---
@@ -235,6 +235,8 @@ class Array(Methods):
         return format(self._scalar("__format__"), specification)
 
     __array__ = array_of
+    __array_function__ = array_function
+    __array_ufunc__ = array_ufunc
     __dlpack__ = dlpack
     __dlpack_device__ = dlpack_device
     __buffer__ = buffer

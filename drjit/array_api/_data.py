@@ -16,6 +16,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import drjit as dr
 from drjit.detail import is_variable, tracking
 from drjit.detail import part_of as chosen_by
@@ -105,9 +107,9 @@ class Storage:
         return (0, contiguous_strides(self.shape)) if view is None else view.place
 
     @property
-    def dtype(self) -> DType:
-        """The type of the elements."""
-        return self._dtype
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the elements, as NumPy's, which equals that of the namespace."""
+        return self._dtype.numpy
 
     @property
     def shape(self) -> tuple[int, ...]:

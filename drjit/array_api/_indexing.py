@@ -22,7 +22,7 @@ import numpy as np
 import drjit as dr
 
 from . import _dtypes as dtypes
-from ._creation import array_from, asarray, holds_arrays, result_type
+from ._creation import array_from, asarray, common_type, holds_arrays
 from ._data import (
     Storage,
     copy_of,
@@ -99,7 +99,7 @@ def where(condition: Array, x1: Any = _MISSING, x2: Any = _MISSING, /) -> Array:
         raise TypeError(f"{function}(): 'x2' is missing.")
     mask = require_kind(function, "condition", condition, "b")
     if not isinstance(x1, Storage) and not isinstance(x2, Storage):
-        dtype = result_type(x1, x2)
+        dtype = common_type(function, (x1, x2))
         a, b = (literal(function, dtype, value) for value in (x1, x2))
     else:
         a, b = operands(function, (x1, x2), ("x1", "x2"))

@@ -21,7 +21,7 @@ import drjit as dr
 
 from ._creation import asarray, eye, tril
 from ._data import Storage, constant, view_of, wrap
-from ._dtypes import DType
+from ._dtypes import DTypeLike
 from ._elementwise import (
     abs,
     add,
@@ -220,7 +220,7 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Array:
                    (*strides[:-2], strides[-2] + strides[-1]))
 
 
-def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
+def trace(x: Array, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """The sum of the entries on a diagonal. Lazy; differentiable."""
     return sum(diagonal(require_array(f"{_NAMESPACE}.trace", "x", x), offset=offset), axis=-1, dtype=dtype)
 
