@@ -1,4 +1,4 @@
-"""Estimators of scikit-learn and functions of SciPy, unmodified, on arrays of `drjit.array_api`.
+"""Programs of scikit-learn, SciPy, xarray and pandas, unmodified, on arrays of `drjit.array_api`.
 
     python -m conformance.consumers [--only TEXT] [--write]
 
@@ -10,6 +10,7 @@ writes the table to ``docs/consumers.md``. The exit status is 1 if anything rais
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import pathlib
 import sys
@@ -32,9 +33,7 @@ TOLERANCE = 1e-6
 #: From a namespace and a function that makes its arrays of NumPy's, to results.
 Program = Callable[[Any, Callable[[Any], Any]], Any]
 #: Programs that cannot run on any namespace but NumPy's, and why.
-KNOWN = {
-    "matthews_corrcoef": "scikit-learn mixes our arrays with NumPy's",
-}
+KNOWN: dict[str, str] = {}
 
 
 class Outcome(NamedTuple):
@@ -43,7 +42,7 @@ class Outcome(NamedTuple):
     name: str
     error: str  # what it raised
     difference: float  # from NumPy's results, relative to the largest
-    ours: bool  # whether results are our arrays
+    ours: bool  # whether results are our arrays, and none became one of NumPy on the way
     kernels: int
     seconds: float
 
@@ -217,6 +216,70 @@ def _scipy() -> Iterator[tuple[str, Program]]:
     yield "linalg.lu_factor", lambda xp, make: linalg.lu_factor(make(x[:6]))[0]
 
 
+def _xarray() -> Iterator[tuple[str, Program]]:
+    import xarray as xr
+
+    values = data(6, 8)[0]
+    holes = values.copy()
+    holes[1, 2] = holes[3, 4] = np.nan
+    place, groups = np.arange(8.0), xr.DataArray([0, 0, 1, 1, 2, 2], dims="t", name="g")
+
+    def on(operation: Callable[[Any], Any], given: np.ndarray = values) -> Program:
+        def program(xp: Any, make: Any) -> Any:
+            array = xr.DataArray(make(given), dims=("t", "x"), coords={"x": place, "t": np.arange(6.0)}, name="v")
+            found = operation(array)
+            return found.data if hasattr(found, "data") else found
+
+        return program
+
+    simple: dict[str, Callable[[Any], Any]] = {
+        "arithmetic": lambda a: a + a * 2 - 1, "comparison": lambda a: a > 0, "numpy.sin": np.sin,
+        "sum": lambda a: a.sum("x"), "mean": lambda a: a.mean("t"), "std": lambda a: a.std("x"),
+        "max": lambda a: a.max("x"), "argmax": lambda a: a.argmax("x"), "idxmax": lambda a: a.idxmax("x"),
+        "median": lambda a: a.median("x"), "cumsum": lambda a: a.cumsum("x"), "any": lambda a: (a > 0).any("x"),
+        "where": lambda a: a.where(a > 0), "where(other)": lambda a: a.where(a > 0, -1.0),
+        "xr.where": lambda a: xr.where(a > 0, a, 0.0), "shift": lambda a: a.shift(x=2), "roll": lambda a: a.roll(x=3),
+        "diff": lambda a: a.diff("x"), "clip": lambda a: a.clip(-0.5, 0.5), "pad": lambda a: a.pad(x=2),
+        "transpose": lambda a: a.transpose("x", "t"), "stack, unstack": lambda a: a.stack(z=("t", "x")).unstack("z"),
+        "isel": lambda a: a.isel(x=[1, 3], t=slice(1, None, 2)), "sel": lambda a: a.sel(x=3.2, method="nearest"),
+        "reindex": lambda a: a.reindex(x=[1.0, 2.0, 20.0]), "concat": lambda a: xr.concat([a, a], "t"),
+        "broadcast": lambda a: xr.broadcast(a.isel(t=0), a)[0], "dot": lambda a: xr.dot(a, a, dim="x"),
+        "quantile": lambda a: a.quantile([0.25, 0.5], dim="x"), "rolling.mean": lambda a: a.rolling(x=3).mean(),
+        "rolling.max": lambda a: a.rolling(x=3).max(), "rolling.construct": lambda a: a.rolling(x=3).construct("w"),
+        "coarsen": lambda a: a.coarsen(x=2).mean(), "groupby": lambda a: a.groupby(groups).mean(),
+        "groupby anomaly": lambda a: a.groupby(groups) - a.groupby(groups).mean(),
+        "weighted": lambda a: a.weighted(abs(a.isel(t=0))).mean("x"), "interp": lambda a: a.interp(x=[1.5, 2.25]),
+        "integrate": lambda a: a.integrate("x"), "differentiate": lambda a: a.differentiate("x"),
+        "cov": lambda a: xr.cov(a, a * 2, "x"), "round": lambda a: a.round(1), "sortby": lambda a: a.sortby(-a.x),
+        "plot": lambda a: np.asarray(a.isel(t=0).plot()[0].get_ydata()),
+        "plot.pcolormesh": lambda a: np.asarray(a.plot().get_array())}
+    for name, operation in simple.items():
+        yield name, on(operation)
+    missing: dict[str, Callable[[Any], Any]] = {
+        "fillna": lambda a: a.fillna(0.0), "isnull": lambda a: a.isnull(), "mean(skipna)": lambda a: a.mean("x"),
+        "count": lambda a: a.count("x"), "dropna": lambda a: a.dropna("x"), "ffill": lambda a: a.ffill("x"),
+        "interpolate_na": lambda a: a.interpolate_na("x"), "combine_first": lambda a: a.combine_first(a + 1)}
+    for name, operation in missing.items():
+        yield name, on(operation, holes)
+
+
+def _pandas() -> Iterator[tuple[str, Program]]:
+    import pandas as pd
+
+    a, b = data()[0][:, :2].T
+
+    def on(operation: Callable[[Any, Any], Any]) -> Program:
+        return lambda xp, make: np.asarray(operation(pd.Series(a), make(b)))
+
+    yield "series + x", on(lambda series, x: series + x)
+    yield "x * series", on(lambda series, x: x * series)
+    yield "series > x", on(lambda series, x: series > x)
+    yield "series.where(x > 0)", on(lambda series, x: series.where(x > 0, 0.0))
+    yield "Series(x).rolling.mean", on(lambda series, x: pd.Series(x).rolling(3).mean())
+    yield "DataFrame(x=x)", on(lambda series, x: pd.DataFrame({"s": series, "x": x}))
+    yield "series.dot(x)", on(lambda series, x: series.dot(x))
+
+
 def run(name: str, program: Program) -> Outcome:
     """Run a program on either kind of arrays, and compare."""
     import drjit.array_api as xp
@@ -231,7 +294,8 @@ def run(name: str, program: Program) -> Outcome:
             expected = _leaves(program(np, np.asarray))
             program(xp, made)
             before, start = core.kernel_statistics()["launches"], time.perf_counter()
-            found = _leaves(program(xp, made))
+            with _counted(xp.Array) as conversions:
+                found = _leaves(program(xp, made))
             values = [np.asarray(value) for value in found]
             seconds, kernels = time.perf_counter() - start, core.kernel_statistics()["launches"] - before
         except Exception as error:
@@ -244,10 +308,26 @@ def run(name: str, program: Program) -> Outcome:
             scale = np.nanmax(np.abs(wanted.astype(complex))) or 1.0
             away = np.abs(value.reshape(wanted.shape).astype(complex) - wanted)
             difference = max(difference, float(np.nanmax(away) / scale) if np.isfinite(scale) else 0.0)
-    # A function that converts to NumPy on the way, and back, launches nothing: it has not stayed on our arrays.
     arrays = [value for value in found if not isinstance(value, (bool, int, float, np.generic))]
-    ours = kernels > 0 and all(isinstance(value, xp.Array) for value in arrays)
+    ours = not conversions and all(isinstance(value, xp.Array) for value in arrays)
     return Outcome(name, "", difference, ours, kernels, seconds)
+
+
+@contextlib.contextmanager
+def _counted(cls: Any) -> Iterator[list[Any]]:
+    """The conversions to NumPy's arrays that other libraries ask for."""
+    found: list[Any] = []
+    original = cls.__array__
+
+    def counting(self: Any, *args: Any, **options: Any) -> Any:
+        found.append(args)
+        return original(self, *args, **options)
+
+    cls.__array__ = counting
+    try:
+        yield found
+    finally:
+        cls.__array__ = original
 
 
 def _leaves(value: Any) -> list[Any]:
@@ -294,19 +374,26 @@ _HEAD = """\
 
 Made by `python -m conformance.consumers --write`. Programs of other libraries, unmodified, on arrays of
 `drjit.array_api`: whether results agree with NumPy's to 6 digits, whether they are our arrays and were computed there
-(some functions convert to NumPy on the way, as they do with any namespace), how many kernels a call launches, and how
-long it takes on 300 × 6 numbers, where tracing is all that counts.
+without becoming NumPy's on the way (plots need numbers of the host, SciPy's interpolation and bottleneck know nothing
+else, and columns of pandas are NumPy's), how many kernels a call launches, and how long it takes on 300 × 6 numbers,
+where tracing is all that counts.
 """
 
 
 def results(only: str = "") -> dict[str, list[Outcome]]:
     """What came of all programs, by library."""
+    import matplotlib
     import sklearn
 
+    matplotlib.use("Agg")
     found: dict[str, list[Outcome]] = {}
     with sklearn.config_context(array_api_dispatch=True):
-        for library, programs in (("scikit-learn", _sklearn()), ("SciPy", _scipy())):
-            found[library] = [run(name, program) for name, program in programs if only in name]
+        for library, programs in (("scikit-learn", _sklearn()), ("SciPy", _scipy()), ("xarray", _xarray()),
+                                  ("pandas", _pandas())):
+            try:
+                found[library] = [run(name, program) for name, program in programs if only in name]
+            except ModuleNotFoundError as error:  # those that are not installed
+                print(f"{library}: {error}", file=sys.stderr)
     return found
 
 

@@ -81,8 +81,9 @@ def enable_grad(*args: Any) -> None:
     for array in variables("drjit.enable_grad", *args):
         nodes = array._nodes()
         if any(vertex_of(node) is None for node in nodes):
+            # (Variables of users have some information, others have none: see `drjit.detail.is_variable`.)
             store(array, [node if vertex_of(node) is not None else
-                          dual(primal(node), Vertex(LEAF, node.type, node.size)) for node in nodes])
+                          dual(primal(node), Vertex(LEAF, node.type, node.size, info=array._name)) for node in nodes])
 
 
 def disable_grad(*args: Any) -> None:

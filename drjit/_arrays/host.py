@@ -48,8 +48,9 @@ class HostMemory:
                 + str(self.info.size), "data": (self.address, self.read_only)}
 
 
-def host_memory(array: ArrayBase) -> HostMemory:
-    """The values of an array in C order; evaluates it and waits."""
+def host_memory(array: ArrayBase, pinned: bool = False) -> HostMemory:
+    """The values of an array in C order; evaluates it and waits. Later writes to the array show there, unless they are
+    to copy the memory before (``pinned``)."""
     info = TYPES[array._type]
     nodes = array._nodes()
     if not array._dynamic:
@@ -63,8 +64,8 @@ def host_memory(array: ArrayBase) -> HostMemory:
         node, address, owner, read_only = exported_view(nodes[0])
         if node is not nodes[0] and not nodes[0].scope:  # what was a literal stays in memory: the view shows changes
             array._replace([node])
-        # Holding the node as well would make later writes to the array copy its memory: the view would not show them.
-        return HostMemory(address, shape, info, owner, read_only)
+        # Whoever holds the node as well makes later writes to the array copy its memory: the view does not show them.
+        return HostMemory(address, shape, info, (owner, node) if pinned else owner, read_only)
     evaluate(nodes)  # all of them in one kernel
     block = (ctypes.c_char * (info.size * width * len(nodes)))()
     start, stride = ctypes.addressof(block), info.size * width
@@ -107,11 +108,11 @@ def numpy_type(info: TypeInfo) -> Any:
     return numpy.dtype(ml_dtypes.bfloat16)
 
 
-def to_numpy(array: ArrayBase) -> Any:
-    """See ``ArrayBase.numpy``."""
+def to_numpy(array: ArrayBase, pinned: bool = False) -> Any:
+    """See ``ArrayBase.numpy``, and :func:`host_memory`."""
     import numpy
 
-    memory = host_memory(array)
+    memory = host_memory(array, pinned)
     if not memory.address:
         return numpy.empty(memory.shape, dtype=numpy_type(memory.info))
     found = numpy.asarray(memory)

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, primal
+from drjit_core import KIND, LEAF, primal, tracked, vertex_of
 
-__all__ = ["bytes_of", "computes_now", "eval_held", "is_pending"]
+__all__ = ["bytes_of", "computes_now", "eval_held", "is_pending", "is_variable", "tracking"]
 
 _DUAL = KIND["dual"]
 _EVALUATED, _VIEW, _ACCESS = KIND["evaluated"], KIND["view"], KIND["access"]
@@ -99,3 +99,41 @@ def computes_now(*arrays: Any) -> bool:
     context = core.current()
     return context.region is None and context.recording is None and not [array for array in arrays
                                                                          if array._n.kind == _DUAL]
+
+
+def tracking(arrays: Iterable[Any]) -> int:
+    """A number that tells by which vertices derivatives of some flat arrays or tensors are tracked: 0 for none, and
+    another one, which is greater, whenever derivatives of one of them have been enabled again.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.detail.tracking([x]) > dr.detail.tracking([dr.detach(x)])
+    True
+    """
+    total = 0
+    if core.any_vertex():
+        for array in arrays:
+            vertex = vertex_of(array._n)
+            if vertex is not None:
+                total += vertex.id
+    return total
+
+
+def is_variable(arrays: Iterable[Any]) -> bool:
+    """Whether one of some flat arrays or tensors is what derivatives have been enabled for, by
+    :func:`drjit.enable_grad`, and not computed of such arrays; where scopes such as :func:`drjit.suspend_grad` let them
+    be tracked.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.detail.is_variable([x]), dr.detail.is_variable([x + 1])
+    (True, False)
+    """
+    if core.any_vertex():
+        for array in arrays:
+            vertex = tracked(array._n)
+            if vertex is not None and vertex.rule is LEAF and vertex.info is not None:
+                return True
+    return False

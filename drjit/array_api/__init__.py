@@ -149,6 +149,7 @@ from ._manipulation import (
     transpose,
     unstack,
 )
+from ._protocols import by_name as _by_name
 from ._searching import (
     argmax,
     argmin,
@@ -348,6 +349,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
+    found = _by_name(name)
+    if found is not None:
+        return found
     near = _close(name, __all__, n=3, cutoff=0.6)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)

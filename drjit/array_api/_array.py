@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -15,13 +16,14 @@ from drjit.interop import numpy_of_parts
 
 from . import _elementwise as elementwise
 from ._creation import asarray, require_device
-from ._data import copy_of, evaluated, part_of, register, wrap
+from ._data import copy_of, evaluated, part_of, register, require_writable, wrap
 from ._dlpack import array_of, buffer, dlpack, dlpack_device, exported
 from ._indexing import get, put, replace
 from ._linear import matmul, matrix_transpose
 from ._methods import Methods
 from ._operands import converted, number_of
 from ._operators import enter
+from ._protocols import array_function, array_ufunc
 
 __all__ = ["Array", "versions"]
 
@@ -39,10 +41,11 @@ def _in_place(name: str, function: Callable[[Any, Any], Array]) -> Any:
     """
 
     def method(self: Array, other: Any, /) -> Any:
-        if isinstance(other, (list, tuple)):
+        if isinstance(other, (list, tuple, np.ndarray)):
             other = asarray(other)
         elif not isinstance(other, Array) and number_of(other) is None:
             return NotImplemented
+        require_writable(f"{_SELF}.{name}", self)
         found = function(self, other)
         if self._view is None and not self.shape:
             return found
@@ -74,8 +77,7 @@ class Array(Methods):
 
     __slots__ = ()
     __module__ = _NAMESPACE  # where users find it
-    #: Operators of NumPy's arrays leave the operation to this class, which is greater than theirs. (NumPy's functions
-    #: convert, as they do with lists: ``__array_ufunc__`` would rule that out.)
+    #: Operators of NumPy's arrays leave the operation to this class, which is greater than theirs.
     __array_priority__ = 1000
 
     # --- PyTrees ---
@@ -163,6 +165,9 @@ class Array(Methods):
         return values[0] if len(values) == 1 else complex(*values)
 
     def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(f"{_SELF}.__bool__(): the truth value of an array of {self.size} elements is ambiguous; "
+                             "use x.any() or x.all(), or x.size for whether there are some.")
         return bool(self._scalar("__bool__"))
 
     def __int__(self) -> int:
@@ -198,20 +203,40 @@ class Array(Methods):
         """Nested lists of Python numbers; evaluates."""
         return self._host().tolist()
 
+    def __round__(self, digits: int | None = None) -> Any:
+        if self.ndim:
+            raise TypeError(f"{_SELF}.__round__(): only arrays without dimensions are rounded like numbers (this one "
+                            f"has the shape {self.shape}); use x.round().")
+        return builtins.round(self._real("__round__")) if digits is None else self.round(digits)
+
+    def __str__(self) -> str:
+        return repr(self) if self._is_symbolic() else str(self._host())
+
     def __repr__(self) -> str:
-        if any(dr.is_array_v(part) and _is_symbolic(part) for part in self._parts):
+        if self._is_symbolic():
             return f"Array(<symbolic>, shape={self.shape}, dtype={self._dtype})"
         text = np.array2string(self._host(), separator=", ", prefix="Array(")
         hidden = self.size > np.get_printoptions()["threshold"] or not self.size and self.ndim > 1
         shape = f" shape={self.shape}," if hidden else ""  # which the text does not tell
         return f"Array({text},{shape} dtype={self._dtype})"
 
+    def _is_symbolic(self) -> bool:
+        return any(part.state is dr.VarState.Symbolic for part in self._parts)
+
     def __format__(self, specification: str) -> str:
-        if self.ndim or not specification:
-            return format(str(self), specification)
+        if not specification:
+            return str(self)
+        if self.ndim:
+            try:
+                return format(str(self), specification)
+            except ValueError:
+                raise TypeError(f"{_SELF}.__format__(): only arrays without dimensions are formatted like numbers "
+                                f"(this one has the shape {self.shape}), found {specification!r}.") from None
         return format(self._scalar("__format__"), specification)
 
     __array__ = array_of
+    __array_function__ = array_function
+    __array_ufunc__ = array_ufunc
     __dlpack__ = dlpack
     __dlpack_device__ = dlpack_device
     __buffer__ = buffer
@@ -264,7 +289,3 @@ class Array(Methods):
 enter("matmul", matmul)
 enter("asarray", asarray)
 register(Array)
-
-
-def _is_symbolic(part: Any) -> bool:
-    return part.state.name == "Symbolic" if hasattr(part, "state") else False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import drjit as dr
 from . import _dtypes as dtypes
 from ._data import Storage, constant, default_dtype, expanded, wrap
 from ._dlpack import shared
-from ._dtypes import DType, FInfo, IInfo, promoted
+from ._dtypes import DType, DTypeLike, FInfo, IInfo, promoted
 from ._operands import (
     converted,
     describe,
@@ -28,9 +29,9 @@ from ._operands import (
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["arange", "array_from", "asarray", "astype", "can_cast", "converted_to", "empty", "empty_like", "eye",
-           "finfo", "full", "full_like", "holds_arrays", "iinfo", "isdtype", "linspace", "meshgrid", "ones",
-           "ones_like", "require_device", "result_type", "tril", "triu", "zeros", "zeros_like"]
+__all__ = ["arange", "array_from", "asarray", "astype", "can_cast", "common_type", "converted_to", "data_type", "empty",
+           "empty_like", "eye", "finfo", "full", "full_like", "holds_arrays", "iinfo", "isdtype", "linspace",
+           "meshgrid", "ones", "ones_like", "require_device", "result_type", "tril", "triu", "zeros", "zeros_like"]
 
 _NAMESPACE = "drjit.array_api"
 
@@ -41,12 +42,16 @@ def require_device(function: str, device: Any) -> None:
         raise ValueError(f"{function}(): there is no device {device!r}; the only one is 'cpu'.")
 
 
-def _dtype(function: str, dtype: Any, default: DType) -> DType:
+def data_type(function: str, dtype: Any, default: DType) -> DType:
     if dtype is None:
         return default
     if not isinstance(dtype, DType):
-        found = dtypes.ALL.get(dtype) if isinstance(dtype, str) else \
-            dtypes.of_numpy(dtype) if isinstance(dtype, (np.dtype, type)) else None
+        found = dtypes.ALL.get(dtype) if isinstance(dtype, str) else None
+        if found is None and isinstance(dtype, (np.dtype, type, str)):
+            try:
+                found = dtypes.of_numpy(dtype)
+            except TypeError:  # no name of NumPy's
+                pass
         if found is None:
             raise TypeError(f"{function}(): 'dtype' must be a data type of drjit.array_api, found {dtype!r}.")
         return found
@@ -56,7 +61,7 @@ def _dtype(function: str, dtype: Any, default: DType) -> DType:
 # --- from other objects ----------------------------------------------------------------------------------------------
 
 
-def asarray(obj: Any, /, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None) -> Array:
+def asarray(obj: Any, /, *, dtype: DTypeLike | None = None, device: Any = None, copy: bool | None = None) -> Array:
     """An array of what ``obj`` holds: a number, nested sequences of numbers and arrays, a NumPy array, a Dr.Jit array
     or tensor, an object with the buffer or the DLPack protocol.
 
@@ -71,10 +76,10 @@ def asarray(obj: Any, /, *, dtype: DType | None = None, device: Any = None, copy
     return array_from(function, obj, dtype, copy)
 
 
-def array_from(function: str, obj: Any, dtype: DType | None = None, copy: bool | None = None) -> Array:
+def array_from(function: str, obj: Any, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
     """What :func:`asarray` returns, for another function of the user's."""
     if isinstance(obj, Storage):
-        wanted = _dtype(function, dtype, obj._dtype)
+        wanted = data_type(function, dtype, obj._dtype)
         if copy is False and wanted is not obj._dtype:
             raise ValueError(f"{function}(): {obj._dtype} cannot become {wanted} without a copy.")
         found = converted(obj, _not_complex(function, obj._dtype, wanted))
@@ -83,7 +88,7 @@ def array_from(function: str, obj: Any, dtype: DType | None = None, copy: bool |
     if number is not None:
         if copy is False:
             raise ValueError(f"{function}(): a Python number cannot become an array without a copy.")
-        wanted = _dtype(function, dtype, default_dtype(number))
+        wanted = data_type(function, dtype, default_dtype(number))
         return _of_number(function, wanted, number)
     if isinstance(obj, dr.ArrayBase):
         return _of_dr(function, obj, dtype, copy)
@@ -118,7 +123,7 @@ def _not_complex(function: str, own: DType, wanted: DType) -> DType:
 
 def converted_to(function: str, array: Any, dtype: Any, default: DType) -> Array:
     """An array with elements of the data type that the user asks for; of the default one for ``None``."""
-    return converted(array, _not_complex(function, array._dtype, _dtype(function, dtype, default)))
+    return converted(array, _not_complex(function, array._dtype, data_type(function, dtype, default)))
 
 
 def _of_dr(function: str, value: Any, dtype: Any, copy: bool | None) -> Array:
@@ -131,7 +136,7 @@ def _of_dr(function: str, value: Any, dtype: Any, copy: bool | None) -> Array:
         parts = [_tensor_of(value)]
         own = dtypes.of_tensor(function, type(parts[0]))
     found = wrap(own, *parts)
-    wanted = _not_complex(function, own, _dtype(function, dtype, own))
+    wanted = _not_complex(function, own, data_type(function, dtype, own))
     shared = dr.is_jit_v(value) and (dr.is_tensor_v(value) or dr.depth_v(value) == 1)
     if copy is False and not (shared and wanted is own):
         raise ValueError(f"{function}(): {type(value).__module__}.{type(value).__name__} cannot become an array of "
@@ -152,7 +157,7 @@ def _of_sequence(function: str, entries: list[Any], dtype: Any) -> Array:
     if holds_arrays(entries):
         leaves = _leaves(entries)
         own = operands(function, leaves, ["obj"] * len(leaves), broadcast=False)[0]._dtype if dtype is None else \
-            _dtype(function, dtype, dtypes.DEFAULT_FLOAT)
+            data_type(function, dtype, dtypes.DEFAULT_FLOAT)
         return _joined(function, entries, own)
     try:
         found = np.asarray(entries)
@@ -160,12 +165,12 @@ def _of_sequence(function: str, entries: list[Any], dtype: Any) -> Array:
         raise ValueError(f"{function}(): the sequence is ragged: its entries have different lengths.") from None
     large = found.dtype.kind == "f" and found.size and np.max(np.abs(found)) >= 1 << 63 and _are_integers(entries)
     if found.dtype.kind not in "biufc" or large:  # integers that none of NumPy's types holds together
-        wanted = _dtype(function, dtype, dtypes.DEFAULT_INT)
+        wanted = data_type(function, dtype, dtypes.DEFAULT_INT)
         _refuse(function, entries, wanted)
         found = np.asarray(entries, dtype=wanted.numpy)
     elif found.dtype == np.uint64 and dtype is None:
         raise OverflowError(f"{function}(): there are integers that do not fit into int64; pass dtype=uint64.")
-    wanted = _dtype(function, dtype, dtypes.of_numpy(found.dtype) or dtypes.DEFAULT_FLOAT)
+    wanted = data_type(function, dtype, dtypes.of_numpy(found.dtype) or dtypes.DEFAULT_FLOAT)
     if found.dtype.kind == "c":
         _not_complex(function, dtypes.DEFAULT_COMPLEX, wanted)
     if wanted.kind in "iu" and found.dtype.kind in "iuf" and found.size:
@@ -236,7 +241,7 @@ def _of_host(function: str, obj: Any, dtype: Any, copy: bool | None) -> Array:
     own = dtypes.of_numpy(found.dtype)
     if own is None:
         raise TypeError(f"{function}(): there is no data type for elements of {found.dtype} ({describe(obj)}).")
-    wanted = _not_complex(function, own, _dtype(function, dtype, own))
+    wanted = _not_complex(function, own, data_type(function, dtype, own))
     if copy is not False:
         return converted(_of_numpy(found), wanted)
     if wanted is not own or not found.dtype.isnative:
@@ -263,7 +268,7 @@ def _numpy_part(value: np.ndarray[Any, Any]) -> Any:
 # --- filled arrays ---------------------------------------------------------------------------------------------------
 
 
-def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Array:
+def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """An array of a shape whose elements all have one value: a number, or an array without axes.
 
     The data type follows from the value if it is not given. Lazy.
@@ -275,12 +280,12 @@ def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: DType | None =
         if fill_value.shape != ():
             raise ValueError(f"{function}(): 'fill_value' must be a number, found an array of the shape "
                              f"{fill_value.shape}.")
-        value = converted(fill_value, _dtype(function, dtype, fill_value._dtype))
+        value = converted(fill_value, data_type(function, dtype, fill_value._dtype))
         return wrap(value._dtype, *[expanded(part, sizes) for part in value._parts])
     number = number_of(fill_value)
     if number is None:
         raise TypeError(f"{function}(): 'fill_value' must be a number, found {describe(fill_value)}.")
-    wanted = _dtype(function, dtype, default_dtype(number))
+    wanted = data_type(function, dtype, default_dtype(number))
     if wanted.kind in "iu":
         _of_number(function, wanted, number)  # which checks the range
         number = int(number.real)
@@ -289,17 +294,17 @@ def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: DType | None =
     return constant(wanted, bool(number) if wanted.kind == "b" else number, sizes)
 
 
-def zeros(shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Any = None) -> Array:
+def zeros(shape: int | tuple[int, ...], *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """An array of zeros. Lazy."""
     return _filled("zeros", shape, 0, dtype, device)
 
 
-def ones(shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Any = None) -> Array:
+def ones(shape: int | tuple[int, ...], *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """An array of ones. Lazy."""
     return _filled("ones", shape, 1, dtype, device)
 
 
-def empty(shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Any = None) -> Array:
+def empty(shape: int | tuple[int, ...], *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """An array whose elements are to be set; they are zeros. Lazy."""
     return _filled("empty", shape, 0, dtype, device)
 
@@ -307,27 +312,27 @@ def empty(shape: int | tuple[int, ...], *, dtype: DType | None = None, device: A
 def _filled(name: str, shape: Any, number: int, dtype: Any, device: Any) -> Array:
     function = f"{_NAMESPACE}.{name}"
     require_device(function, device)
-    return constant(_dtype(function, dtype, dtypes.DEFAULT_FLOAT), number, shape_of(function, shape))
+    return constant(data_type(function, dtype, dtypes.DEFAULT_FLOAT), number, shape_of(function, shape))
 
 
-def full_like(x: Array, /, fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Array:
+def full_like(x: Array, /, fill_value: Any, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """An array like another one whose elements all have one value. Lazy."""
     function = f"{_NAMESPACE}.full_like"
     array = require_array(function, "x", x)
-    return full(array.shape, fill_value, dtype=_dtype(function, dtype, array._dtype), device=device)
+    return full(array.shape, fill_value, dtype=data_type(function, dtype, array._dtype), device=device)
 
 
-def zeros_like(x: Array, /, *, dtype: DType | None = None, device: Any = None) -> Array:
+def zeros_like(x: Array, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """An array of zeros like another one. Lazy."""
     return _like("zeros_like", x, 0, dtype, device)
 
 
-def ones_like(x: Array, /, *, dtype: DType | None = None, device: Any = None) -> Array:
+def ones_like(x: Array, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """An array of ones like another one. Lazy."""
     return _like("ones_like", x, 1, dtype, device)
 
 
-def empty_like(x: Array, /, *, dtype: DType | None = None, device: Any = None) -> Array:
+def empty_like(x: Array, /, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """An array like another one whose elements are to be set; they are zeros. Lazy."""
     return _like("empty_like", x, 0, dtype, device)
 
@@ -336,13 +341,13 @@ def _like(name: str, x: Any, number: int, dtype: Any, device: Any) -> Array:
     function = f"{_NAMESPACE}.{name}"
     require_device(function, device)
     array = require_array(function, "x", x)
-    return constant(_dtype(function, dtype, array._dtype), number, array.shape)
+    return constant(data_type(function, dtype, array._dtype), number, array.shape)
 
 
 # --- regular ones ----------------------------------------------------------------------------------------------------
 
 
-def arange(start: float, /, stop: float | None = None, step: float = 1, *, dtype: DType | None = None,
+def arange(start: float, /, stop: float | None = None, step: float = 1, *, dtype: DTypeLike | None = None,
            device: Any = None) -> Array:
     """``start``, ``start + step`` … before ``stop``; from 0 to the only argument. Lazy.
 
@@ -359,7 +364,7 @@ def arange(start: float, /, stop: float | None = None, step: float = 1, *, dtype
     if by == 0:
         raise ValueError(f"{function}(): 'step' must not be 0.")
     integral = all(isinstance(number, int) for number in (first, last, by))
-    wanted = _dtype(function, dtype, dtypes.DEFAULT_INT if integral else dtypes.DEFAULT_FLOAT)
+    wanted = data_type(function, dtype, dtypes.DEFAULT_INT if integral else dtypes.DEFAULT_FLOAT)
     count = max(len(range(int(first), int(last), int(by))) if integral else math.ceil((last - first) / by), 0)
     positions = _positions(count)
     if wanted.kind in "iu" and integral:
@@ -378,7 +383,7 @@ def _positions(count: int) -> Any:
     return tensor(dr.arange(dr.array_t(tensor), count), shape=(count,))
 
 
-def linspace(start: complex, stop: complex, /, num: int, *, dtype: DType | None = None, device: Any = None,
+def linspace(start: complex, stop: complex, /, num: int, *, dtype: DTypeLike | None = None, device: Any = None,
              endpoint: bool = True) -> Array:
     """``num`` numbers at equal distances from ``start`` to ``stop``, which is one of them if ``endpoint``. Lazy."""
     function = f"{_NAMESPACE}.linspace"
@@ -391,7 +396,7 @@ def linspace(start: complex, stop: complex, /, num: int, *, dtype: DType | None 
     if count < 0:
         raise ValueError(f"{function}(): 'num' must not be negative, found {count}.")
     complex_ = isinstance(first, complex) or isinstance(last, complex)
-    wanted = _dtype(function, dtype, dtypes.DEFAULT_COMPLEX if complex_ else dtypes.DEFAULT_FLOAT)
+    wanted = data_type(function, dtype, dtypes.DEFAULT_COMPLEX if complex_ else dtypes.DEFAULT_FLOAT)
     steps = count - 1 if endpoint else count
     position = dtypes.float64.tensor(_positions(count))
 
@@ -404,13 +409,13 @@ def linspace(start: complex, stop: complex, /, num: int, *, dtype: DType | None 
     return converted(wrap(dtypes.float64, part(float(first.real), float(last.real))), wanted)
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType | None = None,
+def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DTypeLike | None = None,
         device: Any = None) -> Array:
     """A matrix with ones on the diagonal ``k`` places above the main one, and zeros elsewhere. Lazy."""
     function = f"{_NAMESPACE}.eye"
     require_device(function, device)
     shape = shape_of(function, (n_rows, n_rows if n_cols is None else n_cols))
-    wanted = _dtype(function, dtype, dtypes.DEFAULT_FLOAT)
+    wanted = data_type(function, dtype, dtypes.DEFAULT_FLOAT)
     return converted(wrap(dtypes.bool, _difference(shape) == _diagonal(shape, k)), wanted)
 
 
@@ -476,7 +481,7 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
 # --- data types ------------------------------------------------------------------------------------------------------
 
 
-def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Any = None) -> Array:
+def astype(x: Array, dtype: DTypeLike, /, *, copy: bool = True, device: Any = None) -> Array:
     """The elements as another data type. Lazy; differentiable between floating point types.
 
     Complex numbers become complex or Boolean ones only.
@@ -484,7 +489,7 @@ def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Any = None) 
     function = f"{_NAMESPACE}.astype"
     require_device(function, device)
     array = require_array(function, "x", x)
-    wanted = _dtype(function, dtype, array._dtype)
+    wanted = data_type(function, dtype, array._dtype)
     if array._dtype.kind == "c" and wanted.kind not in "cb":
         raise TypeError(f"{function}(): complex numbers cannot become {wanted}; take real() or imag() of them.")
     if wanted is array._dtype:
@@ -492,13 +497,19 @@ def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Any = None) 
     return converted(array, wanted)
 
 
-def result_type(*arrays_and_dtypes: Any) -> DType:
-    """The data type of an operation on arrays, data types and Python numbers."""
-    function = f"{_NAMESPACE}.result_type"
+def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+    """The data type of an operation on arrays, data types and Python numbers, also those of NumPy."""
+    return common_type(f"{_NAMESPACE}.result_type", arrays_and_dtypes).numpy
+
+
+def common_type(function: str, arrays_and_dtypes: Iterable[Any]) -> DType:
+    """The data type of an operation on arrays, data types and numbers."""
     found: DType | None = None
     numbers = []
     for value in arrays_and_dtypes:
         dtype = value if isinstance(value, DType) else value._dtype if isinstance(value, Storage) else None
+        if isinstance(value, (np.ndarray, np.dtype, type, str)):
+            dtype = data_type(function, value.dtype if isinstance(value, np.ndarray) else value, dtypes.bool)
         if dtype is None:
             number = number_of(value)
             if number is None:
@@ -516,44 +527,45 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     return found
 
 
-def can_cast(from_: DType | Array, to: DType, /) -> bool:
+def can_cast(from_: DTypeLike | Array, to: DTypeLike, /) -> bool:
     """Whether promotion makes one data type another one."""
     function = f"{_NAMESPACE}.can_cast"
-    source = from_._dtype if isinstance(from_, Storage) else _dtype(function, from_, dtypes.bool)
-    return promoted(source, _dtype(function, to, source)) is to
+    source = from_._dtype if isinstance(from_, Storage) else data_type(function, from_, dtypes.bool)
+    target = data_type(function, to, source)
+    return promoted(source, target) is target
 
 
 _CATEGORIES = {"bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu", "real floating": "f",
                "complex floating": "c", "numeric": "iufc"}
 
 
-def isdtype(dtype: DType, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     """Whether a data type is another one, or belongs to a category such as ``'integral'``, or to one of a tuple."""
     function = f"{_NAMESPACE}.isdtype"
     if isinstance(kind, tuple):
         return any(isdtype(dtype, entry) for entry in kind)
-    own = _dtype(function, dtype, dtypes.bool)
+    own = data_type(function, dtype, dtypes.bool)
     if isinstance(kind, str):
         if kind not in _CATEGORIES:
             raise ValueError(f"{function}(): 'kind' must be one of {', '.join(map(repr, _CATEGORIES))}, found "
                              f"{kind!r}.")
         return own.kind in _CATEGORIES[kind]
-    return own is _dtype(function, kind, own)
+    return own is data_type(function, kind, own)
 
 
-def finfo(type: DType | Array, /) -> FInfo:
+def finfo(type: DTypeLike | Array, /) -> FInfo:
     """The limits of a floating point type; of complex types those of the parts."""
     function = f"{_NAMESPACE}.finfo"
-    dtype = type._dtype if isinstance(type, Storage) else _dtype(function, type, dtypes.bool)
+    dtype = type._dtype if isinstance(type, Storage) else data_type(function, type, dtypes.bool)
     if dtype.kind not in "fc":
         raise TypeError(f"{function}(): 'type' must be a floating point type, found {dtype}.")
     return dtypes.finfo_of(dtype)
 
 
-def iinfo(type: DType | Array, /) -> IInfo:
+def iinfo(type: DTypeLike | Array, /) -> IInfo:
     """The limits of an integer type."""
     function = f"{_NAMESPACE}.iinfo"
-    dtype = type._dtype if isinstance(type, Storage) else _dtype(function, type, dtypes.bool)
+    dtype = type._dtype if isinstance(type, Storage) else data_type(function, type, dtypes.bool)
     if dtype.kind not in "iu":
         raise TypeError(f"{function}(): 'type' must be an integer type, found {dtype}.")
     return dtypes.iinfo_of(dtype)

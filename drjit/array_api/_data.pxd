@@ -11,7 +11,10 @@ cdef class View:
     cdef public tuple _place
     cdef public tuple shape
     cdef public Storage root
+    cdef public Py_ssize_t part
     cdef public Py_ssize_t seen
+    cdef public object source
+    cdef public object made
 
 
 cdef class Storage:
@@ -22,8 +25,11 @@ cdef class Storage:
     cdef public Py_ssize_t _writes
 
 
-@cython.locals(view=View, parts=tuple)
+@cython.locals(view=View, parts=tuple, before=tuple)
 cpdef tuple parts_of(Storage array)
+cpdef tuple tensors_of(View view)
+@cython.locals(view=View)
+cpdef was_read(Storage array)
 cpdef hold(Storage array, tuple parts)
 @cython.locals(cls=type, array=Storage)
 cpdef Storage made(object dtype, tuple parts)

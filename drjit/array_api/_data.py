@@ -6,7 +6,8 @@ that users see (:mod:`._array`) stands above the functions, which make its insta
 Arrays can be *views* of others, as NumPy's can: the results of keys of integers and slices, of transposing and of
 reshaping. Tensors are values, so that a view is a value of its own, and a note of where it lies in the array that owns
 the elements, its *root*. What is written to a view goes to the root; a view that is older than the last write to its
-root reads itself again.
+root reads itself again, and so does one whose root has got derivatives since. The real and the imaginary part of a
+complex array are views of one of its tensors.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import drjit as dr
+from drjit.detail import is_variable, tracking
 from drjit.detail import part_of as chosen_by
 
 from . import _dtypes as dtypes
@@ -26,8 +30,8 @@ if TYPE_CHECKING:
     from ._array import Array
 
 __all__ = ["Storage", "View", "constant", "contiguous_strides", "copy_of", "default_dtype", "evaluated", "expanded",
-           "hold", "in_body", "made", "part_of", "part_of_constant", "parts_of", "register", "view_of", "viewed",
-           "wrap"]
+           "hold", "in_body", "made", "part_of", "part_of_constant", "parts_of", "register", "require_writable",
+           "tensors_of", "view_of", "view_of_part", "view_of_zeros", "viewed", "was_read", "wrap"]
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -46,14 +50,18 @@ class View:
     Where it lies is asked for by writes only: of what a key has chosen (``dr.detail.part_of``), it is found then.
     """
 
-    __slots__ = ("_place", "load", "outer", "root", "seen", "shape")
+    __slots__ = ("_place", "load", "made", "outer", "part", "root", "seen", "shape", "source")
 
-    def __init__(self, array: Storage, load: Callable[[Any], Any], place: tuple[int, tuple[int, ...]] | None) -> None:
+    def __init__(self, array: Storage, load: Callable[[Any], Any], place: tuple[int, tuple[int, ...]] | None,
+                 part: int) -> None:
         self.outer, self.load, self._place = array._view, load, place
         self.root: Storage = array if self.outer is None else self.outer.root
-        self.seen = self.root._writes
+        #: Which of the tensors of the root it is made of; -1 for all.
+        self.part: int = part if self.outer is None or part >= 0 else self.outer.part
         #: That of the array that it was made of.
         self.shape: tuple[int, ...] = array._held[0].shape
+        #: The writes to the root, and what its derivatives and those of the view were, when it was read last.
+        self.seen = self.source = self.made = 0
 
     @property
     def place(self) -> tuple[int, tuple[int, ...]]:
@@ -99,9 +107,9 @@ class Storage:
         return (0, contiguous_strides(self.shape)) if view is None else view.place
 
     @property
-    def dtype(self) -> DType:
-        """The type of the elements."""
-        return self._dtype
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the elements, as NumPy's, which equals that of the namespace."""
+        return self._dtype.numpy
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -132,13 +140,56 @@ def register(cls: type[Array]) -> None:
 def parts_of(array: Storage) -> tuple[Any, ...]:
     """The tensors of an array."""
     view = array._view
-    if view is None or view.seen == view.root._writes:
+    if view is None or view.seen == view.root._writes and view.source == tracking(view.root._held):
         return array._held
-    parts = tuple([view.read(part) for part in view.root._held])
-    if not in_body():  # what is read in the body of a loop or a branch is of use in there alone
-        hold(array, parts)
-        view.seen = view.root._writes
+    parts = tuple([view.read(part) for part in tensors_of(view)])
+    if in_body():  # what is read in the body of a loop or a branch is of use in there alone
+        return parts
+    before, found = array._held, tracking(parts)
+    if view.made != tracking(before):
+        parts = _kept(view, before, parts)
+    hold(array, parts)
+    view.seen, view.source, view.made = view.root._writes, tracking(view.root._held), found
     return parts
+
+
+def tensors_of(view: View) -> tuple[Any, ...]:
+    """The tensors of the root of a view that it is made of."""
+    held = view.root._held
+    return held if view.part < 0 else (held[view.part],)
+
+
+def was_read(array: Storage) -> None:
+    """Note that a view holds what its root does."""
+    view = array._view
+    if view is not None:
+        view.seen, view.source, view.made = view.root._writes, tracking(view.root._held), tracking(array._held)
+
+
+def _kept(view: View, before: tuple[Any, ...], parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What is read by a view that derivatives have been enabled for: the new values are those of the same variable."""
+    if not dr.grad_enabled(before):
+        return parts
+    if view.seen != view.root._writes and dr.grad_enabled(parts):
+        raise RuntimeError("drjit.array_api: derivatives have been enabled for a view of an array, into which values "
+                           "that have derivatives have been written since. Enable them for a copy of the view, or "
+                           "for the array that it is a view of.")
+    return tuple([dr.replace_grad(dr.detach(part), old) for part, old in zip(parts, before, strict=True)])
+
+
+def require_writable(function: str, array: Storage) -> None:
+    """Refuse to write to the variables of derivatives, whose gradients would belong to what nobody has any more, and to
+    imaginary parts of real numbers."""
+    view = array._view
+    while view is not None:
+        if view.load is _zeros_of:
+            raise ValueError(f"{function}(): the imaginary part of real numbers cannot be written to.")
+        view = view.outer
+    if array._dtype.kind in "fc" and not in_body() and is_variable(parts_of(array) if array._view is None else
+                                                 (*parts_of(array), *array._view.root._held)):
+        raise RuntimeError(f"{function}(): derivatives have been enabled for this array, whose gradient could not be "
+                           "reached any more if it was written to. Write to a copy (x = x + 1, x.copy(), "
+                           "x.at[key].set(value)), or call drjit.disable_grad() before.")
 
 
 def hold(array: Storage, parts: tuple[Any, ...]) -> None:
@@ -175,12 +226,33 @@ def view_of(array: Storage, load: Callable[[Any], Any], offset: int, strides: tu
     return viewed(array, load, (offset, strides))
 
 
+def view_of_part(array: Storage, number: int) -> Array:
+    """A view of the real (0) or imaginary part of a complex array."""
+    result = made(array._dtype.part, (_same(parts_of(array)[number]),))
+    result._view = View(array, _same, array.place, number)
+    was_read(result)
+    return result
+
+
+def view_of_zeros(array: Storage) -> Array:
+    """Zeros like an array, which cannot be written to: its imaginary part."""
+    return viewed(array, _zeros_of)
+
+
+def _same(part: Any) -> Any:
+    return type(part)(part)
+
+
+def _zeros_of(part: Any) -> Any:
+    return dr.zeros(type(part), part.shape)
+
+
 def part_of(array: Storage, key: Any) -> Array | None:
     """What a key of integers and slices chooses, a view or a single element; ``None`` for other keys."""
     part = chosen_by(array._held[0].shape, key)
     if part is None:
         return None
-    if part.shape or not array.ndim:
+    if part.shape or not array.ndim or type(key) is tuple and Ellipsis in key:  # which makes a view without axes
         return viewed(array, part)
     return made(array._dtype, tuple([part(tensor) for tensor in parts_of(array)]))
 
@@ -188,7 +260,8 @@ def part_of(array: Storage, key: Any) -> Array | None:
 def viewed(array: Storage, load: Callable[[Any], Any], place: tuple[int, tuple[int, ...]] | None = None) -> Array:
     """A view of an array, whose place is asked for when it is needed, unless it is given."""
     result = made(array._dtype, tuple([load(tensor) for tensor in parts_of(array)]))
-    result._view = View(array, load, place)
+    result._view = View(array, load, place, -1)
+    was_read(result)
     return result
 
 

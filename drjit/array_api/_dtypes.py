@@ -13,9 +13,9 @@ import numpy as np
 
 import drjit.llvm.ad as arrays
 
-__all__ = ["ALL", "DEFAULT_COMPLEX", "DEFAULT_FLOAT", "DEFAULT_INT", "DType", "FInfo", "IInfo", "bool", "complex64",
-           "complex128", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "of_numpy", "of_tensor",
-           "promoted", "uint8", "uint16", "uint32", "uint64"]
+__all__ = ["ALL", "DEFAULT_COMPLEX", "DEFAULT_FLOAT", "DEFAULT_INT", "DType", "DTypeLike", "FInfo", "IInfo", "bool",
+           "complex64", "complex128", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "of_numpy",
+           "of_tensor", "promoted", "uint8", "uint16", "uint32", "uint64"]
 
 _SUFFIXES = {"float32": "f", "int32": "i", "uint32": "u", "bool": "b"}
 
@@ -61,11 +61,16 @@ class DType:
     def __eq__(self, other: object) -> Any:
         if isinstance(other, str):
             return self.name == other
-        return self is other or (self.numpy == other if isinstance(other, type) else NotImplemented)
+        return self is other or (self.numpy == other if isinstance(other, (type, np.dtype)) else NotImplemented)
 
     def __call__(self, value: Any = 0, /) -> Any:
         """An array of this type of a number, a sequence or an array: ``xp.float32(2.5)``."""
         return DType.convert(value, self)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The same type as NumPy's, as arrays have it."""
+        return self.numpy
 
     @property
     def __numpy_dtype__(self) -> np.dtype[Any]:
@@ -78,6 +83,9 @@ class DType:
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return _named, (self.name,)
 
+
+#: What names a data type where one is asked for.
+DTypeLike = DType | np.dtype[Any] | type | str
 
 _BY_NAME: dict[str, DType] = {}
 

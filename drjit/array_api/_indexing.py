@@ -22,8 +22,21 @@ import numpy as np
 import drjit as dr
 
 from . import _dtypes as dtypes
-from ._creation import array_from, asarray, holds_arrays, result_type
-from ._data import Storage, copy_of, evaluated, expanded, hold, in_body, part_of, view_of, wrap
+from ._creation import array_from, asarray, common_type, holds_arrays
+from ._data import (
+    Storage,
+    copy_of,
+    evaluated,
+    expanded,
+    hold,
+    in_body,
+    part_of,
+    require_writable,
+    tensors_of,
+    view_of,
+    was_read,
+    wrap,
+)
 from ._dtypes import DType, promoted
 from ._manipulation import broadcast_to, each, reshape, taken
 from ._operands import (
@@ -86,7 +99,7 @@ def where(condition: Array, x1: Any = _MISSING, x2: Any = _MISSING, /) -> Array:
         raise TypeError(f"{function}(): 'x2' is missing.")
     mask = require_kind(function, "condition", condition, "b")
     if not isinstance(x1, Storage) and not isinstance(x2, Storage):
-        dtype = result_type(x1, x2)
+        dtype = common_type(function, (x1, x2))
         a, b = (literal(function, dtype, value) for value in (x1, x2))
     else:
         a, b = operands(function, (x1, x2), ("x1", "x2"))
@@ -197,7 +210,8 @@ def get(array: Storage, key: Any) -> Array:
     entries = _entries(function, array, key)
     if not _is_advanced(entries):
         basic = tuple(entries)
-        if len(basic) == sum([isinstance(entry, int) for entry in basic]) and basic:  # one element
+        if len(basic) == sum([isinstance(entry, int) for entry in basic]) and basic and Ellipsis not in (
+                key if isinstance(key, tuple) else ()):  # one element; with '...' it is a view
             return each(array, lambda part: part[basic])
         return view_of(array, (lambda part: part[basic]) if basic else _same, *_placed_by(array, entries))
     return _selected(function, array, entries)
@@ -363,7 +377,9 @@ def _placed(array: Array, count: int, front: int) -> Array:
 def _are_same(array: Storage, entries: list[Any], value: Any) -> bool:
     """Whether a value is a view of just what a key selects: ``x[key] += 1`` has written to it already."""
     view = value._view if isinstance(value, Storage) else None
-    if view is None or view.root is not (array if array._view is None else array._view.root) or _is_advanced(entries):
+    own = array._view
+    if view is None or view.root is not (array if own is None else own.root) or _is_advanced(entries) or \
+            view.part != (-1 if own is None else own.part):
         return False
     return value.shape == array._held[0][tuple(entries)].shape and view.place == _placed_by(array, entries)
 
@@ -374,6 +390,7 @@ def put(array: Storage, key: Any, value: Any) -> None:
     entries = _entries(function, array, key)
     if _are_same(array, entries, value):
         return
+    require_writable(function, array)
     number = number_of(value)
     if isinstance(value, Storage):
         if promoted(array._dtype, value._dtype) is not array._dtype and value._dtype is not array._dtype:
@@ -530,19 +547,20 @@ def _along(offset: int, strides: Sequence[int], shape: tuple[int, ...]) -> list[
 def _write(array: Storage, positions: Any, source: Storage, active: Any = True) -> None:
     """Set the elements of the root of an array at positions, a flat array."""
     index = dr.uint64_array_t(type(positions))(positions)
-    _assign(array if array._view is None else array._view.root,
-            lambda part, new: dr.scatter(part.array, new.array, index, active), source)
+    _assign(array, lambda part, new: dr.scatter(part.array, new.array, index, active), source)
 
 
-def _assign(root: Storage, write: Callable[[Any, Any], None], source: Storage) -> None:
-    """Write to the tensors of an array that owns its elements."""
+def _assign(array: Storage, write: Callable[[Any, Any], None], source: Storage) -> None:
+    """Write to the tensors of an array, or of the root of a view."""
     new = source._parts
+    view = array._view
+    root = array if view is None else view.root
     if not in_body():  # other arrays may have the same tensors; inside of a body, these are what its scope knows
         before, root._held = root._held, ()
         hold(root, tuple([type(part)(part) for part in before]))
         del before
     root._writes += 1
-    for part, value in zip(root._held, new, strict=True):
+    for part, value in zip(root._held if view is None else tensors_of(view), new, strict=True):
         write(part, value)
 
 
@@ -554,7 +572,7 @@ def replace(array: Storage, source: Storage) -> None:
                                array.shape).array, source)
         if not in_body():
             hold(array, source._parts)
-            view.seen = view.root._writes
+            was_read(array)
     elif in_body():
         _assign(array, lambda part, new: part.__setitem__(..., new), source)
     else:

@@ -17,17 +17,15 @@ import drjit as dr
 
 from . import _dtypes as dtypes
 from ._creation import asarray, astype
-from ._data import Storage, constant, copy_of, wrap
+from ._data import Storage, constant, copy_of, view_of_part, view_of_zeros, wrap
 from ._elementwise import (
     add,
     conj,
     divide,
     floor_divide,
-    imag,
     multiply,
     negative,
     pow,
-    real,
     remainder,
     round,
     subtract,
@@ -100,13 +98,23 @@ class Methods(Operators):
 
     @property
     def real(self) -> Array:
-        """The real part."""
-        return real(cast("Array", self))
+        """The real part; a view."""
+        return view_of_part(self, 0) if self._dtype.kind == "c" else get(self, ...)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        put(self.real, ..., value)
 
     @property
     def imag(self) -> Array:
-        """The imaginary part; zeros for real elements."""
-        return imag(cast("Array", self))
+        """The imaginary part, a view; of real elements zeros, which cannot be written to."""
+        return view_of_part(self, 1) if self._dtype.kind == "c" else view_of_zeros(self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if self._dtype.kind != "c":
+            raise TypeError(f"{_SELF}.imag: an array of {self._dtype} has no imaginary part to set.")
+        put(self.imag, ..., value)
 
     @property
     def itemsize(self) -> int:

@@ -18,6 +18,7 @@ import drjit as dr
 from . import _dtypes as dtypes
 from ._data import Storage, constant, default_dtype, wrap
 from ._dtypes import DType, holds, promoted
+from ._operators import of_numpy
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -39,8 +40,10 @@ def describe(value: Any) -> str:
 
 
 def require_array(function: str, name: str, value: Any) -> Array:
-    """The argument itself, which must be an array of this namespace, or a number, which becomes one."""
+    """The argument itself, which must be an array of this namespace, or one of NumPy or a number, which become one."""
     if not isinstance(value, Storage):
+        if isinstance(value, np.ndarray):
+            return cast("Array", of_numpy(value))
         number = number_of(value)
         if number is not None:
             return constant(default_dtype(number), number)

@@ -18,7 +18,7 @@ import drjit as dr
 from ._data import Storage, made, parts_of
 from ._dtypes import DType
 
-__all__ = ["Operation", "Operators", "enter", "fits", "go_together", "selected"]
+__all__ = ["Operation", "Operators", "enter", "fits", "go_together", "of_numpy", "selected"]
 
 Formula = Callable[..., Any]
 #: What operators do, by their names: operations, or functions of the namespace.
@@ -144,12 +144,19 @@ def enter(name: str, operation: Any) -> None:
     _operations[name] = operation
 
 
+def of_numpy(array: Any) -> Any:
+    """The array that one of NumPy becomes."""
+    return _operations["asarray"](array)
+
+
 def _applied(name: str, self: Any, other: Any, reverse: bool) -> Any:
     """An operator: other operands than arrays and numbers are left to their own class."""
     if isinstance(other, (list, tuple)):
         other = _operations["asarray"](other)
     elif not isinstance(other, Storage) and not isinstance(other, _NUMBERS):
-        if isinstance(other, (np.ndarray, dr.ArrayBase)):
+        if isinstance(other, np.ndarray):
+            return _applied(name, self, of_numpy(other), reverse)
+        if isinstance(other, dr.ArrayBase):
             raise TypeError(f"drjit.array_api.Array.__{'r' * reverse}{name}__(): the other operand must be an array of "
                             f"drjit.array_api or a Python number, found {_name_of(type(other))}. "
                             "drjit.array_api.asarray() converts.")

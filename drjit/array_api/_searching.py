@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import drjit as dr
 
 from . import _dtypes as dtypes
+from ._creation import asarray
 from ._data import Storage, constant, wrap
 from ._elementwise import bitwise_and, bitwise_invert, equal, less, not_equal, subtract
 from ._indexing import get, nonzero, take, take_along_axis, where
@@ -254,8 +255,10 @@ def unique_values(x: Array, /) -> Array:
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
-    """Whether each element of ``x1`` is one of ``x2``; whether it is none with ``invert``. Lazy."""
+    """Whether each element of ``x1`` is one of ``x2``, which may be a sequence of numbers; whether it is none with
+    ``invert``. Lazy."""
     function = f"{_NAMESPACE}.isin"
+    x2 = asarray(x2) if isinstance(x2, (list, tuple)) else x2
     a, b = operands(function, (x1, x2), ("x1", "x2"), broadcast=False)
     if not b.size:
         return constant(dtypes.bool, invert, a.shape)

@@ -1,12 +1,12 @@
 cimport cython
 
-from ._data cimport Storage, made, parts_of
+from ._data cimport Storage, View, made, parts_of, tensors_of
 
 cdef object _ndarray, _dot, _contiguous, _concatenate
 cdef tuple _OF_BLAS
 
 cpdef object on_host(Storage array)
-@cython.locals(parts=tuple, root=Storage)
+@cython.locals(parts=tuple, root=Storage, view=View)
 cdef object _memory_of(Storage array)
 cdef Storage _owner_of(Storage array)
 cpdef object of_numbers(object value)

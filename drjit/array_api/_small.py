@@ -14,7 +14,7 @@ from drjit.detail import bytes_of, computes_now, is_pending, of_memory
 from drjit.interop import numpy_of_parts
 
 from . import _dtypes as dtypes
-from ._data import Storage, evaluated, made, parts_of
+from ._data import Storage, evaluated, made, parts_of, tensors_of
 from ._evaluation import policy, settle
 
 __all__ = ["LARGE", "joined", "of_numbers", "on_host", "product", "rolled"]
@@ -40,8 +40,9 @@ def _memory_of(array: Storage) -> Any:
     """The elements of a real array."""
     parts = parts_of(array)
     part = parts[0]
-    root = _owner_of(array)
-    whole = parts_of(root)[0]
+    view = array._view
+    root = array if view is None else view.root
+    whole = parts[0] if view is None else tensors_of(view)[0]
     if is_pending(whole):
         settle(root)
     shape, own = part.shape, whole.shape

@@ -11,7 +11,7 @@ from drjit.detail import reshaped
 from . import _dtypes as dtypes
 from ._creation import converted_to
 from ._data import Storage, constant, copy_of, wrap
-from ._dtypes import DType
+from ._dtypes import DType, DTypeLike
 from ._elementwise import divide, multiply, not_equal, sqrt, subtract
 from ._manipulation import concat, each, reshape
 from ._operands import converted, normalized_axes, normalized_axis, require_array, require_kind
@@ -56,7 +56,7 @@ def accumulator(dtype: DType) -> DType:
     return dtypes.uint64 if dtype.kind == "u" else dtype
 
 
-def sum(x: Array, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Array:
+def sum(x: Array, /, *, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Array:
     """The sum over axes, all of them without ``axis``; 0 if there are no elements.
 
     Integers are summed as 64-bit ones if ``dtype`` does not say otherwise. Lazy; differentiable.
@@ -69,7 +69,7 @@ def sum(x: Array, /, *, axis: Axis = None, dtype: DType | None = None, keepdims:
     return each(array, lambda part: _formed(_over(dr.sum, part, axes), shape))
 
 
-def prod(x: Array, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Array:
+def prod(x: Array, /, *, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Array:
     """The product over axes, all of them without ``axis``; 1 if there are no elements. Data types as those of
     :func:`sum`. Lazy; differentiable."""
     function = f"{_NAMESPACE}.prod"
@@ -197,7 +197,7 @@ def _logical(name: str, x: Any, axis: Axis, keepdims: bool, reduce: Any, empty: 
 # --- cumulative ------------------------------------------------------------------------------------------------------
 
 
-def cumulative_sum(x: Array, /, *, axis: int | None = None, dtype: DType | None = None,
+def cumulative_sum(x: Array, /, *, axis: int | None = None, dtype: DTypeLike | None = None,
                    include_initial: bool = False) -> Array:
     """The sums of the elements up to each one along an axis, which may be left out for one dimension.
 
@@ -206,7 +206,7 @@ def cumulative_sum(x: Array, /, *, axis: int | None = None, dtype: DType | None 
     return _cumulative("cumulative_sum", x, axis, dtype, include_initial, dr.ReduceOp.Add, 0)
 
 
-def cumulative_prod(x: Array, /, *, axis: int | None = None, dtype: DType | None = None,
+def cumulative_prod(x: Array, /, *, axis: int | None = None, dtype: DTypeLike | None = None,
                     include_initial: bool = False) -> Array:
     """The products of the elements up to each one along an axis, which may be left out for one dimension.
 
@@ -215,7 +215,7 @@ def cumulative_prod(x: Array, /, *, axis: int | None = None, dtype: DType | None
     return _cumulative("cumulative_prod", x, axis, dtype, include_initial, dr.ReduceOp.Mul, 1)
 
 
-def _cumulative(name: str, x: Any, axis: int | None, dtype: DType | None, initial: bool, op: Any, first: int) -> Array:
+def _cumulative(name: str, x: Any, axis: int | None, dtype: Any, initial: bool, op: Any, first: int) -> Array:
     function = f"{_NAMESPACE}.{name}"
     array = require_array(function, "x", x)
     if not array.ndim:

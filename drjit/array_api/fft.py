@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _dtypes as dtypes
-from ._creation import asarray, require_device
+from ._creation import asarray, data_type, require_device
 from ._data import constant
-from ._dtypes import DType
+from ._dtypes import DTypeLike
 from ._elementwise import conj, real
 from ._host import computed, is_tracked
 from ._manipulation import concat, each, flip, roll
@@ -193,22 +193,23 @@ def _swapped(norm: str) -> str:
     return {"backward": "forward", "forward": "backward", "ortho": "ortho"}[norm]
 
 
-def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Any = None) -> Array:
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """The frequencies of the results of :func:`fft`, for samples at a distance of ``d``."""
     return _frequencies("fftfreq", np.fft.fftfreq, n, d, dtype, device)
 
 
-def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Any = None) -> Array:
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """The frequencies of the results of :func:`rfft`, for samples at a distance of ``d``."""
     return _frequencies("rfftfreq", np.fft.rfftfreq, n, d, dtype, device)
 
 
-def _frequencies(name: str, frequencies: Any, n: int, d: float, dtype: DType | None, device: Any) -> Array:
+def _frequencies(name: str, frequencies: Any, n: int, d: float, dtype: Any, device: Any) -> Array:
     function = f"{_NAMESPACE}.{name}"
     require_device(function, device)
-    if dtype is not None and dtype.kind != "f":
+    wanted = data_type(function, dtype, dtypes.DEFAULT_FLOAT)
+    if wanted.kind != "f":
         raise TypeError(f"{function}(): 'dtype' must be a real floating point type, found {dtype}.")
-    return converted(asarray(frequencies(_size(function, n, 1), d)), dtype or dtypes.DEFAULT_FLOAT)
+    return converted(asarray(frequencies(_size(function, n, 1), d)), wanted)
 
 
 def fftshift(x: Array, /, *, axes: int | tuple[int, ...] | None = None) -> Array:

@@ -20,8 +20,8 @@ import numpy as np
 import drjit as dr
 
 from ._creation import asarray, eye, tril
-from ._data import Storage, constant, wrap
-from ._dtypes import DType
+from ._data import Storage, constant, view_of, wrap
+from ._dtypes import DTypeLike
 from ._elementwise import (
     abs,
     add,
@@ -204,7 +204,7 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
 
 
 def diagonal(x: Array, /, *, offset: int = 0) -> Array:
-    """The entries on a diagonal, ``offset`` places above the main one. Lazy; differentiable."""
+    """The entries on a diagonal, ``offset`` places above the main one. A view; lazy; differentiable."""
     function = f"{_NAMESPACE}.diagonal"
     array = require_array(function, "x", x)
     if array.ndim < 2:
@@ -212,11 +212,15 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Array:
     rows, columns = array.shape[-2:]
     first_row, first_column = most(-offset, 0), most(offset, 0)
     count = most(least(rows - first_row, columns - first_column), 0)
-    index = np.arange(count)
-    return array[..., index + first_row, index + first_column]
+    first = first_row * columns + first_column
+    key = (..., slice(first, first + (count - 1) * (columns + 1) + 1 if count else first, columns + 1))
+    start, strides = array.place
+    return view_of(array, lambda part: dr.reshape(part, (*array.shape[:-2], rows * columns))[key],
+                   start + first_row * strides[-2] + first_column * strides[-1],
+                   (*strides[:-2], strides[-2] + strides[-1]))
 
 
-def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
+def trace(x: Array, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """The sum of the entries on a diagonal. Lazy; differentiable."""
     return sum(diagonal(require_array(f"{_NAMESPACE}.trace", "x", x), offset=offset), axis=-1, dtype=dtype)
 

@@ -24,7 +24,7 @@ from .._arrays.dlpack import (
     read,
     require_host,
 )
-from .._arrays.host import CPU, HostMemory, host_memory
+from .._arrays.host import CPU, HostMemory, host_memory, to_numpy
 from .._base.types import Record, lookup
 
 __all__ = ["CopyError", "export_complex", "export_parts", "import_parts", "interleaved", "numpy_of_parts"]
@@ -60,8 +60,9 @@ def import_parts(function: str, value: Any, *, copy: bool | None = None,
 def numpy_of_parts(parts: Sequence[Any]) -> Any:
     """A NumPy array with the elements of one tensor, a view that cannot be written to, or a copy of two tensors.
 
-    (Arrays that are computed in the same way share their memory, so that writing to one would change others.)
-    Evaluates them in one kernel and waits.
+    (Arrays that are computed in the same way share their memory, so that writing to one would change others.) What is
+    written to the tensor later is not seen there: memory that is exported is copied before. Evaluates them in one
+    kernel and waits.
 
     >>> from drjit.interop import numpy_of_parts
     >>> from drjit.llvm import TensorXf
@@ -69,7 +70,7 @@ def numpy_of_parts(parts: Sequence[Any]) -> Any:
     array([1.+0.j, 0.+2.j], dtype=complex64)
     """
     if len(parts) == 1:
-        view = parts[0].numpy()
+        view = to_numpy(parts[0], pinned=True)
         view.flags.writeable = False
         return view
     return complex_numbers(parts)
@@ -79,8 +80,8 @@ def export_parts(function: str, parts: Sequence[Any], *, stream: Any = None, max
                  dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
     """A DLPack capsule of one tensor, whose memory is shared and said to be read-only, or of two, which are copied.
 
-    (See :func:`numpy_of_parts` for the reason. Consumers of version 0 are not told.) The keyword arguments are those of
-    ``__dlpack__``. Evaluates the tensors in one kernel and waits. Raises a ``BufferError`` for other devices, for
+    (See :func:`numpy_of_parts` for the reasons. Consumers of version 0 are not told.) The keyword arguments are those
+    of ``__dlpack__``. Evaluates the tensors in one kernel and waits. Raises a ``BufferError`` for other devices, for
     streams, and (a :class:`CopyError`) if ``copy=False`` rules out the copy of two parts.
 
     >>> from drjit.interop import export_parts
@@ -103,7 +104,7 @@ def export_parts(function: str, parts: Sequence[Any], *, stream: Any = None, max
         return export_complex(function, numpy_of_parts(parts), stream=stream, max_version=max_version,
                               dl_device=dl_device, copied=True)
     require_host(function, stream, dl_device)
-    own = host_memory(parts[0])
+    own = host_memory(parts[0], pinned=True)
     memory = HostMemory(own.address, own.shape, own.info, own.owner, read_only=True)
     return capsule_of(function, memory, kind_of(own.info), max_version, copy, immutable=not own.read_only)
 

@@ -52,6 +52,7 @@ from . import (
     _types,
     _ufuncs,
     fft,
+    lib,
     linalg,
     random,
 )
@@ -73,7 +74,7 @@ _FOUND |= _ufuncs.UFUNCS | _reductions.METHODS | _signal.WINDOWS | _types.ALIASE
 globals().update(_FOUND)
 
 __all__ = ["Array", "bool", "complex128", "complex64", "e", "euler_gamma", "fft", "float16", "float32", "float64",
-           "from_dlpack", "inf", "int16", "int32", "int64", "int8", "linalg", "nan", "ndarray", "newaxis", "pi",
+           "from_dlpack", "inf", "int16", "int32", "int64", "int8", "lib", "linalg", "nan", "ndarray", "newaxis", "pi",
            "random", "ufunc", "uint16", "uint32", "uint64", "uint8"]
 __all__.extend(_FOUND)
 __all__.sort()

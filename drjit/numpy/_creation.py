@@ -77,7 +77,9 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
 
 
 def _shape(shape: Any) -> Any:
-    return tuple([operator.index(size) for size in shape]) if hasattr(shape, "__iter__") else operator.index(shape)
+    if not hasattr(shape, "__iter__") or isinstance(shape, Array) and not shape.ndim:
+        return operator.index(shape)
+    return tuple([operator.index(size) for size in shape])
 
 
 @public
@@ -148,6 +150,11 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Array:
     """``start``, ``start + step`` … before ``stop``; from 0 to the only argument. Lazy; arguments that are arrays are
     evaluated."""
+    given = [array_of(value) for value in (start, stop, step) if isinstance(value, (Array, np.ndarray, np.generic))]
+    if dtype is None and given:
+        dtype = xp.result_type(xp.int64, *given)
+    start, stop, step = (value.item() if isinstance(value, (Array, np.ndarray)) else value
+                         for value in (start, stop, step))
     return xp.arange(start, stop, step, dtype=dtype)
 
 

@@ -238,7 +238,7 @@ def einsum(*operands: Any, out: Array | None = None, optimize: Any = None, dtype
     Pairs of arrays are products of matrices where that is possible. Three and more are joined in the order of least
     work, which opt_einsum finds if it is installed, and NumPy else; ``optimize`` is a method, or a path, or ``False``
     for the order in which they are given. Lazy; differentiable. Raises a ``ValueError`` for labels and shapes that do
-    not go together.
+    not go together. What only rearranges the elements of one array, and takes diagonals, is a view of it.
     """
     terms, output, arrays = _subscripts(operands)
     if dtype is not None:
@@ -258,6 +258,8 @@ def einsum(*operands: Any, out: Array | None = None, optimize: Any = None, dtype
     term, array = _single(left[0][0], left[0][1], set(output))
     result = _arranged(term, array, output)
     shape = tuple([sizes[label] for label in output])
+    if len(arrays) == 1 and set(terms[0]) == set(output):
+        return into(out, result[...])
     return into(out, result.copy() if result.shape == shape else xp.broadcast_to(result, shape))
 
 

@@ -71,7 +71,8 @@ def kind_of(value: Any) -> str:
 
 def of_type(dtype: Any) -> xp.DType:
     """The data type that an argument names."""
-    return dtype if isinstance(dtype, xp.DType) else xp.empty((0,), dtype=dtype).dtype
+    found: xp.DType = dtype if isinstance(dtype, xp.DType) else getattr(xp, xp.empty((0,), dtype=dtype).dtype.name)
+    return found
 
 
 def floating(value: Any) -> Array:

@@ -186,7 +186,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
         given = array_of(aweights).astype(xp.float64)
         weights = given if weights is None else weights * given
     if weights is None:
-        mean, factor = array.mean(1, keepdims=True), xp.asarray(max(array.shape[1] - free, 0), dtype=array.dtype.part)
+        mean, factor = array.mean(1, keepdims=True), xp.asarray(max(array.shape[1] - free, 0), dtype=array.real.dtype)
         distance = array - mean
         weighted = distance
     else:

@@ -22,17 +22,9 @@ ALIASES = {"bool_": xp.bool, "byte": xp.int8, "short": xp.int16, "intc": xp.int3
 
 
 @public
-def dtype(dtype: Any) -> xp.DType:
+def dtype(dtype: Any) -> np.dtype[Any]:
     """The data type that a name, a Python type, or a type of NumPy stands for."""
-    if isinstance(dtype, (xp.DType, np.dtype, type)) or dtype in xp_names():
-        return of_type(dtype)
-    return of_type(np.dtype(dtype))
-
-
-def xp_names() -> set[str]:
-    """The names of data types."""
-    return {"bool", "float16", "float32", "float64", "complex64", "complex128",
-            *[f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]}
+    return of_type(dtype if isinstance(dtype, (xp.DType, np.dtype, type, str)) else np.dtype(dtype)).numpy
 
 
 def _numpy(value: Any) -> Any:
@@ -52,29 +44,28 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 @public
-def promote_types(type1: Any, type2: Any) -> xp.DType:
+def promote_types(type1: Any, type2: Any) -> np.dtype[Any]:
     """The type that values of two types have in common."""
     return xp.result_type(of_type(type1), of_type(type2))
 
 
 @public
-def result_type(*arrays_and_dtypes: Any) -> xp.DType:
+def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     """The data type of an operation on arrays, data types and numbers."""
-    return xp.result_type(*[of_type(value) if isinstance(value, (str, type, np.dtype)) else value
-                            for value in arrays_and_dtypes])
+    return xp.result_type(*arrays_and_dtypes)
 
 
 @public
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     """Whether values of one type become another one by a rule, as NumPy's."""
-    source = from_.dtype if isinstance(from_, Array) else of_type(from_)
-    return bool(np.can_cast(source.numpy, of_type(to).numpy, casting))  # type: ignore[arg-type]
+    source = from_.dtype if isinstance(from_, Array) else of_type(from_).numpy
+    return bool(np.can_cast(source, of_type(to).numpy, casting))  # type: ignore[arg-type]
 
 
 @public
-def min_scalar_type(a: Any) -> xp.DType:
+def min_scalar_type(a: Any) -> np.dtype[Any]:
     """The smallest type that holds a number; of an array its own."""
-    return a.dtype if isinstance(a, Array) else of_type(np.min_scalar_type(a))
+    return a.dtype if isinstance(a, Array) else of_type(np.min_scalar_type(a)).numpy
 
 
 @public

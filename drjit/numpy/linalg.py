@@ -195,7 +195,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
     found = xp.linalg.pinv(matrix, rtol=limit) @ right
     rest = right - matrix @ found
     sums = (xp.abs(rest) ** 2).sum(axis=0).reshape(-1) if rank == columns and rows > columns else \
-        xp.zeros((0,), dtype=found.dtype.part)
+        xp.zeros((0,), dtype=found.real.dtype)
     return found, sums, rank, values
 
 

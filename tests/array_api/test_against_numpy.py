@@ -481,7 +481,7 @@ def test_numbers_beside_arrays_promote_as_those_of_numpy(dtype: str, number: com
 
 
 def test_numbers_alone_are_arrays() -> None:
-    assert xp.sqrt(4).tolist() == 2 and xp.add(1, 2.5).dtype is xp.float64 and xp.add(1, 2).dtype is xp.int64
+    assert xp.sqrt(4).tolist() == 2 and xp.add(1, 2.5).dtype == xp.float64 and xp.add(1, 2).dtype == xp.int64
     assert xp.divide(1, 2).tolist() == 0.5 and xp.logical_and(1, 0).tolist() is False
     assert xp.where(xp.asarray([True, False]), 1, 2.5).tolist() == [1, 2.5]
 

@@ -54,7 +54,7 @@ def test_round_trips(name, shape):
     expected = values(name, shape)
     for make in (array_of, lambda found: _dlpack.from_dlpack(found)):
         array = make(expected)
-        assert isinstance(array, Storage) and array.dtype is dtypes.ALL[name] and array.shape == shape
+        assert isinstance(array, Storage) and array.dtype == dtypes.ALL[name] and array.shape == shape
         for found in (_dlpack.array_of(array), np.from_dlpack(Exported(array)), np.asarray(_dlpack.buffer(array, 0)),
                       _dlpack.array_of(_dlpack.from_dlpack(Exported(array))), _dlpack.array_of(array, copy=True)):
             assert found.dtype == name and found.shape == shape
@@ -98,7 +98,7 @@ def test_views_are_imported(name):
 
 def test_views_that_are_exported_cannot_be_written_to():
     array = array_of(values("float64", (3,)))
-    same = wrap(array.dtype, array._parts[0] + 0)
+    same = wrap(array._dtype, array._parts[0] + 0)
     for found in (_dlpack.array_of(array), np.from_dlpack(Exported(array)), np.asarray(_dlpack.buffer(array, 0))):
         assert not found.flags.writeable
     with pytest.raises(BufferError, match=r"drjit\.array_api\.Array\.__buffer__\(\): the memory of arrays cannot be"):

@@ -269,7 +269,7 @@ def test_gradients_have_the_type_of_the_array(dtype: str) -> None:
     dr.enable_grad(x)
     dr.backward(xp.sum(xp.real(x * x)))
     gradient = dr.grad(x)
-    assert gradient.dtype is x.dtype and gradient.tolist() == [1, 3]
+    assert gradient.dtype == x.dtype and gradient.tolist() == [1, 3]
 
 
 def test_what_has_no_derivative_says_so() -> None:

@@ -185,7 +185,7 @@ def test_in_place_operators_keep_the_type_of_a_kind() -> None:
 
 
 def test_names_are_data_types() -> None:
-    assert xp.zeros(2, dtype="float32").dtype is xp.float32 and xp.zeros(2, dtype=int).dtype is xp.int64
+    assert xp.zeros(2, dtype="float32").dtype == xp.float32 and xp.zeros(2, dtype=int).dtype == xp.int64
     assert xp.float32 == "float32" and xp.float32 != "float64" and xp.float32 == np.float32
     assert xp.result_type(xp.ones(1, dtype="uint8"), xp.int16) == "int16"
-    assert xp.float32(2.5).dtype is xp.float32 and xp.int8([1, 2]).tolist() == [1, 2]
+    assert xp.float32(2.5).dtype == xp.float32 and xp.int8([1, 2]).tolist() == [1, 2]

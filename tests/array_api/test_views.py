@@ -274,3 +274,132 @@ def test_loops_change_arrays_as_a_whole(write, expected, mode):
     found = dr.while_loop((UInt32(0), x), lambda i, x: i < 2, lambda i, x: (i + 1, (write(x), x)[1]), mode=mode)[1]
     assert found is x
     assert np.asarray(x).tolist() == expected
+
+
+def test_real_and_imaginary_parts_are_views():
+    z = xp.asarray([[1 + 2j, 3], [4j, 5]])
+    column = z[:, 0].imag
+    z.real[0] *= 2
+    z.imag += 1
+    z.T.real[1] = [7, 8]
+    column[0] = -1
+    assert z.tolist() == [[2 - 1j, 7 + 1j], [5j, 8 + 1j]]
+    assert column.tolist() == [-1, 5]
+    z.real = 0
+    z.imag = [[1, 2], [3, 4]]
+    assert z.tolist() == [[1j, 2j], [3j, 4j]]
+
+
+def test_parts_of_real_arrays_are_those_of_numpy():
+    x = xp.asarray([1.0, 2.0])
+    x.real[0] = 5
+    x.real += 1
+    assert x.tolist() == [6, 3] and x.imag.tolist() == [0, 0]
+    with pytest.raises(TypeError, match=r"Array\.imag: an array of float64 has no imaginary part to set"):
+        x.imag = 3
+    for part in (x.imag, x.imag[1:]):
+        with pytest.raises(ValueError, match="imaginary part of real numbers cannot be written to"):
+            part[0] = 1
+
+
+def test_a_key_with_an_ellipsis_is_a_view_without_axes():
+    x = xp.arange(3.0)
+    last = x[..., 2]
+    last += 5
+    x[0, ...] = -1
+    assert x.tolist() == [-1, 1, 7] and last.shape == () and float(last) == 7
+    x *= 2
+    assert float(last) == 14
+
+
+def test_diagonals_are_views():
+    x = xp.zeros((3, 2, 3))
+    diagonal = x.diagonal(1, 0, 2)
+    x.T.diagonal()[...] = 1
+    diagonal += 2
+    a = np.zeros((3, 2, 3))
+    for k in range(2):
+        a.T[k, k] = 1
+    for k in range(2):
+        a[k, :, k + 1] += 2
+    np.testing.assert_array_equal(np.asarray(x), a)
+    assert xp.linalg.diagonal(xp.zeros((2, 0))).shape == (0,)
+
+
+# --- derivatives -----------------------------------------------------------------------------------------------------
+
+
+def gradient(value, *arrays):
+    dr.backward(value.tensor)
+    return [dr.grad(array).tolist() for array in arrays]
+
+
+@pytest.mark.parametrize("view", [lambda x: x[0], lambda x: x.T[:, 0], lambda x: xp.reshape(x, (-1,))[:2]])
+def test_a_view_that_was_there_before_derivatives_has_them(view):
+    x = xp.asarray([[1.0, 2.0], [3.0, 4.0]])
+    v = view(x)
+    for _ in range(3):
+        dr.disable_grad(x)
+        dr.enable_grad(x)
+        assert gradient(xp.sum(v * v), x) == [[[2, 4], [0, 0]]]
+
+
+def test_a_complex_part_that_was_there_before_derivatives_has_them():
+    z = xp.asarray([1 + 2j, 3])
+    part = z.imag
+    dr.enable_grad(z)
+    assert gradient(xp.sum(part * part), z) == [[4j, 0]]
+
+
+def test_a_view_that_is_a_variable_stays_one_when_its_root_is_written_to():
+    x = xp.asarray([1.0, 2.0, 3.0])
+    v = x[1:]
+    dr.enable_grad(v)
+    x[:2] = [5, 7]
+    assert v.tolist() == [7, 3] and gradient(xp.sum(v * v), v) == [[14, 6]]
+    w = xp.asarray(2.0)
+    dr.enable_grad(w)
+    x[0] = w
+    with pytest.raises(RuntimeError, match="enabled for a view of an array, into which values that have derivatives"):
+        v + 1
+
+
+@pytest.mark.parametrize("write", [
+    lambda x: x.__iadd__(1), lambda x: x.__setitem__(0, 1), lambda x: x[1:].__imul__(2), lambda x: x.fill(3),
+    lambda x: x.sort(), lambda x: x.__setitem__(x > 1, 0), lambda x: xp.asarray(2.0).__isub__(1) and x.__isub__(x)])
+def test_variables_of_derivatives_are_not_written_to(write):
+    x = xp.asarray([1.0, 2.0])
+    dr.enable_grad(x)
+    with pytest.raises(RuntimeError, match=r"derivatives have been enabled for this array.*Write to a copy"):
+        write(x)
+    assert x.tolist() == [1, 2]
+    assert gradient(xp.sum(x * x), x) == [[2, 4]]
+    with dr.suspend_grad():
+        write(x)
+    y = xp.asarray([1.0, 2.0])
+    dr.enable_grad(y)
+    z = y * 1
+    write(z)  # what is computed of variables may be written to
+    dr.disable_grad(y)
+    write(y)
+    assert z.tolist() == y.tolist() == x.tolist()
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("evaluated", [False, True])
+@pytest.mark.parametrize("make", [lambda: xp.arange(5.0), lambda: xp.zeros(5), lambda: xp.arange(100_000.0) * 2,
+                                  lambda: xp.arange(10.0)[2:7], lambda: xp.asarray(np.arange(5.0))])
+@pytest.mark.parametrize("export", [np.asarray, np.from_dlpack, lambda x: x.numpy()])
+def test_what_is_exported_shows_no_later_writes(export, make, evaluated):
+    x = make()
+    if evaluated:
+        dr.eval(x)
+    found = export(x)
+    before = found.copy()
+    for write in (lambda: x.__setitem__(0, 9), lambda: x.__iadd__(1), lambda: x.__setitem__(slice(1, 3), 7),
+                  lambda: x.__setitem__(xp.asarray([0, 1]), -1), lambda: x[1:].fill(3)):
+        write()
+        dr.eval(x)
+        np.testing.assert_array_equal(found, before)

@@ -320,3 +320,16 @@ def test_functions_are_those_of_numpy(group: str, number: int) -> None:
     for dtype in types:
         given = arrays(dtype, zlib.crc32(f"{group}{number}{dtype}".encode()))
         same(call(dnp, *[dnp.array(array) for array in given]), call(numpy, *given))
+
+
+@pytest.mark.parametrize("text", ["ii->i", "ij->ji", "ij->ij", "ij", "kii->ik", "...i->i...", "ii->"])
+def test_einsum_of_one_array_is_a_view_where_it_is_one_in_numpy(text):
+    shape = (3,) * (3 if text[0] == "k" else 2)
+    a = numpy.arange(float(numpy.prod(shape))).reshape(shape)
+    x = dnp.asarray(a)
+    found, expected = dnp.einsum(text, x), numpy.einsum(text, a)
+    assert found.tolist() == expected.tolist()
+    if numpy.shares_memory(expected, a):
+        found[...] = found * 2 + 1
+        expected[...] = expected * 2 + 1
+    numpy.testing.assert_array_equal(numpy.asarray(x), a)
