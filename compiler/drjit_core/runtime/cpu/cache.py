@@ -35,7 +35,7 @@ class Facts(NamedTuple):
     operations: int
     work: int
     parameters: int
-    reductions: int
+    partial_words: int  # that a block leaves, 0 if the kernel reduces nothing
     exports: Sequence[str]
     loops: int = 0  # and calls
 
@@ -49,13 +49,13 @@ class CompiledKernel:
     """
 
     __slots__ = ("_count", "_enough", "_key", "_loops", "_parameters", "_text", "_worked", "build_time", "code_time",
-                 "from_disk", "functions", "hash", "native", "operations", "quick", "reductions", "work")
+                 "from_disk", "functions", "hash", "native", "operations", "partial_words", "quick", "work")
 
     def __init__(self, facts: Facts, make: Callable[[], str] | None = None) -> None:
         """Load or compile a kernel; without what makes its text, it raises a ``LookupError`` if it must be compiled."""
         self.operations = facts.operations
         self.work = facts.work
-        self.reductions = facts.reductions
+        self.partial_words = facts.partial_words
         self._loops = facts.loops
         self._worked = 0
         self._count = facts.parameters
@@ -94,7 +94,8 @@ class CompiledKernel:
     def _link(self, code: bytes, exports: Sequence[str]) -> None:
         self.native = jit.link(code, exports)
         addresses = self.native.addresses
-        self.functions = launches.Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native)
+        self.functions = launches.Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native,
+                                            self.partial_words)
 
     def _warn_if_slow(self, milliseconds: float, verb: str) -> None:
         if milliseconds > _SLOW:
@@ -145,7 +146,7 @@ class CompiledKernel:
 
     def partial_bytes(self, width: int, unit: int = 1) -> int:
         """Bytes of partial results that the blocks of a launch of so many units write."""
-        return partial_bytes(self.reductions, self.work, width, unit)
+        return partial_bytes(self.partial_words, self.work, width, unit)
 
     def fill_calls(self, program: Program, keep: list[Any]) -> None:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
@@ -289,7 +290,7 @@ def facts_of(program: Program) -> Facts:
     """What loading and launching a program's kernel takes to know."""
     loops = sum(node.kind in (LOOP, CALL) for node in program.order)
     return Facts(program.key, program.width, operations_of(program), work_of(program), len(program.parameters),
-                 len(program.reductions), emit.exports(program), loops)
+                 program.partial_words, emit.exports(program), loops)
 
 
 def statistics() -> dict[str, int]:
@@ -318,9 +319,9 @@ def text_of(program: Program) -> str:
     return emit.emit(program, jit.lanes())
 
 
-def partial_bytes(reductions: int, work: int, width: int, unit: int = 1) -> int:
-    """Bytes of partial results of a kernel with reductions, given the operations of an element."""
-    return reduction.partial_stride(reductions) * launches.block_count(work, width, unit)
+def partial_bytes(words: int, work: int, width: int, unit: int = 1) -> int:
+    """Bytes of partial results of a kernel, given the words that each block leaves and the operations of an element."""
+    return reduction.partial_stride(words) * launches.block_count(work, width, unit, words)
 
 
 def operations_of(program: Program) -> int:
