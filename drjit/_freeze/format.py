@@ -17,7 +17,7 @@ import numpy as np
 import drjit_core as core
 from drjit_core import BACKWARD, FORWARD_MODE
 
-from .._control.places import CELL, CLASS, DICT, LIST, MISSING, MODULE, OBJECT, TUPLE, VARIABLES
+from .._trees.kinds import CELL, CLASS, DICT, LIST, MISSING, MODULE, OBJECT, TUPLE, VARIABLES
 from .plan import CODES, OWNER
 
 __all__ = ["ANY", "ARRAY", "CONTAINER", "CONTAINERS", "CONTENT", "EQUAL", "FLAT", "FORMAT", "KNOWN", "MODES", "NESTED",

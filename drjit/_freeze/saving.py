@@ -18,7 +18,7 @@ import numpy as np
 import drjit_core as core
 from drjit_core import Packer, primal
 
-from .._control.places import DICT, LIST, MISSING, TUPLE
+from .._trees.kinds import DICT, LIST, MISSING, TUPLE
 from .explanation import of_arguments
 from .format import (
     ARRAY,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy as shallow_copy
 from typing import Any
 
@@ -14,6 +15,7 @@ from drjit_core import (
     Flow,
     JitBackend,
     Node,
+    ReduceMode,
     Vertex,
     cast,
     dual,
@@ -25,20 +27,21 @@ from drjit_core import (
     vertex_of,
 )
 
-from .._access.indirect import scatter
 from .._access.lanes import TRUE
 from .._base.errors import describe
 from .._base.nodes import broadcast
 from .._base.types import UINT32, relative, retype
-from .._functions.creation import arange, zeros
-from .._functions.joining import concat
-from .._functions.rearrangement import transpose as transposed
-from .._functions.traits import tensor_t
+from .._functions.creation import arange
 from .._promotion.promote import wrap
 from .vector import CoopVec
 from .views import MatrixView
 
 __all__ = ["matvec"]
+
+#: Sums of products have rows of a multiple of so many elements, whatever is asked for.
+_PADDED = 16
+#: Distances in memory, which may be negative, are added modulo this.
+_WORD = 1 << 32
 
 
 def matvec(A: MatrixView, x: CoopVec[Any], b: MatrixView | None = None, /, transpose: bool = False) -> CoopVec[Any]:
@@ -90,10 +93,7 @@ def matvec(A: MatrixView, x: CoopVec[Any], b: MatrixView | None = None, /, trans
 def _product(matrix: MatrixView, nodes: list[Node], bias: MatrixView | None) -> list[Node]:
     type_ = nodes[0].type
     wide = COMPUTES_IN[type_]
-    result = _products(matrix, [cast(node, wide) for node in nodes])
-    if bias is not None:
-        result = [ops.add(node, _read(bias, row, 0)) for row, node in enumerate(result)]
-    return [cast(node, type_) for node in result]
+    return [cast(node, type_) for node in _products(matrix, [cast(node, wide) for node in nodes], bias)]
 
 
 def _read(found: MatrixView, row: int, column: int) -> Node:
@@ -104,17 +104,24 @@ def _read(found: MatrixView, row: int, column: int) -> Node:
     return cast(gather(source, index, TRUE), COMPUTES_IN[source.type])
 
 
-def _products(matrix: MatrixView, nodes: list[Node]) -> list[Node]:
-    """The product with values of the type that is computed in."""
+def _products(matrix: MatrixView, nodes: list[Node], bias: MatrixView | None = None) -> list[Node]:
+    """The product, maybe with a bias, with values of the type that is computed in."""
     rows, columns, down, right = matrix._steps
-    source = matrix._buffer._n
-    tracks = any(tracked(node) is not None for node in (source, *nodes))
+    views = [matrix] if bias is None else [matrix, bias]
+    sources = [view._buffer._n for view in views]
+    tracks = any(tracked(node) is not None for node in (*sources, *nodes))
     if matrix._buffer._record.backend is not JitBackend.LLVM or tracks and core.current().region is not None or \
-            not rows * columns or 0 in [node.size for node in (source, *nodes)]:
-        return [_sum([(_read(matrix, row, column), nodes[column]) for column in range(columns)])
-                for row in range(rows)]
-    found = core.products(primal(source), [primal(node) for node in nodes], rows, matrix._offset, down, right)
-    return Product(matrix, nodes).attached(found) if tracks else found
+            not rows * columns or 0 in [node.size for node in (*sources, *nodes)]:
+        return _added([_sum([(_read(matrix, row, column), nodes[column]) for column in range(columns)])
+                       for row in range(rows)], bias)
+    plain = [_view_in(view, primal(view._buffer._n)) for view in views]
+    found = _added(core.products(plain[0]._buffer._n, [primal(node) for node in nodes], rows, matrix._offset, down,
+                                 right), *plain[1:])
+    return Product(views, nodes).attached(found) if tracks else found
+
+
+def _added(nodes: list[Node], bias: MatrixView | None = None) -> list[Node]:
+    return nodes if bias is None else [ops.add(node, _read(bias, row, 0)) for row, node in enumerate(nodes)]
 
 
 def _sum(pairs: list[tuple[Node, Node]]) -> Node:
@@ -126,29 +133,44 @@ def _sum(pairs: list[tuple[Node, Node]]) -> Node:
     return total
 
 
-class Product:
-    """What a product has to do with derivatives: the payload of its vertex (see :class:`drjit_core.Copy`).
+def _outer_sums(left: list[Node], right: list[Node], width: int, leaf: type[Any]) -> Node:
+    """A matrix, row by row: the products of components of two vectors, added up over so many elements; ``leaf`` is the
+    class of such arrays."""
+    nodes = [*left, *right]
+    if width > 1 and all(node.size == 1 for node in nodes):  # the same for each element
+        left = [ops.mul(node, literal(node.type, width)) for node in left]
+    found = core.outer_sums([primal(node) for node in left], [primal(node) for node in right])
+    if all(tracked(node) is None for node in nodes):
+        return found
+    (result,) = Outer(left, right, width, leaf).attached([found])
+    return result
 
-    The derivative by the vector is a product with the transposed matrix, that by the matrix a product of two matrices
-    whose columns and rows are samples. Both are differentiable in turn.
-    """
+
+def _view_in(view: MatrixView, buffer: Node) -> MatrixView:
+    """The view of another buffer."""
+    return view._with(_buffer=wrap(retype(type(view._buffer), buffer.type), [buffer]))
+
+
+class _Structure:
+    """What an operation has to do with derivatives whose operands are several vertices: the payload of its vertex (see
+    :class:`drjit_core.Copy`)."""
 
     again = True
-    name = "Product"
+    name: str
+    label: str
 
-    def __init__(self, matrix: MatrixView, nodes: list[Node]) -> None:
-        self.matrix, self.values = matrix, nodes
-        self.source: Node = matrix._buffer._n
-        self.leaf = type(matrix._buffer)
-        self.inputs = [vertex for node in (self.source, *nodes) if (vertex := tracked(node)) is not None]
+    def __init__(self, nodes: list[Node]) -> None:
+        self.operands = nodes
+        found = [vertex for node in nodes if (vertex := tracked(node)) is not None]
+        self.inputs = list(dict.fromkeys(found))
         self.received: dict[int, Node] = {}
         self.sent: dict[int, Node] = {}
         self.outputs: list[tuple[int, int]] = []
 
     def attached(self, nodes: list[Node]) -> list[Node]:
-        """The components of the result, with their vertices."""
+        """The results, with their vertices."""
         hub = Vertex(HUB, 0, 1, info=self)
-        hub.label = "matvec"
+        hub.label = self.label
         self.outputs = [(node.type, node.size) for node in nodes]
         return [dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=place))
                 for place, node in enumerate(nodes)]
@@ -161,80 +183,160 @@ class Product:
 
     def nodes(self) -> list[Node]:
         """The values that the derivative needs."""
-        return [primal(node) for node in (self.source, *self.values)]
+        return [primal(node) for node in self.operands]
 
-    def _kept(self, flow: Flow) -> tuple[MatrixView, list[Node]]:
-        """Matrix and vector, with their vertices if the derivative is differentiated."""
-        if flow.again:
-            return self._matrix_in(self.source), self.values
-        return self._matrix_in(primal(self.source)), [primal(node) for node in self.values]
+    def kept(self, flow: Flow) -> list[Node]:
+        """The operands, with their vertices if the derivative is differentiated."""
+        return self.operands if flow.again else [primal(node) for node in self.operands]
 
-    def _matrix_in(self, buffer: Node) -> MatrixView:
-        return self.matrix._with(_buffer=wrap(retype(self.leaf, buffer.type), [buffer]))
+    def changes(self, flow: Flow) -> list[Node | None]:
+        """The changes of the operands."""
+        return [flow.change(tracked(node)) for node in self.operands]
 
-    def reverse(self, flow: Flow) -> None:
-        """Let gradients flow to the vector, and to the matrix."""
-        matrix, values = self._kept(flow)
-        type_, width = self.outputs[0]
-        gradients = [self.received.get(place, literal(type_, 0)) for place in range(len(self.outputs))]
-        vertices = [tracked(node) for node in self.values]
-        if any(vertex is not None and flow.takes(vertex) for vertex in vertices):
-            for vertex, gradient in zip(vertices, _products(matrix.T, gradients), strict=True):
-                if vertex is not None:
-                    flow.bring(vertex, gradient, width)
-        vertex = tracked(self.source)
-        if vertex is not None and flow.takes(vertex):
-            crosses = flow.crosses
-            if crosses and flow.part is not None and vertex.id <= flow.limit:  # samples without a part are not summed
-                part = flow.part(width)
-                gradients = [ops.select(part, node, literal(type_, 0)) for node in gradients]
-                flow.crosses = False
-            flow.bring(vertex, self._outer(gradients, values, width), self.source.size)
-            flow.crosses = crosses
-
-    def forward(self, flow: Flow) -> None:
-        """Let changes of the matrix and the vector flow to the result."""
-        matrix, values = self._kept(flow)
-        changes = [flow.change(tracked(node)) for node in self.values]
-        parts = []
-        if any(change is not None for change in changes):
-            parts.append(_products(matrix, [literal(node.type, 0) if change is None else change
-                                            for node, change in zip(self.values, changes, strict=True)]))
-        change = flow.change(tracked(self.source))
-        if change is not None:
-            parts.append(_products(self._matrix_in(broadcast(change, self.source.size)), values))
-        for place, nodes in enumerate(zip(*parts, strict=True)):
-            self.sent[place] = nodes[0] if len(nodes) == 1 else ops.add(*nodes)
-
-    def _outer(self, gradients: list[Node], values: list[Node], width: int) -> Node:
-        """The gradient of the buffer: sums over samples of the products of gradients and components."""
-        rows, columns, down, right = self.matrix._steps
-        flat = retype(self.leaf, values[0].type)
-        tensor: Any = tensor_t(flat)
-        first, second = (tensor(concat([wrap(flat, [broadcast(node, width)]) for node in nodes]), (len(nodes), width))
-                         for nodes in (gradients, values))
-        found = first @ transposed(second)
-        size = self.source.size
-        if (self.matrix._offset, down, right) == (0, columns, 1) and rows * columns == size:
-            return cast(found.array._n, self.source.type)
-        result = zeros(flat, size)
-        position: Any = arange(retype(flat, UINT32), rows * columns)
-        row = position // columns if columns > 1 else position
-        index = row * (down % (1 << 32)) + (position - row * columns) * (right % (1 << 32)) + self.matrix._offset
-        scatter(result, found.array, index)
-        return cast(result._n, self.source.type)
-
-    def moved(self, copy: core.Copy) -> Product:
-        """The same product where other nodes and vertices stand for those that it has kept."""
+    def moved(self, copy: core.Copy) -> _Structure:
+        """The same operation where other nodes and vertices stand for those that it has kept."""
         def linked(node: Node) -> Node:
             vertex = vertex_of(node)
             return copy.node(primal(node)) if vertex is None else dual(copy.node(primal(node)), copy.vertex(vertex))
 
         new = shallow_copy(self)
-        new.source, new.values = linked(self.source), [linked(node) for node in self.values]
+        new.operands = [linked(node) for node in self.operands]
         new.inputs = [copy.vertex(vertex) for vertex in self.inputs]
         new.received, new.sent = {}, {}
         return new
+
+
+def _padded(count: int) -> int:
+    return -(-count // _PADDED) * _PADDED
+
+
+def _filled(changes: list[Node | None], like: list[Node]) -> list[Node]:
+    """Changes, of which some are zero."""
+    return [literal(node.type, 0) if change is None else change for change, node in zip(changes, like, strict=True)]
+
+
+class Product(_Structure):
+    """A product with a vector, whose operands are the buffers of the matrix and of the bias, if there is one, and the
+    components.
+
+    The derivative by the vector is a product with the transposed matrix, that by the matrix the sum of products of the
+    components of gradient and vector; that by the bias has ones in the place of the vector.
+    """
+
+    name, label = "Product", "matvec"
+
+    def __init__(self, views: list[MatrixView], nodes: list[Node]) -> None:
+        super().__init__([*(view._buffer._n for view in views), *nodes])
+        self.views = views
+
+    def _parts(self, flow: Flow) -> tuple[MatrixView, list[Node]]:
+        """Matrix and vector."""
+        operands = self.kept(flow)
+        return _view_in(self.views[0], operands[0]), operands[len(self.views):]
+
+    def reverse(self, flow: Flow) -> None:
+        """Let gradients flow to the vector, the matrix and the bias."""
+        matrix, values = self._parts(flow)
+        type_, width = self.outputs[0]
+        gradients = [self.received.get(place, literal(type_, 0)) for place in range(len(self.outputs))]
+        vertices = [tracked(node) for node in self.operands]
+        count = len(self.views)
+        if any(vertex is not None and flow.takes(vertex) for vertex in vertices[count:]):
+            for vertex, gradient in zip(vertices[count:], _products(matrix.T, gradients), strict=True):
+                if vertex is not None:
+                    flow.bring(vertex, gradient, width)
+        if any(vertex is not None and flow.takes(vertex) for vertex in vertices[:count]):
+            self._reverse_memory(flow, vertices[:count], gradients, values, width)
+
+    def _reverse_memory(self, flow: Flow, vertices: Sequence[Vertex | None], gradients: list[Node], values: list[Node],
+                        width: int) -> None:
+        first = min(vertex.id for vertex in vertices if vertex is not None)
+        if flow.crosses and flow.part is not None and first <= flow.limit:  # samples without a part are not summed
+            part = flow.part(width)
+            gradients = [ops.select(part, node, literal(node.type, 0)) for node in gradients]
+        takes = [vertex is not None and flow.takes(vertex) for vertex in vertices]
+        left = values if takes[0] else []
+        if takes[1:] == [True]:
+            left = [*left, literal(gradients[0].type, 1)]
+        rows, columns, type_ = len(left), len(gradients), gradients[0].type
+        leaf = retype(type(self.views[0]._buffer), type_)
+        position: Any = arange(retype(leaf, UINT32), rows * columns)
+        if rows * _padded(columns) > columns * _padded(rows):
+            found = _outer_sums(gradients, left, width, leaf)
+            along = position // rows
+            down = position - along * rows
+        else:
+            found = _outer_sums(left, gradients, width, leaf)
+            down = position // columns
+            along = position - down * columns
+        inner = len(values) if takes[0] else 0
+        for view, vertex, taken, is_bias in zip(self.views, vertices, takes, (False, True), strict=False):
+            if not taken:
+                continue
+            assert vertex is not None
+            _, _, step, right = view._steps
+            index = along * (step % _WORD) + view._offset
+            if not is_bias:
+                index += down * (right % _WORD)
+            mask = TRUE if inner in (0, rows) else ((down >= inner) if is_bias else (down < inner))._n
+            flow.scatter(vertex, cast(found, vertex.type), index._n, mask, ReduceMode.NoConflicts.value)
+
+    def forward(self, flow: Flow) -> None:
+        """Let changes of matrix, bias and vector flow to the result."""
+        matrix, values = self._parts(flow)
+        count = len(self.views)
+        by_memory, by_values = (changes := self.changes(flow))[:count], changes[count:]
+        parts = []
+        if any(change is not None for change in by_values):
+            parts.append(_products(matrix, _filled(by_values, values)))
+        moved = [view if change is None else _view_in(view, broadcast(change, node.size))
+                 for view, node, change in zip(self.views, self.operands, by_memory, strict=False)]
+        if by_memory[0] is not None:
+            parts.append(_products(moved[0], values))
+        if by_memory[1:] and by_memory[1] is not None:
+            parts.append([_read(moved[1], row, 0) for row in range(len(self.outputs))])
+        for place, nodes in enumerate(zip(*parts, strict=True)):
+            total = nodes[0]
+            for node in nodes[1:]:
+                total = ops.add(total, node)
+            self.sent[place] = total
+
+
+class Outer(_Structure):
+    """The sum over elements of the products of components of two vectors: its derivatives are products of a matrix and
+    a vector."""
+
+    name, label = "Outer", "outer product"
+
+    def __init__(self, left: list[Node], right: list[Node], width: int, leaf: type[Any]) -> None:
+        super().__init__([*left, *right])
+        self.rows, self.width, self.leaf = len(left), width, leaf
+
+    def reverse(self, flow: Flow) -> None:
+        """Let the gradient flow to both vectors."""
+        operands = self.kept(flow)
+        left, right = operands[:self.rows], operands[self.rows:]
+        gradient = broadcast(self.received[0], self.rows * len(right))
+        matrix = MatrixView._make(wrap(self.leaf, [gradient]), (self.rows, len(right)), len(right), 0)
+        vertices = [tracked(node) for node in self.operands]
+        for factors, others, view in ((vertices[:self.rows], right, matrix), (vertices[self.rows:], left, matrix.T)):
+            if any(vertex is not None and flow.takes(vertex) for vertex in factors):
+                for vertex, part in zip(factors, _products(view, others), strict=True):
+                    if vertex is not None:
+                        flow.bring(vertex, part, self.width)
+
+    def forward(self, flow: Flow) -> None:
+        """Let changes of both vectors flow to the matrix."""
+        operands, changes = self.kept(flow), self.changes(flow)
+        left, right = operands[:self.rows], operands[self.rows:]
+        by_left, by_right = changes[:self.rows], changes[self.rows:]
+        parts = []
+        if any(change is not None for change in by_left):
+            parts.append(_outer_sums(_filled(by_left, left), right, self.width, self.leaf))
+        if any(change is not None for change in by_right):
+            parts.append(_outer_sums(left, _filled(by_right, right), self.width, self.leaf))
+        if parts:
+            self.sent[0] = parts[0] if len(parts) == 1 else ops.add(*parts)
 
 
 def _matmul(self: MatrixView, arg: Any, /) -> Any:

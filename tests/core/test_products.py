@@ -1,4 +1,5 @@
-"""Products of matrices in memory and vectors, on every backend, plain and in regions, against NumPy."""
+"""Products of matrices in memory and vectors, plain and in regions, and sums of products of two vectors, on every
+backend against NumPy."""
 
 from __future__ import annotations
 
@@ -7,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drjit_core import Node, cast, cond, counter, literal, ops, products, while_loop
+from drjit_core import Node, cast, cond, counter, literal, ops, outer_sums, products, reduce, while_loop
 from drjit_core.ir.verify import VerificationError, verify
-from drjit_core.types import COMPUTES_IN
-from tests.core.harness import UINT32, array, values
+from drjit_core.runtime.cpu.launches import block_size
+from drjit_core.runtime.recording import Recorded
+from drjit_core.types import COMPUTES_IN, FLOAT32, FLOAT64, ReduceOp
+from tests.core.harness import UINT32, array, assert_same_bits, values
 
 DTYPES = [np.float16, np.float32, np.float64]
 RNG = np.random.default_rng(4)
@@ -83,3 +86,68 @@ def test_what_reads_beyond_the_matrix_is_refused() -> None:
     found = products(array(numbers(4).astype(np.float32)), [literal(14, 1.0), literal(14, 1.0)], 3, 0, 2, 1)
     with pytest.raises(VerificationError, match="beyond"):
         verify(found)
+
+
+# --- sums of products of two vectors ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("type_", [FLOAT32, FLOAT64])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 5), (8, 16), (1, 40), (40, 1), (26, 33), (7, 65)])
+@pytest.mark.parametrize("width", [1, 5, 1000])
+def test_sums_of_products(backend: str, type_: int, rows: int, columns: int, width: int) -> None:
+    dtype = np.float32 if type_ == FLOAT32 else np.float64
+    (left, x), (right, y) = (vector(dtype, count, width, type_) for count in (rows, columns))
+    found = outer_sums(left, right)
+    verify([found])
+    assert found.size == rows * columns
+    assert np.array_equal(values(found).reshape(rows, columns), x @ y.T)
+
+
+@pytest.mark.parametrize("width", [2, 100, 70_000])
+def test_what_is_the_same_in_all_elements_counts_for_each(backend: str, width: int) -> None:
+    x, three = array(np.arange(width, dtype=np.float64)), literal(FLOAT64, 3.0)
+    total = width * (width - 1) / 2
+    assert np.array_equal(values(outer_sums([x, three], [three])), [3 * total, 9 * width])
+    wide = literal(FLOAT64, 2.0, width)
+    assert np.array_equal(values(outer_sums([wide], [three, wide])), [6 * width, 4 * width])
+
+
+def test_several_sums_and_reductions_share_a_kernel(backend: str) -> None:
+    (left, x), (right, y) = (vector(np.float32, count, 3000, FLOAT32) for count in (9, 4))
+    sums = [outer_sums(left, right), outer_sums(right, right), *(reduce(node, ReduceOp.Add.value) for node in left)]
+    assert np.array_equal(values(ops.add(sums[1], literal(FLOAT32, 1.0))), (y @ y.T).ravel() + 1)
+    assert np.array_equal(values(sums[0]), (x @ y.T).ravel())
+    assert np.array_equal([values(node)[0] for node in sums[2:]], x.sum(1))
+
+
+def test_errors_of_sums_do_not_grow_with_the_elements(backend: str) -> None:
+    if backend == "interpreter":
+        pytest.skip("takes memory for all products")
+    width = 1 << 20
+    x = literal(FLOAT32, 0.1, width)
+    (found,) = values(outer_sums([x], [ops.add(x, array(np.zeros(width, np.float32)))]))
+    expected = np.float64(np.float32(0.1)) ** 2 * width
+    assert abs(found / expected - 1) < 1e-6
+
+
+def test_sums_have_the_same_bits_in_recordings() -> None:
+    def both(*nodes: Node) -> list[Node]:
+        return [outer_sums(nodes[:2], nodes[2:]), ops.add(nodes[0], nodes[1])]
+
+    def data(width: int) -> list[Node]:
+        return [array(RNG.normal(size=width).astype(np.float32)) for _ in range(5)]
+
+    recorded = Recorded(both)
+    for width in (6, 1000, 50_000, 6):  # 6 elements, and as many sums
+        nodes = data(width)
+        found, total = recorded(*nodes)
+        assert_same_bits(values(found), values(both(*nodes)[0]))
+        assert total.size == width
+    assert len(recorded.recordings) == 1
+
+
+def test_matrices_make_blocks_large() -> None:
+    for words in (2000, 25_000):
+        size = block_size(100_000, 1 << 18, 1, words)
+        assert size >= words // 32 and (1 << 18) // size <= 64
+        assert block_size(100_000, 1 << 18, 1, 100) == 64

@@ -637,7 +637,7 @@ def test_every_row_has_a_rule_or_a_reason() -> None:
     leaves = {"invalid", "dual", "literal", "bound", "undefined", "evaluated", "counter", "phi"}
     regions = {"loop", "cond", "call", "result", "local"}  # see above, and tests/control/test_derivatives.py
     # the same value; exchanges, see below; those of steps; networks' own; what others are expanded to
-    others = {"opaque", "fetch", "pack", "step", "product", "sin_reduced", "cos_reduced"}
+    others = {"opaque", "fetch", "pack", "step", "product", "outer", "sin_reduced", "cos_reduced"}
     assert without == constant | leaves | regions | others
     positions = {"extremum", "count", "compress"}
     assert set(STEPS) == positions | STRUCTURE.keys() & set(STEPS)

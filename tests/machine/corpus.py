@@ -102,7 +102,7 @@ class Recorder:
                              inner.get(address, ())) for address, number in numbers.items())
         module = kernel.module
         units = int.from_bytes(launch.units, "little")
-        combine = tuple(module.combine_shape()) if kernel.reductions else ()
+        combine = tuple(module.combine_shape()) if kernel.partial_words else ()
         self.entries.append(Entry(kernel.hash, kernel.text, tuple(shape), combine, words.tobytes(), units, moves,
                                   blocks))
 

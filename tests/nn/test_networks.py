@@ -149,6 +149,50 @@ def test_gradients_of_uniform_values_count_all_samples(dtype: Any) -> None:
     assert w.grad.numpy().tolist() == [100, 200, 100, 200, 100, 100]
 
 
+@pytest.mark.parametrize(("tensor", "leaf", "tolerance"), [(TensorXf, Float, 1e-6), (TensorXf64, Float64, 1e-13)])
+def test_gradients_of_samples_in_rows(tensor: Any, leaf: Any, tolerance: float) -> None:
+    rng = np.random.default_rng(9)
+    a, row = rng.random((30, 70)), rng.random((1, 70))
+    A, b = nn.pack(tensor([1, 2, 3, 4, 5, 6], (3, 2)), leaf(1, 2, 3))
+    weights = A.buffer
+    dr.enable_grad(weights)
+    parts = tensor(a) + tensor(row), tensor(a) / dr.reshape(dr.sum(tensor(a), axis=1), (30, 1))
+    total = leaf(0)
+    for component in nn.matvec(A, nn.CoopVec(*(part.array for part in parts)), b):
+        total += component * component
+    dr.backward(dr.sum(total))
+    x = np.stack([(a + row).ravel(), (a / a.sum(1, keepdims=True)).ravel()])
+    gradient = 2 * ([[1, 2], [3, 4], [5, 6]] @ x + [[1], [2], [3]])
+    assert np.allclose(weights.grad.numpy(), [*(gradient @ x.T).ravel(), *gradient.sum(1)], rtol=tolerance)
+
+
+def test_matrix_and_bias_of_different_buffers() -> None:
+    A, b, x = nn.view(TensorXf([1, 2, 3, 4, 5, 6], (3, 2))), nn.view(Float(1, 2, 3)), Float(1, 2, 3, 4)
+    for attached in ((A,), (b,), (A, b)):
+        dr.enable_grad(*attached)
+        y = nn.matvec(A[::-1], nn.CoopVec(x, 2 * x), b)
+        first, second, third = y
+        dr.backward(dr.sum(first + 2 * second + 3 * third))
+        for found, expected in ((A, [30, 60, 20, 40, 10, 20]), (b, [4, 8, 12])):
+            assert list(found.buffer.grad) == (expected if found in attached else [0] * len(expected))
+        dr.disable_grad(*attached)
+
+
+def test_a_gradient_is_one_kernel_and_what_places_it() -> None:
+    layers = nn.Linear(8, 16), nn.ReLU(), nn.Linear(-1, 16), nn.ReLU(), nn.Linear(-1, 4)
+    net = nn.pack(nn.Sequential(*layers).alloc(TensorXf))
+    rows = [dr.rng(seed=k).random(Float, 1000) for k in range(8)]
+    dr.eval(rows)
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        weights = net["weights"]
+        dr.enable_grad(weights)
+        dr.backward(dr.mean(sum(component * component for component in net(nn.CoopVec(rows)))))
+        dr.eval(weights.grad)
+        wide = [kernel for kernel in dr.kernel_history() if kernel["size"] >= 1000]
+    assert len(wide) == 1
+
+
 def test_networks_in_loops_calls_and_frozen_functions() -> None:
     net = nn.pack(nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(-1, 2)).alloc(TensorXf64), layout="training")
     x = Float64(0.1, 0.2, 0.3), Float64(0.4, 0.5, 0.6)

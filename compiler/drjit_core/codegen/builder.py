@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ..ir.node import BAKED, Node
 from ..ir.packets import place_among_neighbours
 from ..ir.region import Cond, Region, all_operands, arguments_of, is_local, is_version, memory_of
-from ..ops.products import PRODUCT
+from ..ops.products import OUTER, PRODUCT
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -266,6 +266,11 @@ class Builder:
         first.results, first.accesses = tuple(others), (self.access_of(matrix),)
         for other in others:
             self.define(other, first.once)
+
+    def add_outer(self, node: Node, number: int, block: Block | None) -> None:
+        """Append the products of two vectors, which count for each element even if they are the same in all."""
+        operands = self.all_at(all_operands(node))
+        self.append(Instruction(number, node, operands, not self.function.vectorized), block)
 
     def add_rows(self, node: Node, number: int, block: Block | None, piece: Piece) -> None:
         """Append a read of pieces of rows, of which each element is a result."""
@@ -555,5 +560,5 @@ BUILDERS: dict[int, Callable[[Builder, Node, int, Block | None], None]] = {
     ACCESS: Builder.add_access, VIEW: lambda self, *rest: self.add_view(*rest),
     GATHER: Builder.add_gather, SCATTER: Builder.add_scatter, FETCH: Builder.add_fetch,
     RESULT: Builder.add_result, LOOP: Builder.add_loop, COND: Builder.add_cond, CALL: Builder.add_call,
-    PRODUCT: Builder.add_product,
+    PRODUCT: Builder.add_product, OUTER: Builder.add_outer,
 }

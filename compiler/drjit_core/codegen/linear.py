@@ -188,6 +188,7 @@ class Function:
         self.stores: list[Store] = []
         self.scatters: list[Instruction] = []
         self.reductions: list[Reduction] = []
+        self.partial_words = 0  # what a block of the kernel leaves of them, see :mod:`.partials`
         # Of a kernel that goes over rows:
         self.domain: Domain | None = None
         self.short_rows = False  # see :meth:`.target.Target.has_short_rows`

@@ -28,6 +28,7 @@ def _function_of(linear: Linear, name: str, program: Program, records: bool = Fa
     function = Function(name, program.width != 1, records)
     function.wide, function.streaming, function.report = program.wide, program.streaming, program.report
     function.parameters, function.written = len(program.parameters), frozenset(program.written)
+    function.partial_words = program.partial_words
     if not program.domain.is_flat:
         RowsBuilder(linear, function, expanded, program).build()
         return function

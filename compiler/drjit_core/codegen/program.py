@@ -58,6 +58,7 @@ from ..ops.table import (
 from ..passes.domain import WIDE_EXTENT, Domain, strides_in
 from ..passes.schedule import Kernel, post_order
 from ..types import TYPE_BITS, TYPES, ReduceMode, ReduceOp
+from .partials import words_of
 from .records import Alike, Model, literal_bits, shape_of
 from .target import ATOMIC, PLAIN, PRIVATE, Target
 
@@ -212,6 +213,11 @@ class Program:
     def is_function(self) -> bool:
         """Whether this is the target of a call, and no kernel."""
         return self._outer is not None
+
+    @property
+    def partial_words(self) -> int:
+        """Words of 8 bytes that each block of a kernel leaves of its reductions."""
+        return words_of(node.d0 for node in self.reductions)  # type: ignore[misc]
 
     @property
     def takes_records(self) -> bool:

@@ -60,12 +60,12 @@ class Signature(NamedTuple):
 
     key: bytes
     roles: tuple[Role, ...]
-    reductions: int
+    partial_words: int
 
 
 def signature_of(program: Program) -> Signature:
     """The signature of a program's kernel."""
-    return Signature(program.key, tuple(slot.role for slot in slots_of(program)), len(program.reductions))
+    return Signature(program.key, tuple(slot.role for slot in slots_of(program)), program.partial_words)
 
 
 def slots_of(program: Program) -> list[Slot]:

@@ -19,7 +19,7 @@ from ..flags import DEBUG, state
 from ..ir.expansion import actuals_of, expanding, is_expanded, traced_by
 from ..ir.node import BAKED, Node
 from ..ir.region import Choice, Control, Loop, Region, is_local, memory_of, operands
-from ..ops.products import PRODUCT
+from ..ops.products import OUTER, PRODUCT
 from ..ops.steps import Step
 from ..ops.table import (
     ACCESS,
@@ -239,6 +239,8 @@ class Interpreter:
 
     def _reduce(self, node: Node) -> Array:
         assert node.d0 is not None
+        if node.d0.kind == OUTER:
+            return np.asarray(self[node.d0].sum(-1), dtype_of(node.type))
         return memory.reduce(self[node.d0], node.attr, node.d0.size, node.type)
 
     def _step(self, node: Node) -> Array:
@@ -316,6 +318,11 @@ class Interpreter:
             total = (weight * value.astype(np.float64) + total).astype(dtype)
         return total
 
+    def _outer(self, node: Node) -> Array:
+        """A row for each product, in double precision."""
+        values = np.array([np.broadcast_to(value, (node.size,)) for value in self.operands(node)], np.float64)
+        return (values[:node.attr, None] * values[None, node.attr:]).reshape(-1, node.size)
+
     def _result(self, node: Node) -> Array:
         return self[node.d0][node.attr]  # type: ignore[no-any-return]
 
@@ -330,7 +337,7 @@ MEANINGS: dict[int, Callable[[Interpreter, Node], Any]] = {
     PACK: Interpreter._pack,
     REDUCE: Interpreter._reduce, OPAQUE: Interpreter._opaque, CAST: Interpreter._cast, BITCAST: Interpreter._bitcast,
     LOOP: Interpreter._loop, COND: Interpreter._cond, CALL: Interpreter._call, RESULT: Interpreter._result,
-    PRODUCT: Interpreter._product,
+    PRODUCT: Interpreter._product, OUTER: Interpreter._outer,
     **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),
 }
 

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Iterable
 
 from ..ops.op import MANY
+from ..ops.products import OUTER
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGES
 from ..ops.table import (
     ACCESS,
@@ -191,6 +192,13 @@ def _check_scatter(node: Node, values: list[Node]) -> None:
 
 def _check_reduce(node: Node, values: list[Node]) -> None:
     require(node.attr != ReduceOp.Identity.value, node, "no reduction")
+    if node.kind != REDUCE:
+        return
+    value, count = values[0], 1
+    if value.kind == OUTER:
+        require(node.attr == ReduceOp.Add.value, node, "does not add up products")
+        count = value.attr * (len(all_operands(value)) - value.attr)
+    require(node.size == count, node, f"has not {count} elements")
 
 
 def _check_fetch(node: Node, values: list[Node]) -> None:
@@ -249,10 +257,8 @@ def _check_size(node: Node, row: Op, roles: tuple[int, ...], values: list[Node])
     require(all(operand.size in (1, width) for operand in register), node, "operands of different sizes")
     if row.size == "operands":
         require(node.size == width, node, "has not the size of its operands")
-    elif row.size == "memory":
-        require(node.size == values[0].size, node, "a version has the size of its target")
     else:
-        require(node.size == 1, node, "has not one element")
+        require(node.size == values[0].size, node, "a version has the size of its target")
 
 
 def _check_control(node: Node, control: Control) -> None:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from ..codegen.linear import Function, Instruction, Linear
 from ..codegen.linearize import linearize
 from ..codegen.program import Program
-from ..ops.products import PRODUCT
+from ..ops.products import OUTER, PRODUCT
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -44,7 +44,7 @@ from ..ops.table import (
     VIEW,
 )
 from ..types import ReduceOp
-from . import calls, control, expansions, jit, local, many, memory, products, reduction, rows, short, values
+from . import calls, control, expansions, jit, local, many, memory, outer, products, reduction, rows, short, values
 from .function import FunctionEmitter
 from .lines import ATTRIBUTES
 from .module import ModuleContext
@@ -93,6 +93,7 @@ class ModuleEmitter:
         ACCESS: memory.access, VIEW: short.view, GATHER: memory.gather, SCATTER: memory.scatter_in_region,
         FETCH: memory.fetch,
         LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result, PRODUCT: products.product,
+        OUTER: outer.outer,
         **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), values.elementwise),
         **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), expansions.call)}
 
@@ -113,7 +114,8 @@ class ModuleEmitter:
         kernel = self.linear.kernel
         lines = [self.kernel(kernel)]
         if kernel.reductions:
-            lines.append(many.combine(self.accumulators, self.banks, kernel.reductions))
+            first = outer.combine(self.context.helpers, kernel.reductions, kernel.partial_words)
+            lines.append(many.combine(self.accumulators, self.banks, kernel.reductions, kernel.partial_words, first))
         targets = [*self.linear.targets, *self.linear.shared]
         lines += [calls.target(self.context, target) for target in targets]
         lines += self.context.helpers.values()
@@ -144,7 +146,9 @@ class ModuleEmitter:
             memory.store(emitter, store)
         for number, scatter in enumerate(function.scatters):
             memory.scatter(emitter, scatter, f"%s{number}")
-        numbers = [number for number in range(len(function.reductions)) if banks is None or not banks.have(number)]
+        rooms = outer.numbers_of(function.reductions)
+        numbers = [number for number in range(len(function.reductions))
+                   if number not in rooms and (banks is None or not banks.have(number))]
         self.accumulators = reduction.accumulators_of(emitter, function.reductions, numbers)
         accumulators = list(self.accumulators.values())
         if banks is not None:
@@ -163,10 +167,11 @@ class ModuleEmitter:
             end += [*flush, "%more = icmp ult i64 %index_next, %end",
                     f"br i1 %more, label %packet, label %done{', !prof !3' if function.rare else ''}", "done:"]
         for number, accumulator in self.accumulators.items():
-            end += accumulator.store_partial(number, len(function.reductions))
+            end += accumulator.store_partial(number, function.partial_words)
         for bank in self.banks:
-            text, done = bank.store_partials(done, len(function.reductions))
+            text, done = bank.store_partials(done, function.partial_words)
             end += text
+        end += outer.end(emitter)
         if function.streaming and jit.is_x86():
             end.append("call void @llvm.x86.sse.sfence()")
         return emitter.text(_signature(function), "i64 %end", [*end, "ret void"])
@@ -181,7 +186,8 @@ class ModuleEmitter:
             parts = accumulator.parts()
             end += [f"{part}_final = load {type_}, ptr {part}_slot, align 64" for part, type_, _ in parts]
             accumulator.ends = f"{accumulator.name}_final", f"{accumulator.name}_wide_final"
-            end += accumulator.store_partial(number, len(self.accumulators))
+            end += accumulator.store_partial(number, function.partial_words)
+        end += outer.end(emitter)
         if function.streaming and jit.is_x86():
             end.append("call void @llvm.x86.sse.sfence()")
         emitter.vectorized = False  # the packets are part of the text

@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..codegen.linear import Instruction, Reduction
+from ..ops.products import OUTER
 from ..types import BOOL
 from .function import FunctionEmitter
 from .lines import function_text
@@ -128,7 +129,7 @@ class Bank:
                 f"{name}_wide_sum = fadd {one.wide} {name}_wide, {name}_wide_in"], f"{name}_wide_at", \
             f"{name}_wide_sum"
 
-    def store_partials(self, before: str, count: int) -> tuple[list[str], str]:
+    def store_partials(self, before: str, words: int) -> tuple[list[str], str]:
         """Text after the loop that stores the totals among the partial results of the block, and its last label."""
         label, one = f"{self.label}_total", self.one
         name = f"%{label}"
@@ -140,7 +141,7 @@ class Bank:
                      f"{name}_sum = load {one.packet}, ptr {name}_at, align 64"]
             folded, value, type_ = one.folded(f"{name}_sum", f"{name}_t", one.packet, 1)
         lines += [*folded, f"{name}_value = extractelement {type_} {value}, i32 0",
-                  f"{name}_row = mul i64 %block, {partial_stride(count)}",
+                  f"{name}_row = mul i64 %block, {partial_stride(words)}",
                   f"{name}_column = mul i64 {name}_i, 8", f"{name}_here = add i64 {name}_row, {name}_column",
                   f"{name}_offset = add i64 {name}_here, {8 * self.first}",
                   f"{name}_to = getelementptr i8, ptr %p1, i64 {name}_offset",
@@ -149,7 +150,7 @@ class Bank:
 
     # --- text of the second function ---------------------------------------------------------------------------------
 
-    def combine(self, before: str, count: int) -> tuple[list[str], str]:
+    def combine(self, before: str, words: int) -> tuple[list[str], str]:
         """Text that reduces the partial results of all blocks and writes the outputs."""
         one, label = self.one, f"{self.label}_combine"
         scalars = self.emitter.scalars
@@ -157,7 +158,7 @@ class Bank:
         name, inner = f"%{label}", f"{label}_block"
         block, start = f"%{inner}_i", "-0.0" if one.flushed else one.start
         blocks, end = _loop(inner, label, "%blocks", [
-            f"{name}_row = mul i64 {block}, {partial_stride(count)}",
+            f"{name}_row = mul i64 {block}, {partial_stride(words)}",
             f"{name}_from = getelementptr i8, ptr {name}_column, i64 {name}_row",
             f"{name}_in = load {last}, ptr {name}_from, align 8",
             one.step(f"{name}_next", f"{name}_sum", f"{name}_in", last),
@@ -251,27 +252,33 @@ def banks_of(emitter: FunctionEmitter, outputs: Sequence[Reduction]) -> Banks | 
     if not emitter.vectorized or len(outputs) < MANY:
         return None
     banks = [Bank(emitter, first, run) for first, run in _runs(outputs)
-             if len(run) >= MANY and run[0].type != BOOL]
+             if len(run) >= MANY and run[0].type != BOOL and run[0].value.kind != OUTER]
     return Banks(emitter, banks) if banks else None
 
 
 def _runs(outputs: Sequence[Reduction]) -> Iterator[tuple[int, list[Reduction]]]:
     """Reductions of one kind side by side, with the number of the first."""
     first = 0
-    for _, group in itertools.groupby(outputs, lambda output: (output.op, output.type)):
+    for _, group in itertools.groupby(outputs, _kind_of):
         run = list(group)
         yield first, run
         first += len(run)
 
 
-def combine(accumulators: Mapping[int, Accumulator], banks: Sequence[Bank], outputs: Sequence[Reduction]) -> str:
-    """The function that reduces the partial results of all blocks and writes the outputs."""
+def _kind_of(output: Reduction) -> tuple[int, int, bool]:
+    return output.op, output.type, output.value.kind == OUTER
+
+
+def combine(accumulators: Mapping[int, Accumulator], banks: Sequence[Bank], outputs: Sequence[Reduction], words: int,
+            first: Sequence[str] = ()) -> str:
+    """The function that reduces the partial results of all blocks and writes the outputs; ``first`` is what it begins
+    with."""
     lines = ["entry:", "%partials_at = getelementptr inbounds i64, ptr %parameters, i64 1",
-             "%partials = load ptr, ptr %partials_at, align 8"]
+             "%partials = load ptr, ptr %partials_at, align 8", *first]
     label = "entry"
     for bank in banks:
-        text, label = bank.combine(label, len(outputs))
+        text, label = bank.combine(label, words)
         lines += text
     if accumulators:
-        lines += combine_accumulators(accumulators, outputs, label)
+        lines += combine_accumulators(accumulators, outputs, words, label)
     return function_text("void @combine(ptr noalias %parameters, i64 %blocks) #0", [*lines, "ret void"])

@@ -7,6 +7,8 @@ read once for a packet, and multiplies a whole one.
 
 from __future__ import annotations
 
+import math
+
 from ..codegen.linear import Instruction
 from ..types import BFLOAT16, FLOAT16, TYPES
 from .function import FunctionEmitter
@@ -18,6 +20,8 @@ __all__ = ["product"]
 #: Registers for sums, where there are 32 of them of 512 bits, and where there are 16 of 256.
 _SUMS, _FEW_SUMS = 20, 10
 _MOST_ROWS = 16
+#: Elements of half precision that are converted together, where rows are neighbours.
+_FEWEST, _MOST_TOGETHER = 4, 16
 
 
 def product(emitter: FunctionEmitter, instruction: Instruction) -> None:
@@ -71,7 +75,9 @@ def _function(emitter: FunctionEmitter, type_: TypeText, kind: int, count: int, 
     most = max(1, min(_MOST_ROWS, (_SUMS if emitter.lanes >= 16 else _FEW_SUMS) // registers))
     blocks = -(-count // most)
     size = TYPES[kind].size
-    lines = ["entry:", "br label %rows0"]
+    widened = kind != type_.info.type and _is_widened(columns, down, right)
+    lines = ["entry:", *([f"%wide = alloca [{most * columns} x {type_.element}], align 64"] if widened else ()),
+             "br label %rows0"]
     begin, part, before = 0, 0, "entry"
     # blocks of equal size but for some that have a row less, so that no block is short
     base_rows, longer = divmod(count, blocks)
@@ -86,18 +92,25 @@ def _function(emitter: FunctionEmitter, type_: TypeText, kind: int, count: int, 
                   f"{p}_w = getelementptr i8, ptr %w, i64 {p}_woff2",
                   f"{p}_yoff = mul i64 {p}_i, {rows}",
                   f"{p}_yoff2 = add i64 {p}_yoff, {begin}",
-                  f"{p}_y = getelementptr {type_}, ptr %y, i64 {p}_yoff2",
-                  f"br label %columns{part}", f"columns{part}:",
-                  f"{p}_k = phi i64 [ 0, %rows{part} ], [ {p}_k1, %columns{part} ]"]
-        lines += [f"{p}_s{r} = phi {type_} [ {_zero(type_)}, %rows{part} ], [ {p}_t{r}, %columns{part} ]"
+                  f"{p}_y = getelementptr {type_}, ptr %y, i64 {p}_yoff2"]
+        head, matrix, element = f"rows{part}", f"{p}_w", kind
+        row, column = down * size, right * size  # bytes from one to the next
+        if widened:
+            lines += _widening(part, kind, type_, rows, columns, down, right)
+            head, matrix, element = f"widened{part}", "%wide", type_.info.type
+            row, column = ((columns, 1) if right == 1 else (1, rows))
+            row, column = row * type_.info.size, column * type_.info.size
+        lines += [f"br label %columns{part}", f"columns{part}:",
+                  f"{p}_k = phi i64 [ 0, %{head} ], [ {p}_k1, %columns{part} ]"]
+        lines += [f"{p}_s{r} = phi {type_} [ {_zero(type_)}, %{head} ], [ {p}_t{r}, %columns{part} ]"
                   for r in range(rows)]
         lines += [f"{p}_xat = getelementptr {type_}, ptr %x, i64 {p}_k",
                   f"{p}_x = load {type_}, ptr {p}_xat, align {_alignment(type_)}",
-                  f"{p}_koff = mul i64 {p}_k, {right * size}",
-                  f"{p}_wk = getelementptr i8, ptr {p}_w, i64 {p}_koff"]
+                  f"{p}_koff = mul i64 {p}_k, {column}",
+                  f"{p}_wk = getelementptr i8, ptr {matrix}, i64 {p}_koff"]
         for r in range(rows):
-            lines += [f"{p}_a{r} = getelementptr i8, ptr {p}_wk, i64 {r * down * size}",
-                      *_element(f"{p}_e{r}", f"{p}_a{r}", kind, type_),
+            lines += [f"{p}_a{r} = getelementptr i8, ptr {p}_wk, i64 {r * row}",
+                      *_element(f"{p}_e{r}", f"{p}_a{r}", element, type_),
                       f"{p}_t{r} = call {type_} @llvm.fma.{type_.suffix}({type_} {p}_e{r}, {type_} {p}_x, "
                       f"{type_} {p}_s{r})"]
         lines += [f"{p}_k1 = add nuw nsw i64 {p}_k, 1", f"{p}_more = icmp ult i64 {p}_k1, {columns}",
@@ -114,6 +127,37 @@ def _function(emitter: FunctionEmitter, type_: TypeText, kind: int, count: int, 
     emitter.module.helpers[name] = function_text(
         f"internal void @{name}(ptr noalias %w, ptr noalias %x, ptr noalias %y) noinline #0", lines)
     return name
+
+
+def _is_widened(columns: int, down: int, right: int) -> bool:
+    """Whether elements of half precision are converted, block by block, before they are used: where they are read by
+    the vector, because some are neighbours. One by one, that takes as long as the product."""
+    return down == 1 or right == 1 and columns % _FEWEST == 0
+
+
+def _widening(part: int, kind: int, type_: TypeText, rows: int, columns: int, down: int, right: int) -> list[str]:
+    """Text that converts the elements of a block of rows: row by row, or, where these are neighbours, by columns."""
+    p, element = f"%b{part}", type_.element
+    count = math.gcd(columns, _MOST_TOGETHER) if right == 1 else rows
+    steps, pieces = (columns // count, rows) if right == 1 else (columns, 1)
+    lines = [f"br label %widen{part}", f"widen{part}:", f"{p}_h = phi i64 [ 0, %rows{part} ], [ {p}_h1, %widen{part} ]",
+             f"{p}_h_in = mul i64 {p}_h, {count if right == 1 else right}", f"{p}_h_out = mul i64 {p}_h, {count}"]
+    for r in range(pieces):
+        name = f"{p}_h{r}"
+        lines += [f"{name}_in = add i64 {p}_h_in, {r * down}", f"{name}_out = add i64 {p}_h_out, {r * columns}",
+                  f"{name}_from = getelementptr i16, ptr {p}_w, i64 {name}_in",
+                  f"{name}_to = getelementptr {element}, ptr %wide, i64 {name}_out"]
+        if kind == FLOAT16:
+            lines += [f"{name}_half = load <{count} x half>, ptr {name}_from, align 2",
+                      f"{name}_all = fpext <{count} x half> {name}_half to <{count} x float>"]
+        else:
+            lines += [f"{name}_half = load <{count} x i16>, ptr {name}_from, align 2",
+                      f"{name}_bits = zext <{count} x i16> {name}_half to <{count} x i32>",
+                      f"{name}_high = shl <{count} x i32> {name}_bits, splat (i32 16)",
+                      f"{name}_all = bitcast <{count} x i32> {name}_high to <{count} x float>"]
+        lines.append(f"store <{count} x float> {name}_all, ptr {name}_to, align 4")
+    return [*lines, f"{p}_h1 = add nuw nsw i64 {p}_h, 1", f"{p}_h_more = icmp ult i64 {p}_h1, {steps}",
+            f"br i1 {p}_h_more, label %widen{part}, label %widened{part}", f"widened{part}:"]
 
 
 def _zero(type_: TypeText) -> str:

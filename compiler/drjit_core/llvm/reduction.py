@@ -27,9 +27,9 @@ FLUSHED_PACKETS = 8
 _FLUSHED_LANES = 8
 
 
-def partial_stride(count: int) -> int:
+def partial_stride(words: int) -> int:
     """Bytes of partial results that one block writes."""
-    return (8 * count + 63) & ~63
+    return (8 * words + 63) & ~63
 
 
 class Accumulator:
@@ -119,14 +119,14 @@ class Accumulator:
         scalars = self.emitter.scalars
         return [cast(f"{value}_rounded", value, scalars[self.last], scalars[self.result])], f"{value}_rounded"
 
-    def store_partial(self, number: int, count: int) -> list[str]:
+    def store_partial(self, number: int, words: int) -> list[str]:
         """Text that stores the total among the partial results of the block."""
         lines, value = self.total()
         name, stored = self.name, self.emitter.scalars[UINT8 if self.type == BOOL else self.last]
         if self.type == BOOL:
             lines.append(f"{value}_m = zext i1 {value} to i8")
             value += "_m"
-        return [*lines, f"{name}_offset_0 = mul i64 %block, {partial_stride(count)}",
+        return [*lines, f"{name}_offset_0 = mul i64 %block, {partial_stride(words)}",
                 f"{name}_offset = add i64 {name}_offset_0, {8 * number}",
                 f"{name}_at = getelementptr i8, ptr %p1, i64 {name}_offset",
                 f"store {stored} {value}, ptr {name}_at, align 8"]
@@ -189,14 +189,14 @@ def accumulators_of(emitter: FunctionEmitter, outputs: Sequence[Reduction],
     return result
 
 
-def combine_accumulators(accumulators: Mapping[int, Accumulator], outputs: Sequence[Reduction],
+def combine_accumulators(accumulators: Mapping[int, Accumulator], outputs: Sequence[Reduction], words: int,
                          before: str) -> list[str]:
     """Text that reduces the partial results of accumulators, all of them at once."""
     lines = ["br label %next", "next:", f"%block = phi i64 [ 0, %{before} ], [ %block_next, %next ]"]
     for a in accumulators.values():
         scalars, start = a.emitter.scalars, "-0.0" if a.flushed else a.start
         lines.append(f"{a.name} = phi {scalars[a.last]} [ {start}, %{before} ], [ {a.name}_next, %next ]")
-    lines.append(f"%offset = mul i64 %block, {partial_stride(len(outputs))}")
+    lines.append(f"%offset = mul i64 %block, {partial_stride(words)}")
     for number, a in accumulators.items():
         name, scalars = a.name, a.emitter.scalars
         stored = "i8" if a.type == BOOL else scalars[a.last]

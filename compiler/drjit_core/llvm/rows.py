@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from ..codegen.linear import Block, Function, Instruction, RowPass, Store
 from ..codegen.program import REVERSED, ROW, SHIFTED, SHIFTED_UNALIGNED, STRIDED
+from ..ops.products import OUTER
 from ..ops.reductions import REDUCTIONS
 from ..ops.table import SEGMENT
 from ..types import BOOL, TYPES, UINT32, UINT64
@@ -258,6 +259,8 @@ class RowsEmitter(FunctionEmitter):
             self.names[segment.number] = f"%v{segment.number}"
         for number in passage.reductions:
             output = self.function.reductions[number]
+            if output.value.kind == OUTER:
+                continue  # what adds them up has done so
             totals.append(self.running_total(number))
             values.append(self.value(output.value, False))
         if values:

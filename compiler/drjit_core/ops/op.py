@@ -52,8 +52,7 @@ class Op(NamedTuple):
     number: Callable[..., Any] | None = None
     #: What each operand is for (``VALUE`` …); memory comes first. Rows that have values only leave it to the table.
     roles: tuple[int, ...] = ()
-    #: Number of elements: the common one of the "operands" (memory aside), that of the "memory", "one", or the node's
-    #: "own".
+    #: Number of elements: the common one of the "operands" (memory aside), that of the "memory", or the node's "own".
     size: str = "operands"
     #: What happens besides the result: "none"; a "write" to the memory operand, of which the result is the next
     #: version; or whatever the row's "region" does.

@@ -1,4 +1,5 @@
-"""Products of a matrix in memory and a vector of values: a row of the op table with any number of operands."""
+"""Products of a matrix in memory and a vector of values, and the sums that are their derivatives by the matrix: rows of
+the op table with any number of operands."""
 
 from __future__ import annotations
 
@@ -6,10 +7,16 @@ from .op import MANY, MEMORY, VALUE
 from .structure import structural
 from .table import register
 
-__all__ = ["PRODUCT"]
+__all__ = ["OUTER", "PRODUCT"]
 
 #: One component of the product: ``attr`` is the row of the matrix, ``payload`` where its first element is in memory,
 #: and what lies between rows and between columns; the values are of the type that the matrix is computed in.
 PRODUCT: int = register(structural(
     "product", (MEMORY, VALUE), "The product of a row of a matrix in memory with a vector: matrix, components.",
     cost=200, result="own", needs_memory=True)._replace(accepts="f", arity=MANY)).kind
+
+#: The products of each component of a vector, the first ``attr`` operands, with each of another one, the others.  A
+#: reduction adds them up over all elements; nothing else uses them, and nobody has them for one element.
+OUTER: int = register(structural(
+    "outer", (VALUE,), "The products of all components of two vectors, which a reduction adds up: one, the other.",
+    cost=1000)._replace(accepts="f", arity=MANY)).kind

@@ -42,7 +42,7 @@ rows = OpRows([
     structural("scatter", (MEMORY, VALUE, INDEX, MASK),
                "A new version of a target after a masked indirect write: target, value, index, mask.", size="memory",
                effect="write", barrier=True, needs_memory=True, speculable=False, numbered=False),
-    structural("reduce", (VALUE,), "Reduction of all elements to one.", size="one", barrier=True),
+    structural("reduce", (VALUE,), "Reduction of all elements to one, or to a matrix.", size="own", barrier=True),
     structural("opaque", (VALUE,), "The same values, in memory of their own.", numbered=False),
     structural("cast", (VALUE,), "Conversion to another type.", result="own", cost=1),
     structural("bitcast", (VALUE,), "Reinterpretation of the bits as another type of the same size.", result="bits"),

@@ -106,8 +106,8 @@ class LoadedKernel(Protocol):
         """Whether it was found on disk."""
 
     @property
-    def reductions(self) -> int:
-        """Number of its outputs that are reductions."""
+    def partial_words(self) -> int:
+        """Words of 8 bytes that a block leaves of what it reduces; 0 if it reduces nothing."""
 
     def reuse(self, width: int, /) -> None:
         """Note that a launch of so many elements is coming, for which it has not been looked up."""

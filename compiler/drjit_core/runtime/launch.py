@@ -155,7 +155,7 @@ def _allocate_outputs(backend: KernelBackend, program: Program, compiled: Loaded
         partials = backend.allocate(compiled.partial_bytes(program.units, program.unit))
         parameters[1] = partials.address
         for node in program.reductions:
-            buffer = backend.allocate(TYPES[node.type].size)
+            buffer = backend.allocate(node.size * TYPES[node.type].size)
             parameters[slots[node.id]] = buffer.address
             outputs.append((node, buffer))
         scratch = build.undefined(UINT8, partials.nbytes)  # memory that only the kernel needs

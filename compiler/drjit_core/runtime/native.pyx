@@ -100,7 +100,7 @@ cdef class Native:
         if entry.plan is not None:
             launched = entry.kernel.launch_pass(entry.plan._replace(words=tuple(parameters)), keep, False)
         else:
-            if entry.kernel.reductions:
+            if entry.kernel.partial_words:
                 partials = self.backend.allocate(entry.kernel.partial_bytes(units, unit))
                 parameters[1] = partials.address
             if entry.count >= 0:

@@ -48,7 +48,7 @@ class Texts(Protocol):
     def work_of(self, program: Program, /) -> int:
         """Cost of one element, relative to an addition."""
 
-    def partial_bytes(self, reductions: int, work: int, width: int, unit: int, /) -> int:
+    def partial_bytes(self, words: int, work: int, width: int, unit: int, /) -> int:
         """Bytes of partial results of a kernel."""
 
     def course_of(self, program: Program, /) -> Any:
@@ -84,7 +84,7 @@ class NullKernel:
         self._texts = texts
         self.key = program.key
         self.signature = signature_of(program)
-        self.reductions = len(program.reductions)
+        self.partial_words = program.partial_words
         self.text = texts.text_of(program)
         self.operations = texts.operations_of(program)
         self.work = texts.work_of(program)
@@ -98,7 +98,7 @@ class NullKernel:
 
     def partial_bytes(self, width: int, unit: int = 1, /) -> int:
         """Bytes of partial results that the blocks of a launch would write."""
-        return self._texts.partial_bytes(self.reductions, self.work, width, unit)
+        return self._texts.partial_bytes(self.partial_words, self.work, width, unit)
 
     def fill_calls(self, program: Program, keep: list[Any], /) -> None:
         """Make the tables of calls, with numbers of functions in the place of their addresses."""

@@ -39,6 +39,7 @@ from ..ops.table import (
     INVALID,
     IS_INDEXED,
     LITERAL,
+    REDUCE,
     RESULT,
     SCATTER,
     UNDEFINED,
@@ -205,7 +206,7 @@ class Recorder(Listener):
                 place = self._places.get(part.payload)
                 known = None if place is None else self.extents[place]
                 leaves.append(part.size if known is None else known)
-            elif part.kind <= UNDEFINED or part.kind == COUNTER or part.kind == ACCESS:
+            elif part.kind <= UNDEFINED or part.kind in (COUNTER, ACCESS, REDUCE):
                 leaves.append(part.size)
             else:
                 for operand in _sized_alike(part, node.size):
@@ -262,7 +263,7 @@ class Recorder(Listener):
         """A place for what is computed."""
         if node.kind == SCATTER or program is None:
             self.sizes[node.id] = self.expression(node)
-        elif node.size == 1 or not program.domain.is_flat:
+        elif node.size == 1 or node.kind == REDUCE or not program.domain.is_flat:
             self.sizes[node.id] = node.size
         else:
             self.sizes[node.id] = self._width

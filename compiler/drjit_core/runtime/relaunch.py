@@ -77,7 +77,7 @@ def _run_kernel(backend: KernelBackend, target: Target, stage: Stage, kernel: Lo
     for slot, (_, buffer) in zip(stage.slots, outputs, strict=True):
         words[slot] = buffer.address
         used.append(buffer)
-    if kernel.reductions:
+    if kernel.partial_words:
         partials = backend.allocate(kernel.partial_bytes(units, stage.unit))
         words[1] = partials.address
         used.append(partials)

@@ -36,7 +36,7 @@ class Facts(NamedTuple):
     operations: int
     work: int
     parameters: int
-    reductions: int
+    partial_words: int  # that a block leaves, 0 if the kernel reduces nothing
     exports: Sequence[str]
     loops: int = 0  # and calls
 
@@ -49,15 +49,16 @@ class CompiledKernel:
     again.  Both tiers have the same text, so that their results have the same bits.
     """
 
-    __slots__ = ("_count", "_enough", "_key", "_loops", "_parameters", "_text", "_worked", "build_time", "code_time",
-                 "__weakref__", "from_disk", "functions", "hash", "native", "operations", "quick", "reductions", "work")
+    __slots__ = ("__weakref__", "_count", "_enough", "_key", "_loops", "_parameters", "_text", "_worked",
+                 "build_time", "code_time", "from_disk", "functions", "hash", "native", "operations", "partial_words",
+                 "quick", "work")
 
     def __init__(self, facts: Facts, make: Callable[[], str] | None = None, given: bytes | None = None) -> None:
         """Load or compile a kernel; without what makes its text, it raises a ``LookupError`` if it must be compiled.
         What is ``given`` is what a file of the cache holds."""
         self.operations = facts.operations
         self.work = facts.work
-        self.reductions = facts.reductions
+        self.partial_words = facts.partial_words
         self._loops = facts.loops
         self._worked = 0
         self._count = facts.parameters
@@ -96,7 +97,8 @@ class CompiledKernel:
     def _link(self, code: bytes, exports: Sequence[str]) -> None:
         self.native = jit.link(code, exports)
         addresses = self.native.addresses
-        self.functions = launches.Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native)
+        self.functions = launches.Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native,
+                                            self.partial_words)
 
     def _warn_if_slow(self, milliseconds: float, verb: str) -> None:
         if milliseconds > _SLOW:
@@ -147,7 +149,7 @@ class CompiledKernel:
 
     def facts(self) -> Facts:
         """What loading it takes to know."""
-        return Facts(self._key, 1, self.operations, self.work, self._count, self.reductions,
+        return Facts(self._key, 1, self.operations, self.work, self._count, self.partial_words,
                      list(self.native.addresses), self._loops)
 
     def packed(self) -> bytes:
@@ -158,7 +160,7 @@ class CompiledKernel:
 
     def partial_bytes(self, width: int, unit: int = 1) -> int:
         """Bytes of partial results that the blocks of a launch of so many units write."""
-        return partial_bytes(self.reductions, self.work, width, unit)
+        return partial_bytes(self.partial_words, self.work, width, unit)
 
     def fill_calls(self, program: Program, keep: list[Any]) -> None:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
@@ -330,7 +332,7 @@ def facts_of(program: Program) -> Facts:
     """What loading and launching a program's kernel takes to know."""
     loops = sum(node.kind in (LOOP, CALL) for node in program.order)
     return Facts(program.key, program.width, operations_of(program), work_of(program), len(program.parameters),
-                 len(program.reductions), emit.exports(program), loops)
+                 program.partial_words, emit.exports(program), loops)
 
 
 def statistics() -> dict[str, int]:
@@ -359,9 +361,9 @@ def text_of(program: Program) -> str:
     return emit.emit(program, jit.lanes())
 
 
-def partial_bytes(reductions: int, work: int, width: int, unit: int = 1) -> int:
-    """Bytes of partial results of a kernel with reductions, given the operations of an element."""
-    return reduction.partial_stride(reductions) * launches.block_count(work, width, unit)
+def partial_bytes(words: int, work: int, width: int, unit: int = 1) -> int:
+    """Bytes of partial results of a kernel, given the words that each block leaves and the operations of an element."""
+    return reduction.partial_stride(words) * launches.block_count(work, width, unit, words)
 
 
 def operations_of(program: Program) -> int:

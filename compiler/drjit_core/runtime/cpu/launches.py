@@ -24,6 +24,9 @@ __all__ = ["INLINE_WORK", "SHORT_WORK", "Course", "Functions", "Launch", "block_
 #: every run.
 _BLOCKS, _LEAST_WORK, _MOST_WORK = 16, 1 << 19, 1 << 22
 _LARGEST_BLOCK, _SMALLEST_BLOCK = 1 << 18, 1 << 6
+#: Blocks that leave more words of partial results than this, because matrices are among these, have at least so many
+#: elements that these words are not what they take their time for, and there are not many.
+_MANY_WORDS, _WORDS_OF_ELEMENT, _FEW_BLOCKS = 1 << 10, 16, 32
 #: Below this many elements times operations (some 20 us) a launch runs on the caller's thread if the queue is empty,
 #: and below this many (1 us) it keeps the interpreter lock, whose release and return cost 0.6 us.
 INLINE_WORK, SHORT_WORK = 1 << 21, 1 << 17
@@ -35,8 +38,9 @@ _KERNEL = ctypes.CFUNCTYPE(None, *_ARGUMENTS)
 _COMBINE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
-def block_size(work: int, width: int, unit: int = 1) -> int:
-    """Elements of a block in a launch of some width, given the operations of an element.
+def block_size(work: int, width: int, unit: int = 1, words: int = 0) -> int:
+    """Elements of a block in a launch of some width, given the operations of an element, and the words of partial
+    results that a block leaves.
 
     In kernels that go over rows these are *units*, of so many elements each.
     """
@@ -46,6 +50,8 @@ def block_size(work: int, width: int, unit: int = 1) -> int:
         smallest = max(_SMALLEST_BLOCK, _LEAST_WORK // work)
     largest = max(smallest, min(_LARGEST_BLOCK, _MOST_WORK // work))
     size = max(smallest, min(largest, width // _BLOCKS))
+    if words > _MANY_WORDS:
+        size = max(size, words // (_WORDS_OF_ELEMENT * unit), width // _FEW_BLOCKS)
     return 1 << size.bit_length() - 1
 
 
@@ -94,12 +100,13 @@ _MOST_ON_ANY_STACK = 1 << 10
 class Functions:
     """A kernel's native functions: addresses for the pool, and callables for the caller's thread."""
 
-    __slots__ = ("_callables", "addresses", "owner", "work")
+    __slots__ = ("_callables", "addresses", "owner", "words", "work")
 
-    def __init__(self, kernel: int, combine: int | None, operations: int, owner: Any = None) -> None:
+    def __init__(self, kernel: int, combine: int | None, operations: int, owner: Any = None, words: int = 0) -> None:
         self.owner = owner  # keeps the code loaded
         self.addresses = (kernel, combine or 0)
         self.work = max(operations, 1)
+        self.words = words  # of partial results
         self._callables: tuple[Any, Any, Any] | None = None  # made when they are needed
 
     @property
@@ -114,7 +121,7 @@ class Functions:
 
     def size(self, width: int, unit: int = 1) -> int:
         """Elements, or units, of a block in a launch of some width."""
-        return block_size(self.work, width, unit)
+        return block_size(self.work, width, unit, self.words)
 
 
 class Launch:
@@ -160,12 +167,12 @@ class Launch:
 
 def blocks_of(functions: Functions, width: int, unit: int = 1) -> int:
     """Number of blocks that a launch is cut into."""
-    return block_count(functions.work, width, unit)
+    return block_count(functions.work, width, unit, functions.words)
 
 
-def block_count(work: int, width: int, unit: int = 1) -> int:
-    """Number of blocks of a launch, given the operations of an element."""
-    size = block_size(work, width, unit)
+def block_count(work: int, width: int, unit: int = 1, words: int = 0) -> int:
+    """Number of blocks of a launch, given the operations of an element and the partial results of a block."""
+    size = block_size(work, width, unit, words)
     return (width + size - 1) // size
 
 

@@ -76,7 +76,7 @@ cdef class CPUEntry(Entry):
 
     cdef KernelFunction function
     cdef CombineFunction combine
-    cdef int64_t work, stride, patience  # work that the quick tier does before the kernel is compiled again
+    cdef int64_t work, words, stride, patience  # work that the quick tier does before the kernel is compiled again
     cdef bint quick
     cdef int64_t block  # elements, in a pass of a step; else 0
     cdef bint single  # the whole width is one block
@@ -88,25 +88,28 @@ cdef class CPUEntry(Entry):
         functions = self.code = self.kernel.functions
         self.function = <KernelFunction> <uintptr_t> functions.addresses[0]
         self.combine = <CombineFunction> <uintptr_t> functions.addresses[1]
-        self.work = functions.work
+        self.work, self.words = functions.work, functions.words
         self.quick = self.kernel.quick
         self.patience = self.kernel.patience() if self.quick else 0
         return True
 
 
-cdef inline int64_t _block_size(int64_t work, int64_t width, int64_t unit) noexcept:
+cdef inline int64_t _block_size(int64_t work, int64_t width, int64_t unit, int64_t words) noexcept:
     """See :func:`.launches.block_size`."""
     cdef int64_t smallest, largest, size, power = 1
     work *= unit
     smallest = max(<int64_t> 1 if unit > 1 else <int64_t> 64, (<int64_t> 1 << 19) // work)
     largest = max(smallest, min(<int64_t> 1 << 18, (<int64_t> 1 << 22) // work))
     size = max(smallest, min(largest, width // 16))
+    if words > 1024:
+        size = max(size, words // (16 * unit), width // 32)
     while 2 * power <= size:
         power *= 2
     return power
 
 assert launches._BLOCKS == 16 and launches._LEAST_WORK == 1 << 19 and launches._MOST_WORK == 1 << 22
 assert launches._LARGEST_BLOCK == 1 << 18 and launches._SMALLEST_BLOCK == 64
+assert launches._MANY_WORDS == 1024 and launches._WORDS_OF_ELEMENT == 16 and launches._FEW_BLOCKS == 32
 
 cdef int64_t _hits = 0  # launches of known kernels
 
@@ -178,7 +181,7 @@ cdef class CPUNative(Native):
 
     cdef Entry enter(self, object kernel, object course):
         cdef CPUEntry entry = CPUEntry(kernel)
-        entry.stride = partial_stride(kernel.reductions)
+        entry.stride = partial_stride(kernel.partial_words)
         entry.measured = -1
         if course is not None:
             entry.course = course
@@ -214,7 +217,7 @@ cdef class CPUNative(Native):
         cdef int64_t ticket, size, work = known.work * unit
         if known.block:
             return _submit_blocks(known, words, count, units, known.block, units * known.work, True, True, keep)
-        size = units if known.single else _block_size(known.work, units, unit)
+        size = units if known.single else _block_size(known.work, units, unit, known.words)
         if known.repeats:
             if known.measured != units:
                 known.repeated, known.bounded = known.kernel.repeated(known.course.trips, unit, units)

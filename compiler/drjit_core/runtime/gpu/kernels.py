@@ -72,8 +72,8 @@ class GPUKernel:
         return zlib.decompress(self._text).decode()
 
     @property
-    def reductions(self) -> int:
-        """Number of its outputs that are reductions."""
+    def partial_words(self) -> int:
+        """Words of 8 bytes that a block leaves of what it reduces; 0 if it reduces nothing."""
         return self.module.reductions
 
     def reuse(self, width: int, /) -> None:

@@ -51,9 +51,9 @@ class PTXTexts:
         """Cost of one element, relative to an addition."""
         return sum(OPS[node.kind].cost for node in program.order)
 
-    def partial_bytes(self, reductions: int, work: int, width: int, unit: int, /) -> int:
+    def partial_bytes(self, words: int, work: int, width: int, unit: int, /) -> int:
         """Bytes of partial results of a kernel: as many as the largest number of blocks writes."""
-        return 8 * reductions * min(width, 1024)
+        return 8 * words * min(width, 1024)
 
     def course_of(self, program: Program, /) -> Course:
         """Nothing."""
