@@ -19,7 +19,8 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 SUITABLE := import sys; sys.exit(sys.version_info < (3, 11))
 # The first of the candidates that is new enough; `make PYTHON=…` chooses another one.
 PYTHON ?= $(shell for p in $(CANDIDATES); do $$p -c '$(SUITABLE)' 2>/dev/null && { echo $$p; break; }; done)
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --progress-bar off --quiet
+# Bytecode is made of what is imported, when it is.
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --progress-bar off --quiet --no-compile
 BUILDERS := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
 NEEDED_BY_demo := first examples need
 NEEDED_BY_dev := tests, checks and examples need
@@ -33,7 +34,9 @@ BENCHMARKS := $(wildcard benchmarks/*.py)
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//;p' Makefile
 
-demo: $(VENV)/.installed-demo rooms
+# What is installed is unpacked while the rooms are compiled.
+demo: $(VENV)/.installed-build
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.installed-demo rooms
 	$(BIN)/python examples/photo.py
 
 test: lint wheel doc-blocks pytest
@@ -58,7 +61,7 @@ pytest: $(VENV)/.installed-dev rooms
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 # The one recipe that compiles: installations take what it made (see setup.py).
-rooms: $(VENV)/.installed-demo
+rooms: $(VENV)/.installed-build
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 
 exhaustive: $(VENV)/.installed-dev rooms
@@ -102,8 +105,11 @@ $(BIN)/python:
 $(VENV)/.installed-dev $(VENV)/.installed-docs: | $(VENV)/.installed-demo
 
 # Setuptools and Cython are installed once, not for each installation; and what pip does, it does without a word.
-$(VENV)/.installed-%: pyproject.toml setup.py | $(BIN)/python
-	@echo "Installing drjit-python with what its $(NEEDED_BY_$*) (half a minute, beyond downloads)"
+$(VENV)/.installed-build: pyproject.toml | $(BIN)/python
 	@$(PIP) $$($(BIN)/python -c '$(BUILDERS)')
+	@touch $@
+
+$(VENV)/.installed-%: pyproject.toml setup.py $(VENV)/.installed-build
+	@echo "Installing drjit-python with what its $(NEEDED_BY_$*) (half a minute, beyond downloads)"
 	@DRJIT_PURE=1 $(PIP) --no-build-isolation --editable ".[$*]"
 	@touch $@

@@ -36,17 +36,20 @@ BUILD = Path(".cache", "rooms")
 #: ``emit_code_comments``: with the text of the sources in it, C code would change with every comment.
 DIRECTIVES = {"language_level": 3, "annotation_typing": False, "embedsignature": False, "auto_pickle": False,
               "nonecheck": True, "emit_code_comments": False}
-#: What each operation and each launch passes through: compiled with all of -O2.
-HOT = ("drjit_core.context", "drjit_core.ir", "drjit_core.runtime", "drjit._base", "drjit._promotion", "drjit._rules",
-       "drjit._arrays", "drjit._access", "drjit._functions.held", "drjit.array_api")
+#: What each operation, each launch and each region passes through: compiled with -O2.
+HOT = ("drjit_core.context", "drjit_core.ir", "drjit_core.runtime", "drjit._base", "drjit._promotion", "drjit._arrays",
+       "drjit._access", "drjit._functions.held", "drjit.array_api")
+#: And what it does not.
+SELDOM = ("drjit_core.ir.frames", "drjit_core.runtime.contents", "drjit_core.runtime.gpu",
+          "drjit_core.runtime.recording")
 #: No warnings about what Cython writes, which nobody can act on; no debug information, which takes a third of the time
 #: and four fifths of the files.
-ARGUMENTS = ["-w", "-g0", "-O2"] if os.name == "posix" else []
-#: Passes that take a third of the time, and make operations 4 % faster, loops, branches and calls 2 %.
-CHEAP = ["-fno-gcse", "-fno-schedule-insns2", "-fno-thread-jumps", "-fno-tree-dominator-opts", "-fno-tree-pre",
-         "-fno-tree-vectorize", "-fno-tree-slp-vectorize"] if os.name == "posix" else []
+ARGUMENTS = ["-w", "-g0"] if os.name == "posix" else []
+#: -O2 takes a third longer.  With -O1 for all, operations are 5 to 20 % slower; with -O1 for what is not hot, loops,
+#: branches and calls 1 to 2 %, and replays of frozen functions 1 %.
+LEVELS = {True: ["-O2"], False: ["-O1"]} if os.name == "posix" else {True: [], False: []}
 #: Bytes of sources of rooms that a core of 2024 translates and compiles in a second.
-SPEED = 6000
+SPEED = 6500
 #: How progress is shown: in a line that changes, or in some lines.
 PROGRESS, LINE = ("\r  ", "") if sys.stderr.isatty() else ("  ", "\n")
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -166,8 +169,8 @@ def extensions() -> list[Extension]:
     for name in rooms.ROOMS:
         base = Path("compiler" if name.startswith("drjit_core.") else "", *name.split("."))
         source = next(file for suffix in (".pyx", ".py") if (file := base.with_suffix(suffix)).is_file())
-        arguments = ARGUMENTS if name.startswith(HOT) else ARGUMENTS + CHEAP
-        found.append(Extension(name, [str(source)], extra_compile_args=arguments))
+        level = LEVELS[name.startswith(HOT) and not name.startswith(SELDOM)]
+        found.append(Extension(name, [str(source)], extra_compile_args=ARGUMENTS + level))
         code = BUILD / base.with_suffix(".c")
         if outdated or not code.is_file() or code.stat().st_mtime < source.stat().st_mtime:
             changed.append(source.stat().st_size)
