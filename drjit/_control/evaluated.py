@@ -32,7 +32,7 @@ from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases
 from .given import Call, Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
-from .places import Change, are_others, difference_at, restore, words_of
+from .places import Change, are_others, difference_at, reorder, restore, words_of
 from .shapes import changed_shape
 from .snapshot import snapshot
 from .state import shape_of
@@ -183,8 +183,11 @@ class _Objects:
 
     def note_places(self, call: Call, changes: list[Change], active: core.Node, join: Join) -> None:
         """Join what a function has put in places."""
-        if call.snapshot is not None and call.snapshot.waiting:
-            require_variables(FUNCTION, call.snapshot)
+        if call.snapshot is not None:
+            for table, _, keys in call.snapshot.reordered:  # each iteration finds what the last one has left
+                reorder(table, keys)
+            if call.snapshot.waiting:
+                require_variables(FUNCTION, call.snapshot)
         if changes:
             self.places.insert(0, changes)
             moved = [isinstance(change.now, ArrayBase) and bool(call.places_of(change.now)) for change in changes]
