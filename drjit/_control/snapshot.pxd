@@ -50,6 +50,8 @@ cdef class Snapshot:
     cpdef list values(self)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict, variables=dict)
     cpdef list changes(self)
+    @cython.locals(held=list, kind=cython.int, position=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict)
+    cpdef bint refresh(self) except -1
     cpdef list undo(self)
 
 

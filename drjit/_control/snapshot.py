@@ -397,6 +397,37 @@ class Snapshot:
         self.same = self.same and not found
         return found
 
+    def refresh(self) -> bool:
+        """Note what containers hold now; false if others may be in them that nobody has looked at."""
+        held, position = self.held, 0
+        if self.passed or self.data or self.more:
+            return False
+        while position < len(held):
+            container, kind, before = held[position], held[position + 1], held[position + 2]
+            position += 3
+            if kind == TUPLE:
+                continue
+            if kind == CELL or kind == LIST:
+                now = listed(container) if kind == LIST else contents_of(container)
+                if now is before if kind == CELL else _same(now, before):
+                    continue
+                held[position - 1] = now
+                if [value for value in (now if kind == LIST else [now]) if refers(value)]:
+                    return False
+                continue
+            entries = vars(container) if kind == MODULE else container if kind == VARIABLES else \
+                entries_of(container, kind)
+            if kind != MODULE and kind != VARIABLES and 2 * len(entries) != before:
+                return False
+            for place in range(position, position + before, 2):
+                now = entries.get(held[place], MISSING)
+                if now is not held[place + 1]:
+                    held[place + 1] = now
+                    if now is MISSING or refers(now):
+                        return False
+            position += before
+        return True
+
     def compare_variables(self, generator: Any, before: dict[str, Any], now: dict[str, Any],
                           found: list[Change]) -> None:
         """Note the variables of a generator that hold arrays which may be computed of those that they held: others may

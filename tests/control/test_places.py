@@ -6,11 +6,12 @@ import array
 import contextvars
 import ctypes
 import functools
+import gc
 import mmap
 import weakref
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable
-from types import SimpleNamespace
+from collections.abc import Callable, Iterator
+from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -289,3 +290,78 @@ def test_contexts(construct: str, mode: str) -> None:
     if construct != "loop":
         with pytest.raises(TypeError, match="the context variable 'variable'"):
             run(construct, mode, lambda: context.run(variable.set, UInt(1)))
+
+
+class Anything:
+    """What can be referred to weakly."""
+
+
+@modes
+def test_generators_keep_nothing_that_they_have_forgotten(mode: str) -> None:
+    def forgetful() -> Iterator[Any]:
+        value: Any = Anything()
+        yield value
+        value = None
+        yield value
+
+    values = forgetful()
+    kept = weakref.ref(next(values))
+    run("branch", mode, lambda: values.gi_running)
+    assert kept() is not None
+    next(values)
+    assert kept() is None
+
+
+SOURCE = """
+class Made:
+    factor = 1
+
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value)
+
+    def __hash__(self):
+        return 1
+
+    def step(self, x):
+        self.x = x
+        return x
+"""
+
+
+def used(mode: str) -> list[Any]:
+    """What a program has made, and used in constructs, by weak references: a module, a class and a code."""
+    module = ModuleType("made_here")
+    exec(SOURCE, vars(module))
+    made = module.Made()
+
+    def step(x: Any) -> Any:
+        return made.step(x + module.Made.factor)
+
+    step(Float(1, 2))
+    dr.if_stmt((Float(1, 2),), Bool(True, False), step, step, mode=mode)
+    dr.while_loop((Float(1, 2),), lambda x: x < 3, lambda x: (step(x),), mode=mode)
+    dr.freeze(step)(Float(1, 2))
+    return [weakref.ref(module), weakref.ref(module.Made), weakref.ref(module.Made.step.__code__)]
+
+
+@modes
+def test_what_programs_make_is_not_kept(mode: str) -> None:
+    kept = used(mode)
+    gc.collect()
+    gc.collect()
+    assert [reference() for reference in kept] == [None] * 3
+
+
+def test_evaluated_loops_find_what_iterations_have_made() -> None:
+    """Containers and functions that were not there before."""
+    holder = Holder(Float(0, 0))
+    holder.function = []
+
+    def body(i: Any) -> Any:
+        if holder.function:
+            holder.function[-1][0] = holder.function[-1][0] + 1
+        holder.function = [*holder.function, [Float(0, 0)]]
+        return i + 1
+
+    dr.while_loop((UInt(0, 0),), lambda i: i < 3, body, mode="evaluated")
+    assert [list(entry) for (entry,) in holder.function] == [[1, 1], [1, 1], [0, 0]]
