@@ -44,13 +44,15 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
             if new is old or (id(array), position) in lent:
                 continue
             origin = core.written_outside(primal(new))
-            count = 2 * sum([leaf is array for leaf in returned])
-            if (id(array), position) not in variables and not journal.is_memory(array) and (
-                    old.scope == region.id and primal(old).kind != _PHI or _references(array) <= _JOURNALED + count or
-                    not owners.use(array) and _references(array) <= _JOURNALED + count):
-                if origin is not None:
+            if (id(array), position) not in variables and not journal.is_memory(array):
+                most = _JOURNALED + 2 * sum([leaf is array for leaf in returned])
+                own = old.scope == region.id and primal(old).kind != _PHI or _references(array) <= most
+                while not own and not owners.use(array):
+                    own = _references(array) <= most
+                if own and origin is not None:
                     raise _own_memory(words, array)
-                continue
+                if own:
+                    continue
             if origin is not None and origin is not primal(old) and _is_of_another(origin, old, journal):
                 raise SymbolicValue(
                     f"{words.function}(): {words.traced} puts the contents of an array that it writes to by index in "
@@ -85,22 +87,23 @@ _JOURNALED = _measured()
 class _Holders:
     """Who holds an array that a function has changed.
 
-    Cycles can hold what nobody uses any more; to find them costs as much as all objects of the program, so that it is
-    done once at most, and not for what the functions can be seen to use.
+    Cycles can hold what nobody uses any more. To find them costs as much as all objects of the program, so that those
+    that are new are looked at first, others once at most, and none for what the functions can be seen to use.
     """
 
-    __slots__ = ("call", "collected", "functions")
+    __slots__ = ("call", "functions", "generations")
 
     def __init__(self, functions: Sequence[Callable[..., Any]], call: Call) -> None:
         self.functions, self.call = functions, call
-        self.collected = False
+        self.generations = iter((1, 2))
 
     def use(self, array: Any) -> bool:
-        """Whether the functions are seen to use an array; if not, or if that was asked before, cycles hold none."""
-        if self.collected or self.call.places_of(array) or place_in_program(array, self.functions) is not None:
+        """Whether the functions are seen to use an array, or all cycles are known; if not, some of these hold it no
+        more."""
+        generation = next(self.generations, -1)
+        if generation < 0 or self.call.places_of(array) or place_in_program(array, self.functions) is not None:
             return True
-        gc.collect()
-        self.collected = True
+        gc.collect(generation)
         return False
 
 

@@ -715,7 +715,7 @@ def _found_by_all(target: Callable[..., Any], named: bool, width: int, given: Gi
             return invoked(target, named, given.tree)
         except BaseException:
             if known is not None:
-                restore(known.array_changes())
+                known.undo()
             raise
 
 

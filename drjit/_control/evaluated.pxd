@@ -21,6 +21,7 @@ cdef class _Objects:
     cdef public dict numbers
     cdef public list kept
     cdef public set moved
+    cdef public dict known
     cdef public list places
     cdef public tuple lanes
     cdef public Py_ssize_t width

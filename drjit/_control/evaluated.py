@@ -32,9 +32,9 @@ from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases
 from .given import Call, Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
-from .places import Change, are_others, difference_at, restore, words_of
+from .places import Change, are_others, difference_at, reorder, restore, words_of
 from .shapes import changed_shape
-from .snapshot import snapshot
+from .snapshot import Snapshot, snapshot
 from .state import shape_of
 from .wording import require_variables
 
@@ -77,6 +77,8 @@ class _Objects:
         self.kept = [True] * len(given.leaves)
         #: The caller's containers that iterations have moved, see ``Call.moved``.
         self.moved: set[int] = set()
+        #: What functions know, by their ids, as it is now.
+        self.known: dict[int, Snapshot] = {}
         #: What places held before the loop.
         self.places: list[list[Change]] = []
         #: The shape of the condition.
@@ -86,7 +88,10 @@ class _Objects:
     def call(self, nodes: list[core.Node], function: Callable[..., Any],
              spec: TreeSpec | None = None) -> Call:
         """What a function is called with; ``spec`` tells the shapes of tensors."""
-        return Call(self.given, nodes, function, spec, self.own)
+        found = Call(self.given, nodes, function, spec, self.own, None, self.known.get(id(function)))
+        if found.snapshot is not None and self.given.plain and not found.snapshot.passed:
+            self.known[id(function)] = found.snapshot
+        return found
 
     def tested(self, call: Call, changes: list[Change], nodes: list[core.Node], journal: Journal,
                active: core.Node | None, join: Join) -> None:
@@ -183,8 +188,11 @@ class _Objects:
 
     def note_places(self, call: Call, changes: list[Change], active: core.Node, join: Join) -> None:
         """Join what a function has put in places."""
-        if call.snapshot is not None and call.snapshot.waiting:
-            require_variables(FUNCTION, call.snapshot)
+        if call.snapshot is not None:
+            for table, _, keys in call.snapshot.reordered:  # each iteration finds what the last one has left
+                reorder(table, keys)
+            if call.snapshot.waiting:
+                require_variables(FUNCTION, call.snapshot)
         if changes:
             self.places.insert(0, changes)
             moved = [isinstance(change.now, ArrayBase) and bool(call.places_of(change.now)) for change in changes]
@@ -192,6 +200,8 @@ class _Objects:
                 restore([change._replace(before=change.now) for change in itertools.compress(changes, moved)])
                 changes = [change for change, is_moved in zip(changes, moved, strict=True) if not is_moved]
             _join_places(join, changes, self.lanes, active, self.width)
+        if call.snapshot is not None and not call.snapshot.same:
+            self.known = {key: known for key, known in self.known.items() if known.refresh()}
 
     def require_same_objects(self, leaves: Sequence[Any], before: Sequence[Any]) -> None:
         """Refuse other objects, with arrays, as state, which elements that have finished would not have."""

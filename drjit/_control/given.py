@@ -8,7 +8,6 @@ that, the construct decides, and writes it back when it is known.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import operator
 from collections import deque
@@ -23,11 +22,10 @@ from .._access.store import Journal, noted, owner_of, settled, store, store_resu
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
+from .._base.weak import remembered
 from .._trees.contents import attributes_of
-from .._trees.holders import has_array
-from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, children, construct, extras, flatten, flatten_nodes
-from .places import Change, restore
+from .places import Change
 from .snapshot import Snapshot, snapshot
 from .state import copies
 
@@ -183,7 +181,7 @@ class as_before:
         if self.tree is not None:
             self.noted.__exit__(kind, error, traceback)
             if kind is not None and self.snapshot is not None:
-                restore(self.snapshot.array_changes())
+                self.snapshot.undo()
 
 
 def _runs_code(spec: TreeSpec) -> bool:
@@ -195,16 +193,22 @@ def _runs_code(spec: TreeSpec) -> bool:
         bool([entry for entry in spec.children if _runs_code(entry)])
 
 
-@functools.lru_cache(1024)
 def _has_setters(cls: type, fields: tuple[Any, ...]) -> bool:
     """Whether objects of a class make something of what is assigned to fields, or of others that are like them."""
+    found = _setters(cls)
+    return found is None or not found.isdisjoint(fields)
+
+
+@remembered
+def _setters(cls: type) -> frozenset[str] | None:
+    """The fields of which objects of a class make something when they are assigned; ``None`` if that may be any."""
     if hasattr(cls, "__drjit_rebuild__"):
-        return cls.__module__.partition(".")[0] != "drjit"
+        return frozenset() if cls.__module__.partition(".")[0] == "drjit" else None
     frozen = getattr(getattr(cls, "__dataclass_params__", None), "frozen", False)
-    own = cls.__setattr__ is not object.__setattr__  # type: ignore[comparison-overlap]
-    return not frozen and own or any(
-        hasattr(type(vars(base)[name]), "__set__") and type(vars(base)[name]) is not MemberDescriptorType
-        for base in cls.__mro__ for name in fields if name in vars(base))
+    if not frozen and cls.__setattr__ is not object.__setattr__:  # type: ignore[comparison-overlap]
+        return None
+    return frozenset([name for base in cls.__mro__ for name, value in vars(base).items()
+                      if hasattr(type(value), "__set__") and type(value) is not MemberDescriptorType])
 
 
 class Call:
@@ -356,12 +360,8 @@ class Call:
             self.settle()
         changes: list[Change] = _EMPTY
         if self.snapshot is not None:
-            changes = self.snapshot.changes()
-            if changes:
-                self.same = False
-                changes = [change if change.before is MISSING else change._replace(now=unshared(change.now))
-                           for change in changes if has_array(change.before) or has_array(change.now)]
-                restore(changes)
+            changes = self.snapshot.undo()
+            self.same = self.snapshot.same
         for container, before, new in reversed(self.held):
             now = dict(_items(container))
             write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
@@ -498,14 +498,6 @@ class Call:
                     f"{self.given.function}(): '{paths[first]}' and '{paths[place]}' are one array, or in one "
                     "container, which is given twice, and changed in place, and are two afterwards. Pass copies, so "
                     "that they are two before, too.")
-
-
-def unshared(value: Any) -> Any:
-    """A tree in containers of its own, which hold what they do now whatever becomes of the others."""
-    if isinstance(value, ArrayBase) or children(value) is None:
-        return value
-    leaves, spec = flatten(value, "")
-    return value if spec.holds_copies() else spec.rebuild(leaves)
 
 
 def as_left(value: Any, places: Mapping[tuple[int, Any], Change]) -> Any:

@@ -49,7 +49,7 @@ class Wider(Exception):
 
 #: Codes of functions, those that they know included, by their ids, that have changed no constants from outside, or know
 #: too many.
-_harmless: dict[tuple[int, ...], list[CodeType]] = {}
+_harmless: set[tuple[int, ...]] = set()
 #: So many are remembered. So many components of arrays are always variables from the start, and so many at most.
 _MOST_CODES, _FEW_PRESUMED, _MOST_PRESUMED = 4096, 16, 256
 
@@ -90,7 +90,7 @@ def remember(codes: list[CodeType]) -> None:
     """Presume nothing of functions any more, by the codes of what they know."""
     if len(_harmless) > _MOST_CODES:
         _harmless.clear()
-    _harmless[tuple(map(id, codes))] = codes
+    _harmless.add(tuple(map(id, codes)))
 
 
 class Variables:

@@ -7,6 +7,7 @@ another matter: what it puts in a place stands for a value of each element.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -15,9 +16,10 @@ from .._base.array import ArrayBase
 from .._trees.contents import write_place
 from .._trees.holders import are_same, has_array
 from .._trees.kinds import CELL, CLASS, DICT, GENERATOR, MISSING, MODULE, OBJECT
-from .._trees.pytree import TreeSpec, flatten_nodes
+from .._trees.pytree import TreeSpec, children, flatten, flatten_nodes
 
-__all__ = ["Change", "are_others", "difference_at", "is_kept_by_class", "keep_new", "place_key", "restore", "words_of"]
+__all__ = ["Change", "are_others", "difference_at", "is_kept_by_class", "keep_new", "place_key", "reorder", "restore",
+           "unshared", "words_of"]
 
 
 class Change(NamedTuple):
@@ -37,6 +39,14 @@ def place_key(container: Any, kind: int, key: Any) -> tuple[Any, ...]:
     return id(container), "" if kind == CELL else key
 
 
+def unshared(value: Any) -> Any:
+    """A tree in containers of its own, which hold what they do now whatever becomes of the others."""
+    if isinstance(value, ArrayBase) or children(value) is None:
+        return value
+    leaves, spec = flatten(value, "")
+    return value if spec.holds_copies() else spec.rebuild(leaves)
+
+
 def restore(changes: Sequence[Change]) -> None:
     """Let places hold what they held before: classes first, whose attributes objects show that have none; lists lose
     their last entries first, and then get those that they have lost in turn."""
@@ -49,6 +59,16 @@ def restore(changes: Sequence[Change]) -> None:
     for change in changes:
         if change.kind != CLASS and change.before is not MISSING:
             write_place(*change[:4])
+
+
+def reorder(table: Any, keys: Sequence[Any]) -> None:
+    """Let the entries of a dictionary be in an order; others follow."""
+    known = set(keys)
+    for key in [key for key in keys if key in table] + [key for key in table if key not in known]:
+        if isinstance(table, OrderedDict):
+            OrderedDict.move_to_end(table, key)
+        else:
+            dict.__setitem__(table, key, dict.pop(table, key))
 
 
 def keep_new(change: Change) -> None:
@@ -65,8 +85,8 @@ def is_kept_by_class(change: Change) -> bool:
 
 def words_of(container: Any, kind: int, key: Any) -> str:
     """A place, in words."""
-    if isinstance(container, ContextVar):
-        return f"the context variable '{container.name}'"
+    if isinstance(container, ContextVar) or isinstance(key, ContextVar):
+        return f"the context variable '{(key or container).name}'"
     if kind == CELL or kind == DICT and "__builtins__" in container:
         return f"the variable '{key}'" if key else "a variable of an enclosing function"
     if kind == GENERATOR:

@@ -16,7 +16,6 @@ from .evaluated import Evaluated
 from .given import Given, as_before
 from .iteration import FUNCTION, SymbolicLoop, require_tuple
 from .modes import is_symbolic
-from .places import restore
 from .snapshot import snapshot
 from .state import told_apart, uninitialized
 
@@ -78,7 +77,7 @@ def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: S
                     if type(test) is not bool:  # it is called again
                         journal.roll_back()
                         if known is not None:
-                            restore(known.array_changes())
+                            known.undo()
             mode = "scalar" if type(test) is bool else "symbolic" if current().flags & _SYMBOLIC_LOOPS or \
                 is_symbolic(FUNCTION, JitFlag.SymbolicLoops) else "evaluated"
         if mode != "scalar":

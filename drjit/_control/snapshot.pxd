@@ -32,6 +32,8 @@ cdef class Snapshot:
     cdef public list functions
     cdef public list owners
     cdef public list passed
+    cdef public list reordered
+    cdef public bint same
     @cython.locals(todo=list, seen=set, kind=cython.int, count=cython.Py_ssize_t, entries=dict, content=object, known=About)
     cpdef add(self, object value)
     @cython.locals(held=list)
@@ -48,6 +50,9 @@ cdef class Snapshot:
     cpdef list values(self)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict, variables=dict)
     cpdef list changes(self)
+    @cython.locals(held=list, kind=cython.int, position=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict)
+    cpdef bint refresh(self) except -1
+    cpdef list undo(self)
 
 
 cpdef bint knows_nothing(object function) except -1

@@ -67,7 +67,7 @@ from .._trees.kinds import (
     refers,
 )
 from .._trees.pytree import flatten_nodes
-from .places import Change
+from .places import Change, reorder, restore, unshared
 
 __all__ = ["Snapshot", "knows_nothing", "names_of", "snapshot"]
 
@@ -86,8 +86,8 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("codes", "data", "functions", "held", "more", "owners", "passed", "seen", "suspended", "traced",
-                 "waiting")
+    __slots__ = ("codes", "data", "functions", "held", "more", "owners", "passed", "reordered", "same", "seen",
+                 "suspended", "traced", "waiting")
 
     def __init__(self) -> None:
         #: Whether data is looked at, and whether variables of generators are.
@@ -104,6 +104,10 @@ class Snapshot:
         self.seen: set[int] = set()
         #: What has led to some of them, which nobody sees if it leads to others later: iterators, sets, views.
         self.passed: list[Any] = _EMPTY
+        #: Whether everything was the same when that was asked last; dictionaries with arrays whose entries are in
+        #: another order, with those of before and then.
+        self.same = True
+        self.reordered: list[tuple[Any, list[Any], list[Any]]] = _EMPTY
         #: The functions among them, and their codes; classes and modules, where functions find others by name.
         self.functions: list[FunctionType] = []
         self.codes: list[CodeType] = []
@@ -144,6 +148,8 @@ class Snapshot:
                 content = value if kind == TUPLE else listed(value)
                 self.held += (value, kind, content)
                 _push(content, todo)
+                if known.kind == DATA:  # a NumPy array, whose other fields are numbers
+                    self.add_data(value)
             elif kind == CELL:
                 content = contents_of(value)
                 self.held += (value, kind, content)
@@ -162,9 +168,8 @@ class Snapshot:
                     self.passed = [*self.passed, value]
                 if kind == GENERATOR and self.suspended:
                     self.add_entries(value, kind, entries_of(value, kind), todo)
-                elif kind == DATA and self.traced and is_small(value):
-                    self.data = self.data or []
-                    self.data.append((value, data_of(value)))
+                elif kind == DATA:
+                    self.add_data(value)
             if known.has_more and kind != CLASS:
                 self.add_entries(value, OBJECT, attributes_of(value), todo)
 
@@ -181,6 +186,12 @@ class Snapshot:
                 todo.append(value)
             if kind == DICT and refers(key):
                 todo.append(key)
+
+    def add_data(self, value: Any) -> None:
+        """Note what something holds that is no place, where that must not change."""
+        if self.traced and is_small(value):
+            self.data = self.data or []
+            self.data.append((value, data_of(value)))
 
     def add_class(self, cls: type, todo: list[Any]) -> None:
         """Note the attributes of a class; look at those that are no functions, and at methods that operators call."""
@@ -344,9 +355,10 @@ class Snapshot:
         return found
 
     def changes(self) -> list[Change]:
-        """The places that hold something else now."""
+        """The places that hold something else now; notes dictionaries with arrays that have another order."""
         found: list[Change] = []
         held, position = self.held, 0
+        self.same, self.reordered = True, _EMPTY
         while position < len(held):
             container, kind, before = held[position], held[position + 1], held[position + 2]
             position += 3
@@ -375,9 +387,46 @@ class Snapshot:
                     old = dict(zip(held[first:position:2], held[first + 1:position:2], strict=True))
                     if kind == GENERATOR:
                         self.compare_variables(container, old, entries, found)
-                    else:
-                        _compare(container, kind, old, dict(entries), found)
+                        continue
+                    if kind == DICT and list(entries) != list(old) and [
+                            key for key in entries if key in old] != [key for key in old if key in entries]:
+                        self.same = False
+                        if has_array(container):
+                            self.reordered = [*self.reordered, (container, list(old), list(entries))]
+                    _compare(container, kind, old, dict(entries), found)
+        self.same = self.same and not found
         return found
+
+    def refresh(self) -> bool:
+        """Note what containers hold now; false if others may be in them that nobody has looked at."""
+        held, position = self.held, 0
+        if self.passed or self.data or self.more:
+            return False
+        while position < len(held):
+            container, kind, before = held[position], held[position + 1], held[position + 2]
+            position += 3
+            if kind == TUPLE:
+                continue
+            if kind == CELL or kind == LIST:
+                now = listed(container) if kind == LIST else contents_of(container)
+                if now is before if kind == CELL else _same(now, before):
+                    continue
+                held[position - 1] = now
+                if [value for value in (now if kind == LIST else [now]) if refers(value)]:
+                    return False
+                continue
+            entries = vars(container) if kind == MODULE else container if kind == VARIABLES else \
+                entries_of(container, kind)
+            if kind != MODULE and kind != VARIABLES and 2 * len(entries) != before:
+                return False
+            for place in range(position, position + before, 2):
+                now = entries.get(held[place], MISSING)
+                if now is not held[place + 1]:
+                    held[place + 1] = now
+                    if now is MISSING or refers(now):
+                        return False
+            position += before
+        return True
 
     def compare_variables(self, generator: Any, before: dict[str, Any], now: dict[str, Any],
                           found: list[Change]) -> None:
@@ -396,9 +445,15 @@ class Snapshot:
             if len(held) > len([each for each in now.values() if each is value]):
                 self.waiting = [*self.waiting, (generator, name)]
 
-    def array_changes(self) -> list[Change]:
-        """Those of them that have to do with arrays."""
-        return [change for change in self.changes() if has_array(change.before) or has_array(change.now)]
+    def undo(self) -> list[Change]:
+        """Let places hold what they held, and dictionaries with arrays have the order that they had; returns the
+        changes that have to do with arrays."""
+        changes = [change if change.before is MISSING else change._replace(now=unshared(change.now))
+                   for change in self.changes() if has_array(change.before) or has_array(change.now)]
+        restore(changes)
+        for table, keys, _ in self.reordered:
+            reorder(table, keys)
+        return changes
 
 
 def _compare(container: Any, kind: int, before: dict[Any, Any], now: dict[Any, Any], found: list[Change]) -> None:

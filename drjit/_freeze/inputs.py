@@ -26,7 +26,7 @@ from .._base.errors import describe
 from .._base.weak import remembered
 from .._control.places import Change, restore
 from .._control.snapshot import Snapshot, names_of
-from .._trees.contents import data_of, position_of
+from .._trees.contents import data_of, position_of, write_place
 from .._trees.kinds import (
     CELL,
     CLASS,
@@ -93,8 +93,8 @@ def token_of(value: Any) -> Any:
     if cls is functools.partial:
         return cls, token_of(value.func), tuple(map(token_of, value.args)), \
             tuple([(key, token_of(entry)) for key, entry in value.keywords.items()])
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return cls, value.shape, value.dtype.str, hashlib.blake2b(np.ascontiguousarray(value).tobytes()).digest()
+    if isinstance(value, np.ndarray):  # but for objects in it
+        return cls, value.shape, value.dtype, hashlib.blake2b(b"".join(data_of(value))).digest()
     if isinstance(value, set | frozenset):
         return cls, frozenset(map(token_of, value))
     if kind_at(value) == DATA:
@@ -117,21 +117,18 @@ def _by_identity(cls: Any) -> bool:
     return cls.__hash__ is object.__hash__
 
 
-@functools.lru_cache(maxsize=1024)
-def _mentioned(codes: tuple[CodeType, ...]) -> frozenset[str] | None:
+def _mentioned(codes: Sequence[CodeType]) -> set[str] | None:
     """The names that functions mention; ``None`` if they may mention any."""
-    found: set[str] = set()
-    for code in codes:
-        found.update(names_of(code), _texts(code))
-    return None if found & _REFLECTION else frozenset(found)
+    found = set[str]().union(*map(_names_in, codes))
+    return None if found & _REFLECTION else found
 
 
-def _texts(code: CodeType) -> set[str]:
-    found = {constant for constant in code.co_consts if isinstance(constant, str)}
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            found |= _texts(constant)
-    return found
+@remembered
+def _names_in(code: CodeType) -> set[str]:
+    """The names and texts in a function, and in those within it."""
+    return set(names_of(code)).union(*[
+        {constant} if isinstance(constant, str) else _names_in(constant)
+        for constant in code.co_consts if isinstance(constant, str | CodeType)])
 
 
 @remembered
@@ -213,7 +210,7 @@ class Inputs:
             self.containers.append(container)
             if kind not in (LIST, TUPLE, CELL):
                 position += content
-        self.names = _mentioned(tuple(dict.fromkeys(snapshot.codes)))
+        self.names = _mentioned(snapshot.codes)
         parts: Any = tuple([self._part(container, kind, [item for item in items if item[2]])
                             for container, kind, items in self.entries()])
         parts += (frozenset(map(_Same, snapshot.codes)), *[(_Same(code), left) for _, (code, left, _) in self.waiting])
@@ -443,7 +440,7 @@ def fill(container: Any, content: Sequence[Any]) -> None:
             list.__setitem__(container, slice(None), content)
     elif isinstance(container, np.ndarray):
         for number, value in enumerate(content):
-            container[np.unravel_index(number, container.shape)] = value
+            write_place(container, LIST, number, value)
     else:
         container.clear()
         container.extend(content)

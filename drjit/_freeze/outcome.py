@@ -22,7 +22,7 @@ from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.handle import fresh_array
 from .._control.places import Change
-from .._trees.contents import attributes_of, write_place
+from .._trees.contents import attributes_of, listed, write_place
 from .._trees.holders import has_array
 from .._trees.kinds import (
     BUILTIN,
@@ -121,8 +121,7 @@ class Outcome:
         if change.kind == LIST:
             if id(container) not in lists:
                 lists[id(container)] = container
-                content = container.ravel().tolist() if hasattr(container, "ravel") else list(container)
-                self.places.append((number, LIST, None, tuple(map(self._template, content))))
+                self.places.append((number, LIST, None, tuple(map(self._template, listed(container)))))
         else:
             self.places.append((number, change.kind, change.key, self._template(change.now)))
 

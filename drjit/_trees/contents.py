@@ -59,11 +59,11 @@ def listed(value: Any) -> list[Any]:
     return list(deque.__iter__(value))
 
 
-def _fields_of(array: Any) -> list[Any]:
-    """The fields of a NumPy array that consist of objects, or itself."""
-    if array.dtype.names is None:
-        return [array] if array.dtype.hasobject else []
-    return [field for name in array.dtype.names for field in _fields_of(array[name])]
+def _fields_of(array: Any, objects: bool = True) -> list[Any]:
+    """The fields of a NumPy array that consist of objects, or of numbers: the array itself, if it has none."""
+    if array.dtype.names is None or not objects and not array.dtype.hasobject:
+        return [array] if array.dtype.hasobject == objects else []
+    return [field for name in array.dtype.names for field in _fields_of(array[name], objects)]
 
 
 def _entry_of(array: Any, key: int) -> tuple[Any, Any]:
@@ -288,8 +288,8 @@ def is_small(value: Any) -> bool:
     """Whether data that functions may change is remembered."""
     if isinstance(value, set):
         return len(value) <= _MOST_MEMBERS
-    if isinstance(value, np.ndarray):
-        return value.nbytes <= _MOST_BYTES and value.flags.writeable and not value.dtype.hasobject
+    if isinstance(value, (np.ndarray, np.void)):
+        return value.nbytes <= _MOST_BYTES and value.flags.writeable and bool(_fields_of(value, False))
     buffer = buffer_of(value)
     return buffer is not None and buffer.nbytes <= _MOST_BYTES
 
@@ -298,7 +298,9 @@ def data_of(value: Any) -> Any:
     """What a set, a NumPy array or another object with a buffer holds."""
     if isinstance(value, set):
         return value.copy()
-    return value.tobytes() if isinstance(value, np.ndarray) else memoryview(value).tobytes()
+    if isinstance(value, (np.ndarray, np.void)):
+        return tuple([field.tobytes() for field in _fields_of(value, False)])
+    return memoryview(value).tobytes()
 
 
 def set_data(value: Any, before: Any) -> None:
@@ -306,9 +308,12 @@ def set_data(value: Any, before: Any) -> None:
     if isinstance(value, set):
         value.clear()
         value.update(before)
-    elif isinstance(value, np.ndarray):
-        if value.nbytes == len(before):
-            value[...] = np.frombuffer(before, value.dtype).reshape(value.shape)
+    elif isinstance(value, (np.ndarray, np.void)):
+        for field, content in zip(_fields_of(value, False), before, strict=True):
+            if field.nbytes == len(content):
+                held = np.frombuffer(content, field.dtype).reshape(field.shape)
+                for name in field.dtype.names or () if isinstance(field, np.void) else (...,):
+                    field[name] = held[name]
     elif memoryview(value).nbytes == len(before):
         memoryview(value).cast("B")[:] = before
     else:

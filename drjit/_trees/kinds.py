@@ -105,8 +105,10 @@ def kind_at(value: Any) -> int:
 
 
 def hides(value: Any) -> bool:
-    """Whether an object with attributes has a content which is no place."""
-    return about(type(value)).has_more and kind_at(value) in (VALUE, PARTIAL, DATA, REFERRING)
+    """Whether an object with entries or attributes has a content which is no place."""
+    kind = kind_at(value)
+    return kind == LIST and isinstance(value, np.ndarray) or about(type(value)).has_more and kind in (
+        VALUE, PARTIAL, DATA, REFERRING)
 
 
 def _kind_of(cls: type, value: Any) -> int:
@@ -115,12 +117,20 @@ def _kind_of(cls: type, value: Any) -> int:
             return kind
     if is_pytree(cls) or hasattr(cls, "__drjit_variables__"):
         return OBJECT
-    if type(cls.__hash__) is WrapperDescriptorType and cls.__hash__ is not object.__hash__:
+    if type(cls.__hash__) is WrapperDescriptorType and cls.__hash__ is not object.__hash__ and _is_hashable(value):
         return VALUE  # which is told from others by something that no attribute shows
     if hasattr(cls, "__next__") and (
             cls.__module__ == "itertools" or cls.__module__ == "builtins" and not cls.__flags__ & _MADE):
         return REFERRING
     return DATA if _has_buffer(value) else OBJECT if _is_not_ours(cls) else VALUE
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _has_buffer(value: Any) -> bool:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import array
+import contextvars
+import ctypes
 import functools
+import gc
+import mmap
 import weakref
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable
-from types import SimpleNamespace
+from collections.abc import Callable, Iterator
+from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,3 +177,191 @@ def test_functions_of_new_places(construct: str, mode: str) -> None:
 
     first, second = run(construct, mode, step)
     assert list(holder.other()) == [1 + first, 2 + second]  # type: ignore[attr-defined]
+
+
+@modes
+@constructs
+@pytest.mark.parametrize("cls", [dict, OrderedDict])
+def test_functions_find_dictionaries_in_the_order_of_before(cls: Any, construct: str, mode: str) -> None:
+    """Elements cannot have an order each: it is what it was."""
+    table = cls(a=Float(1, 2), b=Float(10, 20), c=Float(0, 0))
+
+    def total() -> Any:
+        found = Float(0)
+        for value in table.values():
+            found = 2 * found + value
+        return found
+
+    def first(x: Any) -> Any:
+        table["a"] = table.pop("a") + 1
+        return x + total()
+
+    def second(x: Any) -> Any:
+        return x + total()
+
+    if construct == "loop":
+        (x, _) = dr.while_loop((Float(0, 0), UInt(1, 1)), lambda x, i: i < 3, lambda x, i: (first(x), i + 1), mode=mode)
+        if mode == "evaluated":  # as in Python: iterations find b, c, a
+            assert list(x) == [42 + 43, 83 + 84]
+            assert list(table) == ["b", "c", "a"]
+        else:
+            assert list(table) == ["a", "b", "c"]
+        return
+    sides = [first, second]
+    x = dr.if_stmt((Float(0, 0),), Bool(True, False), *sides, mode=mode) if construct == "branch" else \
+        dr.switch(UInt(0, 1), sides, Float(0, 0), mode=mode)
+    assert list(x) == [42, 48]  # in the order b, c, a, and a, b, c
+    assert list(table) == ["a", "b", "c"]
+
+
+class Number(ctypes.Structure):
+    """A structure of C."""
+
+    _fields_ = (("x", ctypes.c_int),)
+
+
+def advance(holder: Any, key: Any) -> None:
+    holder[key] = holder[key] + 1
+
+
+#: What holds numbers, and how one is counted.
+DATA: dict[str, tuple[Callable[[], Any], Callable[[Any], None], Callable[[Any], Any]]] = {
+    "mmap": (lambda: mmap.mmap(-1, 8), lambda value: advance(value, 0), lambda value: value[0]),
+    "array": (lambda: array.array("d", [0]), lambda value: advance(value, 0), lambda value: value[0]),
+    "structure": (lambda: Number(0), lambda value: setattr(value, "x", value.x + 1), lambda value: value.x),
+    "structured": (lambda: np.zeros(2, [("x", "i4"), ("y", "f8")]), lambda value: advance(value["y"], 1),
+                   lambda value: value["y"][1]),
+    "a record": (lambda: np.zeros(2, [("x", "i4"), ("y", "f8")])[1], lambda value: advance(value, "y"),
+                 lambda value: value["y"]),
+    "beside objects": (lambda: np.zeros(2, [("x", "f8"), ("o", object)]), lambda value: advance(value["x"], 1),
+                       lambda value: value["x"][1])}
+
+
+@modes
+@constructs
+@pytest.mark.parametrize("name", DATA)
+def test_data(name: str, construct: str, mode: str) -> None:
+    """Numbers that are changed in place know nothing of elements."""
+    make, step, read = DATA[name]
+    mmap.mmap(-1, 8).close()
+    value = make()
+    if mode == "symbolic":
+        with pytest.raises(RuntimeError, match=r"changes the object 'value' of type .* in place"):
+            run(construct, mode, lambda: step(value))
+        assert read(value) == 0
+    else:
+        times = run(construct, mode, lambda: step(value))
+        assert read(value) == times[0]
+
+
+def test_data_whose_kind_is_seen_first_where_it_cannot_be_written_to() -> None:
+    class Map(mmap.mmap):
+        """A class that nobody has seen."""
+
+    closed, fixed, value = Map(-1, 8), Map(-1, 8, access=mmap.ACCESS_READ), Map(-1, 8)
+    closed.close()
+    run("branch", "symbolic", lambda: (closed.closed, fixed[0]))
+    with pytest.raises(RuntimeError, match=r"changes the object 'value' of type .* in place"):
+        run("branch", "symbolic", lambda: advance(value, 0))
+
+
+@modes
+@constructs
+@pytest.mark.parametrize("dtype", [object, [("n", "f8"), ("o", object)], [("n", "f8"), ("p", [("o", object)])]])
+def test_objects_in_numpy_arrays(dtype: Any, construct: str, mode: str) -> None:
+    value = np.zeros((2, 2), dtype)
+    field = value if dtype is object else value["o"] if "o" in value.dtype.names else value["p"]["o"]
+    field[1, 0] = Float(0, 0)
+    times = run(construct, mode, lambda: advance(field, (1, 0)))
+    assert list(field[1, 0]) == times
+    times = [first + second for first, second in zip(times, run(construct, mode, lambda: advance(
+        (value if dtype is object else value["o"] if "o" in value.dtype.names else value["p"]["o"]), (1, 0))),
+        strict=True)]
+    assert list(field[1, 0]) == times
+
+
+@modes
+@constructs
+def test_contexts(construct: str, mode: str) -> None:
+    context, variable = contextvars.Context(), contextvars.ContextVar[Any]("variable")
+    context.run(variable.set, Float(0, 0))
+    times = run(construct, mode, lambda: context.run(variable.set, context[variable] + 1))
+    assert list(context[variable]) == times
+    if construct != "loop":
+        with pytest.raises(TypeError, match="the context variable 'variable'"):
+            run(construct, mode, lambda: context.run(variable.set, UInt(1)))
+
+
+class Anything:
+    """What can be referred to weakly."""
+
+
+@modes
+def test_generators_keep_nothing_that_they_have_forgotten(mode: str) -> None:
+    def forgetful() -> Iterator[Any]:
+        value: Any = Anything()
+        yield value
+        value = None
+        yield value
+
+    values = forgetful()
+    kept = weakref.ref(next(values))
+    run("branch", mode, lambda: values.gi_running)
+    assert kept() is not None
+    next(values)
+    assert kept() is None
+
+
+SOURCE = """
+class Made:
+    factor = 1
+
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value)
+
+    def __hash__(self):
+        return 1
+
+    def step(self, x):
+        self.x = x
+        return x
+"""
+
+
+def used(mode: str) -> list[Any]:
+    """What a program has made, and used in constructs, by weak references: a module, a class and a code."""
+    module = ModuleType("made_here")
+    exec(SOURCE, vars(module))
+    made = module.Made()
+
+    def step(x: Any) -> Any:
+        return made.step(x + module.Made.factor)
+
+    step(Float(1, 2))
+    dr.if_stmt((Float(1, 2),), Bool(True, False), step, step, mode=mode)
+    dr.while_loop((Float(1, 2),), lambda x: x < 3, lambda x: (step(x),), mode=mode)
+    dr.freeze(step)(Float(1, 2))
+    return [weakref.ref(module), weakref.ref(module.Made), weakref.ref(module.Made.step.__code__)]
+
+
+@modes
+def test_what_programs_make_is_not_kept(mode: str) -> None:
+    kept = used(mode)
+    gc.collect()
+    gc.collect()
+    assert [reference() for reference in kept] == [None] * 3
+
+
+def test_evaluated_loops_find_what_iterations_have_made() -> None:
+    """Containers and functions that were not there before."""
+    holder = Holder(Float(0, 0))
+    holder.function = []
+
+    def body(i: Any) -> Any:
+        if holder.function:
+            holder.function[-1][0] = holder.function[-1][0] + 1
+        holder.function = [*holder.function, [Float(0, 0)]]
+        return i + 1
+
+    dr.while_loop((UInt(0, 0),), lambda i: i < 3, body, mode="evaluated")
+    assert [list(entry) for (entry,) in holder.function] == [[1, 1], [1, 1], [0, 0]]

@@ -1314,3 +1314,14 @@ def test_containers_that_are_made_keep_their_attributes():
         assert type(found) is Numbers
         assert values(found[0]) == [k, 2]
         assert values(found.factor) == [k + 1, 3]
+
+
+def test_numbers_beside_objects_in_numpy_arrays_count():
+    @dr.freeze
+    def scaled(x, given):
+        return x * given["o"].ravel()[0] * float(given["n"].ravel()[1])
+
+    given = np.zeros(2, [("n", "f8"), ("o", object)])
+    for number, shape in ((2, 2), (3, 2), (3, (1, 2))):
+        given["n"][1], given["o"][0] = number, Float(1, 2)
+        assert values(scaled(Float(1, 2), given.reshape(shape))) == [number, 4 * number]
