@@ -27,7 +27,7 @@ __all__ = ["abs_dot", "dot", "norm", "normalize", "squared_norm", "unit_angle"]
 
 
 def _check(value: Any, function: str, argument: str) -> None:
-    if not hasattr(value.__class__, "__drjit_array__") and not isinstance(value, (ArrayBase, list, tuple)):
+    if not isinstance(value, (ArrayBase, list, tuple)) and not hasattr(value.__class__, "__drjit_array__"):
         raise ArgumentError(f"{function}(): '{argument}' must be a Dr.Jit array or a sequence, found "
                             f"{describe(value)}.")
 
