@@ -73,11 +73,13 @@ def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: S
             if first is None:
                 known = snapshot(None if given.plain else state, cond)
                 with noted() as journal:
-                    test = cond(*state)
-                    if type(test) is not bool:  # it is called again
-                        journal.roll_back()
-                        if known is not None:
-                            known.undo()
+                    try:
+                        test = cond(*state)
+                    finally:
+                        if type(test) is not bool:  # it is called again, or has raised
+                            journal.roll_back()
+                            if known is not None:
+                                known.undo()
             mode = "scalar" if type(test) is bool else "symbolic" if current().flags & _SYMBOLIC_LOOPS or \
                 is_symbolic(FUNCTION, JitFlag.SymbolicLoops) else "evaluated"
         if mode != "scalar":

@@ -156,10 +156,15 @@ class Sides:
         """The results; what the functions have changed is what it has become. Whether what all of them return of the
         caller's is that (``keeps``): of calls, elements that take none have zeros."""
         joint = Joint(self.words, self.given, self.effects, self.results.lanes, self.nodes, True, keeps)
-        before = found = joint.before()
-        for number, join in enumerate(self.joins):
-            found = [so_far if now is old else join(so_far, now)
-                     for so_far, now, old in zip(found, joint.after(number), before, strict=True)]
+        before, found = joint.before(), list[core.Node]()
+        for old, *values_ in zip(before, *map(joint.after, range(len(self.joins))), strict=True):
+            changed = [(join, now) for join, now in zip(self.joins, values_, strict=True) if now is not old]
+            so_far = old
+            if keeps and len(changed) == len(self.joins):  # nothing is left of what it was
+                so_far = changed.pop(0)[1]
+            for join, now in changed:
+                so_far = join(so_far, now)
+            found.append(so_far)
         joint.write(iter(found), {position: node for position, node in enumerate(self.nodes)
                                   if node is not self.given.nodes[position]}, True)
         try:
