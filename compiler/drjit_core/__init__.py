@@ -25,6 +25,7 @@ from .control.alike import KEPT_APART, NEIGHBOURS, OF_ELEMENTS
 from .control.blend import blend
 from .control.capture import Capture, capture
 from .control.choice import Versions, call, cond
+from .control.compare import are_same
 from .control.composed import composed_row
 from .control.construct import Restart, adopt, depend_on, late_formal
 from .control.loop import while_loop
@@ -33,7 +34,7 @@ from .control.once import atomic, compensated, once
 from .derivatives.choice import choose
 from .derivatives.flow import Flow
 from .derivatives.loop import repeat
-from .derivatives.tape import Copy
+from .derivatives.tape import Copy, traced_within
 from .derivatives.traversal import (
     CONSUMED,
     BACKWARD,
@@ -55,7 +56,19 @@ from .context import current
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.deferred import Memory, Statement, defer
 from .ir.build import bound, broadcast_size, counter, invalid, literal, nothing, undefined
-from .ir.dual import STRUCTURE, Scope, attached, dual, followed, primal, refuse, surely_tracked, tracked, vertex_of
+from .ir.dual import (
+    STRUCTURE,
+    Scope,
+    attached,
+    dual,
+    followed,
+    outlive,
+    primal,
+    refuse,
+    surely_tracked,
+    tracked,
+    vertex_of,
+)
 from .ir.expansion import expansion
 from .ir.expansion import read as read_memory
 from .ir.extents import size_of
@@ -65,17 +78,14 @@ from .ir.frames import closure_of, code_of, defaults_of, further_of, globals_of,
 from .ir.labels import index_of, label_of, set_label
 from .ir.node import BAKED, PARAMETER, SHAPE, Node
 from .ir.products import outer_sums, products
-from .ir.region import all_operands, is_version, operands, origin_of
+from .ir.region import all_operands, is_apart, is_version, operands, origin_of
 from .ir.structured import traced_each
 from .ir.steps import step, step_again, transposed, transposed_source
 from .ir.vertex import HUB, LEAF, Vertex, any_vertex, last_vertex, live_vertices
 from .ir.symbolic import (
     call_site,
     innermost,
-    is_presumed,
     is_same_in_all_elements,
-    known,
-    outside_of,
     replace_elements,
     size_for_program,
     stands_for,

@@ -10,7 +10,6 @@ from typing import Any
 from drjit_core import (
     counter,
     innermost,
-    is_presumed,
     is_version,
     literal,
     ops,
@@ -40,7 +39,7 @@ def store_element(array: Any, position: int, value: Any) -> None:
         node = array._n
         scalar = index_type(node.size)
         new, index = literal(node.type, value), literal(scalar, position)
-        if node.scope and not is_version(node) and not is_presumed(node):
+        if node.scope and not is_version(node):
             result = ops.select(ops.eq(counter(node.size, scalar), index), new, node)
             replace_elements(node, result)
             store(array, [result])

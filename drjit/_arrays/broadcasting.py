@@ -179,8 +179,9 @@ def concatenate(nodes: Sequence[Node]) -> Node:
     nodes = [node for node in nodes if node.size]
     if len(nodes) < 2:
         return nodes[0] if nodes else core.invalid(type_)
-    nodes = [node if not node.scope else core.known(
-        node, need="an array made of others needs their elements in memory") for node in nodes]
+    for node in nodes:
+        if node.scope:
+            raise core.symbolic_error(node, need="an array made of others needs their elements in memory")
     total = sum(node.size for node in nodes)
     first = nodes[0]
     if first.kind == core.KIND["literal"] and all(

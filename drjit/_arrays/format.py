@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from drjit_core import broadcast_size, evaluate, outside_of
+from drjit_core import broadcast_size, evaluate
 
 from .._base.array import LIMIT, ArrayBase
 from .._base.errors import CORE_ERRORS
@@ -45,7 +45,7 @@ def format_array(array: ArrayBase, limit: int = LIMIT) -> str:
         return "[ragged array]"
     if not width:
         return "[]"
-    if any(node.scope and outside_of(node) is None for node in nodes):
+    if any(node.scope for node in nodes):
         return f"[symbolic array of type {array._name}]"
     evaluate(nodes)
     positions = shown_positions(width, limit)
@@ -82,7 +82,7 @@ def hypercomplex_text(array: ArrayBase, units: Sequence[tuple[int, str]], limit:
         return "[ragged array]"
     if not width:
         return "[]"
-    if any(node.scope and outside_of(node) is None for node in nodes):
+    if any(node.scope for node in nodes):
         return f"[symbolic array of type {array._name}]"
     evaluate(nodes)
     positions = shown_positions(width, limit) if array._dynamic else [0]

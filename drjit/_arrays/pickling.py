@@ -39,9 +39,9 @@ from drjit_core import (
     host_view,
     import_copy,
     invalid,
-    known,
     literal,
     read_bytes,
+    symbolic_error,
     unshared,
 )
 
@@ -62,8 +62,10 @@ _LITERAL, _INVALID = KIND["literal"], KIND["invalid"]
 
 def array_state(array: ArrayBase, protocol: int) -> dict[str, Any]:
     """What a pickle holds of an array; evaluates it and waits for the result."""
-    nodes = [node if not node.scope else known(
-        node, f"{array._name}.__reduce_ex__", "a pickle holds the values of an array") for node in array._nodes()]
+    nodes = array._nodes()
+    for node in nodes:
+        if node.scope:
+            raise symbolic_error(node, f"{array._name}.__reduce_ex__", "a pickle holds the values of an array")
     state: dict[str, Any] = {"format": FORMAT, "elements": _elements(array)}
     if not array._dynamic and array._depth > 0:
         state["entries"] = [_little_endian(pack(nodes), TYPES[array._type].size)]

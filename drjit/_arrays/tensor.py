@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, cast, evaluate, followed, outside_of, primal, size_for_program
+from drjit_core import Node, cast, evaluate, followed, primal, size_for_program
 
 from .._access.elements import tensor_get, tensor_set
 from .._access.keys import flatten, refuse_floats
@@ -284,7 +284,7 @@ class TensorBase(TensorHandle, ArrayBase):
     # --- text --------------------------------------------------------------------------------------------------------
 
     def _format(self, limit: int) -> str:
-        if self._n.scope and outside_of(self._n) is None:
+        if self._n.scope:
             return f"[symbolic array of type {self._name}]"
         if self._n.size:
             evaluate([self._n])

@@ -29,7 +29,6 @@ from drjit_core import (
     broadcast_size,
     evaluate,
     label_of,
-    outside_of,
     read_element,
     size_for_program,
     state_of,
@@ -371,7 +370,7 @@ class ArrayBase:
     def _require_values(self, method: str) -> None:
         """Raise if the array is symbolic, which is more to the point than what its size would make one say."""
         for node in self._nodes():
-            if node.scope and outside_of(node) is None:
+            if node.scope:
                 raise symbolic_error(node, f"{self._name}.{method}")
 
     def __bool__(self) -> bool:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import drjit_core as core
 from drjit_core import Node
 
-from .._access.store import Journal, store, store_result
+from .._access.store import Journal, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.types import BOOL
 from .._trees.contents import write_place
+from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten_nodes
-from .places import Change, words_of
+from .places import Change, keep_new, words_of
 from .wording import name_in_program
 
-__all__ = ["Argument", "Array", "First", "Late", "Place", "PlaceOnce"]
+__all__ = ["Argument", "Array", "Filled", "First", "Late", "Place", "PlaceOnce"]
 
 
 class Array:
@@ -25,12 +27,28 @@ class Array:
     def __init__(self, array: ArrayBase, position: int, initial: Node) -> None:
         self.array, self.position = array, position
         self.initial = [initial]
+        #: What stands for it as long as functions are presumed to leave it alone.
+        self.stand: Node | None = None
+        #: Whether they do not.
+        self.changes = False
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
 
     def preset(self, formals: Sequence[Node]) -> None:
-        """Let the variable have other values."""
-        store(self.array, formals, self.position)
+        """Let the variable have other values, or the same, told apart."""
+        region = core.innermost()
+        assert region is not None
+        if formals[0].scope == region.id:
+            store(self.array, formals, self.position)
+        else:
+            self.stand = formals[0]
+            store_same(self.array, formals, self.position)
+
+    def restore(self) -> None:
+        """Let it have those of before, unless somebody else has changed it."""
+        if self.stand is not None and self.array._nodes()[self.position] is self.stand:
+            store_same(self.array, self.initial, self.position)
+        self.stand = None
 
     def may_have_derivatives(self) -> bool:
         """Whether the array is of a package whose arrays have some."""
@@ -67,20 +85,26 @@ class Place:
         """Whether any of what it holds is of a package whose arrays have some."""
         return bool([leaf for leaf in self.originals if isinstance(leaf, ArrayBase) and type(leaf)._record.diff])
 
-    def look_back(self, journal: Journal, presumed: Mapping[tuple[int, int], Node]) -> None:
-        """See what the arrays were that have been changed in place since, or that are presumed to stay as they are."""
+    def look_back(self, journal: Journal, entries: Mapping[tuple[int, int], Any]) -> None:
+        """See what the arrays were that have been changed in place since, or for which something stands."""
         first = 0
         for place, _, _, count, _ in self.spec.traced():
             number = id(self.originals[place])
             noted = journal.entries.get(number)
             if noted is not None:
-                self.initial[first:first + count] = noted[1]
-                self.before[first:first + count] = [presumed.get((number, k), node) for k, node in enumerate(noted[1])]
+                self.initial[first:first + count] = self.before[first:first + count] = noted[1]
+            for k in range(first, first + count):
+                entry = entries.get((number, k - first))
+                if entry is not None and self.before[k] is entry.stand:
+                    self.initial[k] = entry.initial[0]
             first += count
 
     def preset(self, formals: Sequence[Node]) -> None:
         self.stands, self.formals = self.spec.fresh(formals, self.originals, self.lanes), formals
         self.write(self.spec.rebuild(self.stands))
+
+    def restore(self) -> None:
+        self.write(self.change.before)
 
     def write(self, value: Any) -> None:
         """Put something in the place."""
@@ -126,10 +150,34 @@ class Place:
         return words_of(self.change.container, self.change.kind, self.change.key)
 
 
+class Filled(Place):
+    """A place that is new, as a first call of the body has filled it. What that has left is there at first, if it
+    depends on no iteration."""
+
+    def __init__(self, change: Change, function: str) -> None:
+        super().__init__(change._replace(before=change.now), function)
+        region = core.innermost()
+        assert region is not None
+        self.depends = bool([node for node in self.initial if node.scope == region.id])
+        self.initial = [core.literal(node.type, 0) if node.scope == region.id else node for node in self.initial]
+
+    def restore(self) -> None:
+        self.write(MISSING)
+
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
+        if all(map(operator.is_, results, self.initial)):
+            keep_new(self.change)
+        else:
+            self.write(self.found.rebuild(self.found.fresh(results, self.leaves, self.lanes)))
+
+
 class PlaceOnce(Place):
     """What the first iteration puts in a place of a container that it was given; later ones are given others."""
 
     def preset(self, formals: Sequence[Node]) -> None:
+        pass
+
+    def restore(self) -> None:
         pass
 
 
@@ -154,6 +202,9 @@ class First:
         self.lanes: tuple[int, ...] = ()
 
     def preset(self, formals: Sequence[Node]) -> None:
+        pass
+
+    def restore(self) -> None:
         pass
 
     def may_have_derivatives(self) -> bool:

@@ -12,6 +12,7 @@ from drjit._control.state cimport mask_of, shape_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 cdef dict _NOTHING
+cdef list _EMPTY
 
 
 @cython.freelist(16)
@@ -27,6 +28,7 @@ cdef class SymbolicLoop:
     cdef public Py_ssize_t count
     cdef public object shapes
     cdef public tuple lanes
+    cdef public list apart
     cdef public list arrays
     cdef public list codes
     cdef public object variables
@@ -44,8 +46,6 @@ cdef class SymbolicLoop:
     cpdef object others(self, object late=*)
     @cython.locals(number=cython.Py_ssize_t, positions=list)
     cpdef presume(self, list variables)
-    @cython.locals(number=cython.Py_ssize_t, positions=list, nodes=list)
-    cpdef bint leaves_arrays(self, list variables) except -1
     @cython.locals(variables=list)
     cpdef list attempt(self)
     @cython.locals(test=Node, call=Call)

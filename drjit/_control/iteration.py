@@ -39,6 +39,7 @@ _WORDS = Words(FUNCTION, "the body of this symbolic loop", "loop", "run the loop
 
 
 _NOTHING: dict[int, Any] = {}
+_EMPTY: list[Any] = []
 
 
 class SymbolicLoop:
@@ -68,6 +69,8 @@ class SymbolicLoop:
         self.journal = Journal(innermost_journal())
         #: What is no state, and changes all the same, if anything does.
         self.variables = None if late is None else self.others(late)
+        #: What stands for arrays while a function is called: these, with the positions of components, and these.
+        self.apart: list[tuple[ArrayBase, int, core.Node, core.Node]] = _EMPTY
         #: The structure of what the functions are given.
         self.spec = given.spec
         #: What the body returned, its leaves, and the call that it did so in.
@@ -150,7 +153,10 @@ class SymbolicLoop:
 
     def restart(self, around: Journal | None) -> None:
         """Begin again with what has been found."""
-        if around is not None and self.variables is not None:
+        if self.variables is None:
+            return
+        self.variables.presume()
+        if around is not None:
             outermost = around.outermost()
             outermost.changing = outermost.changing | {
                 (self.code(), *place_key(*change[:3])): change for change in self.variables.places()}
@@ -263,20 +269,24 @@ class SymbolicLoop:
             self.presume(variables)
 
     def presume(self, variables: list[core.Node]) -> None:
-        """Let arrays that the body may change hold what stands for them."""
-        number = self.count
+        """Let arrays that the body may change hold what stands for them: the same values, told apart."""
+        number, self.apart = self.count, []
         for array, _, positions in self.arrays:
-            self.journal.note(array)
             for position in positions:
+                self.apart.append((array, position, array._nodes()[position], variables[number]))
                 store_same(array, (variables[number],), position)
                 number += 1
 
     def end(self) -> None:
         """Let it have those of before."""
-        if self.variables is not None:
-            self.variables.restore()
         if self.journal.entries:
             self.journal.roll_back()
+        if self.variables is not None:
+            self.variables.restore()
+        for array, position, node, stand in self.apart:
+            if array._nodes()[position] is stand:
+                store_same(array, (node,), position)
+        self.apart = _EMPTY
 
     def call(self, variables: list[core.Node], function: Callable[..., Any]) -> Call:
         """What one of the user's functions is called with."""
@@ -330,51 +340,26 @@ class SymbolicLoop:
             call.require_in_place(returned)
         values = self.variables.settle() if self.variables is not None else ()
         changes = call.leave(returned, values)
-        if call.snapshot is not None and (call.snapshot.data or call.snapshot.waiting):
+        if call.snapshot is not None and (call.snapshot.data or call.snapshot.waiting or call.snapshot.begun):
             require_data(_WORDS, call.snapshot, (self.body,))
         if self.variables is None:
-            if not changes and not call.copies and self.leaves_arrays(variables) and self.returns_all(call, final):
+            if not changes and not call.copies and self.returns_all(call, final):
                 if not self.arrays:
                     return results
                 if self.codes:
                     remember(self.codes)
                 return results + variables[count:]
             self.variables = self.others()
-            self.variables.lanes, self.variables.formals = self.lanes, variables[count:]
+            self.variables.lanes = self.lanes
+            self.variables.stand(self.apart)
         kept = [final[place] is call.arrays[place] for place, _, _ in given.spec.positions()]
-        return results + self.variables.found(call, kept, changes, self.journal, variables[count:], final,
-                                              [*results, self.tested])
-
-    def leaves_arrays(self, variables: list[core.Node]) -> bool:
-        """Whether arrays that the body may change hold what stood for them, or nothing else than before."""
-        if not self.arrays:
-            return True
-        number, entries = self.count, self.journal.entries
-        for array, _, positions in self.arrays:
-            nodes = array._nodes()
-            if len(nodes) > 1:
-                stands = list(entries[id(array)][1])
-                for position in positions:
-                    stands[position] = variables[number]
-                    number += 1
-                if not all(map(operator.is_, stands, nodes)):
-                    return False
-            elif nodes[0] is not variables[number]:
-                return False
-            else:
-                number += 1
-        return True
+        return results + self.variables.found(call, kept, changes, self.journal, variables, final, results, self.tested)
 
     def returns_all(self, call: Call, final: list[Any]) -> bool:
         """Whether all arrays that the body has changed in place are state, which it has returned, and finds nowhere
         else."""
-        leaves, entries = self.given.leaves, self.journal.entries
-        if len(entries) == len(self.arrays):
-            return True
-        known = {id(array) for array, *_ in self.arrays}
-        for array, _, _ in entries.values():
-            if id(array) in known:
-                continue
+        leaves = self.given.leaves
+        for array, _, _ in self.journal.entries.values():
             place = call.original(array)
             if place < 0 or final[place] is not array or leaves[place]._o is not None or views(leaves[place]) or \
                     call.snapshot is not None and call.snapshot.parts_of(leaves[place]) or \

@@ -20,15 +20,17 @@ from .._base.errors import SizeError, user_part
 from .._base.handle import holders
 from .._base.nodes import broadcast
 from .._base.types import BOOL
-from .._trees.contents import read_place, write_place
+from .._trees.contents import read_place
 from .._trees.holders import has_array
 from .._trees.kinds import MISSING
 from .._trees.pytree import flatten_nodes
 from .aliases import Aliases
 from .changed import changed_arrays
-from .entries import Argument, Array, First, Late, Place, PlaceOnce
+from .entries import Argument, Array, Filled, First, Late, Place, PlaceOnce
+from .first import FirstCall
 from .given import Call
 from .places import Change, are_others, difference_at, keep_new, place_key, words_of
+from .reads import may_find
 from .shapes import Reshaped
 from .snapshot import Snapshot
 from .wording import Words
@@ -121,8 +123,8 @@ class Variables:
         self.written: dict[int, tuple[ArrayBase, int]] = {}
         #: Places that were not there before.
         self.new: list[Change] = []
-        #: Those of them with arrays that the body changes: it is to find these when it is called again.
-        self.made: list[Change] = []
+        #: What a first call has left, if the body may find what it has put in new places: it is called again.
+        self.first: FirstCall | None = None
         #: What places hold after an iteration that are known to change.
         self.settled: dict[Any, Sequence[Node]] = {}
         for array, _, positions in self.arrays:
@@ -132,6 +134,14 @@ class Variables:
                 self.initial.append(nodes[position])
         #: How many variables, the last ones, are presumed to stay as they are.
         self.presumed = len(self.initial)
+
+    def stand(self, apart: Iterable[tuple[ArrayBase, int, Node, Node]]) -> None:
+        """Tell for what components of arrays something else stands in the trace."""
+        self.initial = []
+        for array, position, node, stand in apart:
+            entry = self.entries[id(array), position]
+            entry.initial, entry.stand = [node], stand
+            self.initial.append(node)
 
     def places(self) -> list[Change]:
         """The places that are known to change."""
@@ -150,6 +160,14 @@ class Variables:
         self.entries |= own
         self.initial += initial
 
+    def presume(self) -> None:
+        """Begin with what has been found, and presume of the others once more that they stay as they are."""
+        last = [(id(array), position) for array, _, positions in self.arrays for position in positions
+                if not self.entries[id(array), position].changes]
+        self.entries |= {key: self.entries.pop(key) for key in last}
+        self.initial = [node for entry in self.entries.values() for node in entry.initial]
+        self.presumed = len(last)
+
     def preset(self, formals: Sequence[Node]) -> None:
         """Let all of them have the values that they have in a trace."""
         while len(self.initial) > len(formals):  # which knows nothing of the last ones
@@ -160,16 +178,13 @@ class Variables:
             count, entry.lanes = len(entry.initial), self.lanes
             entry.preset(formals[position:position + count])
             position += count
-        for change in self.made:
-            keep_new(change)
-        self.formals = list(formals[position - self.presumed:position])
 
     def settle(self) -> list[Any]:
         """See what places hold that are known to change; returns the values."""
         values = []
         self.settled = {}
         for key, entry in self.entries.items():
-            if entry.__class__ is Place:
+            if entry.__class__ in (Place, Filled):
                 change: Change = entry.change
                 value = read_place(change.container, change.kind, change.key)
                 self.settled[key] = self.place(change._replace(now=value), key)[1]
@@ -182,11 +197,8 @@ class Variables:
 
     def restore(self) -> None:
         """Let places hold what they held before."""
-        for entry in self.entries.values():
-            if entry.__class__ is Place:
-                entry.write(entry.change.before)
-        for change in reversed(self.made):
-            write_place(change.container, change.kind, change.key, MISSING)
+        for entry in reversed(self.entries.values()):
+            entry.restore()
 
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         """Let all of them have the values that they have after the construct."""
@@ -195,7 +207,7 @@ class Variables:
             count, entry.lanes = len(entry.initial), self.lanes
             entry.finish(results[position:position + count], outermost)
             position += count
-        for change in [*self.made, *self.new]:
+        for change in self.new:
             keep_new(change)
 
     def name_of(self, number: int) -> str:
@@ -207,8 +219,10 @@ class Variables:
         raise IndexError(number)
 
     def found(self, call: Call, kept: Sequence[bool], changes: Sequence[Change], journal: Journal,
-              formals: Sequence[Node], returned: Sequence[Any], state: Sequence[Node]) -> list[Node]:
-        """What all of them are after the body, those included that it changes without being known to."""
+              variables: Sequence[Node], returned: Sequence[Any], values: list[Node], test: Node) -> list[Node]:
+        """What all of them are after the body, those included that it changes without being known to: the formals of
+        all ``variables``, and the ``values`` of the state afterwards, are given."""
+        formals, state = variables[len(values):], [*values, test]
         after: dict[Any, Sequence[Node]] = {}
         new: dict[Any, Any] = {}
         kept_new: list[Change] = []
@@ -217,18 +231,20 @@ class Variables:
             if key in self.settled:
                 continue
             if change.before is MISSING:  # a new place, with what an iteration has put in it
-                kept_new.append(change)
+                if self.first is None or id(change.container) not in self.first.lists:
+                    kept_new.append(change)
                 continue
             before = call.caller_of(change)
             if before is not change.before:
                 key, change = ("once", *key), change._replace(before=before)
             entry, after[key] = self.place(change, key)
             if key not in self.entries:
-                entry.look_back(journal, dict(zip(list(self.entries)[-self.presumed:], self.formals, strict=True))
-                                if self.presumed else {})
+                entry.look_back(journal, self.entries)
                 new[key] = entry
         after |= self.settled
-        known = self.known(call) | self.replaced(call, after, new)
+        found = {place_key(*change[:3]): flatten_nodes(change.now, self.words.function) for change in kept_new}
+        leaves = [leaf for _, own, _ in found.values() for leaf in own if not call.places_of(leaf)]
+        known = self.known(call) | self.replaced(call, after, new) | set(map(id, leaves))
         aliases = Aliases(call.given) if journal.entries or call.given.lent else None
         lent = aliases.covered(call.given.lent) if aliases is not None and call.given.lent else _NONE
         for array, position, initial, node in changed_arrays(self.words, journal, known, self.functions, call,
@@ -247,8 +263,11 @@ class Variables:
             after["late",] = self.late.nodes
             if ("late",) not in self.entries:
                 new["late",] = self.late
+        for key in list(self.entries)[-self.presumed:] if self.presumed else ():
+            entry = self.entries[key]
+            entry.changes = key in after and after[key][0] is not entry.stand
         if self.presumed and self.codes:
-            self.learn(after, formals, new.values())
+            self.learn(new.values())
         results: list[Node] = []
         position, stands = 0, dict[Any, Sequence[Node]]()
         for key, entry in self.entries.items():
@@ -258,43 +277,44 @@ class Variables:
         for key, own in stands.items():
             results += after.get(key, own) if key[0] != "once" or key not in after else [
                 ops.select(stands["first",][0], *pair) for pair in zip(after[key], own, strict=True)]
-        for change in kept_new:
-            self.keep(change, formals, results)
         if new:
             (first,) = stands.get(("first",), (None,))
             results += self.added(new, after, first)
-        arrays = {key[0] for key in new}
-        self.new = []
-        for change in kept_new:
-            held = [leaf for leaf in flatten_nodes(change.now, self.words.function)[1] if id(leaf) in arrays]
-            (self.made if held else self.new).append(change)
+        sought = {key: (change, found[key][0]) for key, change in zip(found, kept_new, strict=True)
+                  if self.first is None and call.snapshot is not None and may_find(call.snapshot, change)}
+        self.keep(leaves, formals, results)
+        self.new = [change for change in kept_new if place_key(*change[:3]) not in sought]
+        stands |= {key: entry.stood for key, entry in new.items()}
+        if self.first is not None:
+            return self.first.joined(variables, stands, values, test, results)
+        if sought:
+            self.first = FirstCall(self.words, self.entries, sought, variables, stands, [*values, test], results)
+            self.initial = [node for entry in self.entries.values() for node in entry.initial]
+            raise core.Restart
         return results
 
-    def keep(self, change: Change, formals: Sequence[Node], results: Sequence[Node]) -> None:
-        """Let what the body has put in a new place be as it is outside, if it is computed of nothing but what stays as
-        it is."""
+    def keep(self, leaves: Sequence[Any], formals: Sequence[Node], results: Sequence[Node]) -> None:
+        """Let arrays that the body has put in new places be what they are outside, with their derivatives, if they are
+        computed of nothing but what stays as it is."""
         region = core.innermost()
         assert region is not None
-        if region.presumed:
-            same = {primal(formal).id for formal, result in zip(formals, results, strict=False) if formal is result}
-            region.presumed = {number: node for number, node in region.presumed.items() if number in same}
-            for leaf in flatten_nodes(change.now, self.words.function)[1]:
-                if isinstance(leaf, ArrayBase) and leaf._dynamic:
-                    store_same(leaf, [node.scope == region.id and core.outside_of(node) or node
-                                      for node in leaf._nodes()])
+        stands = [formal for formal, result in zip(formals, results, strict=False) if formal is not result]
+        stands += [stand for _, _, stand, _ in region.adopted]
+        for leaf in leaves:
+            if isinstance(leaf, ArrayBase) and leaf._dynamic:
+                store_same(leaf, [late_formal(node) if node in stands or depend_on((node,), stands) else
+                                  core.outlive(node) for node in leaf._nodes()])
 
-    def learn(self, after: dict[Any, Sequence[Node]], formals: Sequence[Node], new: Iterable[Any]) -> None:
+    def learn(self, new: Iterable[Any]) -> None:
         """Remember if the functions change none of the arrays that they are presumed to leave alone."""
         if [entry for entry in new if entry.__class__ is Place and entry.before != entry.initial]:
             return
-        keys = list(self.entries)[-self.presumed:]
-        if all(after.get(key, (formal,))[0] is formal
-               for key, formal in zip(keys, formals[len(formals) - self.presumed:], strict=True)):
+        if not [entry for entry in list(self.entries.values())[-self.presumed:] if entry.changes]:
             remember(list(self.codes))
 
     def known(self, call: Call) -> set[int]:
         """Arrays that a call has been given, and those that stand in places."""
-        stands = [stand for entry in self.entries.values() if entry.__class__ is Place for stand in entry.stands]
+        stands = [stand for entry in self.entries.values() if isinstance(entry, Place) for stand in entry.stands]
         return {id(array) for array in (*call.arrays, *call.stands, *stands) if isinstance(array, ArrayBase)}
 
     def replaced(self, call: Call, after: dict[Any, Sequence[Node]], new: dict[Any, Any]) -> set[int]:
@@ -451,6 +471,7 @@ class Variables:
         if ("first",) in new:
             first = late_formal(core.literal(BOOL, True))
         for key, entry in new.items():
+            entry.stood = []
             stands = entry.before if isinstance(entry, Place) else entry.initial
             for initial, stand, node in zip(entry.initial, stands, after[key], strict=True):
                 number = len(self.initial)
@@ -472,6 +493,7 @@ class Variables:
                 region.again |= (region.entries is not None and core.is_float(primal(node).type)
                                  and not core.is_version(primal(node)) and entry.may_have_derivatives())
                 adopt(number, primal(initial), primal(stand), primal(node))
+                entry.stood.append(stand)
                 self.initial.append(initial)
                 results.append(node)
             self.entries[key] = entry

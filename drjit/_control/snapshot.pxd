@@ -28,6 +28,7 @@ cdef class Snapshot:
     cdef public set seen
     cdef public list data
     cdef public list waiting
+    cdef public list begun
     cdef public list codes
     cdef public list functions
     cdef public list owners

@@ -26,6 +26,7 @@ from drjit_core import (
     further_of,
     globals_of,
     innermost,
+    is_apart,
     primal,
     tracked,
 )
@@ -86,7 +87,7 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("codes", "data", "functions", "held", "more", "owners", "passed", "reordered", "same", "seen",
+    __slots__ = ("begun", "codes", "data", "functions", "held", "more", "owners", "passed", "reordered", "same", "seen",
                  "suspended", "traced", "waiting")
 
     def __init__(self) -> None:
@@ -96,8 +97,10 @@ class Snapshot:
         self.more = False
         #: NumPy arrays, sets and other objects that hold data, with that.
         self.data: list[tuple[Any, Any]] = _EMPTY
-        #: Generators that have changed variables which they use in the middle of an expression, and these.
+        #: Generators that have changed variables which they use in the middle of an expression, and these; those that
+        #: hold arrays in variables which they had not before.
         self.waiting: list[tuple[Any, str]] = _EMPTY
+        self.begun: list[tuple[Any, str]] = _EMPTY
         #: Of each container: the container, what it is, the number of keys and values, and these in turn; of lists a
         #: copy, of cells the content.
         self.held: list[Any] = []
@@ -433,7 +436,9 @@ class Snapshot:
         """Note the variables of a generator that hold arrays which may be computed of those that they held: others may
         be what they are, since they are forgotten."""
         for name, value in now.items():
-            old = before.get(name)
+            old = before.get(name, MISSING)
+            if old is MISSING and self.traced and has_array(value):
+                self.begun = [*self.begun, (generator, name)]
             if value is old or not (has_array(old) and has_array(value)):
                 continue
             (nodes, _, spec), (others, _, was) = flatten_nodes(value, ""), flatten_nodes(old, "")
@@ -547,7 +552,7 @@ def _must_be_variable(node: core.Node, times: dict[int, int]) -> bool:
     what is a variable around this construct, which probably changes it."""
     value = primal(node)
     return value.kind == _LITERAL or times.get(value.id, 1) > 1 or any_vertex() and core.is_float(node.type) and (
-        value.kind == _PHI or tracked(node) is None)
+        value.kind == _PHI or is_apart(value) or tracked(node) is None)
 
 
 _LITERAL, _PHI = core.KIND["literal"], core.KIND["phi"]

@@ -34,6 +34,11 @@ def require_data(words: Words, snapshot: Snapshot, functions: Sequence[Callable[
     """Refuse changes of NumPy arrays, sets and byte arrays, which hold again what they did, and of what generators use
     in the middle of an expression."""
     require_variables(words.function, snapshot)
+    for generator, name in snapshot.begun:
+        raise ArgumentError(
+            f"{words.function}(): {words.traced} advances the generator '{generator.__name__}' to where it keeps an "
+            f"array in its variable '{name}' for the first time, and later iterations would find it there. Advance it "
+            f"before the {words.noun}, as far as it does the same each time, or {words.otherwise}.")
     for value in snapshot.restored():
         raise SymbolicValue(
             f"{words.function}(): {words.traced} changes {name_in_program(value, functions)} of type "

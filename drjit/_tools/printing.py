@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import Node, SymbolicValue, literal, outside_of
+from drjit_core import Node, SymbolicValue, literal
 
 from .._access.lanes import TRUE, widest_mask, with_lanes
 from .._arrays.format import format_element
@@ -85,10 +85,9 @@ def _take_apart(value: Any, out: list[_Piece], path: set[int], indent: str = "")
     out.append((f"\n{indent}" if items else "") + end)
 
 
-def _is_symbolic(array: Any, presumed: bool = True) -> bool:
-    """Whether an array has no values yet; or is ``presumed`` to keep those that it has outside."""
-    return isinstance(array, ArrayBase) and any(
-        node.scope and (presumed or outside_of(node) is None) for node in array._nodes())
+def _is_symbolic(array: Any) -> bool:
+    """Whether an array has no values yet."""
+    return isinstance(array, ArrayBase) and any(node.scope for node in array._nodes())
 
 
 def _text(function: str, pieces: list[_Piece], limit: int, selection: _Selection) -> str:
@@ -395,7 +394,7 @@ def format(fmt: Any, *args: Any, limit: int = LIMIT, **kwargs: Any) -> str:
     """
     function = "drjit.format"
     found = message(function, fmt, args, kwargs, "", None, limit)
-    if any(isinstance(piece, _Shown) and _is_symbolic(piece.array, False) for piece in found.pieces):
+    if is_symbolic(found):
         raise SymbolicValue(f"{function}(): symbolic arrays have no values that could be returned at once: use "
                             "drjit.print() with a 'file' of your own.")
     return _text(function, found.pieces, limit, _ALL)

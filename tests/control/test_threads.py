@@ -174,6 +174,99 @@ def test_threads_wait_for_arrays_that_stand_for_others_in_functions_of_other_thr
     assert list(shared + 1) == [2, 3, 4, 5]
 
 
+def elsewhere(function: Callable[[], Any]) -> Any:
+    """What a function returns in another thread."""
+    results: list[Any] = []
+
+    def run() -> None:
+        try:
+            results.append(function())
+        except Exception as error:
+            results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def constant() -> list[Any]:
+    return [F(3), U(2)]
+
+
+def wide_constant() -> list[Any]:
+    return [dr.full(F, 3, 3), dr.zeros(U, 3)]
+
+
+def equal_arrays() -> list[Any]:
+    return [array := dr.opaque(F, 3), F(array)]
+
+
+def differentiated() -> list[Any]:
+    dr.enable_grad(array := F(3))
+    return [F(2), array]
+
+
+def nested() -> list[Any]:
+    return [ad.Array3f64(1, 2, 3), ad.TensorXf64(F(1, 1), (2,))]
+
+
+def values(array: Any) -> Any:
+    return (array + 1).numpy().tolist()
+
+
+@pytest.mark.parametrize("change", [False, True])
+@pytest.mark.parametrize("made", [constant, wide_constant, equal_arrays, differentiated, nested],
+                         ids=lambda made: made.__name__)
+def test_others_find_values_in_arrays_that_a_loop_refers_to(made: Callable[[], list[Any]], change: bool) -> None:
+    """Also while its body is traced, which may change these, but has not done so yet."""
+    arrays = made()
+    expected = [(values(array), dr.grad_enabled(array)) for array in arrays]
+
+    def body(i: Any, x: Any) -> Any:
+        assert [(elsewhere(lambda a=array: values(a)), elsewhere(lambda a=array: dr.grad_enabled(a)))
+                for array in arrays] == expected
+        if change:
+            arrays[0] += 1
+        return i + 1, x + arrays[0].x if dr.depth_v(arrays[0]) > 1 else x + dr.sum(arrays[-1] * 0)
+
+    dr.while_loop((U(0, 1, 2), F(1)), lambda i, x: i < 4, body, mode="symbolic")
+    assert values(arrays[-1]) == expected[-1][0]
+
+
+def test_what_others_compute_of_them_meanwhile_remains() -> None:
+    scene = Scene(1)
+    scene.total = F(3)
+
+    @dr.freeze
+    def frozen(x: Any) -> Any:
+        scene.entries.append(x + scene.total)
+        return x * scene.total
+
+    def body(i: Any) -> Any:
+        assert elsewhere(lambda: frozen(F(1)).numpy().tolist()) == [3]
+        return i + 1 + U(scene.total * 0)
+
+    for _ in range(2):
+        dr.while_loop((U(0, 1, 2),), lambda i: i < 4, body, mode="symbolic")
+    assert [values(entry) for entry in scene.entries[2:]] == [[5], [5]]
+
+
+def test_what_others_do_to_them_meanwhile_is_not_lost() -> None:
+    scene = Scene(1)
+    scene.total = F(3)
+
+    def count() -> None:
+        scene.total += 1
+
+    def body(i: Any) -> Any:
+        elsewhere(count)
+        return (i + 1,)
+
+    dr.while_loop((U(0, 1, 2),), lambda i: (i < 4) & (scene.table[0] > 0), body, mode="symbolic")
+    assert scene.total.numpy().tolist() == [4]
+
+
 def test_instances_that_threads_number_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     class Light:
         def __init__(self, power: int) -> None:

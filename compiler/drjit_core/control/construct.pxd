@@ -12,6 +12,7 @@ from ..ir.symbolic cimport Tracing, close, innermost, open_, replace_version, sc
 cdef int LOOP, PHI, RESULT, BOOL
 cdef dict _NOTHING
 cdef list _EMPTY
+cdef dict _UNKNOWN
 
 
 @cython.freelist(16)
@@ -40,6 +41,7 @@ cdef class Construct:
     cdef public frozenset memory
     cdef public frozenset constant
     cdef public frozenset presumed
+    cdef public dict stands
     cdef public object wide
     cdef public list initial
     cdef public list borrowed

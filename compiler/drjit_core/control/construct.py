@@ -14,7 +14,7 @@ from weakref import ref
 
 from ..context import current
 from ..errors import SymbolicValue
-from ..ir.build import append
+from ..ir.build import apart, append
 from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
 from ..ir.dual import primal, refuse, tracked
 from ..ir.extents import sized_as
@@ -44,6 +44,7 @@ _NONE: frozenset[int] = frozenset()
 #: Of constructs that write nothing, and have no statements.
 _NOTHING: dict[Any, Node] = {}
 _EMPTY: list[Any] = []
+_UNKNOWN: dict[int, bool] = {}
 #: So many times functions are called again at most, for a construct that keeps finding more that they change.
 _MOST_CALLS = 64
 
@@ -107,8 +108,11 @@ class Construct:
         #: Positions of variables that are accessed by index, and of those that stand for themselves.
         self.memory = _NONE
         self.constant = _NONE
-        #: Positions of variables that are presumed to stay as they are: the functions tell when they are called.
+        #: Positions of variables that are presumed to stay as they are: the functions tell when they are called. They
+        #: stand for themselves, told apart from what is equal.
         self.presumed = _NONE
+        #: Of what stood for these when the functions were called, by ids: whether it turned out to be a variable.
+        self.stands: dict[int, bool] = _UNKNOWN
         #: The number of elements, if it is not that of a variable only.
         self.wide: Any = 0
         #: Whether another trace can be left to the region around it.
@@ -162,22 +166,21 @@ class Construct:
         for position, value in enumerate(self.given):
             if self.constant and position in self.constant:
                 formals.append(value)
+            elif self.presumed and position in self.presumed:
+                formals.append(apart(value))
             elif not value.size:
                 formals.append(self.nothing(value))
             else:
                 is_memory = bool(self.memory) and position in self.memory
                 # arrays from outside may be memory, of which nobody knows yet
-                own = is_memory or not size or position >= self.first_array and (
-                    value.size != 1 or position in self.presumed)
+                own = is_memory or not size or position >= self.first_array and value.size != 1
                 formals.append(append(PHI, value.type, value.size if own else size, None, None, None,
                                       None, position, OWN if is_local(value) else is_memory, region.id, value.where))
-        if self.presumed:
-            region.presumed = {formals[position].id: self.given[position] for position in self.presumed}
         traced = Traced(region, formals, [append(PHI, BOOL, width, None, None, None, None, attr, False, region.id)
                                           for attr in masks])
         if current().recording is not None:
             for value, formal in zip(self.given, formals, strict=True):
-                if formal is not value:
+                if formal.kind == PHI:
                     sized_as(formal, (value, *self.given), self.wide)
             for mask in traced.masks:
                 sized_as(mask, self.given, self.wide)
@@ -206,7 +209,8 @@ class Construct:
         try:
             self.trace_into(traced)
             scope_of_all(traced.results)
-            if region.outside and not (region.by_index or region.adopted):
+            if region.outside and not (region.by_index or region.adopted or region.outside <= {
+                    traced.formals[position].id for position in self.presumed}):
                 raise self.refusal(self.OUTSIDE)
         except RecursionError:  # in another trace, functions would call themselves as often, and so each of those
             raise
@@ -229,7 +233,10 @@ class Construct:
             if region.asked and width != traced.masks[-1].size or uniform and traced.statements:
                 return self.forget(f"it has turned out to have {width} elements")
         if self.called and not self.sources:
-            self.sources = [self.source_of(traced) for traced in self.called]
+            try:
+                self.sources = [self.source_of(traced) for traced in self.called]
+            except Ambiguous:
+                return self.doubt()
         for source in self.sources:
             if not source.tells(width):
                 return self.forget(f"it has turned out to have {width} elements")
@@ -255,9 +262,11 @@ class Construct:
         found = _NOTHING
         if self.traced is self.called:
             for traced in self.called:
-                for number, value, _, after in traced.adopted:
+                for number, value, stand, after in traced.adopted:
                     found = found or {}
                     found[self.first_array + number] = value
+                    if stand.id in self.stands:
+                        self.stands[stand.id] = True
                     if is_version(after):
                         self.memory |= {self.first_array + number}
         if not found:
@@ -278,13 +287,17 @@ class Construct:
                 source = self.source_of(traced)
                 become = {self.first_array + number: after for number, _, _, after in traced.adopted}
                 source.note_origins([(stand, become.get(position, stand)) for position, stand in stands.items()
-                                     if stand.scope != source.id], held)
+                                     if stand.scope != source.id and stand.id not in self.stands], held)
                 self.sources.append(source)
         except Ambiguous:
-            if self.called[0].region.taped:
-                raise Restart from None
-            self.forget("they may have read what they change in several ways")
+            self.doubt()
         return True
+
+    def doubt(self) -> list[Source]:
+        """Let the next trace call the user's functions, since the nodes do not tell what it would be."""
+        if self.called[0].region.taped:
+            raise Restart
+        return self.forget("they may have read what they change in several ways")
 
     def fail(self) -> NoReturn:
         """Raise what a function has raised, whose frames lead back to this object."""

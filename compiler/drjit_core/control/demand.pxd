@@ -16,7 +16,8 @@ cdef class Demand:
     cdef public bint writes
     cdef set _scopes
     cdef dict _formals
-    @cython.locals(node=Node, todo=list)
+    cdef object _outside
+    @cython.locals(node=Node, todo=list, is_own=cython.bint)
     cpdef _note(self, int64_t scope, list todo)
     @cython.locals(region=Region, number=cython.Py_ssize_t)
     cpdef list _result(self, Control control, Py_ssize_t position)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ..ir.node import Node
-from ..ir.region import Control, Loop, is_local
+from ..ir.region import Control, Loop, is_local, operands
 from ..ops.table import IS_WRITE, PHI, RESULT
 
 __all__ = ["Demand"]
@@ -20,12 +20,14 @@ class Demand:
     """The nodes that some values of a region need.
 
     Writes are needed by what reads there, and loops, branches and calls by their results: what they do besides is not.
-    ``finals`` are what variables become, by their ids, if the region is a loop's, and runs as often.
+    ``finals`` are what variables become, by their ids, if the region is a loop's, and runs as often. What is computed
+    outside of variables that stand for themselves, and change, by their ids in ``apart``, belongs to the region.
     """
 
-    __slots__ = ("_formals", "_scopes", "captures", "ids", "nodes", "writes")
+    __slots__ = ("_formals", "_outside", "_scopes", "captures", "ids", "nodes", "writes")
 
-    def __init__(self, scope: int, roots: Iterable[Node], finals: Mapping[int, Node]) -> None:
+    def __init__(self, scope: int, roots: Iterable[Node], finals: Mapping[int, Node],
+                 apart: Collection[int] = ()) -> None:
         #: The ids of all nodes, formals among them, and of those in the regions within.
         self.ids = set[int]()
         #: Those of the region itself, in the order of tracing; and what is needed from outside.
@@ -36,8 +38,11 @@ class Demand:
         #: The regions that are part of it, and what variables stand for, by their ids.
         self._scopes = {scope}
         self._formals: dict[int, list[Node]] = {number: [final] for number, final in finals.items()}
-        self._note(scope, list(roots))
+        roots = list(roots)
+        self._outside: Collection[int] = dependents([*roots, *finals.values()], apart) if apart else ()
+        self._note(scope, roots)
         self.nodes.sort(key=_id)
+        self._formals.clear()  # what is not needed is not held
 
     def _note(self, scope: int, todo: list[Node]) -> None:
         """Note what some values need."""
@@ -47,10 +52,11 @@ class Demand:
                 continue
             self.ids.add(node.id)
             todo += self._formals.get(node.id, _EMPTY)
-            if node.scope not in self._scopes:
+            is_own = node.scope == scope or node.id in self._outside
+            if not is_own and node.scope not in self._scopes:
                 self.captures.append(node)
             elif node.kind != PHI:
-                if node.scope == scope:
+                if is_own:
                     self.nodes.append(node)
                 if IS_WRITE[node.kind] and not is_local(node):
                     self.writes = True
@@ -68,3 +74,19 @@ class Demand:
                 if isinstance(control, Loop):
                     self._formals[formal.id].append(control.finals[number])
         return [control.region.formals[position], control.condition] if isinstance(control, Loop) else found
+
+
+def dependents(nodes: Iterable[Node], origins: Collection[int]) -> set[int]:
+    """The ids of what is computed of origins, given their ids, of some nodes, and of what these are computed of."""
+    lowest, seen, todo, found = min(origins), set[int](), list(nodes), list[Node]()
+    while todo:
+        node = todo.pop()
+        if node.id > lowest and node.id not in seen:
+            seen.add(node.id)
+            found.append(node)
+            todo += operands(node)
+    depends = set(origins)
+    for node in sorted(found, key=_id):
+        if not depends.isdisjoint([operand.id for operand in operands(node)]):
+            depends.add(node.id)
+    return depends.difference(origins)

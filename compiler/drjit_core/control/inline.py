@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..context import current
 from ..ir import trace
 from ..ir.build import append, literal
 from ..ir.dual import primal
@@ -13,8 +12,8 @@ from ..ir.expansion import TRACED
 from ..ir.labels import are_any, copy_labels
 from ..ir.node import Node
 from ..ir.products import row_of_product
-from ..ir.region import CONTROL, Control, Region, arguments_of, memory_of, needed_for, operands
-from ..ir.symbolic import Tracing, innermost, is_replaced, recompute
+from ..ir.region import CONTROL, Control, Region, arguments_of, memory_of
+from ..ir.symbolic import innermost, is_replaced
 from ..ops.products import PRODUCT
 from ..ops.reductions import EXCHANGES
 from ..ops.table import (
@@ -30,7 +29,6 @@ from ..ops.table import (
     LOOP,
     OPS,
     PACK,
-    PHI,
     RESULT,
     SCATTER,
 )
@@ -266,28 +264,6 @@ def _choice_again(node: Node, values: Values) -> list[Any]:
 AGAIN: dict[int, Callable[[Node, Values], Any]] = {
     GATHER: _gather_again, SCATTER: _scatter_again, FETCH: _fetch_again, LOOP: _loop_again, COND: _choice_again,
     CALL: _choice_again, RESULT: _result_again, LOCAL: _local_again, PRODUCT: traced_again_by(row_of_product)}
-
-
-def _recomputed(node: Node, region: Tracing, presumed: dict[int, Node]) -> Node | None:
-    """What a value of a region is outside, if it is computed of nothing but what is presumed."""
-    nodes = [each for each in needed_for(region.id, (), ((node,),))[0] if each.id not in presumed]
-    masks = [each.id for each in nodes if each.kind == PHI and each.attr < 0]  # of elements that take part in reads
-    nodes = [each for each in nodes if each.id not in masks]
-    if [each for each in nodes if each.kind < FIRST_ELEMENTWISE and each.kind not in (CAST, BITCAST, GATHER) or
-            each.kind != GATHER and [operand for operand in operands(each) if operand.id in masks]]:
-        return None
-    context = current()
-    context.region, context.scope, inner = None, 0, (context.region, context.scope)
-    try:
-        values = Values(presumed, (), ())
-        trace_again(nodes, values)
-    finally:
-        context.region, context.scope = inner
-    found: Node = values[node]
-    return None if found.scope else found
-
-
-recompute.append(_recomputed)
 
 
 def live_mask() -> Node:

@@ -32,7 +32,7 @@ cdef class _Loop(Construct):
     cdef public object misfit
     cdef public int64_t misfitting
     cdef public int64_t least
-    cdef public frozenset kept
+    cdef public bint kept
     cdef public int64_t size
     cdef public list variables
     cdef public Node test
@@ -50,7 +50,7 @@ cdef class _Loop(Construct):
     cpdef list repeat(self)
     @cython.locals(found=list, reassigned=list, i=cython.Py_ssize_t, variable=Node, result=Node)
     cpdef frozenset unchanged(self)
-    @cython.locals(traced=Traced, outer=Tracing, i=cython.Py_ssize_t, first=cython.Py_ssize_t, presumed=frozenset, same=dict)
+    @cython.locals(traced=Traced, outer=Tracing, i=cython.Py_ssize_t, first=cython.Py_ssize_t, presumed=frozenset, same=dict, stand=Node)
     cpdef bint settles(self) except -1
     cpdef int64_t width(self, bint strict=*) except? -1
     @cython.locals(i=cython.Py_ssize_t, node=Node)
@@ -71,5 +71,5 @@ cdef class _Loop(Construct):
     cpdef list finish(self, Region region, int64_t size)
 
 
-@cython.locals(scope=int64_t, part=list, node=Node, operand=Node, result=Node, a=Node, b=Node, c=Node, own=cython.bint)
+@cython.locals(scope=int64_t, outside=list, part=list, node=Node, operand=Node, a=Node, b=Node, c=Node)
 cpdef bint put_back(dict stands, Traced traced, Node test, list results) except -1

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from weakref import ref
 
 from ..context import current
 from ..errors import IncompatibleSizes, SymbolicValue
@@ -25,7 +24,7 @@ from .alike import check_alike
 from .construct import Construct, Traced, raised_here, written_widths
 from .hoist import hoisted
 from .inline import MAKERS, Again
-from .source import Source
+from .source import Source, depending
 
 __all__ = ["while_loop"]
 
@@ -111,8 +110,8 @@ class _Loop(Construct):
         self.note_local()
         #: Positions of variables that the body has changed once: whether it does may depend on their width.
         self.changed = _NONE
-        #: Positions of variables that are constant, and have formals all the same in this trace.
-        self.kept = _NONE
+        #: Whether a trace refers to what stands for variables that are constant.
+        self.kept = False
         #: Positions of variables that the body has given the literal that they are.
         self.reassigned = _NONE
         #: Whether it is wide only for the sake of what it writes.
@@ -313,21 +312,26 @@ class _Loop(Construct):
         presumed, self.presumed = self.presumed, _NONE
         if not presumed:
             return self.adopts()
-        first, same = len(self.given) - len(presumed), {}
+        first = len(self.given) - len(presumed)
+        same: dict[int, Node] = {}
         for i in presumed:
-            if self.results[i] is self.variables[i]:
-                same[self.variables[i].id] = traced.results[i] = self.given[i]
+            stand = self.variables[i]
+            self.stands[stand.id] = self.results[i] is not stand
+            if self.results[i] is stand:
+                same[stand.id] = traced.results[i] = self.given[i]
                 self.constant |= {i}
-        traced.region.presumed = {number: ref(value) for number, value in same.items()}
+            elif is_version(self.results[i]):
+                self.memory |= {i}
         if self.adopts():
             return True
-        if len(same) == len(presumed) and put_back(same, traced, self.test, self.results[:first]):
-            self.variables[first:] = self.results[first:] = self.given[first:]
-            return False
-        outer = innermost()
-        if outer is not None and outer.defers:
-            self.kept = presumed & self.constant
-            return False
+        if len(same) == len(presumed):
+            if put_back(same, traced, self.test, self.results[:first]):
+                self.variables[first:] = self.results[first:] = self.given[first:]
+                return False
+            outer = innermost()
+            if outer is not None and outer.defers:
+                self.kept = True
+                return False
         return True
 
     def is_wider(self, traced: Traced) -> bool:
@@ -428,7 +432,7 @@ class _Loop(Construct):
         """Trace condition and body once."""
         sources = self.recall(size or 1, self.uniform) if self.called else _EMPTY
         self.begin()
-        self.kept = _NONE
+        self.kept = False
         traced = self.enter(size, size or 1, _MASKS)
         traced.region.uniform, traced.region.single = self.uniform, self.single
         traced.source = sources[0] if sources else None
@@ -440,7 +444,7 @@ class _Loop(Construct):
             self.attempt(size)
             return
         if not sources and self.failure is None:
-            self.called, self.size = self.traced, size
+            self.called, self.size, self.stands = self.traced, size, {}
 
     def trace_into(self, traced: Traced) -> None:
         """Trace the condition, then the body."""
@@ -466,7 +470,7 @@ class _Loop(Construct):
     def source_of(self, traced: Traced) -> Source:
         assert traced.test is not None
         return Source(traced.region.id, traced.formals[:len(self.given)], traced.masks, traced.lent, traced.statements,
-                      ((traced.test,), traced.results), traced.latest.values(), self.size)
+                      ((traced.test,), traced.results), traced.latest.values(), self.size, True, self.stands)
 
     def check_results(self, results: Sequence[Node], adopted: int) -> None:
         """Refuse results that are no state, followed by arrays that have just turned out to be."""
@@ -532,13 +536,13 @@ class _Loop(Construct):
     def region(self, alone: frozenset[int] = _NONE) -> Region:
         """The region that was traced, without the results of variables that are left alone."""
         traced = self.traced[0]
-        left_out = self.constant - self.kept if self.kept else self.constant
+        left_out = self.constant
         return Region(traced.region.id, self.but(left_out, self.variables), traced.masks,
                       ((self.test,), self.but(left_out | alone if alone else left_out, self.results)))
 
     def finish(self, region: Region, size: int) -> list[Node]:
         """Make the loop's node, and those of its results."""
-        left_out = self.constant - self.kept if self.kept else self.constant
+        left_out = self.constant
         initial = list(self.but(left_out, self.initial))
         if self.uniform and self.together:
             for formal in region.formals:
@@ -581,33 +585,29 @@ class _Loop(Construct):
 
 
 def put_back(stands: dict[int, Node], traced: Traced, test: Node, results: Sequence[Node]) -> bool:
-    """Let formals, given by their ids, be what they stand for wherever a region uses them: whether that is all that
-    another trace would do, since nothing that is computed of them would be known or simpler."""
-    scope = traced.region.id
-    if test.id in stands or [result for result in results if result.id in stands]:
-        return False
+    """Let what was told apart, given by its ids, be what it stands for wherever a region uses it: whether that is all
+    that another trace would do, since nothing that is computed of it would be known or simpler."""
+    scope, outside = traced.region.id, [test, *results]
     for part in needed_for(scope, [*traced.formals, *traced.masks], ((test,), [*results, *traced.latest.values()])):
         for node in part:
             if node.kind < FIRST_ELEMENTWISE:
-                if [operand for operand in operands(node) if operand.id in stands]:
-                    return False
+                outside += [operand for operand in operands(node) if operand.scope != scope]
                 continue
             a, b, c = node.d0, node.d1, node.d2
             a = None if a is None else stands.get(a.id, a)
             b = None if b is None else stands.get(b.id, b)
             c = None if c is None else stands.get(c.id, c)
-            if a is node.d0 and b is node.d1 and c is node.d2:
-                continue
-            own = False
-            for operand in (a, b, c):
-                if operand is not None:
-                    own = own or operand.scope == scope
-                    if operand.kind == LITERAL and operand.attr == BAKED:
+            if a is not node.d0 or b is not node.d1 or c is not node.d2:
+                for operand in (a, b, c):
+                    if operand is not None and operand.kind == LITERAL and operand.attr == BAKED:
                         return False
-            if not own or b is c:
-                return False
-            node.d0, node.d1, node.d2 = a, b, c
-    return True
+                if b is c:
+                    return False
+                node.d0, node.d1, node.d2 = a, b, c
+            for operand in (a, b, c):
+                if operand is not None and operand.scope != scope:
+                    outside.append(operand)
+    return not depending(outside, scope, stands, min(stands))
 
 
 def _about_sizes(error: BaseException | None) -> bool:

@@ -20,6 +20,7 @@ cdef class Source:
     cdef public int64_t first
     cdef public list before
     cdef public dict aliases
+    cdef public dict apart
     cpdef Values values(self, Tracing region, object formals, object masks)
     cpdef list trace(self, Py_ssize_t part, Values values)
     cpdef bint tells(self, int64_t width) except -1

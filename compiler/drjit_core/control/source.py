@@ -7,7 +7,9 @@ that, since whatever they do besides would happen again: the nodes are traced ag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import operator
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Any
 
 from ..ir.deferred import Memory, Statement, version_of
 from ..ir.node import Node
@@ -16,11 +18,15 @@ from ..ir.symbolic import Tracing
 from ..ops.table import BITCAST, CAST, COUNTER, FIRST_REGISTERED, GATHER, LITERAL, OPAQUE, PACK, SCATTER
 from .inline import Values, trace_again
 
-__all__ = ["Ambiguous", "Source", "holders"]
+__all__ = ["Ambiguous", "Source", "depending", "holders"]
 
 
 #: How many arrays of the program's hold each node, by its id: a function that the array layer sets.
 holders: list[Callable[[], dict[int, int]]] = [dict]
+
+
+_id = operator.attrgetter("id")
+_NOTHING: dict[int, Any] = {}
 
 
 class Ambiguous(Exception):
@@ -30,12 +36,12 @@ class Ambiguous(Exception):
 class Source:
     """The nodes of a region, in parts with results of their own."""
 
-    __slots__ = ("aliases", "before", "first", "formals", "id", "lent", "masks", "parts", "repeats", "results",
+    __slots__ = ("aliases", "apart", "before", "first", "formals", "id", "lent", "masks", "parts", "repeats", "results",
                  "statements", "width")
 
     def __init__(self, id_: int, formals: Sequence[Node], masks: Sequence[Node], lent: dict[Memory, Node],
                  statements: list[Statement], results: Sequence[Sequence[Node]], versions: Iterable[Node] = (),
-                 width: int = 0, repeats: bool = True) -> None:
+                 width: int = 0, repeats: bool = True, apart: dict[int, bool] = _NOTHING) -> None:
         self.id = id_
         #: Whether it is run several times, so that what is read of arrays is what it has made of them before.
         self.repeats = repeats
@@ -56,6 +62,10 @@ class Source:
         self.before: list[Node] = []
         #: What stands for constants in memory, which have turned out to be variables, as well.
         self.aliases: dict[int, Node] = {}
+        #: Of what stands for itself, told apart, by ids: whether that is a variable.
+        self.apart = apart
+        if apart:
+            self.note_outside((), {})
 
     def values(self, region: Tracing, formals: Sequence[Node], masks: Sequence[Node]) -> Values:
         """What the trace into a region begins with."""
@@ -92,35 +102,7 @@ class Source:
                     raise Ambiguous
         if not self.repeats:
             return
-        depends = {node.id for node in origins}
-        lowest = min(self.first, min(depends))
-        todo = [operand for part in self.parts for node in part for operand in operands(node)]
-        todo += [node for result in self.results for node in result]
-        seen, captures = set[int](), list[Node]()
-        while todo:
-            node = todo.pop()
-            if node.id not in seen and node.id >= lowest and node.scope != self.id:
-                seen.add(node.id)
-                captures.append(node)
-                todo += operands(node)
-        for origin in origins:
-            memory = origin.d0 if origin.kind == OPAQUE else None
-            for node in captures:
-                if memory is not None and node.kind == OPAQUE and node.d0 is memory and node is not origin and \
-                        node.id >= self.first:
-                    if _times_held(memory, held) > 1:
-                        raise Ambiguous  # perhaps through another array
-                    self.aliases[node.id] = origin
-        for node in sorted(captures, key=lambda node: node.id):
-            if node.id in self.aliases:
-                continue
-            if node.id not in depends and any(operand.id in depends for operand in operands(node)):
-                if node.id < self.first:  # computed before, and perhaps once more since
-                    raise Ambiguous
-                if not (node.kind >= FIRST_REGISTERED or node.kind in (CAST, BITCAST, GATHER, PACK)):
-                    raise Ambiguous
-                depends.add(node.id)
-                self.before.append(node)
+        self.note_outside(origins, held)
         times: dict[int, list[Node]] = {}
         for before, after in changes:
             times.setdefault(before.id, []).append(after)
@@ -133,6 +115,36 @@ class Source:
             for node in result:
                 _require_clear(node, times, held)
 
+    def note_outside(self, origins: Sequence[Node], held: dict[int, int]) -> None:
+        """Note what was computed outside in this trace of what has been told apart, and of arrays from outside."""
+        changed = self.apart | {node.id: True for node in origins}
+        captures = _outside(self.used(), self.id, min(self.first, *changed))
+        for origin in origins:
+            memory = origin.d0 if origin.kind == OPAQUE else None
+            for node in captures:
+                if memory is not None and node.kind == OPAQUE and node.d0 is memory and node is not origin and \
+                        node.id >= self.first:
+                    if _times_held(memory, held) > 1:
+                        raise Ambiguous  # perhaps through another array
+                    self.aliases[node.id] = origin
+        self.before = []
+        for node in captures:
+            found = [changed[operand.id] for operand in operands(node) if operand.id in changed]
+            if not found or node.id in changed or node.id in self.aliases:
+                continue
+            is_changed = any(found)
+            known = node.kind >= FIRST_REGISTERED or node.kind in (CAST, BITCAST, GATHER, PACK)
+            if is_changed and (not known or node.id < self.first):  # computed before, and perhaps once more since
+                raise Ambiguous
+            if known:
+                changed[node.id] = is_changed
+                self.before.append(node)
+
+    def used(self) -> list[Node]:
+        """What the nodes of the region refer to, and its results."""
+        return [operand for part in self.parts for node in part for operand in operands(node)] + [
+            node for result in self.results for node in result]
+
     def tells(self, width: int) -> bool:
         """Whether it tells what a trace of another width would be: nothing from outside is as wide as it was."""
         if width == self.width or self.width < 2:
@@ -141,6 +153,25 @@ class Source:
                     if operand.kind in (LITERAL, COUNTER) and operand.size == self.width] and \
             not [node for result in self.results for node in result if node.kind == LITERAL and
                  node.size == self.width]
+
+
+def _outside(nodes: Iterable[Node], scope: int, lowest: int) -> list[Node]:
+    """What some nodes are, and are computed of, that belongs to no region of a scope, and has been made since a node of
+    some id, in the order of making."""
+    seen, found, todo = set[int](), list[Node](), list(nodes)
+    while todo:
+        node = todo.pop()
+        if node.id >= lowest and node.scope != scope and node.id not in seen:
+            seen.add(node.id)
+            found.append(node)
+            todo += operands(node)
+    return sorted(found, key=_id)
+
+
+def depending(nodes: Iterable[Node], scope: int, stands: Container[int], lowest: int) -> bool:
+    """Whether any of some nodes, of those that belong to no region of a scope, is one of some, or computed of these,
+    given their ids and the ``lowest`` of them."""
+    return bool([node for node in _outside(nodes, scope, lowest) if node.id in stands])
 
 
 def _require_clear(value: Node, changes: dict[int, list[Node]], held: dict[int, int]) -> None:

@@ -22,18 +22,18 @@ from ..control.extend import construct_of
 from ..control.inline import Values, trace_again
 from ..errors import NoDerivative
 from ..ir.build import literal, resize
-from ..ir.dual import STRUCTURE, dual, is_recorded, primal, refuse_for, tracked, vertex_of
+from ..ir.dual import STRUCTURE, dual, is_recorded, primal, recorded_in, refuse_for, tracked, vertex_of
 from ..ir.extension import Extension
 from ..ir.node import Node
-from ..ir.region import Control, operands
+from ..ir.region import CONTROL, Control, needed_for, operands
 from ..ir.structured import READS
 from ..ir.symbolic import Tracing, innermost
 from ..ir.vertex import HUB, LEAF, Vertex, last_vertex
-from ..ops.table import LITERAL
+from ..ops.table import EVALUATED, IS_WRITE, LITERAL, PHI
 from .flow import Flow, full
 from .traversal import CONSUMED, pull, push
 
-__all__ = ["Copy", "Function", "Recorded", "Tape", "spread", "taped"]
+__all__ = ["Copy", "Function", "Recorded", "Tape", "spread", "taped", "traced_within"]
 
 #: A function of a loop, branch or call, of nodes.
 Function = Callable[[list[Node]], list[Node]]
@@ -180,17 +180,47 @@ class Tape:
         there = self.there(places)
         key = there, tuple([node.id for node in wanted]), repeats
         if key not in self.demands:
-            roots = list(wanted)
-            for vertex in self.order(there):
-                roots += [node for node in (vertex.x, vertex.y, vertex.z, vertex.r) if node is not None]
-                if vertex.rule is HUB:
-                    roots += vertex.info.nodes()
-                elif vertex.info.__class__ is tuple:
-                    roots += [primal(entry) for entry in vertex.info if isinstance(entry, Node)]
+            roots = [*wanted, *_kept_by(self.order(there))]
             finals = {formal.id: value for formal, value in zip(self.formals, self.values, strict=False)} \
                 if repeats else {}
-            self.demands[key] = Demand(self.scope, roots, finals)
+            self.demands[key] = Demand(self.scope, roots, finals, [
+                formal.id for formal, value in zip(self.formals, self.values, strict=False)
+                if formal.scope != self.scope and formal is not value])
         return self.demands[key]
+
+
+def _kept_by(vertices: Iterable[Vertex]) -> list[Node]:
+    """The nodes that derivatives of operations need."""
+    found = []
+    for vertex in vertices:
+        found += [node for node in (vertex.x, vertex.y, vertex.z, vertex.r) if node is not None]
+        if vertex.rule is HUB:
+            found += vertex.info.nodes()
+        elif vertex.info.__class__ is tuple:
+            found += [primal(entry) for entry in vertex.info if isinstance(entry, Node)]
+    return found
+
+
+def traced_within(nodes: Sequence[Node], scope: int, stands: Sequence[tuple[Node, Node]]) -> list[Node] | None:
+    """What nodes of a region that was traced before are in the one that is being traced, with their derivatives, given
+    what stands for others; ``None`` if that is not known, because they write."""
+    region = innermost()
+    assert region is not None
+    values = Values({primal(node).id: primal(stand) for node, stand in stands}, (), ())
+    vertices = {vertex.id: other for node, stand in stands
+                if (vertex := vertex_of(node)) is not None and (other := vertex_of(stand)) is not None}
+    ends = [vertex for node in nodes if (vertex := tracked(node)) is not None]
+    recorded = [vertex for vertex in recorded_in(scope, ends) if vertex.id not in vertices]
+    roots = [primal(node) for node in (*nodes, *_kept_by(recorded))]
+    found = [node for node in needed_for(scope, (), (roots,))[0] if node.id not in values.known]
+    if [node for node in found if IS_WRITE[node.kind] or node.kind in CONTROL and node.payload.writes]:
+        return None
+    values.known |= {node.id: region.live for node in found if node.kind == PHI}
+    trace_again([node for node in found if node.kind != PHI], values)
+    moved = Moved(scope, values, vertices)
+    for vertex in recorded:
+        vertices[vertex.id] = moved.copied(vertex)
+    return [moved.node(node) for node in nodes]
 
 
 def _is_read(vertex: Vertex, place: int) -> bool:
@@ -201,7 +231,62 @@ def _is_read(vertex: Vertex, place: int) -> bool:
     return name in READS and 0 <= vertex.info[place] < READS[name]
 
 
-class Copy:
+class Moved:
+    """Vertices that were recorded in one region, in another one: like them, of the nodes that stand for what they keep.
+    """
+
+    def __init__(self, scope: int, values: Values, vertices: dict[int, Vertex]) -> None:
+        self.scope = scope
+        #: What stands for nodes, and for vertices by their ids.
+        self.values, self._vertices = values, vertices
+
+    def is_outside(self, vertex: Vertex) -> bool:
+        """Whether a vertex is what it is in any region."""
+        return vertex.scope != self.scope
+
+    def copied(self, vertex: Vertex) -> Vertex:
+        """A vertex like another one."""
+        info = vertex.info
+        if vertex.rule is HUB:
+            info = info.moved(self)
+        elif info.__class__ is tuple:
+            info = tuple([self.node(entry) if isinstance(entry, Node) else entry for entry in info])
+        a, b, c = vertex.a, vertex.b, vertex.c
+        new = Vertex(vertex.rule, vertex.type, vertex.size, a and self._known(a), b and self._known(b),
+                     c and self._known(c), info)
+        x, y, z, r = vertex.x, vertex.y, vertex.z, vertex.r
+        if x is not None:
+            new.x = self.values[x]
+        if y is not None:
+            new.y = self.values[y]
+        if z is not None:
+            new.z = self.values[z]
+        if r is not None:
+            new.r = self.values[r]
+        if vertex.label is not None:
+            new.label = vertex.label
+        return new
+
+    def _known(self, vertex: Vertex) -> Vertex | None:
+        found = self._vertices.get(vertex.id)
+        return vertex if found is None and self.is_outside(vertex) else found
+
+    def vertex(self, vertex: Vertex) -> Vertex:
+        """What stands for a vertex; where no derivatives flow, one that has nothing to do with any other."""
+        return self._known(vertex) or self._vertices.setdefault(
+            vertex.id, Vertex(LEAF, vertex.type, vertex.size))
+
+    def node(self, node: Node) -> Node:
+        """What stands for a value, which may be a dual."""
+        value: Node = self.values[primal(node)]
+        vertex = vertex_of(node)
+        if vertex is None:
+            return value
+        found = self._known(vertex)
+        return value if found is None else node if found is vertex and value is primal(node) else dual(value, found)
+
+
+class Copy(Moved):
     """What a tape of a construct is in the region that is being traced.
 
     ``formals`` are the new ones; derivatives flow to the results at some ``places``, and some values are ``wanted``
@@ -230,50 +315,12 @@ class Copy:
             if position in self.leaves:
                 self._vertices[leaf.id] = self.leaves[position]
         for vertex in tape.order(tape.there(places)):
-            self._vertices[vertex.id] = self._copied(vertex)
+            self._vertices[vertex.id] = self.copied(vertex)
         #: The vertices of the results, by their places.
         self.results = {place: self.vertex(end) for place in places if (end := tape.results[place]) is not None}
 
-    def _copied(self, vertex: Vertex) -> Vertex:
-        """A vertex like another one."""
-        info = vertex.info
-        if vertex.rule is HUB:
-            info = info.moved(self)
-        elif info.__class__ is tuple:
-            info = tuple([self.node(entry) if isinstance(entry, Node) else entry for entry in info])
-        a, b, c = vertex.a, vertex.b, vertex.c
-        new = Vertex(vertex.rule, vertex.type, vertex.size, a and self._known(a), b and self._known(b),
-                     c and self._known(c), info)
-        x, y, z, r = vertex.x, vertex.y, vertex.z, vertex.r
-        if x is not None:
-            new.x = self.values[x]
-        if y is not None:
-            new.y = self.values[y]
-        if z is not None:
-            new.z = self.values[z]
-        if r is not None:
-            new.r = self.values[r]
-        if vertex.label is not None:
-            new.label = vertex.label
-        return new
-
-    def _known(self, vertex: Vertex) -> Vertex | None:
-        found = self._vertices.get(vertex.id)
-        return vertex if found is None and self.tape.is_outside(vertex) else found
-
-    def vertex(self, vertex: Vertex) -> Vertex:
-        """What stands for a vertex; where no derivatives flow, one that has nothing to do with any other."""
-        return self._known(vertex) or self._vertices.setdefault(
-            vertex.id, Vertex(LEAF, vertex.type, vertex.size))
-
-    def node(self, node: Node) -> Node:
-        """What stands for a value, which may be a dual."""
-        value: Node = self.values[primal(node)]
-        vertex = vertex_of(node)
-        if vertex is None:
-            return value
-        found = self._known(vertex)
-        return value if found is None else node if found is vertex and value is primal(node) else dual(value, found)
+    def is_outside(self, vertex: Vertex) -> bool:
+        return self.tape.is_outside(vertex)
 
     def value(self, place: int) -> Node:
         """A result that was wanted, with its derivative if one flows there."""
@@ -409,6 +456,8 @@ class Recorded:
             if position not in needed:
                 self.given[position] = literal(node.type, 0, node.size)  # for which nobody asks
         for tape in self.tapes.values():
+            tape.formals = [formal if position in needed or formal.scope else literal(formal.type, 0, formal.size)
+                            for position, formal in enumerate(tape.formals)]
             tape.values = [value if position in needed else tape.formals[position]
                            for position, value in enumerate(tape.values)] if self.repeats else []
             tape.demands = {}
@@ -519,9 +568,9 @@ class Recorded:
         return sorted(found)
 
     def captures(self) -> list[Node]:
-        """The values of regions around that they need besides, as the tapes refer to them."""
+        """The values of regions around that they need besides, or what may be some, as the tapes refer to them."""
         return list({node.id: node for _, demand in self.recordings() for node in demand.captures
-                     if node.scope}.values())
+                     if node.scope or node.kind not in (LITERAL, EVALUATED)}.values())
 
     def nodes(self) -> list[Node]:
         """All values from outside that they need."""

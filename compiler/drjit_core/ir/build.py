@@ -15,15 +15,27 @@ from ..context import current, state
 from ..errors import IncompatibleSizes
 from ..flags import DEBUG
 from ..ops import semantics
-from ..ops.table import COUNTER, EVALUATED, GATHER, INVALID, IS_NUMBERED, LITERAL, OPS, PACK, SCATTER, UNDEFINED
+from ..ops.table import (
+    BITCAST,
+    COUNTER,
+    EVALUATED,
+    GATHER,
+    INVALID,
+    IS_NUMBERED,
+    LITERAL,
+    OPS,
+    PACK,
+    SCATTER,
+    UNDEFINED,
+)
 from ..types import TYPES, UINT32, UINT64, JitBackend
-from .extents import Extent, common_size, sized
+from .extents import Extent, common_size, sized, sized_as
 from .labels import index_of, set_caller, set_label
 from .node import BAKED, PARAMETER, SHAPE, Node, blank_node, enter, enter_literal, find_literal, imported_node, new_id
 from .node import find as _find
 from .symbolic import call_site, require_open, scope_of, user_line
 
-__all__ = ["BAKED_VALUES", "announce", "append", "append_any", "append_each", "bound", "broadcast_size",
+__all__ = ["BAKED_VALUES", "announce", "apart", "append", "append_any", "append_each", "bound", "broadcast_size",
            "broadcast_size_of", "counter", "evaluated", "find", "held_literals", "invalid", "known_literal", "literal",
            "nothing", "pack", "resize", "sized_by", "undefined", "where_of"]
 
@@ -211,6 +223,17 @@ def nothing(type_: int) -> Node:
     node.d0 = node.d1 = node.d2 = node.d3 = None
     node.attr, node.payload, node.scope, node.where = 0, None, 0, 0
     return node
+
+
+def apart(value: Node) -> Node:
+    """The same values, told apart from others: nothing that is computed of them is found, known or simpler."""
+    if not value.size:
+        return nothing(value.type)
+    node = blank_node()
+    node.kind, node.type, node.size, node.id = BITCAST, value.type, value.size, new_id()
+    node.d0, node.d1, node.d2, node.d3 = value, None, None, None
+    node.attr, node.payload, node.scope, node.where = 0, None, value.scope, value.where
+    return sized_as(node, (value,))
 
 
 def bound(type_: int, value: Any) -> Node:

@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 
 from ..context cimport Context, current
 from .node cimport Node, blank_node, new_id
+from .symbolic cimport seen_here
 from .vertex cimport Vertex, last_vertex, new_vertex
 
 cdef int _DUAL, _X, _Y, _Z, _R, _NONE

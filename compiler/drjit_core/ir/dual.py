@@ -22,10 +22,12 @@ from ..ops.derivatives import Rule
 from ..ops.table import DUAL, OPS
 from ..types import IS_FLOAT
 from .node import Node, blank_node, new_id
-from .vertex import Vertex, last_vertex, new_vertex
+from .symbolic import seen_here
+from .vertex import HUB, LEAF, Vertex, last_vertex, new_vertex
 
-__all__ = ["STRUCTURE", "Scope", "attached", "derived", "dual", "followed", "is_recorded", "isolating_scope",
-           "primal", "recorded", "refuse", "refuse_for", "surely_tracked", "tracked", "vertex_of", "without"]
+__all__ = ["STRUCTURE", "Scope", "attached", "derived", "dual", "followed", "is_recorded", "isolating_scope", "outlive",
+           "primal", "recorded", "recorded_in", "refuse", "refuse_for", "surely_tracked", "tracked", "vertex_of",
+           "without"]
 
 #: The rules of operations with structure, by their names.
 STRUCTURE: dict[str, Rule] = {name: Rule(name, ()) for name in (
@@ -126,9 +128,11 @@ def tracked(node: Node) -> Vertex | None:
     """The vertex of a node, if operations on it are to be recorded."""
     if node.kind != _DUAL:
         return None
-    vertex: Vertex = node.payload
+    vertex: Vertex | None = node.payload
+    if vertex.scope and vertex.rule is LEAF:  # type: ignore[union-attr]
+        vertex = seen_here(vertex)
     scope = current().derivatives
-    return vertex if scope is None or scope.tracks(vertex) else None
+    return vertex if vertex is None or scope is None or scope.tracks(vertex) else None
 
 
 def followed(nodes: list[Node]) -> list[Node]:
@@ -237,8 +241,52 @@ def _followed(operand: Node | None, keeps: int, scope: Scope | None) -> Vertex |
     """The vertex of an operand that a rule has a partial for, if operations on it are to be recorded."""
     if operand is None or operand.kind != _DUAL or keeps == _NONE:
         return None
-    vertex: Vertex = operand.payload
-    return vertex if scope is None or scope.tracks(vertex) else None
+    vertex: Vertex | None = operand.payload
+    if vertex.scope and vertex.rule is LEAF:  # type: ignore[union-attr]
+        vertex = seen_here(vertex)
+    return vertex if vertex is None or scope is None or scope.tracks(vertex) else None
+
+
+def outlive(node: Node) -> Node:
+    """What a value that is no part of the region which is being traced is outside: with the derivatives that flow to it
+    from there."""
+    region, vertex = current().region, vertex_of(node)
+    if vertex is None or region is None or node.scope == region.id:
+        return node
+    found: dict[int, Vertex | None] = dict(region.entries or {})
+    for each in recorded_in(region.id, [vertex]):
+        if [operand for operand in each.operands() if found.get(operand.id, operand) is not None]:
+            found[each.id] = _copied(each, found)
+        else:
+            found.setdefault(each.id, None)
+    kept = found.get(vertex.id, vertex)
+    return primal(node) if kept is None else node if kept is vertex else dual(primal(node), kept)
+
+
+def recorded_in(region: int, vertices: Iterable[Vertex]) -> list[Vertex]:
+    """The vertices that some depend on which were recorded in a region, these included, in the order of making."""
+    found, todo = dict[int, Vertex](), list(vertices)
+    while todo:
+        vertex = todo.pop()
+        if vertex.scope == region and vertex.id not in found:
+            found[vertex.id] = vertex
+            todo += vertex.operands()
+    return [found[number] for number in sorted(found)]
+
+
+def _copied(vertex: Vertex, found: dict[int, Vertex | None]) -> Vertex:
+    """A vertex like another one, outside of the region that this was recorded in; where an operand has none, nothing
+    flows."""
+    region = current().region
+    scope = 0 if region is None or region.outer is None else region.outer.id
+    if vertex.rule is HUB:  # which knows its operands by itself
+        new = vertex
+    else:
+        a, b, c = [entry if entry is None else found.get(entry.id, entry) for entry in (vertex.a, vertex.b, vertex.c)]
+        new = Vertex(vertex.rule, vertex.type, vertex.size, a, b, c, vertex.info)
+        new.x, new.y, new.z, new.r, new.label = vertex.x, vertex.y, vertex.z, vertex.r, vertex.label
+    new.scope = scope
+    return new
 
 
 def refuse(kind: type[Exception], message: str, *operands: Node) -> None:

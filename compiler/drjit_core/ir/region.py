@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..ops.table import (
+    BITCAST,
     BOUND,
     CALL,
     EVALUATED,
@@ -37,8 +38,8 @@ from ..ops.table import (
 from .node import Node, collect
 
 __all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "OWN", "Region", "all_operands",
-           "arguments_of", "in_record", "is_local", "is_version", "memory_of", "needed_for", "operands", "origin_of",
-           "values_of", "width_of_write", "writes"]
+           "arguments_of", "in_record", "is_apart", "is_local", "is_version", "memory_of", "needed_for", "operands",
+           "origin_of", "values_of", "width_of_write", "writes"]
 
 #: Kinds of nodes with regions.
 CONTROL = tuple(row.kind for row in OPS if row.effect == "region")
@@ -398,6 +399,11 @@ def values_of(node: Node) -> list[Node]:
 def is_version(node: Node) -> bool:
     """Whether a node is an array after a write (or, in a region, before the first one): memory, not a value."""
     return IS_WRITE[node.kind] or (node.kind == PHI or node.kind == RESULT) and bool(node.payload)
+
+
+def is_apart(node: Node) -> bool:
+    """Whether a node is another one, told apart from its equals (see :func:`drjit_core.ir.build.apart`)."""
+    return node.kind == BITCAST and node.d0 is not None and node.d0.type == node.type
 
 
 def writes(node: Node) -> bool:

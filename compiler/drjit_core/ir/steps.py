@@ -11,7 +11,7 @@ from .build import append
 from .dual import derived, dual, primal, tracked, without
 from .extents import Extent, number_of, sized
 from .node import Node
-from .symbolic import known
+from .symbolic import symbolic_error
 from .trace import opaque
 
 _SUM = ReduceOp.Add.value
@@ -36,7 +36,7 @@ def step(name: str, operands: Sequence[Node], results: Sequence[tuple[int, int |
     used: list[Node | None] = [None, None, None]
     for position, operand in enumerate(operands):
         if operand.scope:
-            operand = known(operand, name, "it needs the values of all elements")
+            raise symbolic_error(operand, name, "it needs the values of all elements")
         if operand.kind == INVALID:
             raise ValueError(f"step(): operand {position} of '{name}' has no elements")
         used[position] = opaque(operand) if operand.kind == LITERAL or operand.kind == BOUND else operand

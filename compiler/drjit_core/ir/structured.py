@@ -49,7 +49,7 @@ def traced_each(kind: int, type_: int, operands: Sequence[Node], attrs: Iterable
     for place in range(count):
         source = used[place]
         if source.scope:
-            source = require_memory(row.word, source)
+            require_memory(row.word, source)
         if not source.size:
             return [sized_by(literal(type_, 0, size), *operands[count:]) for _ in attrs]
         if source.kind == BOUND or source.kind == LITERAL:

@@ -36,7 +36,6 @@ cdef class Tracing:
     cdef public frozenset measured
     cdef public frozenset read
     cdef public frozenset perhaps_read
-    cdef public dict presumed
     cdef public bint again
     cdef public bint defers
     cdef public bint deferred
@@ -63,7 +62,11 @@ cdef list _EMPTY
 cdef frozenset _NONE
 cpdef Tracing innermost()
 cpdef require_open(Node node)
-@cython.locals(node=Node, region=Tracing)
+@cython.locals(region=Tracing)
+cdef Tracing _elsewhere(int64_t number)
+@cython.locals(region=Tracing)
+cpdef object seen_here(object vertex)
+@cython.locals(node=Node)
 cpdef Node traced_elsewhere(object nodes)
 @cython.locals(node=Node, scope=int64_t, context=Context)
 cpdef int64_t scope_of_all(object nodes) except -1

@@ -14,18 +14,18 @@ from typing import Any
 from ..context import current, state
 from ..errors import SymbolicValue
 from ..flags import SYMBOLIC_SCOPE
-from ..ops.table import COUNTER, DUAL, IS_INDEXED, IS_WRITE, LITERAL, LOCAL, PHI, RESULT
+from ..ops.table import COUNTER, IS_INDEXED, IS_WRITE, LITERAL, LOCAL, PHI, RESULT
 from .extents import sized_as
 from .frames import is_internal, user_place
 from .labels import label_of
 from .node import Node
-from .region import arguments_of, is_version, operands, origin_of
+from .region import arguments_of, is_apart, is_version, operands, origin_of
 
-__all__ = ["Tracing", "become_memory", "call_site", "close", "describe_value", "innermost", "is_presumed",
-           "is_replaced", "is_same_in_all_elements", "known", "line_at", "new_region", "note_seen", "open_",
-           "outside_of", "recompute", "replace_elements", "replace_version", "require_memory", "require_open",
-           "scope_of", "scope_of_all", "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart",
-           "traced_elsewhere", "undo_writes", "user_line", "width_of_write", "writes_so_far", "written_outside"]
+__all__ = ["Tracing", "become_memory", "call_site", "close", "describe_value", "innermost", "is_replaced",
+           "is_same_in_all_elements", "line_at", "new_region", "note_seen", "open_", "replace_elements",
+           "replace_version", "require_memory", "require_open", "scope_of", "scope_of_all", "seen_here",
+           "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "traced_elsewhere",
+           "undo_writes", "user_line", "width_of_write", "writes_so_far", "written_outside"]
 
 #: So many regions that have been closed are remembered, up to twice as many at times.
 _REMEMBERED = 256
@@ -48,7 +48,7 @@ class Tracing:
     __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "but_elements", "by_index", "cautious", "constants",
                  "deferred", "defers", "differentiates", "entering", "entries", "id", "initial", "journal", "label",
                  "latest", "live", "measured", "name_of", "noun", "open", "outer", "outside", "perhaps_read", "place",
-                 "presumed", "read", "refused", "relied", "roots", "single", "statements", "taped", "uniform",
+                 "read", "refused", "relied", "roots", "single", "statements", "taped", "uniform",
                  "variables", "widths")
 
     def __init__(self, label: str | None, place: tuple[CodeType, int] | None, name_of: Callable[[int], str] | None,
@@ -90,14 +90,11 @@ class Tracing:
         self.single: list[int] = _EMPTY
         #: Positions of formals that turned out to be accessed by index after elements of them had been set as values.
         self.by_index: frozenset[int] = _NONE
-        #: Whether the program has asked how many elements a value of it has; and what the others are computed of that
-        #: it has asked this of: values from outside, and what is presumed to be one.
+        #: Whether the program has asked how many elements a value of it has; and what the values from outside are
+        #: computed of that it has asked this of.
         self.asked = False
         self.measured: frozenset[int] = _NONE
-        #: What formals are outside that are presumed to stay as they are, by their ids; when the region is closed, weak
-        #: references to those that do: what was computed of them is known. And what the program has looked at, of these
-        #: and of values from outside.
-        self.presumed: dict[int, Any] = _NOTHING
+        #: What the program has looked at, of values from outside.
         self.read: frozenset[int] = _NONE
         #: Values that were there before, of which what it has looked at was computed before, or perhaps once more.
         self.perhaps_read: frozenset[int] = _NONE
@@ -145,7 +142,7 @@ def close(region: Tracing) -> None:
     del context.open[region.id]
     context.region, context.scope = outer, 0 if outer is None else outer.id
     region.outer, region.initial, region.entries = None, _EMPTY, None
-    region.latest = region.borrowed = region.constants = region.presumed = _NOTHING
+    region.latest = region.borrowed = region.constants = _NOTHING
     region.statements = region.adopted = region.refused = _EMPTY
     if outer is None:
         context.flags &= ~SYMBOLIC_SCOPE
@@ -173,13 +170,26 @@ def require_open(node: Node) -> None:
         raise symbolic_error(node)
 
 
+def _elsewhere(number: int) -> Tracing | None:
+    """The region of some id, if another thread is tracing it."""
+    region = _known.get(number)
+    return region if region is not None and region.open and number not in current().open else None
+
+
+def seen_here(vertex: Any) -> Any:
+    """What the vertex of a variable is for a thread that is not tracing its region: what that has outside, if any."""
+    region = _elsewhere(vertex.scope)
+    if region is None:
+        return vertex
+    entries = region.entries
+    return None if entries is None else entries.get(vertex.id)
+
+
 def traced_elsewhere(nodes: Sequence[Node]) -> Node | None:
     """A value of a region that another thread is tracing, if there is one among some."""
     for node in nodes:
-        if node.scope:
-            region = _known.get(node.scope)
-            if region is not None and region.open and node.scope not in current().open:
-                return node
+        if node.scope and _elsewhere(node.scope) is not None:
+            return node
     return None
 
 
@@ -200,34 +210,34 @@ def scope_of_all(nodes: Iterable[Node | None]) -> int:
     return scope
 
 
-def require_memory(operation: str, source: Node, reads: bool = True) -> Node:
-    """Refuse to access by index what is computed in a region; state variables of loops get a second chance. Returns the
-    array, or if it is only read, what it is known to be outside.
+def require_memory(operation: str, source: Node) -> None:
+    """Refuse to access by index what is computed in a region; state variables of loops get a second chance.
 
     A version that a write has replaced cannot be read any more: regions make no copies of memory.
     """
     if not source.scope or source.kind == LOCAL:
-        return source
+        return
     region: Tracing | None = state.open.get(source.scope)
     if region is not None:
         if is_replaced(source):
             raise _replaced(source, operation)
         if is_version(source):
-            return source
+            return
         if source.kind == PHI and source.attr >= 0:  # from now on it is memory
             before = region.initial[source.attr]
             require_memory(operation, before)
             if region.asked and source.size != before.size:
                 region.by_index |= {source.attr}  # the program knows a number of elements that it has not
             become_memory(source, before)
-            return source
+            return
         if source.id in region.but_elements:
             region.by_index |= {region.but_elements[source.id]}
-            return source
-    need = "an access by index needs an array in memory"
-    if not reads:
-        raise symbolic_error(source, operation, need)
-    return known(source, operation, need)
+            return
+        if is_apart(source):
+            assert source.d0 is not None
+            require_memory(operation, source.d0)
+            return
+    raise symbolic_error(source, operation, "an access by index needs an array in memory")
 
 
 def become_memory(formal: Node, before: Node) -> None:
@@ -236,36 +246,6 @@ def become_memory(formal: Node, before: Node) -> None:
     formal.payload, formal.size = True, before.size
     if state.recording is not None:
         sized_as(formal, (before,))
-
-
-def outside_of(node: Node) -> Node | None:
-    """What a value of a region is outside, if it is computed of nothing but what is presumed to be as it is there."""
-    region = _known.get(node.scope)
-    if region is None or not region.presumed:
-        return None
-    if node.kind == DUAL:
-        assert node.d0 is not None
-        node = node.d0
-    presumed = region.presumed
-    if not region.open:
-        presumed = {number: value for number, found in presumed.items() if (value := found()) is not None}
-    found = presumed.get(node.id) or recompute[0](node, region, presumed)
-    if found is not None:
-        presumed[node.id] = found  # so that the program that looks again finds what has been computed
-    return found
-
-
-#: Likewise, of other values than variables: set by :mod:`drjit_core.control.inline`.
-recompute: list[Callable[[Node, Tracing, dict[int, Node]], Node | None]] = []
-
-
-def known(node: Node, operation: str = "", need: str = "") -> Node:
-    """What a value of a region is outside, for a program that looks at it; others raise :func:`symbolic_error`."""
-    found = outside_of(node)
-    if found is None:
-        raise symbolic_error(node, operation, need)
-    note_seen(node)
-    return found
 
 
 def note_seen(node: Node) -> None:
@@ -292,15 +272,6 @@ def note_seen(node: Node) -> None:
         region.again |= bool(todo)
 
 
-def is_presumed(node: Node) -> bool:
-    """Whether a node stands for what is presumed to be as it is outside."""
-    region: Tracing | None = state.open.get(node.scope)
-    if region is None or not region.presumed:
-        return False
-    value = node.d0 if node.kind == DUAL else node
-    return value is not None and value.id in region.presumed
-
-
 def size_for_program(node: Node) -> int:
     """How many elements a node has, for a program that may depend on it: a region that has turned out to have another
     number is traced by calling the user's functions again, and a program that is being recorded is good for this size
@@ -308,7 +279,7 @@ def size_for_program(node: Node) -> int:
     region: Tracing | None
     if state.recording is not None:
         int(state.recording.extent(node))
-    if not node.scope or is_presumed(node):
+    if not node.scope:
         region = innermost()
         if region is not None and node.id not in region.measured:
             _note_measured(node, region)
@@ -334,10 +305,15 @@ def _note_measured(node: Node, region: Tracing | None) -> None:
 
 
 def stands_for(node: Node) -> Node:
-    """What a formal stands for at first; other nodes as they are."""
-    while node.kind == PHI and node.attr >= 0 and node.scope in state.open:
-        node = state.open[node.scope].initial[node.attr]
-    return node
+    """What a formal stands for at first, or what has been told apart; other nodes as they are."""
+    while True:
+        if node.kind == PHI and node.attr >= 0 and node.scope in state.open:
+            node = state.open[node.scope].initial[node.attr]
+        elif is_apart(node):
+            assert node.d0 is not None
+            node = node.d0
+        else:
+            return node
 
 
 def replace_elements(before: Node, after: Node) -> None:

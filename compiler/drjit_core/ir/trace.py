@@ -55,11 +55,11 @@ from .simplify import unary as simpler_of_one
 from .symbolic import (
     Tracing,
     call_site,
-    known,
     replace_version,
     require_memory,
     require_open,
     scope_of,
+    symbolic_error,
     tells_elements_apart,
     width_of_write,
 )
@@ -334,7 +334,7 @@ def bitcast(a: Node, type_: int) -> Node:
             return sized_by(literal(type_, value, a.size, attribute(a)), a)
     if a.kind == BITCAST:
         operand = a.d0
-        if operand is not None:  # another thread may have evaluated the node meanwhile
+        if operand is not None and operand.type != a.type:  # another thread may have evaluated the node meanwhile
             return bitcast(operand, type_)
     return append(BITCAST, type_, a.size, a)
 
@@ -353,7 +353,7 @@ def gather(source: Node, index: Node, mask: Node, harmless: bool = False, mode: 
     if not size:
         return invalid(source.type)
     if source.scope:
-        source = require_memory("gather", source)
+        require_memory("gather", source)
     if mask.kind == LITERAL and not mask.payload or source.kind == INVALID:
         scope_of(index)
         return sized_by(literal(source.type, 0, size), index, mask)
@@ -405,7 +405,7 @@ def access(source: Node, first: int | Extent, stride: int | Extent, size: int | 
         return source
     if source.kind == DUAL:
         return derived("access", access(without(source), first, stride, size), (source,), (first, stride, size))
-    source = require_memory("access", source)
+    require_memory("access", source)
     if source.kind == LITERAL:
         return literal(source.type, source.payload, size, source.attr)
     if stride in (1, -1) and size > 1 and state.region is None and state.recording is None and not source.scope:
@@ -461,7 +461,7 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     """
     if target.kind == DUAL or value.kind == DUAL:
         return _differentiable_scatter(target, value, index, mask, op, mode, harmless, expected)
-    require_memory("scatter", target, False)
+    require_memory("scatter", target)
     if op != ReduceOp.Identity.value and op not in EXCHANGES and TYPES[target.type].kind not in REDUCTIONS[op].accepts:
         raise UnsupportedType(f"scatter-reduction {ReduceOp(op).name}", TYPES[target.type].name)
     size = broadcast_size("scatter", value, index, mask, value if expected is None else expected)
@@ -590,7 +590,7 @@ def reduce(a: Node, op: int) -> Node:
         attr = a.attr if reduction.idempotent else SHAPE
         return literal(a.type, reduction.repeated(a.payload, a.size, info), 1, attr)
     if a.scope:
-        return reduce(known(a, "reduce", "a reduction needs the values of all elements"), op)
+        raise symbolic_error(a, "reduce", "a reduction needs the values of all elements")
     return append(REDUCE, a.type, 1, a, attr=op)
 
 

@@ -9,7 +9,7 @@ from ..flags import FORBID_SYNCHRONIZATION, JitFlag
 from ..ir import trace
 from ..ir.dual import without
 from ..ir.node import Node
-from ..ir.symbolic import known, note_seen
+from ..ir.symbolic import note_seen, symbolic_error
 from ..ops.table import BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
 from ..types import TYPES
 from . import bounds, exclusion
@@ -114,7 +114,7 @@ def in_memory(node: Node, where: int = 0) -> Node:
     if node.kind == _EVALUATED:
         return node
     if node.scope:
-        return in_memory(known(node, "eval"), where)
+        raise symbolic_error(node, "eval")
     if node.kind == _DUAL:
         return in_memory(without(node), where)
     if node.kind == UNDEFINED:
@@ -135,7 +135,7 @@ def read_element(node: Node, index: int) -> Any:
     if node.kind == _DUAL:
         node = without(node)
     if node.scope:
-        node = known(node, "eval")
+        raise symbolic_error(node, "eval")
     if node.kind == _LITERAL:
         return node.payload
     if context_of().region is not None:
@@ -175,7 +175,7 @@ def read_bytes(node: Node, first: int = 0, size: int = -1, looks: bool = True) -
 def looked_at(node: Node, looks: bool) -> Node:
     """The evaluated node of what the host accesses, of which is noted that the program ``looks`` at it."""
     if node.scope:
-        node = known(node, "eval")
-    elif looks and node.kind != _LITERAL and context_of().region is not None:
+        raise symbolic_error(node, "eval")
+    if looks and node.kind != _LITERAL and context_of().region is not None:
         note_seen(node)
     return in_memory(node)

@@ -18,7 +18,7 @@ from ..ir import deferred
 from ..ir.dual import without
 from ..ir.node import Node, sweep_if_large
 from ..ir.region import operands
-from ..ir.symbolic import known, note_seen
+from ..ir.symbolic import note_seen, symbolic_error
 from ..ir.verify import verify
 from ..ir.vertex import begin_era
 from ..ops.table import DUAL, EVALUATED, FIRST_ELEMENTWISE, UNDEFINED
@@ -57,9 +57,7 @@ def _wanted(nodes: Iterable[Node], function: str) -> list[Node]:
                 wanted += _wanted((vertex.gradient,), function)
         if node.kind > _UNDEFINED and node.kind != _EVALUATED:
             if node.scope:
-                node = known(node, function)
-                if node.kind <= _UNDEFINED or node.kind == _EVALUATED:
-                    continue
+                raise symbolic_error(node, function)
             wanted.append(node)
     return wanted
 

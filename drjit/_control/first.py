@@ -1,0 +1,114 @@
+"""The first call of a loop's body that puts arrays where nothing was: in later iterations, it may find them there.
+
+So it is called again, with what it has put there. If it does the same, what it does is what all iterations do. Else the
+first call tells what the first iteration does, and the second one what all others do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import drjit_core as core
+from drjit_core import Node, SymbolicValue, ops, primal, vertex_of
+
+from .._trees.kinds import LIST
+from .entries import Filled, First
+from .places import Change, words_of
+from .wording import Words
+
+__all__ = ["FirstCall"]
+
+_FIRST = ("first",)
+
+
+def _have_same(one: Node, other: Node) -> bool:
+    """Whether arrays in memory hold the same."""
+    return core.read_bytes(one, looks=False) == core.read_bytes(other, looks=False)
+
+
+class FirstCall:
+    """What a first call has left."""
+
+    def __init__(self, words: Words, entries: dict[Any, Any], filled: Mapping[Any, tuple[Change, list[Node]]],
+                 variables: Sequence[Node], stands: Mapping[Any, Sequence[Node]], state: list[Node],
+                 results: Sequence[Node]) -> None:
+        region = core.innermost()
+        assert region is not None
+        self.words, self.entries, self.scope = words, entries, region.id
+        #: Whether it has done something that there is no derivative of, as it may turn out.
+        self.refused = bool(region.refused)
+        self.formals, self.stands, self.state = variables[:len(state) - 1], stands, state
+        #: What other variables are afterwards, by their keys; and places that were filled.
+        self.after = self.by_keys(results)
+        self.filled = {key: change for key, (change, _) in filled.items()}
+        #: The lists among those that hold them, by their ids: later calls have others to add.
+        self.lists = {id(change.container) for change in self.filled.values() if change.kind == LIST}
+        for key, (change, nodes) in filled.items():
+            self.entries[key] = Filled(change, words.function)
+            self.after[key] = nodes
+        self.entries.setdefault(_FIRST, First())
+
+    def by_keys(self, nodes: Sequence[Node]) -> dict[Any, Sequence[Node]]:
+        """Nodes of the variables that are no state."""
+        found, position = {}, 0
+        for key, entry in self.entries.items():
+            found[key] = nodes[position:position + len(entry.initial)]
+            position += len(entry.initial)
+        return found
+
+    def joined(self, variables: Sequence[Node], stands: Mapping[Any, Sequence[Node]], values: list[Node], test: Node,
+               results: list[Node]) -> list[Node]:
+        """What all variables are after an iteration, given what they are after one that is not the first: the state
+        (``values``, which is changed), and the others."""
+        after, (first,) = self.by_keys(results), stands[_FIRST]
+        pairs = list(zip(self.formals, variables, strict=False))
+        for key, nodes in self.stands.items():
+            pairs += zip(nodes, stands[key], strict=True)
+        left = [key for key in self.filled if list(after[key]) == list(stands[key])]
+        for key in left:
+            if not self.entries[key].depends:
+                pairs += zip(self.after[key], stands[key], strict=True)
+        known = {primal(node).id: stand for node, stand in pairs}
+        for key in self.filled:  # what is put there again, and is the same in all iterations
+            if key not in left and not self.entries[key].depends and core.are_same(
+                    self.after[key], after[key], known, _have_same):
+                left.append(key)
+                after[key] = stands[key]
+        same = core.are_same(self.state[-1:], [test], known, _have_same)
+        if same and core.are_same(*self.compared(values, after, left), known, _have_same):
+            after[_FIRST] = [first]
+            return [node for nodes in after.values() for node in nodes]
+        but = [key for key in left if not self.entries[key].depends]
+        before, now = self.compared(values, after, but)
+        once = None if not same or self.refused or [
+            node for node in now if core.is_version(primal(node))] else core.traced_within(before, self.scope, pairs)
+        if once is None:
+            raise self.refusal()
+        joined = iter([node if primal(node) is primal(other) and vertex_of(node) is vertex_of(other) else
+                       ops.select(first, other, node) for node, other in zip(now, once, strict=True)])
+        values[:] = [next(joined) for _ in values]
+        for key in self.after:
+            if key != _FIRST and key not in but:
+                after[key] = [next(joined) for _ in after[key]]
+        after[_FIRST] = [core.literal(first.type, False)]
+        return [node for nodes in after.values() for node in nodes]
+
+    def compared(self, values: Sequence[Node], after: Mapping[Any, Sequence[Node]],
+                 but: Sequence[Any]) -> tuple[list[Node], list[Node]]:
+        """What variables are after the first call, and after another one, but for some that are no state."""
+        before, now = list(self.state[:-1]), list(values)
+        for key, nodes in self.after.items():
+            if key != _FIRST and key not in but:
+                before += nodes
+                now += after[key]
+        return before, now
+
+    def refusal(self) -> SymbolicValue:
+        """What is wrong with a body that does something else where it finds what it has put in new places."""
+        change = next(iter(self.filled.values()))
+        return SymbolicValue(
+            f"{self.words.function}(): {self.words.traced} puts an array in "
+            f"{words_of(change.container, change.kind, change.key)}, where nothing is before the {self.words.noun}, "
+            "and does something else where it finds that, in later iterations. Put something there before the "
+            f"{self.words.noun}, or {self.words.otherwise}.")

@@ -1,0 +1,327 @@
+"""Places that functions of loops fill where nothing was before: attributes, entries of dictionaries, results that are
+kept."""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.llvm.ad import Float64 as F
+from drjit.llvm.ad import UInt32 as U
+
+MODES = "symbolic", "evaluated"
+
+
+def attribute(compute: Callable[[], Any]) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    owner = SimpleNamespace()
+
+    def keep() -> Any:
+        owner.kept = compute()
+        return owner.kept
+
+    return keep, lambda: owner.kept
+
+
+def entry(compute: Callable[[], Any]) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    table: dict[str, Any] = {}
+
+    def keep() -> Any:
+        if "kept" not in table:
+            table["kept"] = compute()
+        return table["kept"]
+
+    return keep, lambda: table["kept"]
+
+
+def kept_by_class(compute: Callable[[], Any]) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    class Owner:
+        @functools.cached_property
+        def kept(self) -> Any:
+            return compute()
+
+    owner = Owner()
+    return lambda: owner.kept, lambda: owner.kept
+
+
+def kept_by_function(compute: Callable[[], Any]) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    kept = functools.cache(compute)
+    return kept, kept
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("how", [entry, kept_by_class, kept_by_function], ids=lambda how: how.__name__)
+@pytest.mark.parametrize("value", [F(2), dr.opaque(F, 2)], ids=["constant", "evaluated"])
+def test_what_is_kept_is_what_it_is_outside(how: Callable[..., Any], value: Any, mode: str) -> None:
+    """It has its value, and its derivative, also when the loop is over."""
+    factor, x = F(3), F(value)
+    dr.enable_grad(x)
+    keep, kept = how(lambda: x * x * factor)
+    _, total = dr.while_loop((U(0, 1, 2), F(0)), lambda i, total: i < 4,
+                             lambda i, total: (i + 1, total + keep()), mode=mode)
+    np.testing.assert_allclose(total.numpy(), [48, 36, 24])
+    np.testing.assert_allclose(kept().numpy(), [12])
+    if how is not kept_by_function:
+        assert dr.grad_enabled(kept())
+        dr.backward(kept(), dr.ADFlag.ClearVertices)
+        np.testing.assert_allclose(x.grad.numpy(), [12])
+        x.grad = 0
+    dr.backward(total)
+    np.testing.assert_allclose(x.grad.numpy(), [12 * 9])
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_derivatives_of_what_a_loop_has_put_in_an_attribute(both: bool) -> None:
+    x, factor = F(2), F(3)
+    dr.enable_grad(x)
+    keep, kept = attribute(lambda: dr.sin(x) * factor)
+    _, total = dr.while_loop((U(0, 1, 2), F(0)), lambda i, total: i < 4,
+                             lambda i, total: (i + 1, total + keep()), mode="symbolic")
+    dr.backward(kept() + (total if both else 0))
+    np.testing.assert_allclose(x.grad.numpy(), np.cos(2) * (3 + 9) * 3 if both else [np.cos(2) * 3])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_depends_on_nothing_that_is_differentiated(mode: str) -> None:
+    x, factor = F(2), F(3)
+    dr.enable_grad(x)
+    keep, kept = attribute(lambda: factor * 2)
+    dr.while_loop((U(0, 1, 2), x), lambda i, y: i < 4, lambda i, y: (i + 1, y * keep()), mode=mode)
+    assert not dr.grad_enabled(kept())
+    np.testing.assert_allclose(kept().numpy(), 6)
+
+
+def test_what_depends_on_what_the_loop_changes_has_no_value_afterwards() -> None:
+    state = SimpleNamespace(factor=F(3))
+
+    def body(i: Any) -> Any:
+        state.kept = state.factor * 2
+        state.factor += 1
+        return (i + 1,)
+
+    dr.while_loop((U(0, 1, 2),), lambda i: i < 4, body, mode="symbolic")
+    np.testing.assert_allclose(state.factor.numpy(), [7, 6, 5])
+    with pytest.raises(RuntimeError, match="symbolic"):
+        state.kept.numpy()
+
+
+# --- places that later iterations look at ----------------------------------------------------------------------------
+
+#: What bodies do with a place that is new, a number that grows, and a value: each returns the value, changed.
+Step = Callable[[SimpleNamespace, Any, Any], Any]
+
+
+def gets(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    box.table["n"] = box.table.get("n", F(0)) + y * box.x
+    return y + 1
+
+
+def counts(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    box.table["n"] = box.table.get("n", U(0)) + 1
+    return y + F(box.table["n"])
+
+
+def pops(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    box.table["n"] = box.table.pop("n", F(1)) * 2 + y
+    return y
+
+
+def has_attribute(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    if hasattr(box, "n"):
+        box.n = box.n * 2
+    else:
+        box.n = y + 1
+    return y + box.n
+
+
+def has_attribute_and_changes_in_place(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    if not hasattr(box, "n"):
+        box.n = F(y)
+    box.n += box.x
+    return y * 0.5 + box.n
+
+
+def catches(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    try:
+        box.n = box.n * 2
+    except AttributeError:
+        box.n = F(i) + 1
+        box.k += 5
+    return y + box.n * box.k
+
+
+def first_of_list(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    box.entries.append(F(i) * box.x)
+    return y + box.entries[0]
+
+
+def last_of_list(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    box.entries.append(F(i) * box.x)
+    return y + box.entries[-1]
+
+
+def chained(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    box.chained["n"] = box.chained["n"] * y
+    return y + 1
+
+
+def trees(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    first, (second,) = getattr(box, "n", (F(0), [F(1)]))
+    box.n = first + second, [second * 2]
+    return y + first
+
+
+def sets_default(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    return y + box.table.setdefault("n", y * box.x)
+
+
+def remembers(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    if "n" not in box.table:
+        box.table["n"] = dr.sin(box.x)
+    return y * box.table["n"]
+
+
+def sets_and_reads(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    box.n = y * box.x
+    return y + box.n
+
+
+def in_a_loop(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    return dr.while_loop((U(0), y), lambda j, y: j < 2, lambda j, y: (j + 1, has_attribute(box, j, y)))[1]
+
+
+STEPS: list[Step] = [gets, counts, pops, has_attribute, has_attribute_and_changes_in_place, catches, first_of_list,
+                     last_of_list, chained, trees, sets_default, remembers, sets_and_reads, in_a_loop]
+
+
+def outcome(step: Step, counts: list[int], mode: str, tracked: bool) -> list[Any]:
+    box = SimpleNamespace(table={}, x=F(1.25), k=F(1), entries=[])
+    box.chained = collections.ChainMap({}, {"n": F(1)})
+    if tracked:
+        dr.enable_grad(box.x)
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, mode == "symbolic"):
+        _, y = dr.while_loop((U(counts), F(1)), lambda i, y: i < 4, lambda i, y: (i + 1, step(box, i, y)), mode=mode)
+    place = box.chained["n"] if step is chained else box.table.get("n", getattr(box, "n", F(0)))
+    places = [place] if not isinstance(place, tuple) else [place[0], place[1][0]]
+    found = [y.numpy(), box.k.numpy()]
+    if tracked:
+        dr.backward(y + F(places[0]), dr.ADFlag.Default | dr.ADFlag.AllowNoGrad)
+        found.append(box.x.grad.numpy())
+    return [*found, *(each.numpy() for each in places)]
+
+
+@pytest.mark.parametrize("tracked", [False, True])
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
+def test_later_iterations_find_what_the_first_one_has_put_somewhere(step: Step, tracked: bool) -> None:
+    counts = [0, 1, 2]
+    symbolic, evaluated = [outcome(step, counts, mode, tracked) for mode in MODES]
+    alone = [outcome(step, [count], "evaluated", tracked) for count in counts]
+    for position, found in enumerate(symbolic):
+        expected = np.concatenate([np.ravel(each[position]) for each in alone])
+        if tracked and position == 2:
+            expected = expected.sum(keepdims=True)
+        np.testing.assert_allclose(np.broadcast_to(found, expected.shape), expected, rtol=1e-6)
+        if position < 3:
+            np.testing.assert_allclose(np.broadcast_to(evaluated[position], expected.shape), expected, rtol=1e-6)
+
+
+def test_bodies_that_only_fill_places_are_called_once() -> None:
+    box, calls, log = SimpleNamespace(table={}), 0, list[Any]()
+
+    def body(i: Any, y: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        box.last = y * 2
+        box.table["last"] = y * 3
+        log.append(y)
+        return i + 1, y + 1
+
+    dr.while_loop((U(0, 1), F(1)), lambda i, y: i < 3, body, mode="symbolic")
+    assert calls == len(log) == 1
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_what_the_first_iteration_does_otherwise_is_refused_where_it_writes(writes: bool) -> None:
+    table, places = dr.zeros(F, 4), dict[str, Any]()
+
+    def body(i: Any) -> Any:
+        number = places["n"] = places.get("n", F(0)) + 1
+        if writes:
+            dr.scatter_add(table, number, i)
+        return (i + 1,)
+
+    def run() -> None:
+        dr.while_loop((U(0),), lambda i: i < 4, body, mode="symbolic")
+
+    if writes:
+        with pytest.raises(RuntimeError, match=r"the entry 'n' of a dict, where nothing is before.*mode='evaluated'"):
+            run()
+        assert not places and list(table) == [0] * 4
+    else:
+        run()
+        assert list(places["n"]) == [4]
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_generators_that_begin_in_a_body(started: bool) -> None:
+    def doubled() -> Any:
+        value = F(1)
+        while True:
+            yield value
+            value = value * 2
+
+    values = doubled()
+    if started:
+        next(values)
+
+    def run() -> list[float]:
+        found: list[float] = dr.while_loop((U(0, 2), F(0)), lambda i, y: i < 4, lambda i, y: (i + 1, y + next(values)),
+                                           mode="symbolic")[1].numpy().tolist()
+        return found
+
+    if started:
+        assert run() == [30, 6]
+    else:
+        with pytest.raises(RuntimeError, match="the generator 'doubled' to where it keeps an array in its variable"):
+            run()
+
+
+# --- what is undone, and what is not left ----------------------------------------------------------------------------
+
+
+def test_a_condition_without_mode_that_raises_has_changed_nothing() -> None:
+    box, entries = SimpleNamespace(n=F(0)), [F(1)]
+
+    def condition(i: Any) -> Any:
+        box.n = F(7)
+        box.new = F(8)
+        entries[0] = F(3)
+        entries.append(F(2))
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        dr.while_loop((U(0),), condition, lambda i: (i + 1,))
+    assert vars(box).keys() == {"n"} and list(box.n) == [0] and [list(entry) for entry in entries] == [[1]]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_place_that_both_sides_overwrite_does_not_depend_on_what_was_there(mode: str) -> None:
+    x = F(2)
+    dr.enable_grad(x)
+    box = SimpleNamespace(value=x * 3)
+
+    def put(number: int) -> Callable[[Any], Any]:
+        def side(y: Any) -> Any:
+            box.value = F(number)
+            return y
+
+        return side
+
+    dr.if_stmt((F(1),), dr.opaque(U, 1) == 1, put(7), put(8), mode=mode)
+    assert list(box.value) == [7] and not dr.grad_enabled(box.value)
