@@ -140,6 +140,8 @@ DECISIONS: dict[str, tuple[Callable[[Target], Any], Target, Any, Target, Any]] =
                   changed(recompute=5), [2, 1]),
     "sink": (lambda target: outside(one_side(5), target) > outside(one_side(0), target), CPU_TARGET, False,
              changed(sink=1000), True),
+    "views": (lambda target: outputs([seen(dear(floats(), 2), 0, (SIZE // 2, 2), (1, SIZE // 2))], target), CPU_TARGET,
+              [1], changed(views=5), [1, 1]),
     "threads": (lambda target: strategies(update(ReduceMode.Direct), target), THREADS, [ATOMIC],
                 THREADS._replace(threads=1), [PLAIN]),
     "single": (lambda target: strategies(update(ReduceMode.Direct), target), THREADS, [ATOMIC],

@@ -107,6 +107,7 @@ class Target(NamedTuple):
     large_bytes: int  # memory of more bytes is asked for ahead where it is accessed by index
     traffic: int  # additions that take as long as 8 bytes to or from memory
     recompute: int  # values are stored, not computed again, if that costs more than so many additions
+    views: int  # views of what costs more, reading included, wait until that is stored
     sink: int  # what only one side of a branch needs is computed there if it costs more than so many additions
     rows: Rows
     local: Local

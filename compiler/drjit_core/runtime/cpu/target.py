@@ -35,6 +35,7 @@ CPU_TARGET = Target(
     # A packet written and read again takes about as long as 20 additions at the memory bandwidth of two cores.
     traffic=20,
     recompute=20,
+    views=24,
     sink=20,  # a few operations LLVM moves by itself
     rows=Rows(
         # Packets go over several short rows.  3M numbers and a row that is added to each take 0.42 ms in rows of 4

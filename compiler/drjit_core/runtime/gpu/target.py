@@ -35,6 +35,7 @@ _TARGET = Target(
     # In the time of 8 bytes at 3.35 TB/s, 132 multiprocessors with 128 lanes at 1.7 GHz execute 69 instructions.
     traffic=64,
     recompute=64,
+    views=68,
     sink=64,
     rows=Rows(flat=8, indexed=3, views=64, short=16, few=64, part=1 << 14, together=8, keep=64),
     # a driver reserves it for all threads that a device can hold: 8 KiB would be 2 GB
