@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 
-from ...codegen.target import Limits, Local, Reductions, Rows, Target, Tracing
+from ...codegen.target import Copies, Limits, Local, Reductions, Rows, Target, Tracing
 from ...ptx.texts import NATIVE
 from ...types import JitBackend
 
@@ -52,6 +52,7 @@ _TARGET = Target(
         # a reduction occupies a device only if it has some hundred thousand threads
         reductions=Reductions(unrolled=16, parallel=1 << 18, results=1024, part=1 << 10, rows=256, elements=1 << 16,
                               short=4, narrow=32),
+        copies=Copies(fewest=1 << 14, shortest=8),
     ),
 )
 
