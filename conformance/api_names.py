@@ -47,7 +47,7 @@ def state_of(name: str) -> str:
 
 
 def member_state(name: str, member: str) -> str:
-    """The same for a member of a class; those of the base of all arrays are asked of a vector."""
+    """Whether a member of a class exists, or is to come; those of the base of all arrays are asked of a vector."""
     if name != "drjit.ArrayBase":
         return state_of(f"{name}.{member}")
     return "exists" if hasattr(find("drjit.llvm.Array4f"), member) else "to come"

@@ -277,7 +277,7 @@ class Chapter:
         return "passes", ""
 
     def example(self, source: str, want: str, name: str) -> tuple[str, str]:
-        """The same for a line with a prompt and what it prints."""
+        """Whether a line with a prompt prints what it should, and what else there is to say."""
         source = changed(source, SOURCE)
         output, error = self.execute(source, name, "single")
         if "jit_var_new" in want:

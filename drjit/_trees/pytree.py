@@ -487,7 +487,7 @@ def leaves(value: Any, function: str) -> list[Any]:
 
 
 def known_leaves(value: Any, function: str) -> list[Any]:
-    """Likewise; refuses what holds arrays, but is no PyTree, because these would be passed over."""
+    """All leaves, in order; refuses what holds arrays, but is no PyTree, because these would be passed over."""
     found = leaves(value, function)
     _require_known(found, value, function)
     return found
@@ -562,7 +562,7 @@ def transform(function: str, visit: Callable[..., Any], value: Any, *others: Any
 
 
 def transform_known(function: str, visit: Callable[..., Any], value: Any) -> Any:
-    """Likewise; what holds arrays, but is no PyTree, is a leaf like any."""
+    """Rebuild a PyTree of other leaves; what holds arrays, but is no PyTree, is a leaf like any."""
     found, spec = flatten(value, function)
     return spec.rebuild(map(visit, found))
 

@@ -303,7 +303,7 @@ class Derived(Array3f):
 
 
 class DerivedTensor(TensorXf):
-    """Likewise."""
+    """A type of tensors of a program."""
 
 
 @pytest.mark.parametrize("make", [

@@ -153,7 +153,7 @@ emit.register(ROW.kind, _print)
 
 
 def reference(source: Any, u: Any, v: Any, width: Any, height: Any, mask: Any) -> Any:
-    """The same with NumPy, in the same order of operations."""
+    """What the row means, with NumPy, in its order of operations."""
     def place(coordinate: Any, extent: Any) -> tuple[Any, Any]:
         last = np.float32(extent - 1)
         position = np.clip(coordinate * last, np.float32(0), last)

@@ -30,7 +30,7 @@ def interpret(program: str) -> subprocess.CompletedProcess[str]:
 
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
-    """The same, with the module imported."""
+    """Run a program in a fresh interpreter, with the module imported."""
     return interpret("import logging\nfrom drjit_core.messages import *\n"
                      "from drjit_core.types import LogLevel\n" + program)
 

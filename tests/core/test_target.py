@@ -34,10 +34,11 @@ from drjit_core import (
 from drjit_core.codegen.linear import Linear
 from drjit_core.codegen.linearize import linearize
 from drjit_core.codegen.program import Program, assemble
-from drjit_core.codegen.target import ATOMIC, PLAIN, PRIVATE, Target
+from drjit_core.codegen.target import ATOMIC, PLAIN, PRIVATE, Copies, Target, limits
 from drjit_core.control import extend
 from drjit_core.control.blend import blend
 from drjit_core.ir.node import BAKED
+from drjit_core.ir.steps import transposed
 from drjit_core.llvm import emit
 from drjit_core.ops.table import GATHER, LITERAL, RESULT
 from drjit_core.passes.domain import Domain
@@ -140,6 +141,8 @@ DECISIONS: dict[str, tuple[Callable[[Target], Any], Target, Any, Target, Any]] =
                   changed(recompute=5), [2, 1]),
     "sink": (lambda target: outside(one_side(5), target) > outside(one_side(0), target), CPU_TARGET, False,
              changed(sink=1000), True),
+    "views": (lambda target: outputs([seen(dear(floats(), 2), 0, (SIZE // 2, 2), (1, SIZE // 2))], target), CPU_TARGET,
+              [1], changed(views=5), [1, 1]),
     "threads": (lambda target: strategies(update(ReduceMode.Direct), target), THREADS, [ATOMIC],
                 THREADS._replace(threads=1), [PLAIN]),
     "single": (lambda target: strategies(update(ReduceMode.Direct), target), THREADS, [ATOMIC],
@@ -188,7 +191,7 @@ def test_local_memory_is_that_of_the_backend() -> None:
             assert extend.fits(loop.payload, 10) == found
 
 
-def tracing(**numbers: int) -> Target:
+def tracing(**numbers: Any) -> Target:
     return changed(tracing=CPU_TARGET.tracing._replace(**numbers))
 
 
@@ -218,6 +221,11 @@ def test_what_is_decided_while_tracing_is_decided_by_the_backend() -> None:
                                  (tracing(blend=1000), width, False), (tracing(blend_width=4), 4, True)):
         with on_backend(Null(TEXTS, target)):
             assert (blended(size) == RESULT) == branch
+    for copies, size, copied in ((CPU_TARGET.tracing.copies, 128, True), (Copies(1 << 15, 8), 128, False),
+                                 (Copies(1, 256), 128, False), (CPU_TARGET.tracing.copies, 64, False)):
+        with on_backend(Null(TEXTS, tracing(copies=copies))):
+            matrix = large(FLOAT32, size * size)
+            assert (transposed(matrix, (size, size), (1, 0), *limits().tracing.copies) is not None) == copied
 
 
 # --- what texts depend on besides ------------------------------------------------------------------------------------

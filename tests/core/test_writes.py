@@ -62,7 +62,7 @@ def write(target: Node, value: Node, index: Node, mask: Node = TRUE, op: ReduceO
 
 def model_write(target: np.ndarray[Any, Any], value: Any, index: Any, mask: Any = True,
                 op: ReduceOp = IDENTITY) -> np.ndarray[Any, Any]:
-    """The same in NumPy, on a copy."""
+    """A write in NumPy, on a copy."""
     result = target.copy()
     index, value, mask = np.broadcast_arrays(index, value, mask)
     if op is IDENTITY:

@@ -197,7 +197,7 @@ class Operands:
         return self._make(self.leaf, self.wide_value, self.type)
 
     def double(self) -> Any:
-        """The same as double-precision numbers."""
+        """The wide operand as double-precision numbers."""
         return self._make(self.package.Float64, self.wide_value.astype(np.float64), self.package.TensorXf64)
 
     @property
@@ -207,7 +207,7 @@ class Operands:
         return (np.arange(int(np.prod(shape))) % 4 < 2).reshape(shape)
 
     def mask(self) -> Any:
-        """The same as a mask."""
+        """The wide operand as a mask."""
         return self._make(self.mask_leaf, self.mask_value, self.package.TensorXb)
 
     @property
@@ -216,7 +216,7 @@ class Operands:
         return np.zeros(self.lanes, int) if self.count == 1 else np.arange(self.count)[::-1][:self.lanes]
 
     def key(self) -> Any:
-        """The same as an array of indices."""
+        """The wide operand as an array of indices."""
         return self.of_left(self.index(self.key_value.tolist()) if self.lanes else self.index())
 
     def host(self) -> Array:

@@ -184,7 +184,7 @@ class Machine:
         return self._recorded(function(*others))
 
     def resumed(self, function: Callable[..., Any], constants: Sequence[Any], others: Sequence[Any]) -> Any:
-        """Likewise, in a scope that suspends all, in which one resumes those of the others."""
+        """A function in a scope that suspends all derivatives, in which one resumes those of the other arguments."""
         if self.tracks:
             with self.dr.suspend_grad(), self.dr.resume_grad(*others):
                 return function(*constants, *others)

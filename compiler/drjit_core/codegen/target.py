@@ -13,8 +13,8 @@ from typing import NamedTuple
 from ..passes.domain import Domain
 from ..types import ReduceMode
 
-__all__ = ["ATOMIC", "COMBINED", "PLAIN", "PRIVATE", "Interval", "Limits", "Local", "Reductions", "Rows", "Target",
-           "Tracing", "limits", "tell_limits"]
+__all__ = ["ATOMIC", "COMBINED", "PLAIN", "PRIVATE", "Copies", "Interval", "Limits", "Local", "Reductions", "Rows",
+           "Target", "Tracing", "limits", "tell_limits"]
 
 #: How a scatter-reduction copes with conflicts: atomic updates of the memory; plain updates, because there are none;
 #: plain updates of tables that the backend provides, and merges afterwards; atomic updates of what neighbours have for
@@ -70,6 +70,13 @@ class Reductions(NamedTuple):
     narrow: int  # rows of fewer elements leave much of a packet empty
 
 
+class Copies(NamedTuple):
+    """When arrays whose axes are put in another order are copied, not read by index."""
+
+    fewest: int  # if they have at least so many elements
+    shortest: int  # and both axes of which the neighbours change have at least so many
+
+
 class Tracing(NamedTuple):
     """What is decided while programs are traced, in numbers."""
 
@@ -77,6 +84,7 @@ class Tracing(NamedTuple):
     blend_width: int  # and if there are at least so many elements
     hoist: int  # a condition that costs no more is computed once more for the sake of reads that move before the loop
     reductions: Reductions
+    copies: Copies
 
 
 class Limits(NamedTuple):
@@ -107,6 +115,7 @@ class Target(NamedTuple):
     large_bytes: int  # memory of more bytes is asked for ahead where it is accessed by index
     traffic: int  # additions that take as long as 8 bytes to or from memory
     recompute: int  # values are stored, not computed again, if that costs more than so many additions
+    views: int  # views of what costs more, reading included, wait until that is stored
     sink: int  # what only one side of a branch needs is computed there if it costs more than so many additions
     rows: Rows
     local: Local

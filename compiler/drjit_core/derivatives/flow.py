@@ -227,11 +227,11 @@ class Flow:
         vertex.gradient = gradient if before is None else binary(_PLUS, before, gradient)
 
     def bring(self, vertex: Vertex, gradient: Node, width: int) -> None:
-        """Likewise what does not come from an operation of this flow: elements whose gradient is zero have no part."""
+        """Add what comes from no operation of this flow to a vertex: elements where it is zero have no part."""
         self.give(vertex, gradient, width, gradient.kind != LITERAL or gradient.payload == 0)
 
     def give_product(self, vertex: Vertex | None, gradient: Node, factor: Node, width: int, sparse: bool) -> None:
-        """Likewise a product, which is added in one operation if there is something to add it to."""
+        """Add a product to a vertex, in one operation if there is something to add it to."""
         if vertex is None or not self.takes(vertex):
             return
         before = vertex.gradient

@@ -327,8 +327,8 @@ class _Repetition(Recorded):
 
     def visited(self, flow: Flow, counted: Counted, places: dict[int, int], gradients: dict[int, Node],
                 totals: list[Node], memory: list[Node]) -> tuple[dict[int, Node], list[Node], list[Node]] | None:
-        """Likewise, given a loop that keeps the state; ``None`` if the kernels of both loops are not as wide, which
-        those that share local memory are."""
+        """What :meth:`reverse_general` returns, of a loop that keeps the state; ``None`` if the kernels of both loops
+        are not as wide, which those that share local memory are."""
         number = counted.number
         sure = most_iterations(counted.loop.payload)
         if self.bound is not None and (sure is None or sure > self.bound):
@@ -398,7 +398,8 @@ class _Repetition(Recorded):
 
     def backwards(self, flow: Flow, number: Node, state_of: Callable[[Node], list[Node]], gradients: dict[int, Node],
                   totals: list[Node], memory: list[Node]) -> tuple[dict[int, Node], list[Node], list[Node]]:
-        """Likewise, given the numbers of iterations, and what the state was at the beginning of one."""
+        """What :meth:`reverse_general` returns, of numbers of iterations, and what the state was at the beginning of
+        one."""
         order = self.changed
         now = [gradients.get(position) or literal(self.given[position].type, 0) for position in order]
         first, last = 1 + len(order), 1 + len(order) + len(totals)
@@ -426,7 +427,7 @@ class _Repetition(Recorded):
         return self.loop(flow, [literal(UINT32, 0, width)], body, more)
 
     def recomputed(self, flow: Flow) -> tuple[Node, Callable[[Node], list[Node]]]:
-        """Likewise, where there is no memory: it is computed again for each iteration."""
+        """The numbers of iterations, and what the state was at the beginning of one, computed again for each."""
         count = len(self.given)
         number = self.counted(flow)[-1]
 

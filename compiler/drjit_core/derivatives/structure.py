@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ..codegen.target import limits
 from ..ir.build import counter, literal
 from ..ir.node import Node
 from ..ir.steps import step, transposed
@@ -365,7 +366,7 @@ def _permuted(gradient: Node, axes: Sequence[tuple[int, int]]) -> Node | None:
     if any(stride < 0 for _, stride in axes):
         return None
     order = sorted(range(len(axes)), key=lambda number: -axes[number][1])
-    return transposed(gradient, [extent for extent, _ in axes], order)
+    return transposed(gradient, [extent for extent, _ in axes], order, *limits().tracing.copies)
 
 
 def _is_injective(axes: Sequence[tuple[int, int]]) -> bool:

@@ -522,11 +522,11 @@ class Recorded:
         self.derive(flow, self.flow_on)
 
     def flow_back(self, flow: Flow) -> None:
-        """Likewise, by another construct."""
+        """Trace a construct that lets gradients flow from the results to the variables."""
         raise NotImplementedError
 
     def flow_on(self, flow: Flow) -> None:
-        """Likewise, by another construct."""
+        """Trace a construct that lets changes flow from the variables to the results."""
         raise NotImplementedError
 
     def at(self, places: Iterable[int]) -> list[Vertex]:
@@ -578,7 +578,7 @@ class Recorded:
                 *[self.nodes_around.get(node.id, node) for node in self.captures()]]
 
     def moved(self, copy: Copy) -> Recorded:
-        """The same in another region, where a copy of the tape that it is part of says what stands for what."""
+        """What was recorded, in another region: a copy of the tape that it is part of says what stands for what."""
         new, needed = shallow_copy(self), set(self.needed())
         new.reference = None
         new.given = [copy.node(node) if position in needed else literal(node.type, 0, node.size)

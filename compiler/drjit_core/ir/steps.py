@@ -66,16 +66,14 @@ def step_again(payload: Step, first: Node, second: Node, type_: int, size: int) 
     return append(STEP, type_, size, first, second, None, None, 0, payload)
 
 
-#: Copies of fewer elements, or along shorter axes, are left to reads by index, which are part of what takes them.
-_FEWEST, _SHORTEST = 1 << 14, 8
+def transposed(node: Node, shape: Sequence[int], axes: Sequence[int], fewest: int, shortest: int) -> Node | None:
+    """An array in C order with its axes in another order, as a step; ``None`` if reads by index do better, which are
+    part of what takes them.
 
-
-def transposed(node: Node, shape: Sequence[int], axes: Sequence[int]) -> Node | None:
-    """An array in C order with its axes in another order, as a step; ``None`` if a read by index does better.
-
-    That is so for symbolic arrays and literals, for few elements, for short axes, and if neighbours stay neighbours.
+    That is so for symbolic arrays and literals, for fewer elements than the ``fewest``, for axes that are shorter than
+    the ``shortest``, and if neighbours stay neighbours.
     """
-    if node.size < _FEWEST or node.scope or primal(node).kind in (LITERAL, BOUND):
+    if node.size < fewest or node.scope or primal(node).kind in (LITERAL, BOUND):
         return None
     strides, step_ = [0] * len(shape), 1
     for axis in range(len(shape) - 1, -1, -1):
@@ -91,7 +89,7 @@ def transposed(node: Node, shape: Sequence[int], axes: Sequence[int]) -> Node | 
         else:
             merged.append((extent, stride))
     columns, column = merged.pop()
-    if column == 1 or columns < _SHORTEST:
+    if column == 1 or columns < shortest:
         return None
     targets, target = [], columns
     for extent, _ in reversed(merged):
@@ -100,7 +98,7 @@ def transposed(node: Node, shape: Sequence[int], axes: Sequence[int]) -> Node | 
     targets.reverse()
     place = next(place for place, (_, stride) in enumerate(merged) if stride == 1)
     rows = merged[place][0]
-    if rows < _SHORTEST:
+    if rows < shortest:
         return None
     options = [rows, columns, column, targets[place], 0]
     for other, ((extent, stride), target) in enumerate(zip(merged, targets, strict=True)):

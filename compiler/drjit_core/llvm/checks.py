@@ -11,7 +11,7 @@ from ..codegen.linear import Access, Instruction
 from ..codegen.program import REPORT_WORDS
 from ..types import BOOL, TYPES, UINT64
 from .function import FunctionEmitter
-from .lines import function_text
+from .writer import Writer
 
 __all__ = ["within_bounds"]
 
@@ -79,21 +79,27 @@ def _helpers(emitter: FunctionEmitter) -> None:
     """Add the functions that write a report to the module."""
     if _REPORT_ONE in emitter.module.helpers:
         return
-    emitter.module.helpers[_REPORT_ONE] = function_text(
-        f"internal void @{_REPORT_ONE}(ptr %report, i64 %position, i64 %count) #0", (
-            "%any = icmp ne i64 %count, 0", "br i1 %any, label %found, label %done", "found:",
-            "%before = atomicrmw add ptr %report, i64 %count monotonic, align 8",
-            "%first = icmp eq i64 %before, 0", "br i1 %first, label %write, label %done", "write:",
-            "%at = getelementptr i64, ptr %report, i64 1", "store i64 %position, ptr %at, align 8",
-            "br label %done", "done:", "ret void"))
-    if not emitter.vectorized:
-        return
-    lanes, wide, mask = emitter.lanes, emitter.packets[UINT64], emitter.packets[BOOL]
-    emitter.module.helpers[_REPORT_PACKET] = function_text(
-        f"internal void @{_REPORT_PACKET}(ptr %report, {wide} %positions, {mask} %bad) #0", (
-            f"%bits = bitcast {mask} %bad to i{lanes}", f"%any = icmp ne i{lanes} %bits, 0",
-            "br i1 %any, label %found, label %done", "found:",
-            f"%number = call i{lanes} @llvm.cttz.i{lanes}(i{lanes} %bits, i1 true)",
-            f"%position = extractelement {wide} %positions, i{lanes} %number",
-            f"%ones = call i{lanes} @llvm.ctpop.i{lanes}(i{lanes} %bits)", f"%count = {_as_word('%ones', lanes)}",
-            f"call void @{_REPORT_ONE}(ptr %report, i64 %position, i64 %count)", "br label %done", "done:", "ret void"))
+    w = Writer()
+    w.function(f"internal void @{_REPORT_ONE}(ptr %report, i64 %position, i64 %count)")
+    w.leave(w("icmp eq i64 %count, 0"))
+    before = w("atomicrmw add ptr %report, i64 %count monotonic, align 8")
+    w.branch(w(f"icmp eq i64 {before}, 0"), lambda: w.store("i64", "%position", w.at("i64", "%report", 1), 8))
+    w.end()
+    emitter.module.helpers[_REPORT_ONE] = w.functions()
+    if emitter.vectorized:
+        emitter.module.helpers[_REPORT_PACKET] = _report_packet(emitter.lanes, *(
+            str(emitter.packets[type_]) for type_ in (UINT64, BOOL)))
+
+
+def _report_packet(lanes: int, wide: str, mask: str) -> str:
+    """The function that reports some lanes of a packet."""
+    w, bits = Writer(), f"i{lanes}"
+    w.function(f"internal void @{_REPORT_PACKET}(ptr %report, {wide} %positions, {mask} %bad)")
+    bad = w(f"bitcast {mask} %bad to {bits}")
+    w.leave(w(f"icmp eq {bits} {bad}, 0"))
+    number = w.call(bits, f"llvm.cttz.{bits}", f"{bits} {bad}", "i1 true")
+    position = w(f"extractelement {wide} %positions, {bits} {number}")
+    count = w(_as_word(w.call(bits, f"llvm.ctpop.{bits}", f"{bits} {bad}"), lanes))
+    w.run(_REPORT_ONE, "ptr %report", f"i64 {position}", f"i64 {count}")
+    w.end()
+    return w.functions()

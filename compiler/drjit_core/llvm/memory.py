@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from ..codegen.linear import Access, Instruction, Store
+from ..codegen.linear import Instruction, Store
 from ..codegen.program import ALIGNED, REVERSED, SCALAR, SHIFTED, UNALIGNED
 from ..codegen.target import ATOMIC, PRIVATE
-from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE, EXCHANGES, name_of_update
+from ..ops.reductions import EXCHANGES
 from ..types import BOOL, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
 from . import ahead, checks, counting, local, pieces
 from .function import FunctionEmitter
-from .lines import function_text
 from .neighbours import are_neighbours
-from .texts import ATOMIC_INSTRUCTIONS, TypeText, constant, is_instruction, update, zero
+from .texts import TypeText, constant
+from .updates import Update, update_function
+from .writer import Writer
 
 __all__ = ["AHEAD", "ask_ahead", "fetch", "gather", "load", "reversed_packet", "scatter",
            "scatter_in_region", "store"]
@@ -271,7 +272,8 @@ def scatter(emitter: FunctionEmitter, instruction: Instruction, name: str, in_re
     if not uniform and access.strategy == PRIVATE:
         base = _own_table(emitter, access.slot)
     masked = condition not in ("true", "splat (i1 true)")
-    helper = _scatter_helper(emitter, op, type_, index_type, access, masked)
+    helper = update_function(emitter.module.helpers, op, type_, index_type, access.strategy == ATOMIC, access.fetched,
+                             masked)
     bits = ""
     if masked:
         bits = f", i1 {condition}"
@@ -308,29 +310,18 @@ def _full_in_place(emitter: FunctionEmitter, name: str, op: int, strategy: int, 
     A loop that calls a function spills its state in each iteration: around nothing but additions to 1024 bins, such
     calls took half again as long as the loop without them.
     """
-    out, number, (type_, data), (index_type, position) = emitter.body, name[1:], values, indices
-    full, partial, done = (f"{number}_{part}" for part in ("full", "partial", "done"))
-    out.append(f"{name}_all = icmp eq i{emitter.lanes} {name}_bits, -1")
-    out.append(f"br i1 {name}_all, label %{full}, label %{partial}")
-    emitter.open_block(partial)
-    out.append(f"call void {otherwise}")
-    out.append(f"br label %{done}")
-    emitter.open_block(full)
-    wide, element, update, before = "64" if "i64" in index_type else "32", type_.element, _plain_update, full
-    if strategy == ATOMIC:
-        update = _atomic_update
-    lanes = [f"_{number}_{lane}" for lane in range(emitter.lanes)]
-    for lane, tag in enumerate(lanes):
-        out.append(f"%index{tag} = extractelement {index_type} {position}, i32 {lane}")
-        out.append(f"%at{tag} = getelementptr {element}, ptr {base}, i{wide} %index{tag}")
-        if strategy == ATOMIC:
-            out.append(f"call void @llvm.prefetch.p0(ptr %at{tag}, i32 1, i32 3, i32 1)")
-    for lane, tag in enumerate(lanes):
-        out.append(f"%value{tag} = extractelement {type_} {data}, i32 {lane}")
-        out += update(op, type_, tag, f"%value{tag}", before)
-        before = f"written{tag}"
-    out.append(f"br label %{done}")
-    emitter.open_block(done)
+    w, (type_, data) = Writer(emitter.body, f"{name[1:]}."), values
+    write = Update(w, op, type_, strategy == ATOMIC)
+    full, partial, done = (w.label(label) for label in ("full", "partial", "done"))
+    w.fork(w(f"icmp eq i{emitter.lanes} {name}_bits, -1"), full, partial)
+    w.open(partial)
+    w.line(f"call void {otherwise}")
+    w.go(done)
+    w.open(full)
+    for lane, at in enumerate(write.places(base, *indices, emitter.lanes)):
+        write(at, w(f"extractelement {type_} {data}, i32 {lane}"))
+    w.go(done)
+    w.open(done)
 
 
 def fetch(emitter: FunctionEmitter, instruction: Instruction) -> None:
@@ -348,182 +339,3 @@ def _own_table(emitter: FunctionEmitter, slot: int) -> str:
         emitter.prologue.append(f"{name}_offset = mul i64 {name}_worker, {size}")
         emitter.prologue.append(f"{name} = getelementptr i8, ptr {tables}, i64 {name}_offset")
     return name
-
-
-def _scatter_helper(emitter: FunctionEmitter, op: int, type_: TypeText, index_type: str, access: Access,
-                    masked: bool) -> str:
-    """Name of a function that updates memory element by element, added to the module if it is not there yet.
-
-    If that is to be fetched, it returns the elements before their updates, and zero in lanes that are masked out.
-
-    Lanes may coincide, so that they take turns.  Atomic updates are barriers to out-of-order execution: the cache lines
-    of a whole packet are asked for before the first one.  A packet that is not full visits the lanes of its mask one
-    after the other: those that are masked out touch no memory.
-    """
-    wide, lanes, element = "64" if "i64" in index_type else "32", type_.lanes, type_.element
-    fetched, helpers = access.fetched, emitter.module.helpers
-    kind = "atomic" if access.strategy == ATOMIC else "plain"
-    name = f"scatter_{name_of_update(op)}_{kind}_{type_.info.name}_{wide}_{lanes}{'_masked' * masked}" \
-           f"{'_fetch' * fetched}"
-    if name in helpers:
-        return name
-    update = _atomic_update if kind == "atomic" else _plain_update
-    text: list[str] = []
-    for lane in range(lanes or 1):
-        index = "%indices"
-        if lanes:
-            index = f"%index{lane}"
-            text.append(f"{index} = extractelement {index_type} %indices, i32 {lane}")
-        text.append(f"%at{lane} = getelementptr {element}, ptr %base, i{wide} {index}")
-        if kind == "atomic":
-            text.append(f"call void @llvm.prefetch.p0(ptr %at{lane}, i32 1, i32 3, i32 1)")
-    before = "full"
-    for lane in range(lanes or 1):
-        value = "%values"
-        if lanes:
-            value = f"%value{lane}"
-            text.append(f"{value} = extractelement {type_} %values, i32 {lane}")
-            if op == COMPARE_EXCHANGE:
-                text.append(f"%expected{lane} = extractelement {type_} %expected, i32 {lane}")
-        text += update(op, type_, str(lane), value, before)
-        before = f"written{lane}"
-        if fetched and lanes:
-            text.append(f"%found_to{lane} = insertelement {type_} {f'%found_to{lane - 1}' if lane else 'poison'}, "
-                        f"{element} {_found(op, kind, type_, lane)}, i32 {lane}")
-    parameters = f"ptr %base, {type_} %values, {index_type} %indices"
-    if op == COMPARE_EXCHANGE:
-        parameters += f", {type_} %expected{'' if lanes else '0'}"
-    start = ["br label %full"]
-    if masked and lanes:
-        parameters += f", i{lanes} %mask"
-        start = [f"%own_values = alloca {type_}, align 64", f"%own_indices = alloca {index_type}, align 64",
-                 *([f"%own_found = alloca {type_}, align 64"] if fetched else []),
-                 *([f"%own_expected = alloca {type_}, align 64"] if op == COMPARE_EXCHANGE else []),
-                 f"%all = icmp eq i{lanes} %mask, -1", "br i1 %all, label %full, label %partial"]
-    elif masked:
-        parameters += ", i1 %mask"
-        start = ["br i1 %mask, label %full, label %done"]
-    result, none = ("void", "void") if not fetched else (str(type_), f"{type_} {zero(type_)}")
-    last = f"%found_to{lanes - 1}" if lanes else _found(op, kind, type_, 0)
-    found = "ret void" if not fetched else f"ret {type_} {last}"
-    text = [*start, "full:", *text, found]
-    if masked:
-        text += _lanes_of_mask(type_, index_type, wide, kind == "atomic", update(op, type_, "", "%value", "update"),
-                               _found(op, kind, type_, "") if fetched else "",
-                               op == COMPARE_EXCHANGE) if lanes else ["done:", f"ret {none}"]
-    helpers[name] = function_text(f"internal {result} @{name}({parameters}) #0", text)
-    return name
-
-
-def _found(op: int, kind: str, type_: TypeText, lane: int | str) -> str:
-    """Name of the element before an update."""
-    return f"%old{lane}" if kind == "plain" or is_instruction(op, type_) else f"%old_value{lane}"
-
-
-def _lanes_of_mask(type_: TypeText, index_type: str, wide: str, ask: bool, update: list[str],
-                   found: str, offered: bool) -> list[str]:
-    """Text that does an update in every lane of a mask, after its cache line has been asked for.
-
-    ``found`` is the name of what it finds, if that is to be returned.
-    """
-    element, bits = type_.element, f"i{type_.lanes}"
-    text = ["partial:", f"%none = icmp eq {bits} %mask, 0", "br i1 %none, label %done, label %some", "some:",
-            f"store {type_} %values, ptr %own_values, align 64",
-            f"store {index_type} %indices, ptr %own_indices, align 64", f"%bits = zext {bits} %mask to i64"
-            if type_.lanes < 64 else f"%bits = add {bits} %mask, 0"]
-    if found:
-        text.append(f"store {type_} zeroinitializer, ptr %own_found, align 64")
-    if offered:
-        text.append(f"store {type_} %expected, ptr %own_expected, align 64")
-        update = [f"%expected_at = getelementptr {element}, ptr %own_expected, i64 %update_lane",
-                  f"%expected_one = load {element}, ptr %expected_at", *update]
-    before = "some"
-    for step in ("ask", "update") if ask else ("update",):
-        last = "written" if step == "update" and any(line == "written:" for line in update) else step
-        text += [f"br label %{step}", f"{step}:",
-                 f"%{step}_rest = phi i64 [ %bits, %{before} ], [ %{step}_next, %{last} ]",
-                 f"%{step}_lane = call i64 @llvm.cttz.i64(i64 %{step}_rest, i1 true)",
-                 f"%{step}_index_at = getelementptr i{wide}, ptr %own_indices, i64 %{step}_lane",
-                 f"%{step}_index = load i{wide}, ptr %{step}_index_at"]
-        address = "%at" if step == "update" else "%ask_at"
-        text.append(f"{address} = getelementptr {element}, ptr %base, i{wide} %{step}_index")
-        if step == "ask":
-            text.append("call void @llvm.prefetch.p0(ptr %ask_at, i32 1, i32 3, i32 1)")
-        else:
-            text += [f"%value_at = getelementptr {element}, ptr %own_values, i64 %update_lane",
-                     f"%value = load {element}, ptr %value_at", *update]
-            if found:
-                text += [f"%found_at = getelementptr {element}, ptr %own_found, i64 %update_lane",
-                         f"store {element} {found}, ptr %found_at"]
-        before = f"{step}_done"
-        text += [f"%{step}_less = sub i64 %{step}_rest, 1", f"%{step}_next = and i64 %{step}_rest, %{step}_less",
-                 f"%{step}_more = icmp ne i64 %{step}_next, 0",
-                 f"br i1 %{step}_more, label %{step}, label %{before}", f"{before}:"]
-    if not found:
-        return [*text, "br label %done", "done:", "ret void"]
-    return [*text, f"%all_found = load {type_}, ptr %own_found, align 64", "br label %done", "done:",
-            f"%result = phi {type_} [ zeroinitializer, %partial ], [ %all_found, %{before} ]", f"ret {type_} %result"]
-
-
-def _expected(lane: str) -> str:
-    """Name of the element that a compare-and-exchange expects to find."""
-    return f"%expected{lane}" if lane else "%expected_one"
-
-
-def _plain_update(op: int, type_: TypeText, lane: str, value: str, block: str) -> list[str]:
-    """Update of the element at ``%at<lane>`` by a value, without regard to other threads."""
-    element, align = type_.element, type_.info.size
-    if op == ReduceOp.Identity.value:
-        return [f"store {element} {value}, ptr %at{lane}, align {align}"]
-    old, new = f"%old{lane}", f"%new{lane}"
-    if op == EXCHANGE:
-        return [f"{old} = load {element}, ptr %at{lane}, align {align}",
-                f"store {element} {value}, ptr %at{lane}, align {align}"]
-    if op == COMPARE_EXCHANGE:
-        bits = f"i{8 * align}"
-        return [f"{old} = load {element}, ptr %at{lane}, align {align}",
-                f"%old_bits{lane} = bitcast {element} {old} to {bits}",
-                f"%expected_bits{lane} = bitcast {element} {_expected(lane)} to {bits}",
-                f"%same{lane} = icmp eq {bits} %old_bits{lane}, %expected_bits{lane}",
-                f"{new} = select i1 %same{lane}, {element} {value}, {element} {old}",
-                f"store {element} {new}, ptr %at{lane}, align {align}"]
-    return [f"{old} = load {element}, ptr %at{lane}, align {align}",
-            update(op, new, old, value, TypeText(type_.info, 0)),
-            f"store {element} {new}, ptr %at{lane}, align {align}"]
-
-
-def _atomic_update(op: int, type_: TypeText, lane: str, value: str, block: str) -> list[str]:
-    """Atomic update of the element at ``%at<lane>`` by a value; what has no instruction needs a loop of
-    compare-and-exchange.
-
-    ``block`` is the label of the block that the text becomes part of.
-    """
-    info = type_.info
-    element, align, at = type_.element, info.size, f"%at{lane}"
-    if op in EXCHANGES:  # what programs synchronise by: other memory is ordered with it
-        bits = f"i{8 * align}"
-        text = [f"%new_bits{lane} = bitcast {element} {value} to {bits}"]
-        if op == EXCHANGE:
-            text.append(f"%old{lane} = atomicrmw xchg ptr {at}, {bits} %new_bits{lane} acq_rel, align {align}")
-        else:
-            text += [f"%expected_bits{lane} = bitcast {element} {_expected(lane)} to {bits}",
-                     f"%pair{lane} = cmpxchg ptr {at}, {bits} %expected_bits{lane}, {bits} %new_bits{lane} "
-                     f"acq_rel acquire, align {align}",
-                     f"%old{lane} = extractvalue {{ {bits}, i1 }} %pair{lane}, 0"]
-        return [*text, f"%old_value{lane} = bitcast {bits} %old{lane} to {element}"]
-    if not is_instruction(op, type_):
-        bits = f"i{info.bits}"
-        entry = f"%{block}"
-        return [f"%start{lane} = load atomic {bits}, ptr {at} monotonic, align {align}", f"br label %attempt{lane}",
-                f"attempt{lane}:",
-                f"%old{lane} = phi {bits} [ %start{lane}, {entry} ], [ %found{lane}, %attempt{lane} ]",
-                f"%old_value{lane} = bitcast {bits} %old{lane} to {element}",
-                update(op, f"%new_value{lane}", f"%old_value{lane}", value, TypeText(info, 0)),
-                f"%new{lane} = bitcast {element} %new_value{lane} to {bits}",
-                f"%pair{lane} = cmpxchg ptr {at}, {bits} %old{lane}, {bits} %new{lane} monotonic monotonic, "
-                f"align {align}",
-                f"%found{lane} = extractvalue {{ {bits}, i1 }} %pair{lane}, 0",
-                f"%success{lane} = extractvalue {{ {bits}, i1 }} %pair{lane}, 1",
-                f"br i1 %success{lane}, label %written{lane}, label %attempt{lane}", f"written{lane}:"]
-    instruction = ATOMIC_INSTRUCTIONS[op][info.kind]
-    return [f"%old{lane} = atomicrmw {instruction} ptr {at}, {element} {value} monotonic, align {align}"]

@@ -13,21 +13,21 @@ from ..ops.table import ACCESS, BITCAST, CAST, EVALUATED, FIRST_ELEMENTWISE, LIT
 
 __all__ = ["move_views"]
 
-#: Operands that cost more than so many additions, reading included, are stored once.
-_MOST = 24
 
+def move_views(order: list[Node], most: int) -> bool:
+    """Move the views among unevaluated nodes, operands first, to the leaves; whether there were any to be moved.
 
-def move_views(order: list[Node]) -> bool:
-    """Move the views among unevaluated nodes, operands first, to the leaves; whether there were any to be moved."""
+    Operands that cost more than so many additions, reading included, are stored once.
+    """
     moved = False
     for node in order:
-        if (node.kind == VIEW or node.kind == ACCESS) and _is_cheap(node.d0):
+        if (node.kind == VIEW or node.kind == ACCESS) and _is_cheap(node.d0, most):
             _Mover(node).run()
             moved = True
     return moved
 
 
-def _is_cheap(root: Any) -> bool:
+def _is_cheap(root: Any, most: int) -> bool:
     """Whether something is computed from memory alone, element by element, by few operations."""
     if root.kind <= UNDEFINED or root.kind == EVALUATED or root.size == 1:  # one element may be anything
         return False
@@ -39,7 +39,7 @@ def _is_cheap(root: Any) -> bool:
         seen.add(node.id)
         kind = node.kind
         cost += OPS[kind].cost
-        if cost > _MOST or not (kind == EVALUATED or kind == LITERAL or kind >= FIRST_ELEMENTWISE or kind == CAST
+        if cost > most or not (kind == EVALUATED or kind == LITERAL or kind >= FIRST_ELEMENTWISE or kind == CAST
                                 or kind == BITCAST):
             return False
         if kind != EVALUATED:

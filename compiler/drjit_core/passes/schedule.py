@@ -111,7 +111,7 @@ def plan(roots: list[Node], target: Target) -> list[Kernel]:
     kernel = _single_kernel(order, roots)
     if kernel is not None:
         return [kernel]
-    if any(node.kind == VIEW or node.kind == ACCESS for node in order) and move_views(order):
+    if any(node.kind == VIEW or node.kind == ACCESS for node in order) and move_views(order, target.views):
         order = post_order(roots)
         kernel = _single_kernel(order, roots)
         if kernel is not None:

@@ -66,7 +66,7 @@ class FunctionEmitter(Registers):
         return name
 
     def operand(self, instruction: Instruction, lane: int = 0) -> str:
-        """The same, for instructions that take registers only: masks that are known get one."""
+        """The value of an instruction in a lane, always in a register: masks that are known get one."""
         value = self.value(instruction, lane)
         return self.as_register(value) if instruction.type == BOOL else value
 

@@ -24,7 +24,7 @@ class ModuleContext(Protocol):
 
     @property
     def printers_of_rows(self) -> dict[int, Any]:
-        """The same in kernels that go over rows."""
+        """What prints an instruction of a kernel that goes over rows, by its kind."""
 
     @property
     def parameter_list(self) -> str:

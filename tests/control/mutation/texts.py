@@ -93,7 +93,7 @@ class _Writer:
     # --- statements --------------------------------------------------------------------------------------------------
 
     def statement(self, depth: int, chain: tuple[str, ...]) -> None:
-        """The same with statements of Python."""
+        """Write the construct as statements of Python."""
         if not chain:
             self.act(depth, "same")
             return

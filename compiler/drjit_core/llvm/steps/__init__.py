@@ -1,7 +1,7 @@
-"""Steps as launches of hand-written LLVM text, for the rows of :mod:`drjit_core.ops.steps`.
+"""Steps as launches of LLVM text that is written by hand (:mod:`..writer`), for the rows of
+:mod:`drjit_core.ops.steps`.
 
 ===============  ======================================================================
-:mod:`.writer`   writing text: names, loops, branches
 :mod:`.blocks`   how launches are cut into blocks
 :mod:`.packets`  what several steps share: types in memory and in registers, masked tails
 :mod:`.scan`     running reductions

@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from ...codegen.steps import Call, Pass, Text
 from ...types import BOOL
 from .. import jit
+from ..writer import Writer
 from .blocks import in_blocks
 from .packets import Elements
-from .writer import Writer
 
 __all__ = ["count_passes", "passes"]
 

@@ -14,9 +14,9 @@ from ...codegen.steps import Call, Pass, Text
 from ...ops.reductions import REDUCTIONS
 from ...types import BOOL, COMPUTES_IN, TYPES, ReduceOp
 from ..texts import constant
+from ..writer import Writer
 from .blocks import in_blocks
 from .packets import Elements, lanes_of
-from .writer import Writer
 
 __all__ = ["passes"]
 

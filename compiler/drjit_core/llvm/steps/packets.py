@@ -8,7 +8,7 @@ from ...ops.reductions import REDUCTIONS
 from ...types import BOOL, COMPUTES_IN, TYPES, UINT8
 from .. import jit
 from ..texts import TypeText, accumulation, cast, constant
-from .writer import Writer
+from ..writer import Writer
 
 __all__ = ["Accumulation", "Elements", "lanes_of"]
 
@@ -35,26 +35,14 @@ class Elements:
         self.register = TypeText(TYPES[self.held], lanes)
 
     def mask(self, count: str, last: bool = False) -> str:
-        """A mask of the first lanes, or of the last ones, so many.
-
-        (LLVM 22 ends the process at level 0 if ``llvm.get.active.lane.mask`` gives the mask of a masked load.)
-        """
-        w, lanes = self.writer, self.lanes
-        packet = f"<{lanes} x i32>"
-        few = w(f"trunc i64 {w.minimum(count, str(lanes))} to i32")
-        places = ", ".join(f"i32 {lanes - 1 - lane if last else lane}" for lane in range(lanes))
-        first = w(f"insertelement {packet} poison, i32 {few}, i64 0")
-        counts = w(f"shufflevector {packet} {first}, {packet} poison, {packet} zeroinitializer")
-        return w(f"icmp ugt {packet} {counts}, <{places}>")
+        """A mask of the first lanes, or of the last ones, so many."""
+        return self.writer.first_lanes(self.lanes, count, last)
 
     def load(self, pointer: str, mask: str = "", otherwise: str = "zeroinitializer") -> str:
         """Elements from memory, where a mask is set; ``otherwise`` is a constant as it is in memory."""
         w, stored = self.writer, self.stored
-        if mask:
-            value = w(f"call {stored} @llvm.masked.load.{stored.suffix}.p0(ptr {pointer}, i32 {self.size}, "
-                      f"<{self.lanes} x i1> {mask}, {stored} {otherwise})")
-        else:
-            value = w.load(stored, pointer, self.size)
+        value = w.masked_load(stored, pointer, self.size, mask, otherwise) if mask else \
+            w.load(stored, pointer, self.size)
         return w.named(lambda d: cast(d, value, stored, self.register)) if stored != self.register else value
 
     def store(self, value: str, pointer: str, mask: str = "", streamed: bool = False) -> None:
@@ -64,26 +52,20 @@ class Elements:
             narrow = value
             value = w.named(lambda d: cast(d, narrow, self.register, stored))
         if mask:
-            w.line(f"call void @llvm.masked.store.{stored.suffix}.p0({stored} {value}, ptr {pointer}, "
-                   f"i32 {self.size}, <{self.lanes} x i1> {mask})")
+            w.masked_store(stored, value, pointer, self.size, mask)
         else:
             w.store(stored, value, pointer, self.size * max(1, self.lanes) if streamed else self.size, streamed)
 
     def over(self, count: str, whole: str, body: Callable[[str, str], None]) -> None:
         """A body for each packet of so many elements, with its position, and a mask for the last one if it is shorter:
         ``whole`` of the elements are in whole packets."""
-        def packet(position: str, mask: str) -> list[str]:
-            body(position, mask)
-            return []
-
         w = self.writer
-        w.loop("0", whole, self.lanes, [], lambda position, _: packet(position, ""))
-        w.loop(whole, count, self.lanes, [], lambda position, _: packet(position, self.mask(w.sub(count, position))))
+        w.loop("0", whole, self.lanes, [], lambda position, _: body(position, ""))
+        w.loop(whole, count, self.lanes, [], lambda position, _: body(position, self.mask(w.sub(count, position))))
 
     def shuffle(self, a: str, b: str, indices: list[int]) -> str:
         """Lanes of two packets."""
-        places = ", ".join(f"i32 {index}" for index in indices)
-        return self.writer(f"shufflevector {self.register} {a}, {self.register} {b}, <{len(indices)} x i32> <{places}>")
+        return self.writer.shuffle(self.register, a, b, indices)
 
     def element(self, value: str, lane: int | str) -> str:
         """One of the lanes."""
@@ -91,8 +73,7 @@ class Elements:
 
     def splat(self, value: str) -> str:
         """A packet of equal elements."""
-        first = self.writer(f"insertelement {self.register} poison, {self.register.element} {value}, i64 0")
-        return self.shuffle(first, "poison", [0] * self.lanes)
+        return self.writer.splat(self.register, value)
 
 
 class Accumulation:

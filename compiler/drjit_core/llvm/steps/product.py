@@ -14,34 +14,29 @@ Parameters are 64-bit words, see :data:`.matrices.WORDS`; distances are in bytes
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
+from typing import NamedTuple
 
 from ...types import TYPES
-from ..lines import function_text
 from ..texts import TypeText, bitcast, cast
-from .matrices import DEPTH, WORDS, accumulator, register_tile
+from ..writer import Writer
+from .matrices import DEPTH, DIRECT, GENERAL, ROWS_FIRST, TRANSPOSED, WORDS, accumulator, register_tile
 from .shuffles import transpose_registers
-from .tasks import batches, divided, entry, first_lanes, lines, loaded, tile
+from .tasks import Tile, Words, located_in_batch, tile, write_task, write_tasks
 
-__all__ = ["ProductTexts", "declarations", "located", "product_text"]
+__all__ = ["POINTERS", "Located", "Product", "located", "product_text"]
 
-
-def declarations(wide: TypeText, narrow: TypeText) -> Iterable[str]:
-    """Declarations of what loads and stores packets of two types, and adds up products."""
-    for t in dict.fromkeys((wide, narrow)):
-        yield f"declare {t} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {t})"
-        yield f"declare void @llvm.masked.store.{t.suffix}.p0({t}, ptr, i32, {t.mask})"
-    if wide.info.kind == "f":
-        yield f"declare {wide} @llvm.fma.{wide.suffix}({wide}, {wide}, {wide})"
-    yield "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-    yield "declare i64 @llvm.umin.i64(i64, i64)"
+#: Words that are addresses.
+POINTERS = ("a", "b", "c", "scratch")
+#: A copy gets rows of so many columns (packets are filled up with zeros) from where columns are ``across`` apart, rows
+#: ``along``.
+_COPY = "(ptr %from, i64 %along, i64 %across, ptr %to, i64 %to_row, i64 %rows, i64 %columns)"
 
 
-class ProductTexts:
-    """What the functions of one module have in common."""
+class Product:
+    """What the functions of a module have in common."""
 
     def __init__(self, type_: int, lanes: int) -> None:
+        self.writer = Writer()
         self.rows, self.registers, self.width = register_tile(type_, lanes)
         #: Registers in the rows of the tiles that there are: the last panel may be narrower.
         self.variants = [self.registers, *(count for count in (2, 1) if count < self.registers)]
@@ -51,451 +46,318 @@ class ProductTexts:
         self.size, self.narrow_size = TYPES[accumulator(type_)].size, TYPES[type_].size
         self.converts = self.wide != self.narrow
 
-    def below(self, name: str, limit: str) -> str:
+    def below(self, limit: str) -> str:
         """A mask of the lanes whose number is below an ``i64``."""
-        return first_lanes(self.width, name, limit)
+        return self.writer.first_lanes(self.width, limit)
 
-    def splat(self, name: str, value: str) -> str:
-        t = self.wide
-        return (f"{name}_i = insertelement {t} poison, {t.element} {value}, i64 0\n"
-                f"{name} = shufflevector {t} {name}_i, {t} poison, <{self.width} x i32> zeroinitializer")
-
-    def multiply_add(self, name: str, a: str, b: str, c: str) -> str:
-        t = self.wide
+    def multiply_add(self, a: str, b: str, c: str) -> str:
+        """Sums with products, of which those of floating-point numbers are rounded once."""
+        w, t = self.writer, self.wide
         if t.info.kind == "f":
-            return f"{name} = call {t} @llvm.fma.{t.suffix}({t} {a}, {t} {b}, {t} {c})"
-        return f"{name}_p = mul {t} {a}, {b}\n{name} = add {t} {name}_p, {c}"
+            return w.call(str(t), f"llvm.fma.{t.suffix}", f"{t} {a}", f"{t} {b}", f"{t} {c}")
+        return w(f"add {t} {w(f'mul {t} {a}, {b}')}, {c}")
 
-    def add(self, name: str, a: str, b: str) -> str:
-        t = self.wide
-        return f"{name} = {'fadd' if t.info.kind == 'f' else 'add'} {t} {a}, {b}"
+    def add(self, a: str, b: str) -> str:
+        """Sums."""
+        return self.writer(f"{'fadd' if self.wide.info.kind == 'f' else 'add'} {self.wide} {a}, {b}")
 
-    def widen(self, name: str, value: str, *, scalar: bool = False) -> str:
+    def widen(self, value: str, *, scalar: bool = False) -> str:
         """A packet, or a number, of an operand's type in the type of the sums."""
         s, t = (TypeText(text.info, 0 if scalar else self.width) for text in (self.narrow, self.wide))
-        return cast(name, value, s, t) if self.converts else bitcast(name, value, s, t)
+        return self.writer.named(lambda name: (cast if self.converts else bitcast)(name, value, s, t))
 
-    def narrowed(self, name: str, value: str) -> str:
+    def narrowed(self, value: str, *, scalar: bool = False) -> str:
         """The reverse."""
-        return cast(name, value, self.wide, self.narrow)
+        s, t = (TypeText(text.info, 0 if scalar else self.width) for text in (self.wide, self.narrow))
+        return self.writer.named(lambda name: cast(name, value, s, t))
 
-    def load(self, name: str, address: str, mask: str = "", t: TypeText | None = None) -> str:
+    def load(self, address: str, mask: str = "", t: TypeText | None = None) -> str:
+        """A packet from memory, zeros where a mask is not set."""
         t = t or self.wide
         align = TYPES[t.info.type].size
-        if not mask:
-            return f"{name} = load {t}, ptr {address}, align {align}"
-        return (f"{name} = call {t} @llvm.masked.load.{t.suffix}.p0(ptr {address}, i32 {align}, {t.mask} {mask}, {t} "
-                "zeroinitializer)")
+        return self.writer.masked_load(t, address, align, mask) if mask else self.writer.load(t, address, align)
 
-    def store(self, value: str, address: str, mask: str = "", t: TypeText | None = None) -> str:
+    def store(self, value: str, address: str, mask: str = "", t: TypeText | None = None) -> None:
+        """A packet to memory, where a mask is set."""
         t = t or self.wide
         align = TYPES[t.info.type].size
-        if not mask:
-            return f"store {t} {value}, ptr {address}, align {align}"
-        return f"call void @llvm.masked.store.{t.suffix}.p0({t} {value}, ptr {address}, i32 {align}, {t.mask} {mask})"
+        if mask:
+            self.writer.masked_store(t, value, address, align, mask)
+        else:
+            self.writer.store(t, value, address, align)
+
+    def rows_of(self, count: int, row: str, base: str) -> list[str]:
+        """Addresses of some rows; where there are fewer (``%rows``), the last one several times."""
+        w, last = self.writer, self.writer.sub("%rows", 1)
+        return [w.beyond(base, w.mul(w.minimum(i, last), row)) for i in range(count)]
 
 
-def product_text(type_: int, lanes: int, name: str = "kernel") -> str:
+def product_text(type_: int, lanes: int) -> str:
     """The module of products of a scalar type, with packets of so many elements of 32 bits."""
-    x = ProductTexts(type_, lanes)
-    parts = [f"@zeros = internal constant [{x.width * x.size} x i8] zeroinitializer, align 64",
-             *declarations(x.wide, x.narrow)]
-    parts += [_tile(x, rows, registers) for rows in (x.rows, x.rows // 2) for registers in x.variants]
-    parts += [_copy(x), _copy_transposed(x), _copy_general(x)]
+    x = Product(type_, lanes)
+    zeros = x.writer.constant(f"[{x.width * x.size} x i8] zeroinitializer", 64)
+    for rows in (x.rows, x.rows // 2):
+        for registers in x.variants:
+            _write_tile(x, rows, registers, zeros)
+    _write_copy(x)
+    _write_copy_transposed(x)
+    _write_copy_general(x)
     if x.converts:
-        parts.append(_finish(x))
-    parts += [_task(x), entry(name, WORDS)]
-    return "\n".join(parts)
+        _write_finish(x)
+    write_task(x.writer, WORDS, POINTERS, lambda words: _write_task(x, words))
+    write_tasks(x.writer, WORDS["unit"])
+    return x.writer.text()
 
 
-def _tile(x: ProductTexts, rows: int, registers: int) -> str:
+def _write_tile(x: Product, rows: int, registers: int, zeros: str) -> None:
     """A tile of registers: adds the product of ``rows`` rows and ``registers`` registers of columns to the result.
 
     Where there are fewer rows than that, the last one is computed several times, and stored once.
     """
-    t, size = x.wide, x.size
-    signature = (f"internal void @tile_{rows}_{registers}(ptr %a, i64 %a_row, i64 %a_apart, ptr %b, i64 %b_row, "
-                 "i64 %depth, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i1 %first) noinline")
-    lines = ["entry:", "%last = sub i64 %rows, 1"]
-    for i in range(rows):
-        lines += [f"%i{i} = call i64 @llvm.umin.i64(i64 {i}, i64 %last)", f"%o{i} = mul i64 %i{i}, %a_row",
-                  f"%a{i} = getelementptr i8, ptr %a, i64 %o{i}"]
+    w, t, size = x.writer, x.wide, x.size
+    w.function(f"internal void @tile_{rows}_{registers}(ptr %a, i64 %a_row, i64 %a_apart, ptr %b, i64 %b_row, "
+               "i64 %depth, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i1 %first)", "noinline #0")
+    a = x.rows_of(rows, "%a_row", "%a")
     for i in range(rows):  # what the sums are added to is needed last
-        lines += [f"%ahead{i}_o = mul i64 %c_row, {i}", f"%ahead{i} = getelementptr i8, ptr %c, i64 %ahead{i}_o"]
+        ahead = w.beyond("%c", w.mul("%c_row", i))
         for j in range(registers):
-            lines += [f"%ahead{i}_{j} = getelementptr i8, ptr %ahead{i}, i64 {j * x.width * size}",
-                      f"call void @llvm.prefetch.p0(ptr %ahead{i}_{j}, i32 1, i32 3, i32 1)"]
-    lines += ["br label %loop", "loop:", "%k = phi i64 [ 0, %entry ], [ %k_next, %loop ]",
-              "%b_k = phi ptr [ %b, %entry ], [ %b_next, %loop ]",
-              "%a_k = phi i64 [ 0, %entry ], [ %a_next, %loop ]"]
-    pairs = [(i, j) for i in range(rows) for j in range(registers)]
-    for i, j in pairs:
-        lines.append(f"%s{i}_{j} = phi {t} [ zeroinitializer, %entry ], [ %n{i}_{j}, %loop ]")
-    for j in range(registers):
-        lines += [f"%b{j}_at = getelementptr i8, ptr %b_k, i64 {j * x.width * size}", x.load(f"%b{j}", f"%b{j}_at")]
-    for i in range(rows):
-        lines += [f"%a{i}_at = getelementptr i8, ptr %a{i}, i64 %a_k",
-                  f"%a{i}_k = load {t.element}, ptr %a{i}_at, align {size}", x.splat(f"%v{i}", f"%a{i}_k")]
-        lines += [x.multiply_add(f"%n{i}_{j}", f"%v{i}", f"%b{j}", f"%s{i}_{j}") for j in range(registers)]
-    lines += ["%k_next = add nuw i64 %k, 1", "%b_next = getelementptr i8, ptr %b_k, i64 %b_row",
-              "%a_next = add i64 %a_k, %a_apart",
-              "%more = icmp ult i64 %k_next, %depth", "br i1 %more, label %loop, label %stores", "stores:"]
-    if not x.masked:
-        lines += [f"%whole = icmp eq i64 %columns, {registers * x.width}",
-                  "br i1 %whole, label %whole_0, label %masks", "masks:"]
-    for j in range(registers):
-        if j:
-            lines.append(f"%left{j} = sub i64 %columns, {j * x.width}")
-        lines.append(x.below(f"%m{j}", f"%left{j}" if j else "%columns"))
-    lines.append("br label %part_0")
-    for kind in ("part",) if x.masked else ("whole", "part"):
+            w.run("llvm.prefetch.p0", f"ptr {w.beyond(ahead, j * x.width * size)}", "i32 1", "i32 3", "i32 1")
+
+    def add(_: str, values: list[str]) -> list[str]:
+        b_k, a_k, *sums = values
+        b = [x.load(w.beyond(b_k, j * x.width * size)) for j in range(registers)]
+        found = []
         for i in range(rows):
-            p = f"%{kind}{i}"
-            lines += [f"{kind}_{i}:", f"{p}_o = mul i64 %c_row, {i}", f"{p}_c = getelementptr i8, ptr %c, i64 {p}_o"]
-            for j in range(registers):
-                mask = f"%m{j}" if kind == "part" else ""
-                lines += [f"{p}_{j}_at = getelementptr i8, ptr {p}_c, i64 {j * x.width * size}",
-                          f"{p}_{j}_from = select i1 %first, ptr @zeros, ptr {p}_{j}_at",
-                          x.load(f"{p}_{j}_old", f"{p}_{j}_from", mask),
-                          x.add(f"{p}_{j}_sum", f"{p}_{j}_old", f"%n{i}_{j}"),
-                          x.store(f"{p}_{j}_sum", f"{p}_{j}_at", mask)]
-            if i + 1 < rows:
-                lines += [f"{p}_more = icmp ugt i64 %rows, {i + 1}",
-                          f"br i1 {p}_more, label %{kind}_{i + 1}, label %done"]
-            else:
-                lines.append("br label %done")
-    return function_text(signature, [*lines, "done:", "ret void"])
+            value = w.splat(t, w.load(t.element, w.beyond(a[i], a_k), size))
+            found += [x.multiply_add(value, b[j], sums[i * registers + j]) for j in range(registers)]
+        return [w.beyond(b_k, "%b_row"), w.add(a_k, "%a_apart"), *found]
 
+    _, _, *sums = w.repeat("0", "%depth", 1, [("ptr", "%b"), ("i64", "0"),
+                                              *[(str(t), "zeroinitializer")] * (rows * registers)], add)
 
-#: ``to`` gets rows of so many columns (packets are filled up with zeros) out of ``from``, where columns are ``across``
-#: apart, rows ``along``.
-_COPY = "ptr %from, i64 %along, i64 %across, ptr %to, i64 %to_row, i64 %rows, i64 %columns"
+    def store(masks: list[str]) -> None:
+        done = w.label()
+        for i in range(rows):
+            if i:
+                w.only_if(w(f"icmp ugt i64 %rows, {i}"), done)
+            row = w.beyond("%c", w.mul("%c_row", i))
+            for j, mask in enumerate(masks):
+                at = w.beyond(row, j * x.width * size)
+                old = x.load(w.either("%first", "ptr", zeros, at), mask)
+                x.store(x.add(old, sums[i * registers + j]), at, mask)
+        w.go(done)
+        w.open(done)
 
+    def store_part() -> None:
+        store([x.below(w.sub("%columns", j * x.width) if j else "%columns") for j in range(registers)])
 
-def _copy_of_rows(number: int, body: str, before: str = "") -> str:
-    """A function that copies row by row, from ``%from_r`` to ``%to_r``."""
-    return f"""
-define internal void @copy_{number}({_COPY}) noinline {{
-entry:
-  {before}
-  br label %row
-row:
-  %r = phi i64 [ 0, %entry ], [ %r_next, %row_end ]
-  %from_r = phi ptr [ %from, %entry ], [ %from_next, %row_end ]
-  %to_r = phi ptr [ %to, %entry ], [ %to_next, %row_end ]
-{body}
-row_end:
-  %r_next = add i64 %r, 1
-  %from_next = getelementptr i8, ptr %from_r, i64 %along
-  %to_next = getelementptr i8, ptr %to_r, i64 %to_row
-  %rows_left = icmp slt i64 %r_next, %rows
-  br i1 %rows_left, label %row, label %done
-done:
-  ret void
-}}"""
-
-
-def _copy(x: ProductTexts) -> str:
-    """Copies rows whose elements are neighbours."""
-    step_to, step_from = x.width * x.size, x.width * x.narrow_size
-    return _copy_of_rows(1, f"""\
-  br label %packet
-packet:
-  %c = phi i64 [ 0, %row ], [ %c_next, %written ]
-  %from_c = phi ptr [ %from_r, %row ], [ %from_c_next, %written ]
-  %to_c = phi ptr [ %to_r, %row ], [ %to_c_next, %written ]
-  %c_next = add i64 %c, {x.width}
-  %full = icmp sle i64 %c_next, %columns
-  br i1 %full, label %plain, label %tail
-plain:
-  {x.load("%whole", "%from_c", t=x.narrow)}
-  br label %written
-tail:
-  %left = sub i64 %columns, %c
-  {x.below("%mask", "%left")}
-  {x.load("%part", "%from_c", "%mask", x.narrow)}
-  br label %written
-written:
-  %value = phi {x.narrow} [ %whole, %plain ], [ %part, %tail ]
-  {x.widen("%wide", "%value")}
-  {x.store("%wide", "%to_c")}
-  %from_c_next = getelementptr i8, ptr %from_c, i64 {step_from}
-  %to_c_next = getelementptr i8, ptr %to_c, i64 {step_to}
-  %more = icmp slt i64 %c_next, %columns
-  br i1 %more, label %packet, label %row_end""")
-
-
-def _copy_transposed(x: ProductTexts) -> str:
-    """Copies columns whose elements are neighbours, by squares of registers, which are filled up with zeros."""
-    n, t = x.width, x.wide
-    lines = [f"define internal void @copy_2({_COPY}) noinline {{", "entry:", "br label %row", "row:",
-             "%r = phi i64 [ 0, %entry ], [ %r_next, %row_end ]", "%r_left = sub i64 %rows, %r",
-             x.below("%mask", "%r_left"),
-             f"%r_offset = mul i64 %r, {x.narrow_size}", "%from_r = getelementptr i8, ptr %from, i64 %r_offset",
-             "%r_to = mul i64 %r, %to_row", "%to_r = getelementptr i8, ptr %to, i64 %r_to", "br label %square",
-             "square:", "%c = phi i64 [ 0, %row ], [ %c_next, %square ]", "%c_left = sub i64 %columns, %c"]
-    for i in range(n):
-        # Columns that do not exist are the first one again, under a mask that is false.
-        lines += [f"%e{i} = icmp sgt i64 %c_left, {i}", f"%q{i} = select i1 %e{i}, i64 {i}, i64 0",
-                  f"%p{i} = add i64 %c, %q{i}", f"%o{i} = mul i64 %p{i}, %across",
-                  f"%f{i} = getelementptr i8, ptr %from_r, i64 %o{i}",
-                  f"%k{i} = select i1 %e{i}, {t.mask} %mask, {t.mask} zeroinitializer",
-                  x.load(f"%l{i}", f"%f{i}", f"%k{i}", x.narrow), x.widen(f"%w{i}", f"%l{i}")]
-    turned, found = transpose_registers(t, x.size, [f"%w{i}" for i in range(n)], "%t")
-    lines += turned
-    lines += [f"%c_offset = mul i64 %c, {x.size}", "%to_c = getelementptr i8, ptr %to_r, i64 %c_offset"]
-    for i, value in enumerate(found):
-        lines += [f"%d{i}_o = mul i64 %to_row, {i}", f"%d{i} = getelementptr i8, ptr %to_c, i64 %d{i}_o",
-                  x.store(value, f"%d{i}")]
-    lines += [f"%c_next = add i64 %c, {n}", "%more = icmp slt i64 %c_next, %columns",
-              "br i1 %more, label %square, label %row_end", "row_end:", f"%r_next = add i64 %r, {n}",
-              "%rows_left = icmp slt i64 %r_next, %rows", "br i1 %rows_left, label %row, label %done",
-              "done:", "ret void", "}"]
-    return "\n".join(lines)
-
-
-def _copy_general(x: ProductTexts) -> str:
-    """Copies one element after the other; packets are filled up with zeros."""
-    s, t = x.narrow.element, x.wide.element
-    zero = "0.0" if x.wide.info.kind == "f" else "0"
-    return _copy_of_rows(3, f"""\
-  br label %element
-element:
-  %c = phi i64 [ 0, %row ], [ %c_next, %element ]
-  %from_c = phi ptr [ %from_r, %row ], [ %from_c_next, %element ]
-  %value = load {s}, ptr %from_c, align {x.narrow_size}
-  {x.widen("%wide", "%value", scalar=True)}
-  %to_c = getelementptr {t}, ptr %to_r, i64 %c
-  store {t} %wide, ptr %to_c, align {x.size}
-  %from_c_next = getelementptr i8, ptr %from_c, i64 %across
-  %c_next = add i64 %c, 1
-  %more = icmp slt i64 %c_next, %columns
-  br i1 %more, label %element, label %fill
-fill:
-  %f = phi i64 [ %c_next, %element ], [ %f_next, %zero ]
-  %missing = icmp slt i64 %f, %padded
-  br i1 %missing, label %zero, label %row_end
-zero:
-  %to_f = getelementptr {t}, ptr %to_r, i64 %f
-  store {t} {zero}, ptr %to_f, align {x.size}
-  %f_next = add i64 %f, 1
-  br label %fill""", f"%up = add i64 %columns, {x.width - 1}\n%padded = and i64 %up, {-x.width}")
-
-
-def _finish(x: ProductTexts) -> str:
-    """Sums of a wider type become elements of the result."""
-    return f"""
-define internal void @finish(ptr %from, i64 %from_row, ptr %to, i64 %to_row, i64 %rows, i64 %columns) noinline {{
-entry:
-  br label %row
-row:
-  %r = phi i64 [ 0, %entry ], [ %r_next, %row_end ]
-  %from_o = mul i64 %r, %from_row
-  %from_r = getelementptr i8, ptr %from, i64 %from_o
-  %to_o = mul i64 %r, %to_row
-  %to_r = getelementptr i8, ptr %to, i64 %to_o
-  br label %packet
-packet:
-  %c = phi i64 [ 0, %row ], [ %c_next, %packet ]
-  %left = sub i64 %columns, %c
-  {x.below("%mask", "%left")}
-  %from_c = getelementptr {x.wide.element}, ptr %from_r, i64 %c
-  %to_c = getelementptr {x.narrow.element}, ptr %to_r, i64 %c
-  {x.load("%sums", "%from_c")}
-  {x.narrowed("%values", "%sums")}
-  {x.store("%values", "%to_c", "%mask", x.narrow)}
-  %c_next = add i64 %c, {x.width}
-  %more = icmp slt i64 %c_next, %columns
-  br i1 %more, label %packet, label %row_end
-row_end:
-  %r_next = add i64 %r, 1
-  %rows_left = icmp slt i64 %r_next, %rows
-  br i1 %rows_left, label %row, label %done
-done:
-  ret void
-}}"""
-
-
-def located() -> str:
-    """Reads the parameters; where a task is: its tile and part, and the distance of its matrices in the batch.
-
-    The label ``located`` has to follow.
-    """
-    return lines(
-        loaded(WORDS, ("a", "b", "c", "scratch")),
-        "%worker_w = zext i32 %worker to i64", "%own = mul i64 %worker_w, %scratch_size",
-        "%b_copy = getelementptr i8, ptr %scratch, i64 %own",
-        divided("%t1", "%part_i", "%task", "%parts"), divided("%t2", "%n_i", "%t1", "%column_tiles"),
-        divided("%batch", "%m_i", "%t2", "%row_tiles"), tile("m", "%m_i", "%tile_rows", "%rows"),
-        tile("n", "%n_i", "%tile_columns", "%columns"), tile("k", "%part_i", "%part", "%depth"),
-        batches(WORDS, "a", "b"))
-
-
-def _task(x: ProductTexts) -> str:
-    panel = x.registers * x.width
-    panel_bytes, line = DEPTH * panel * x.size, DEPTH * x.size
-    if x.converts:  # sums are kept behind the copies until they are complete
-        target = f"""
-  %up_rows = add i64 %tile_rows, {x.width - 1}
-  %rows_padded = and i64 %up_rows, {-x.width}
-  %copied_size = mul i64 %rows_padded, {line}
-  %keeps = icmp ne i64 %c_wide, 0
-  %sums_own = getelementptr i8, ptr %a_copy, i64 %copied_size
-  %sums = select i1 %keeps, ptr %c_tile, ptr %sums_own
-  %up_columns = add i64 %tile_columns, {panel - 1}
-  %columns_padded = and i64 %up_columns, {-panel}
-  %sums_row_own = mul i64 %columns_padded, {x.size}
-  %sums_row = select i1 %keeps, i64 %c_row, i64 %sums_row_own"""
-        finish = """
-  br i1 %keeps, label %kept, label %finish
-finish:
-  call void @finish(ptr %sums, i64 %sums_row, ptr %c_tile, i64 %c_row, i64 %m_count, i64 %n_count)
-  br label %kept
-kept:"""
+    if x.masked:
+        store_part()
     else:
-        target = """
-  %sums = getelementptr i8, ptr %c_tile, i64 0
-  %sums_row = add i64 %c_row, 0"""
-        finish = ""
-    return f"""
-define internal void @task(ptr %parameters, i64 %task, i32 %worker) noinline {{
-entry:
-  {located()}
-located:
-  %a_copy = getelementptr i8, ptr %b_copy, i64 {panel_bytes}
-  %a_batch = getelementptr i8, ptr %a, i64 %a_sum
-  %a_o0 = mul i64 %m_0, %a_row
-  %a_o1 = mul i64 %k_0, %a_column
-  %a_o = add i64 %a_o0, %a_o1
-  %a_tile = getelementptr i8, ptr %a_batch, i64 %a_o
-  %b_batch = getelementptr i8, ptr %b, i64 %b_sum
-  %b_o0 = mul i64 %n_0, %b_column
-  %b_o1 = mul i64 %k_0, %b_row
-  %b_o = add i64 %b_o0, %b_o1
-  %b_tile = getelementptr i8, ptr %b_batch, i64 %b_o
-  %c_o0 = mul i64 %batch, %c_batch
-  %c_o1 = mul i64 %part_i, %c_part
-  %c_o2 = mul i64 %m_0, %c_row
-  %c_wider = icmp ne i64 %c_wide, 0
-  %c_size = select i1 %c_wider, i64 {x.size}, i64 {x.narrow_size}
-  %c_o3 = mul i64 %n_0, %c_size
-  %c_o4 = add i64 %c_o0, %c_o1
-  %c_o5 = add i64 %c_o2, %c_o3
-  %c_o = add i64 %c_o4, %c_o5
-  %c_tile = getelementptr i8, ptr %c, i64 %c_o
-  {target}
-  br label %block
-block:
-  %k = phi i64 [ 0, %located ], [ %k_next, %block_end ]
-  %a_k = phi ptr [ %a_tile, %located ], [ %a_next, %block_end ]
-  %b_k = phi ptr [ %b_tile, %located ], [ %b_next, %block_end ]
-  %first = icmp eq i64 %k, 0
-  %k_rest = sub i64 %k_count, %k
-  %kn = call i64 @llvm.umin.i64(i64 %k_rest, i64 {DEPTH})
-  switch i64 %a_mode, label %a_general [ i64 0, label %panels
-    i64 1, label %a_rows
-    i64 2, label %a_transposed ]
-a_rows:
-  call void @copy_1(ptr %a_k, i64 %a_row, i64 %a_column, ptr %a_copy, i64 {line}, i64 %m_count, i64 %kn)
-  br label %panels
-a_transposed:
-  call void @copy_2(ptr %a_k, i64 %a_row, i64 %a_column, ptr %a_copy, i64 {line}, i64 %m_count, i64 %kn)
-  br label %panels
-a_general:
-  call void @copy_3(ptr %a_k, i64 %a_row, i64 %a_column, ptr %a_copy, i64 {line}, i64 %m_count, i64 %kn)
-  br label %panels
-panels:
-  %a_lies = icmp eq i64 %a_mode, 0
-  %a_from = select i1 %a_lies, ptr %a_k, ptr %a_copy
-  %a_along = select i1 %a_lies, i64 %a_row, i64 {line}
-  %a_apart = select i1 %a_lies, i64 %a_column, i64 {x.size}
-  br label %panel
-panel:
-  %j = phi i64 [ 0, %panels ], [ %j_next, %panel_end ]
-  %j_rest = sub i64 %n_count, %j
-  %jn = call i64 @llvm.umin.i64(i64 %j_rest, i64 {panel})
-  %j_o = mul i64 %j, %b_column
-  %b_j = getelementptr i8, ptr %b_k, i64 %j_o
-  {_whole(x)}
-  %b_direct = icmp eq i64 %b_mode, 0
-  %b_lies = and i1 %b_direct, %j_whole
-  br i1 %b_lies, label %tiles, label %b_copied
-b_copied:
-  switch i64 %b_mode, label %b_rows [ i64 2, label %b_transposed
-    i64 3, label %b_general ]
-b_rows:
-  call void @copy_1(ptr %b_j, i64 %b_row, i64 %b_column, ptr %b_copy, i64 {panel * x.size}, i64 %kn, i64 %jn)
-  br label %tiles
-b_transposed:
-  call void @copy_2(ptr %b_j, i64 %b_row, i64 %b_column, ptr %b_copy, i64 {panel * x.size}, i64 %kn, i64 %jn)
-  br label %tiles
-b_general:
-  call void @copy_3(ptr %b_j, i64 %b_row, i64 %b_column, ptr %b_copy, i64 {panel * x.size}, i64 %kn, i64 %jn)
-  br label %tiles
-tiles:
-  %b_from = select i1 %b_lies, ptr %b_j, ptr %b_copy
-  %b_along = select i1 %b_lies, i64 %b_row, i64 {panel * x.size}
-  %j_size = mul i64 %j, {x.size}
-  %c_j = getelementptr i8, ptr %sums, i64 %j_size
-  br label %tile
-tile:
-  %i = phi i64 [ 0, %tiles ], [ %i_next, %tile_end ]
-  %a_i = phi ptr [ %a_from, %tiles ], [ %a_i_next, %tile_end ]
-  %c_i = phi ptr [ %c_j, %tiles ], [ %c_i_next, %tile_end ]
-  %i_rest = sub i64 %m_count, %i
-  %in = call i64 @llvm.umin.i64(i64 %i_rest, i64 {x.rows})
-  %many = icmp ugt i64 %in, {x.rows // 2}
-  br i1 %many, label %high, label %low
-{_tile_calls(x, "high", x.rows)}
-{_tile_calls(x, "low", x.rows // 2)}
-tile_end:
-  %i_next = add i64 %i, {x.rows}
-  %a_i_o = mul i64 %a_along, {x.rows}
-  %a_i_next = getelementptr i8, ptr %a_i, i64 %a_i_o
-  %c_i_o = mul i64 %sums_row, {x.rows}
-  %c_i_next = getelementptr i8, ptr %c_i, i64 %c_i_o
-  %i_more = icmp slt i64 %i_next, %m_count
-  br i1 %i_more, label %tile, label %panel_end
-panel_end:
-  %j_next = add i64 %j, {panel}
-  %j_more = icmp slt i64 %j_next, %n_count
-  br i1 %j_more, label %panel, label %block_end
-block_end:
-  %k_next = add i64 %k, {DEPTH}
-  %a_k_o = mul i64 %a_column, {DEPTH}
-  %a_next = getelementptr i8, ptr %a_k, i64 %a_k_o
-  %b_k_o = mul i64 %b_row, {DEPTH}
-  %b_next = getelementptr i8, ptr %b_k, i64 %b_k_o
-  %k_more = icmp slt i64 %k_next, %k_count
-  br i1 %k_more, label %block, label %complete
-complete:
-  {finish}
-  ret void
-}}"""
+        w.branch(w(f"icmp eq i64 %columns, {registers * x.width}"), lambda: store([""] * registers), store_part)
+    w.end()
 
 
-def _whole(x: ProductTexts) -> str:
-    """Whether there is a tile of exactly the columns that are left, so that nothing is read beyond them."""
-    lines = [f"%j_is_{count} = icmp eq i64 %jn, {count * x.width}" for count in x.variants]
-    found = f"%j_is_{x.variants[0]}"
-    for count in x.variants[1:]:
-        lines.append(f"%j_to_{count} = or i1 {found}, %j_is_{count}")
-        found = f"%j_to_{count}"
-    return "\n".join([*lines, f"%j_whole = or i1 {found}, false"])
+def _write_copy(x: Product) -> None:
+    """Copies rows whose elements are neighbours."""
+    w = x.writer
+    w.function(f"internal void @copy_1{_COPY}", "noinline #0")
+
+    def row(_: str, values: list[str]) -> list[str]:
+        source, target = values
+
+        def packet(column: str, _: list[str]) -> None:
+            whole = w(f"icmp sle i64 {w.add(column, x.width)}, %columns")
+            at = w.at(x.narrow.element, source, column)
+            value, = w.branch(whole, lambda: [x.load(at, t=x.narrow)],
+                              lambda: [x.load(at, x.below(w.sub("%columns", column)), x.narrow)], [str(x.narrow)])
+            x.store(x.widen(value), w.at(x.wide.element, target, column))
+
+        w.repeat("0", "%columns", x.width, [], packet)
+        return [w.beyond(source, "%along"), w.beyond(target, "%to_row")]
+
+    w.repeat("0", "%rows", 1, [("ptr", "%from"), ("ptr", "%to")], row)
+    w.end()
 
 
-def _tile_calls(x: ProductTexts, label: str, rows: int) -> str:
-    """Calls of the narrowest tile that has so many columns as are left."""
-    lines = [f"{label}:"]
-    for wider, registers in itertools.pairwise(x.variants):
-        lines += [f"%{label}_{wider} = icmp ugt i64 %jn, {registers * x.width}",
-                  f"br i1 %{label}_{wider}, label %{label}_call_{wider}, label %{label}_to_{registers}",
-                  f"{label}_to_{registers}:"]
-    lines.append(f"br label %{label}_call_1")
-    for registers in x.variants:
-        lines += [f"{label}_call_{registers}:",
-                  f"call void @tile_{rows}_{registers}(ptr %a_i, i64 %a_along, i64 %a_apart, ptr %b_from, "
-                  "i64 %b_along, i64 %kn, ptr %c_i, i64 %sums_row, i64 %in, i64 %jn, i1 %first)", "br label %tile_end"]
-    return "\n".join(lines)
+def _write_copy_transposed(x: Product) -> None:
+    """Copies columns whose elements are neighbours, by squares of registers, which are filled up with zeros."""
+    w, n, t = x.writer, x.width, x.wide
+    w.function(f"internal void @copy_2{_COPY}", "noinline #0")
+
+    def rows(row: str, _: list[str]) -> None:
+        some = x.below(w.sub("%rows", row))
+        source, target = w.beyond("%from", w.mul(row, x.narrow_size)), w.beyond("%to", w.mul(row, "%to_row"))
+
+        def square(column: str, _: list[str]) -> None:
+            left, read = w.sub("%columns", column), []
+            for i in range(n):  # columns that do not exist are the first one again, under a mask that is false
+                exists = w(f"icmp sgt i64 {left}, {i}")
+                at = w.beyond(source, w.mul(w.add(column, w.either(exists, "i64", i, 0)), "%across"))
+                mask = w.either(exists, t.mask, some, "zeroinitializer")
+                read.append(x.widen(x.load(at, mask, x.narrow)))
+            to = w.beyond(target, w.mul(column, x.size))
+            for i, value in enumerate(transpose_registers(w, t, x.size, read)):
+                x.store(value, w.beyond(to, w.mul("%to_row", i)))
+
+        w.repeat("0", "%columns", n, [], square)
+
+    w.repeat("0", "%rows", n, [], rows)
+    w.end()
 
 
+def _write_copy_general(x: Product) -> None:
+    """Copies one element after the other; packets are filled up with zeros."""
+    w, s, t = x.writer, x.narrow.element, x.wide.element
+    w.function(f"internal void @copy_3{_COPY}", "noinline #0")
+    padded = w.and_(w.add("%columns", x.width - 1), -x.width)
+
+    def row(_: str, values: list[str]) -> list[str]:
+        source, target = values
+
+        def element(column: str, values: list[str]) -> list[str]:
+            value = x.widen(w.load(s, values[0], x.narrow_size), scalar=True)
+            w.store(t, value, w.at(t, target, column), x.size)
+            return [w.beyond(values[0], "%across")]
+
+        w.repeat("0", "%columns", 1, [("ptr", source)], element)
+        zero = "0.0" if x.wide.info.kind == "f" else "0"
+        w.loop("%columns", padded, 1, [], lambda column, _: w.store(t, zero, w.at(t, target, column), x.size))
+        return [w.beyond(source, "%along"), w.beyond(target, "%to_row")]
+
+    w.repeat("0", "%rows", 1, [("ptr", "%from"), ("ptr", "%to")], row)
+    w.end()
+
+
+def _write_finish(x: Product) -> None:
+    """Sums of a wider type become elements of the result."""
+    w = x.writer
+    w.function("internal void @finish(ptr %from, i64 %from_row, ptr %to, i64 %to_row, i64 %rows, i64 %columns)",
+               "noinline #0")
+
+    def row(number: str, _: list[str]) -> None:
+        source, target = w.beyond("%from", w.mul(number, "%from_row")), w.beyond("%to", w.mul(number, "%to_row"))
+
+        def packet(column: str, _: list[str]) -> None:
+            mask = x.below(w.sub("%columns", column))
+            at, to = w.at(x.wide.element, source, column), w.at(x.narrow.element, target, column)
+            x.store(x.narrowed(x.load(at)), to, mask, x.narrow)
+
+        w.repeat("0", "%columns", x.width, [], packet)
+
+    w.repeat("0", "%rows", 1, [], row)
+    w.end()
+
+
+class Located(NamedTuple):
+    """Where a task is."""
+
+    rows: Tile
+    columns: Tile
+    depth: Tile  # of the sum
+    a: str  # where operands begin
+    b: str
+    c: str  # where the result does
+    wider: str  # whether elements of the result have the type of the sums
+    c_size: str  # their bytes
+    copy: str  # memory of its own
+
+
+def located(x: Product, words: Words) -> Located:
+    """Where a task is: its tile and part, and its matrices in the batch."""
+    w = x.writer
+    copy = w.beyond(words["scratch"], w.mul(w("zext i32 %worker to i64"), words["scratch_size"]))
+    rest, part = w.divided("%task", words["parts"])
+    rest, across = w.divided(rest, words["column_tiles"])
+    batch, down = w.divided(rest, words["row_tiles"])
+    rows = tile(w, down, words["tile_rows"], words["rows"])
+    columns = tile(w, across, words["tile_columns"], words["columns"])
+    depth = tile(w, part, words["part"], words["depth"])
+    a_batch, b_batch = located_in_batch(w, words, batch)
+
+    def at(name: str, in_batch: str, row: str, column: str) -> str:
+        place = w.add(w.mul(row, words[f"{name}_row"]), w.mul(column, words[f"{name}_column"]))
+        return w.beyond(w.beyond(words[name], in_batch), place)
+
+    wider = w(f"icmp ne i64 {words['c_wide']}, 0")
+    c_size = w.either(wider, "i64", x.size, x.narrow_size)
+    in_batch = w.add(w.mul(batch, words["c_batch"]), w.mul(part, words["c_part"]))
+    in_matrix = w.add(w.mul(rows.begin, words["c_row"]), w.mul(columns.begin, c_size))
+    return Located(rows, columns, depth, at("a", a_batch, rows.begin, depth.begin),
+                   at("b", b_batch, depth.begin, columns.begin), w.beyond(words["c"], w.add(in_batch, in_matrix)),
+                   wider, c_size, copy)
+
+
+def _write_task(x: Product, words: Words) -> None:
+    w, here = x.writer, located(x, words)
+    panel = x.registers * x.width
+    panel_row, line = panel * x.size, DEPTH * x.size
+    a_copy = w.beyond(here.copy, DEPTH * panel_row)
+    a_row, a_column, b_row, b_column = (words[name] for name in ("a_row", "a_column", "b_row", "b_column"))
+    sums, sums_row = here.c, words["c_row"]
+    if x.converts:  # sums are kept behind the copies until they are complete
+        padded = w.and_(w.add(words["tile_rows"], x.width - 1), -x.width)
+        own = w.beyond(a_copy, w.mul(padded, line))
+        own_row = w.mul(w.and_(w.add(words["tile_columns"], panel - 1), -panel), x.size)
+        sums, sums_row = w.either(here.wider, "ptr", sums, own), w.either(here.wider, "i64", sums_row, own_row)
+
+    def copy(way: int, *arguments: str) -> None:
+        w.run(f"copy_{way}", *arguments)
+
+    def block(k: str, values: list[str]) -> list[str]:
+        a, b = values
+        first = w(f"icmp eq i64 {k}, 0")
+        depth = w.minimum(w.sub(here.depth.length, k), DEPTH)
+        whole = (f"ptr {a}", f"i64 {a_row}", f"i64 {a_column}", f"ptr {a_copy}", f"i64 {line}",
+                 f"i64 {here.rows.length}", f"i64 {depth}")
+        w.switch(words["a_mode"], {DIRECT: lambda: None, ROWS_FIRST: lambda: copy(1, *whole),
+                                   TRANSPOSED: lambda: copy(2, *whole)}, lambda: copy(3, *whole))
+        lies = w(f"icmp eq i64 {words['a_mode']}, {DIRECT}")
+        a_from = w.either(lies, "ptr", a, a_copy)
+        a_along, a_apart = w.either(lies, "i64", a_row, line), w.either(lies, "i64", a_column, x.size)
+        w.repeat("0", here.columns.length, panel, [],
+                 lambda j, _: columns(b, j, first, depth, a_from, a_along, a_apart))
+        return [w.beyond(a, w.mul(a_column, DEPTH)), w.beyond(b, w.mul(b_row, DEPTH))]
+
+    def columns(b: str, j: str, first: str, depth: str, a_from: str, a_along: str, a_apart: str) -> None:
+        count = w.minimum(w.sub(here.columns.length, j), panel)
+        b = w.beyond(b, w.mul(j, b_column))
+        # is there a tile of exactly these columns, so that nothing is read beyond them?
+        exact = w(f"icmp eq i64 {count}, {x.variants[0] * x.width}")
+        for registers in x.variants[1:]:
+            exact = w(f"or i1 {exact}, {w(f'icmp eq i64 {count}, {registers * x.width}')}")
+        direct = w(f"icmp eq i64 {words['b_mode']}, {DIRECT}")
+        lies = w(f"and i1 {direct}, {exact}")
+        part = (f"ptr {b}", f"i64 {b_row}", f"i64 {b_column}", f"ptr {here.copy}", f"i64 {panel_row}", f"i64 {depth}",
+                f"i64 {count}")
+        w.branch(lies, lambda: None, lambda: w.switch(
+            words["b_mode"], {TRANSPOSED: lambda: copy(2, *part), GENERAL: lambda: copy(3, *part)},
+            lambda: copy(1, *part)))
+        b_from, b_along = w.either(lies, "ptr", b, here.copy), w.either(lies, "i64", b_row, panel_row)
+        c = w.beyond(sums, w.mul(j, x.size))
+
+        def tiles(i: str, values: list[str]) -> list[str]:
+            a_i, c_i = values
+            rows = w.minimum(w.sub(here.rows.length, i), x.rows)
+
+            def call(height: int, variants: list[int]) -> None:
+                """The narrowest tile that has so many columns as are left."""
+                if len(variants) > 1:
+                    w.branch(w(f"icmp ugt i64 {count}, {variants[1] * x.width}"),
+                             lambda: call(height, variants[:1]), lambda: call(height, variants[1:]))
+                    return
+                w.run(f"tile_{height}_{variants[0]}", f"ptr {a_i}", f"i64 {a_along}", f"i64 {a_apart}",
+                      f"ptr {b_from}", f"i64 {b_along}", f"i64 {depth}", f"ptr {c_i}", f"i64 {sums_row}", f"i64 {rows}",
+                      f"i64 {count}", f"i1 {first}")
+
+            w.branch(w(f"icmp ugt i64 {rows}, {x.rows // 2}"), lambda: call(x.rows, x.variants),
+                     lambda: call(x.rows // 2, x.variants))
+            return [w.beyond(a_i, w.mul(a_along, x.rows)), w.beyond(c_i, w.mul(sums_row, x.rows))]
+
+        w.repeat("0", here.rows.length, x.rows, [("ptr", a_from), ("ptr", c)], tiles)
+
+    w.repeat("0", here.depth.length, DEPTH, [("ptr", here.a), ("ptr", here.b)], block)
+    if x.converts:
+        w.branch(here.wider, lambda: None, lambda: w.run(
+            "finish", f"ptr {sums}", f"i64 {sums_row}", f"ptr {here.c}", f"i64 {words['c_row']}",
+            f"i64 {here.rows.length}", f"i64 {here.columns.length}"))

@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterable
 from ...codegen.steps import Call, Pass, Text
 from ...types import COMPUTES_IN, TYPES
 from .. import jit
+from ..writer import Writer
 from .blocks import in_blocks
 from .packets import Accumulation, Elements, lanes_of
-from .writer import Writer
 
 __all__ = ["passes"]
 

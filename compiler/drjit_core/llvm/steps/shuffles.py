@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..texts import TypeText
+from ..writer import Writer
 
 __all__ = ["transpose_registers"]
 
@@ -12,22 +13,15 @@ __all__ = ["transpose_registers"]
 _PART = 16
 
 
-def transpose_registers(t: TypeText, size: int, rows: Sequence[str], name: str) -> tuple[list[str], list[str]]:
-    """Lines that transpose as many packets as they have elements, and the names of the results.
+def transpose_registers(w: Writer, t: TypeText, size: int, rows: Sequence[str]) -> list[str]:
+    """Transpose as many packets as they have elements.
 
     ``size`` is the size of an element in bytes.  Elements are first interleaved within parts of 16 bytes, in groups of
     1, 2, 4 …, which leaves columns in bit-reversed places; then whole parts change places.
     """
     count = len(rows)
-    lines: list[str] = []
     current = list(rows)
     part = min(_PART // size, count)
-    mask_type = f"<{count} x i32>"
-
-    def shuffle(target: str, a: str, b: str, lanes: Sequence[int]) -> None:
-        mask = ", ".join(f"i32 {lane}" for lane in lanes)
-        lines.append(f"{target} = shufflevector {t} {a}, {t} {b}, {mask_type} <{mask}>")
-
     group = 1
     while group < part:
         # low: the first halves of each part of both, group by group; high: the second halves
@@ -37,13 +31,7 @@ def transpose_registers(t: TypeText, size: int, rows: Sequence[str], name: str) 
                 for place in range(0, part // 2, group):
                     source = start + half * (part // 2) + place
                     lanes += [*range(source, source + group), *range(count + source, count + source + group)]
-        following = list(current)
-        for i in range(count):
-            if not i & group:
-                for half, target in enumerate((i, i + group)):
-                    following[target] = f"{name}_{group}_{target}"
-                    shuffle(following[target], current[i], current[i + group], picks[half])
-        current = following
+        current = _exchanged(w, t, current, group, *picks)
         group *= 2
     bits = part.bit_length() - 1
     current = [current[i - i % part + _reversed(i % part, bits)] for i in range(count)]
@@ -51,15 +39,19 @@ def transpose_registers(t: TypeText, size: int, rows: Sequence[str], name: str) 
     while distance < count:
         low = [lane if not lane & distance else count + lane - distance for lane in range(count)]
         high = [lane + distance if not lane & distance else count + lane for lane in range(count)]
-        following = list(current)
-        for i in range(count):
-            if not i & distance:
-                for lanes, target in ((low, i), (high, i + distance)):
-                    following[target] = f"{name}_{distance}x_{target}"
-                    shuffle(following[target], current[i], current[i + distance], lanes)
-        current = following
+        current = _exchanged(w, t, current, distance, low, high)
         distance *= 2
-    return lines, current
+    return current
+
+
+def _exchanged(w: Writer, t: TypeText, rows: list[str], distance: int, low: list[int], high: list[int]) -> list[str]:
+    """Packets of which those some distance apart exchange lanes."""
+    found = list(rows)
+    for i in range(len(rows)):
+        if not i & distance:
+            found[i] = w.shuffle(t, rows[i], rows[i + distance], low)
+            found[i + distance] = w.shuffle(t, rows[i], rows[i + distance], high)
+    return found
 
 
 def _reversed(value: int, bits: int) -> int:

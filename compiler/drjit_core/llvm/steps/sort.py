@@ -22,8 +22,8 @@ from typing import NamedTuple
 from ...codegen.steps import Call, Pass, Text
 from ...ops.semantics import bits_of
 from ...types import TYPES
+from ..writer import Writer
 from .blocks import in_blocks
-from .writer import Writer
 
 __all__ = ["passes"]
 

@@ -18,11 +18,11 @@ from typing import NamedTuple
 from ...codegen.steps import Call, Pass, Text
 from ...types import TYPES, UINT8, UINT16, UINT32, UINT64
 from .. import jit
-from ..lines import function_text
 from ..texts import TypeText
+from ..writer import Writer
 from .blocks import in_blocks
 from .shuffles import transpose_registers
-from .tasks import batches, divided, entry, first_lanes, lines, loaded, numbered, tile
+from .tasks import Words, located_in_batch, numbered, tile, write_task, write_tasks
 
 __all__ = ["passes", "plan", "square_of", "transpose_text"]
 
@@ -43,193 +43,149 @@ def square_of(size: int, lanes: int) -> int:
     return min(16, 4 * lanes // size)
 
 
-def _strip(t: TypeText, size: int, square: int, streamed: int) -> str:
-    """Copies rows, as many as a square has, by whole squares."""
-    signature = "internal void @strip(ptr %from, i64 %from_column, ptr %to, i64 %to_row, i64 %columns) noinline"
-    lines = ["entry:", f"%step = mul i64 %from_column, {square}"]
-    for i in range(square):
-        lines += [f"%g{i} = mul i64 %from_column, {i}", f"%r{i}_o = mul i64 %to_row, {i}",
-                  f"%r{i} = getelementptr i8, ptr %to, i64 %r{i}_o"]
-    lines += ["br label %loop", "loop:", "%c = phi i64 [ 0, %entry ], [ %c_next, %loop ]",
-              "%f = phi ptr [ %from, %entry ], [ %f_next, %loop ]"]
-    for i in range(square):
-        lines += [f"%f{i} = getelementptr i8, ptr %f, i64 %g{i}", f"%l{i} = load {t}, ptr %f{i}, align {size}"]
-    turned, found = transpose_registers(t, size, [f"%l{i}" for i in range(square)], "%t")
-    lines += turned
-    align = f"{size * square}, !nontemporal !0" if streamed == STREAMED else str(size)
-    for i, value in enumerate(found):
-        lines += [f"%d{i} = getelementptr {t.element}, ptr %r{i}, i64 %c",
-                  f"store {t} {value}, ptr %d{i}, align {align}"]
-    lines += [f"%c_next = add i64 %c, {square}", "%f_next = getelementptr i8, ptr %f, i64 %step",
-              "%more = icmp ult i64 %c_next, %columns", "br i1 %more, label %loop, label %done", "done:", "ret void"]
-    return function_text(signature, lines)
+class _Squares:
+    """Squares of elements of some size, and how functions write them."""
+
+    def __init__(self, size: int, lanes: int, streamed: int) -> None:
+        self.writer = Writer()
+        self.size, self.square, self.streamed = size, square_of(size, lanes), streamed
+        self.packet = TypeText(TYPES[_INTEGERS[size]], self.square)
+
+    def turned(self, rows: list[str]) -> list[str]:
+        """Packets that have been transposed."""
+        return transpose_registers(self.writer, self.packet, self.size, rows)
+
+    def write_strip(self) -> None:
+        """A function that copies rows, as many as a square has, by whole squares."""
+        w, t, size, square = self.writer, self.packet, self.size, self.square
+        w.function("internal void @strip(ptr %from, i64 %from_column, ptr %to, i64 %to_row, i64 %columns)",
+                   "noinline #0")
+        step = w.mul("%from_column", square)
+        distances, rows = [], []
+        for i in range(square):
+            distances.append(w.mul("%from_column", i))
+            rows.append(w.beyond("%to", w.mul("%to_row", i)))
+        streamed = self.streamed == STREAMED
+
+        def copy(column: str, values: list[str]) -> list[str]:
+            found = self.turned([w.load(t, w.beyond(values[0], distance), size) for distance in distances])
+            for row, value in zip(rows, found, strict=True):
+                w.store(t, value, w.at(t.element, row, column), size * square if streamed else size, streamed)
+            return [w.beyond(values[0], step)]
+
+        w.repeat("0", "%columns", square, [("ptr", "%from")], copy)
+        w.end()
+
+    def write_edge(self) -> None:
+        """A function that copies no more rows than a square has, whose last square may have fewer columns."""
+        w, t, size, square = self.writer, self.packet, self.size, self.square
+        w.function("internal void @edge(ptr %from, i64 %from_column, ptr %to, i64 %to_row, i64 %rows, i64 %columns)",
+                   "noinline #0")
+        step, known = w.mul("%from_column", square), w.first_lanes(square, "%rows")
+
+        def copy(column: str, values: list[str]) -> list[str]:
+            left, read = w.sub("%columns", column), []
+            for i in range(square):  # columns that do not exist are the first one again, under a mask that is false
+                exists = w(f"icmp sgt i64 {left}, {i}")
+                at = w.beyond(values[0], w.mul("%from_column", w.either(exists, "i64", i, 0)))
+                mask = w.either(exists, t.mask, known, "zeroinitializer")
+                read.append(w.masked_load(t, at, size, mask))
+            found = self.turned(read)
+            mask, done = w.first_lanes(square, left), w.label()
+            for i, value in enumerate(found):
+                if i:
+                    w.only_if(w(f"icmp ugt i64 %rows, {i}"), done)
+                w.masked_store(t, value, w.at(t.element, w.beyond("%to", w.mul("%to_row", i)), column), size, mask)
+            w.go(done)
+            w.open(done)
+            return [w.beyond(values[0], step)]
+
+        w.repeat("0", "%columns", square, [("ptr", "%from")], copy)
+        w.end()
+
+    def write_deliver(self) -> None:
+        """A function that copies rows that have been put together; what fills lines is written past the cache."""
+        w, size = self.writer, self.size
+        lanes = _LINE // size
+        t = TypeText(TYPES[_INTEGERS[size]], lanes)
+        w.function("internal void @deliver(ptr %from, ptr %to, i64 %to_row, i64 %rows, i64 %columns)", "noinline #0")
+
+        def row(number: str, _: list[str]) -> None:
+            source = w.beyond("%from", w.mul(number, _STAGED_COLUMNS * size))
+            target = w.beyond("%to", w.mul(number, "%to_row"))
+            before = w.and_(w.sub(0, w(f"ptrtoint ptr {target} to i64")), _LINE - 1)
+
+            def part(place: str, count: str) -> None:
+                mask = w.first_lanes(lanes, count)
+                value = w.masked_load(t, w.at(t.element, source, place), size, mask)
+                w.masked_store(t, value, w.at(t.element, target, place), size, mask)
+
+            def line(column: str, _: list[str]) -> None:
+                value = w.load(t, w.at(t.element, source, column), size)
+                w.store(t, value, w.at(t.element, target, column), _LINE, streamed=True)
+
+            head = w.minimum(w.udiv(before, size), "%columns")
+            part("0", head)
+            stop = w.add(head, w.and_(w.sub("%columns", head), -lanes))
+            w.loop(head, stop, lanes, [], line)
+            part(stop, w.sub("%columns", stop))
+
+        w.repeat("0", "%rows", 1, [], row)
+        w.end()
+
+    def write_task(self, words: Words) -> None:
+        """What a task does: a strip of rows after the other."""
+        w, size, square, staged = self.writer, self.size, self.square, self.streamed == STAGED
+        memory = w(f"alloca [{square * _STAGED_COLUMNS * size} x i8], align 64") if staged else ""
+        source_column, target_row = words["source_column"], words["target_row"]
+        rest, across = w.divided("%task", words["column_tiles"])
+        batch, down = w.divided(rest, words["row_tiles"])
+        rows = tile(w, down, words["tile_rows"], words["rows"])
+        columns = tile(w, across, words["tile_columns"], words["columns"])
+        before, after = located_in_batch(w, words, batch)
+        source = w.beyond(words["source"], w.add(w.add(w.mul(columns.begin, source_column),
+                                                       w.mul(rows.begin, size)), before))
+        target = w.beyond(words["target"], w.add(w.add(w.mul(rows.begin, target_row),
+                                                       w.mul(columns.begin, size)), after))
+        whole = w.and_(columns.length, -square)
+        over = w.sub(columns.length, whole)
+        some_whole, some_over = w(f"icmp ne i64 {whole}, 0"), w(f"icmp ne i64 {over}, 0")
+        over_from, over_to = w.mul(whole, source_column), w.mul(whole, size)
+        to_row = f"i64 {_STAGED_COLUMNS * size if staged else target_row}"
+
+        def strip(number: str, _: list[str]) -> None:
+            left = w.sub(rows.length, number)
+            begin = w.beyond(source, w.mul(number, size))
+            final = w.beyond(target, w.mul(number, target_row))
+            to = memory or final
+
+            def edge(at: str, to: str, rows: object, columns: str) -> None:
+                w.run("edge", f"ptr {at}", f"i64 {source_column}", f"ptr {to}", to_row, f"i64 {rows}", f"i64 {columns}")
+
+            def full() -> None:
+                w.branch(some_whole, lambda: w.run("strip", f"ptr {begin}", f"i64 {source_column}", f"ptr {to}", to_row,
+                                                   f"i64 {whole}"))
+                w.branch(some_over, lambda: edge(w.beyond(begin, over_from), w.beyond(to, over_to), square, over))
+
+            w.branch(w(f"icmp uge i64 {left}, {square}"), full, lambda: edge(begin, to, left, columns.length))
+            if staged:
+                w.run("deliver", f"ptr {to}", f"ptr {final}", f"i64 {target_row}", f"i64 {w.minimum(left, square)}",
+                      f"i64 {columns.length}")
+
+        w.repeat("0", rows.length, square, [], strip)
 
 
-def _edge(t: TypeText, size: int, square: int) -> str:
-    """Copies no more rows than a square has, whose last square may have fewer columns."""
-    signature = ("internal void @edge(ptr %from, i64 %from_column, ptr %to, i64 %to_row, i64 %rows, i64 %columns) "
-                 "noinline")
-    lines = ["entry:", f"%step = mul i64 %from_column, {square}",
-             first_lanes(square, "%row_mask", "%rows"), "br label %loop", "loop:",
-             "%c = phi i64 [ 0, %entry ], [ %c_next, %done ]",
-             "%f = phi ptr [ %from, %entry ], [ %f_next, %done ]", "%left = sub i64 %columns, %c"]
-    for i in range(square):  # columns that do not exist are the first one again, under a mask that is false
-        lines += [f"%e{i} = icmp sgt i64 %left, {i}", f"%q{i} = select i1 %e{i}, i64 {i}, i64 0",
-                  f"%g{i} = mul i64 %from_column, %q{i}", f"%f{i} = getelementptr i8, ptr %f, i64 %g{i}",
-                  f"%k{i} = select i1 %e{i}, {t.mask} %row_mask, {t.mask} zeroinitializer",
-                  f"%l{i} = call {t} @llvm.masked.load.{t.suffix}.p0(ptr %f{i}, i32 {size}, {t.mask} %k{i}, {t} "
-                  "zeroinitializer)"]
-    turned, found = transpose_registers(t, size, [f"%l{i}" for i in range(square)], "%t")
-    lines += [*turned, first_lanes(square, "%column_mask", "%left"), "br label %store_0"]
-    for i, value in enumerate(found):
-        lines += [f"store_{i}:", f"%d{i}_o = mul i64 %to_row, {i}", f"%d{i}_r = getelementptr i8, ptr %to, i64 %d{i}_o",
-                  f"%d{i} = getelementptr {t.element}, ptr %d{i}_r, i64 %c",
-                  f"call void @llvm.masked.store.{t.suffix}.p0({t} {value}, ptr %d{i}, i32 {size}, {t.mask} "
-                  "%column_mask)"]
-        if i + 1 < square:
-            lines += [f"%more{i} = icmp ugt i64 %rows, {i + 1}", f"br i1 %more{i}, label %store_{i + 1}, label %done"]
-        else:
-            lines.append("br label %done")
-    lines += ["done:", f"%c_next = add i64 %c, {square}", "%f_next = getelementptr i8, ptr %f, i64 %step",
-              "%more = icmp slt i64 %c_next, %columns", "br i1 %more, label %loop, label %end", "end:", "ret void"]
-    return function_text(signature, lines)
-
-
-def _deliver(size: int) -> str:
-    """Copies rows that have been put together; what fills lines is written past the cache."""
-    lanes = _LINE // size
-    t = TypeText(TYPES[_INTEGERS[size]], lanes)
-
-    def part(name: str, place: str, count: str) -> str:
-        known, zero = f"%{name}_mask", "zeroinitializer"
-        return f"""{first_lanes(lanes, known, count)}
-  %{name}_from = getelementptr {t.element}, ptr %from_r, i64 {place}
-  %{name}_to = getelementptr {t.element}, ptr %to_r, i64 {place}
-  %{name} = call {t} @llvm.masked.load.{t.suffix}.p0(ptr %{name}_from, i32 {size}, {t.mask} {known}, {t} {zero})
-  call void @llvm.masked.store.{t.suffix}.p0({t} %{name}, ptr %{name}_to, i32 {size}, {t.mask} {known})"""
-
-    return f"""
-define internal void @deliver(ptr %from, ptr %to, i64 %to_row, i64 %rows, i64 %columns) noinline {{
-entry:
-  br label %row
-row:
-  %r = phi i64 [ 0, %entry ], [ %r_next, %row_end ]
-  %from_o = mul i64 %r, {_STAGED_COLUMNS * size}
-  %from_r = getelementptr i8, ptr %from, i64 %from_o
-  %to_o = mul i64 %r, %to_row
-  %to_r = getelementptr i8, ptr %to, i64 %to_o
-  %address = ptrtoint ptr %to_r to i64
-  %negated = sub i64 0, %address
-  %before = and i64 %negated, {_LINE - 1}
-  %before_e = udiv i64 %before, {size}
-  %head = call i64 @llvm.umin.i64(i64 %before_e, i64 %columns)
-{part("first", "0", "%head")}
-  %rest = sub i64 %columns, %head
-  %whole = and i64 %rest, {-lanes}
-  %stop = add i64 %head, %whole
-  %some = icmp ne i64 %whole, 0
-  br i1 %some, label %line, label %last
-line:
-  %c = phi i64 [ %head, %row ], [ %c_next, %line ]
-  %line_from = getelementptr {t.element}, ptr %from_r, i64 %c
-  %line_to = getelementptr {t.element}, ptr %to_r, i64 %c
-  %value = load {t}, ptr %line_from, align {size}
-  store {t} %value, ptr %line_to, align {_LINE}, !nontemporal !0
-  %c_next = add i64 %c, {lanes}
-  %more = icmp ult i64 %c_next, %stop
-  br i1 %more, label %line, label %last
-last:
-  %left = sub i64 %columns, %stop
-{part("final", "%stop", "%left")}
-  br label %row_end
-row_end:
-  %r_next = add i64 %r, 1
-  %rows_left = icmp ult i64 %r_next, %rows
-  br i1 %rows_left, label %row, label %done
-done:
-  ret void
-}}"""
-
-
-def transpose_text(size: int, lanes: int, streamed: int, name: str = "kernel") -> str:
+def transpose_text(size: int, lanes: int, streamed: int) -> str:
     """The module for elements of some size; ``streamed`` says how the result is written."""
-    square = square_of(size, lanes)
-    t = TypeText(TYPES[_INTEGERS[size]], square)
-    staged, extra = streamed == STAGED, []
-    if staged:
-        line = TypeText(TYPES[_INTEGERS[size]], _LINE // size)
-        extra = [_deliver(size)]
-        if line != t:
-            extra += [f"declare {line} @llvm.masked.load.{line.suffix}.p0(ptr, i32, {line.mask}, {line})",
-                      f"declare void @llvm.masked.store.{line.suffix}.p0({line}, ptr, i32, {line.mask})"]
-    memory = f"%memory = alloca [{square * _STAGED_COLUMNS * size} x i8], align 64" if staged else ""
-    row = str(_STAGED_COLUMNS * size) if staged else "%target_row"
-    deliver = ("%rows_of_strip = call i64 @llvm.umin.i64(i64 %r_rest, i64 " + str(square) + ")\n  call void @deliver("
-               "ptr %memory, ptr %t_final, i64 %target_row, i64 %rows_of_strip, i64 %c_count)") if staged else ""
-    where = lines(loaded(_WORDS, ("source", "target")), divided("%t1", "%c_i", "%task", "%column_tiles"),
-                  divided("%batch", "%r_i", "%t1", "%row_tiles"), tile("r", "%r_i", "%tile_rows", "%rows"),
-                  tile("c", "%c_i", "%tile_columns", "%columns"), batches(_WORDS, "s", "t"))
-    fence = "call void @llvm.x86.sse.sfence()" if streamed and jit.is_x86() else ""
-    return "\n".join(["declare i64 @llvm.umin.i64(i64, i64)",
-                      f"declare {t} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {t})",
-                      f"declare void @llvm.masked.store.{t.suffix}.p0({t}, ptr, i32, {t.mask})",
-                      "declare void @llvm.x86.sse.sfence()" if fence else "", "!0 = !{i32 1}",
-                      _strip(t, size, square, streamed), _edge(t, size, square), *extra, f"""
-define internal void @task(ptr %parameters, i64 %task, i32 %worker) noinline {{
-entry:
-  {memory}
-  {where}
-located:
-  %s_o0 = mul i64 %c_0, %source_column
-  %s_o1 = mul i64 %r_0, {size}
-  %s_o2 = add i64 %s_o0, %s_o1
-  %s_o = add i64 %s_o2, %s_sum
-  %source_0 = getelementptr i8, ptr %source, i64 %s_o
-  %t_o0 = mul i64 %r_0, %target_row
-  %t_o1 = mul i64 %c_0, {size}
-  %t_o2 = add i64 %t_o0, %t_o1
-  %t_o = add i64 %t_o2, %t_sum
-  %target_0 = getelementptr i8, ptr %target, i64 %t_o
-  %whole = and i64 %c_count, {-square}
-  %over = sub i64 %c_count, %whole
-  %some_whole = icmp ne i64 %whole, 0
-  %some_over = icmp ne i64 %over, 0
-  %over_from = mul i64 %whole, %source_column
-  %over_to = mul i64 %whole, {size}
-  br label %strip
-strip:
-  %r = phi i64 [ 0, %located ], [ %r_next, %strip_end ]
-  %r_rest = sub i64 %r_count, %r
-  %r_next = add i64 %r, {square}
-  %s_r_o = mul i64 %r, {size}
-  %s_r = getelementptr i8, ptr %source_0, i64 %s_r_o
-  %t_r_o = mul i64 %r, %target_row
-  %t_final = getelementptr i8, ptr %target_0, i64 %t_r_o
-  %t_r = getelementptr i8, ptr {"%memory" if staged else "%t_final"}, i64 0
-  %full = icmp uge i64 %r_rest, {square}
-  br i1 %full, label %full_rows, label %few_rows
-full_rows:
-  br i1 %some_whole, label %squares, label %rest_of_rows
-squares:
-  call void @strip(ptr %s_r, i64 %source_column, ptr %t_r, i64 {row}, i64 %whole)
-  br label %rest_of_rows
-rest_of_rows:
-  br i1 %some_over, label %columns_edge, label %strip_end
-columns_edge:
-  %s_over = getelementptr i8, ptr %s_r, i64 %over_from
-  %t_over = getelementptr i8, ptr %t_r, i64 %over_to
-  call void @edge(ptr %s_over, i64 %source_column, ptr %t_over, i64 {row}, i64 {square}, i64 %over)
-  br label %strip_end
-few_rows:
-  call void @edge(ptr %s_r, i64 %source_column, ptr %t_r, i64 {row}, i64 %r_rest, i64 %c_count)
-  br label %strip_end
-strip_end:
-  {deliver}
-  %r_more = icmp ult i64 %r_next, %r_count
-  br i1 %r_more, label %strip, label %done
-done:
-  ret void
-}}""", entry(name, _WORDS, fence)])
+    squares = _Squares(size, lanes, streamed)
+    squares.write_strip()
+    squares.write_edge()
+    if streamed == STAGED:
+        squares.write_deliver()
+    w = squares.writer
+    write_task(w, _WORDS, ("source", "target"), squares.write_task)
+    write_tasks(w, _WORDS["unit"], "call void @llvm.x86.sse.sfence()" if streamed and jit.is_x86() else "")
+    return w.text()
 
 
 # --- what the host decides -------------------------------------------------------------------------------------------

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import math
 
-from ..lines import function_text
-from ..texts import TypeText, cast
-from .matrices import WORDS, Matrices, Plan, words_of
-from .product import ProductTexts, declarations, located
-from .tasks import entry, up
+from .matrices import DIRECT, WORDS, Matrices, Plan, words_of
+from .product import POINTERS, Product, located
+from .tasks import Words, up, write_task, write_tasks
 
 __all__ = ["columns_text", "combine_text", "plan_vector", "rows_text"]
 
@@ -26,353 +24,224 @@ _GROUPS = ((4, 2), (1, 8))
 _COLUMNS = 8
 
 
-class _VectorTexts(ProductTexts):
-    """What the functions of these modules have in common."""
-
-    def combine(self, name: str, value: str) -> list[str]:
-        """The sum of the lanes of a packet, by halves."""
-        t, width = self.wide, self.width
-        lines, distance = [], width // 2
-        while distance:
-            mask = ", ".join(f"i32 {(lane + distance) % width}" for lane in range(width))
-            lines += [f"{name}_h{distance} = shufflevector {t} {value}, {t} poison, <{width} x i32> <{mask}>",
-                      self.add(f"{name}_s{distance}", value, f"{name}_h{distance}")]
-            value, distance = f"{name}_s{distance}", distance // 2
-        return [*lines, f"{name} = extractelement {t} {value}, i64 0"]
-
-    def store_scalar(self, name: str, value: str, address: str) -> list[str]:
-        """Stores a sum as such, or as an element of the result."""
-        t, s = self.wide.element, self.narrow.element
-        if not self.converts:
-            return [f"store {t} {value}, ptr {address}, align {self.size}"]
-        return [f"br i1 %keeps, label {name}_wide, label {name}_narrow", f"{name[1:]}_wide:",
-                f"store {t} {value}, ptr {address}, align {self.size}", f"br label {name}_end", f"{name[1:]}_narrow:",
-                cast(f"{name}_n", value, TypeText(self.wide.info, 0), TypeText(self.narrow.info, 0)),
-                f"store {s} {name}_n, ptr {address}, align {self.narrow_size}", f"br label {name}_end",
-                f"{name[1:]}_end:"]
-
-
-def rows_text(type_: int, lanes: int, name: str = "kernel") -> str:
+def rows_text(type_: int, lanes: int) -> str:
     """The module of products of matrices whose rows lie in memory."""
-    x = _VectorTexts(type_, lanes)
-    return "\n".join([*declarations(x.wide, x.narrow), *(_rows(x, *group) for group in _GROUPS), _gathered(x),
-                      _rows_task(x), entry(name, WORDS)])
+    x = Product(type_, lanes)
+    for group in _GROUPS:
+        _write_rows(x, *group)
+    _write_gather(x)
+    write_task(x.writer, WORDS, POINTERS, lambda words: _write_rows_task(x, words))
+    write_tasks(x.writer, WORDS["unit"])
+    return x.writer.text()
 
 
-def _rows(x: _VectorTexts, rows: int, registers: int) -> str:
+def _write_rows(x: Product, rows: int, registers: int) -> None:
     """Sums of products of ``rows`` rows with the vector; where there are fewer, the last one is computed repeatedly."""
-    t, size, step = x.wide, x.narrow_size, x.width * registers
-    signature = (f"internal void @rows_{rows}(ptr %a, i64 %a_row, ptr %x, i64 %depth, ptr %c, i64 %c_size, "
-                 "i64 %rows, i1 %keeps) noinline")
-    lines = ["entry:", "%last = sub i64 %rows, 1"]
-    for i in range(rows):
-        lines += [f"%i{i} = call i64 @llvm.umin.i64(i64 {i}, i64 %last)", f"%o{i} = mul i64 %i{i}, %a_row",
-                  f"%a{i} = getelementptr i8, ptr %a, i64 %o{i}"]
-    pairs = [(i, j) for i in range(rows) for j in range(registers)]
-    lines += [f"%whole = and i64 %depth, {-step}", "%some = icmp ugt i64 %whole, 0",
-              "br i1 %some, label %loop, label %middle", "loop:", "%k = phi i64 [ 0, %entry ], [ %k_next, %loop ]"]
-    lines += [f"%s{i}_{j} = phi {t} [ zeroinitializer, %entry ], [ %n{i}_{j}, %loop ]" for i, j in pairs]
+    w, t, step = x.writer, str(x.wide), x.width * registers
+    w.function(f"internal void @rows_{rows}(ptr %a, i64 %a_row, ptr %x, i64 %depth, ptr %c, i64 %c_row, i64 %rows, "
+               "i1 %wider)", "noinline #0")
+    a = x.rows_of(rows, "%a_row", "%a")
+    whole = w.and_("%depth", -step)
 
-    def loads(prefix: str, place: str, registers: int, mask: str = "") -> None:
-        for i, base in [("x", "%x"), *((str(i), f"%a{i}") for i in range(rows))]:
-            lines.append(f"%{prefix}{i}_at = getelementptr {x.narrow.element}, ptr {base}, i64 {place}")
-            for j in range(registers):
-                lines.extend((f"%{prefix}{i}_{j}_at = getelementptr i8, ptr %{prefix}{i}_at, i64 {j * x.width * size}",
-                              x.load(f"%{prefix}{i}_{j}_l", f"%{prefix}{i}_{j}_at", mask, x.narrow),
-                              x.widen(f"%{prefix}{i}_{j}", f"%{prefix}{i}_{j}_l")))
+    def loads(place: str, registers: int, mask: str = "") -> list[list[str]]:
+        found = []
+        for base in ("%x", *a):
+            at = w.at(x.narrow.element, base, place)
+            found.append([x.widen(x.load(w.beyond(at, j * x.width * x.narrow_size), mask, x.narrow))
+                          for j in range(registers)])
+        return found
 
-    loads("l", "%k", registers)
-    lines += [x.multiply_add(f"%n{i}_{j}", f"%l{i}_{j}", f"%lx_{j}", f"%s{i}_{j}") for i, j in pairs]
-    lines += [f"%k_next = add i64 %k, {step}", "%more = icmp ult i64 %k_next, %whole",
-              "br i1 %more, label %loop, label %middle", "middle:"]
-    lines += [f"%m{i}_{j} = phi {t} [ zeroinitializer, %entry ], [ %n{i}_{j}, %loop ]" for i, j in pairs]
+    def add(place: str, sums: list[str]) -> list[str]:
+        vector, *values = loads(place, registers)
+        return [x.multiply_add(values[i][j], vector[j], sums[i * registers + j])
+                for i in range(rows) for j in range(registers)]
+
+    def add_last(place: str, sums: list[str]) -> list[str]:
+        (vector,), *values = loads(place, 1, x.below(w.sub("%depth", place)))
+        return [x.multiply_add(values[i][0], vector, sums[i]) for i in range(rows)]
+
+    found = w.loop("0", whole, step, [(t, "zeroinitializer")] * (rows * registers), add)
     sums = []
     for i in range(rows):
-        level = [f"%m{i}_{j}" for j in range(registers)]
+        level = found[i * registers:(i + 1) * registers]
         while len(level) > 1:
-            joined = [f"{level[j]}_{len(level)}" for j in range(0, len(level), 2)]
-            lines += [x.add(joined[j // 2], level[j], level[j + 1]) for j in range(0, len(level), 2)]
-            level = joined
+            level = [x.add(*level[j:j + 2]) for j in range(0, len(level), 2)]
         sums.append(level[0])
-    lines += ["%rest = icmp ult i64 %whole, %depth", "br i1 %rest, label %tail, label %stores", "tail:",
-              "%q = phi i64 [ %whole, %middle ], [ %q_next, %tail ]"]
-    lines += [f"%q{i} = phi {t} [ {sums[i]}, %middle ], [ %r{i}, %tail ]" for i in range(rows)]
-    lines += ["%left = sub i64 %depth, %q", x.below("%mask", "%left")]
-    loads("t", "%q", 1, "%mask")
-    lines += [x.multiply_add(f"%r{i}", f"%t{i}_0", "%tx_0", f"%q{i}") for i in range(rows)]
-    lines += [f"%q_next = add i64 %q, {x.width}", "%q_more = icmp ult i64 %q_next, %depth",
-              "br i1 %q_more, label %tail, label %stores", "stores:"]
-    lines += [f"%f{i} = phi {t} [ {sums[i]}, %middle ], [ %r{i}, %tail ]" for i in range(rows)]
-    for i in range(rows):
-        lines += x.combine(f"%g{i}", f"%f{i}")
-    lines.append("br label %store_0")
-    for i in range(rows):
-        lines += [f"store_{i}:", f"%c{i}_o = mul i64 %c_size, {i}", f"%c{i} = getelementptr i8, ptr %c, i64 %c{i}_o",
-                  *x.store_scalar(f"%e{i}", f"%g{i}", f"%c{i}")]
-        if i + 1 < rows:
-            lines += [f"%more{i} = icmp ugt i64 %rows, {i + 1}", f"br i1 %more{i}, label %store_{i + 1}, label %done"]
-        else:
-            lines.append("br label %done")
-    return function_text(signature, [*lines, "done:", "ret void"])
+    totals = [_total(x, sum_) for sum_ in w.loop(whole, "%depth", x.width, [(t, sum_) for sum_ in sums], add_last)]
+    done = w.label()
+    for i, total in enumerate(totals):
+        if i:
+            w.only_if(w(f"icmp ugt i64 %rows, {i}"), done)
+        _store_total(x, total, w.beyond("%c", w.mul("%c_row", i)))
+    w.go(done)
+    w.open(done)
+    w.end()
 
 
-def _gathered(x: ProductTexts) -> str:
+def _total(x: Product, value: str) -> str:
+    """The sum of the lanes of a packet, by halves."""
+    w, distance = x.writer, x.width // 2
+    while distance:
+        value = x.add(value, w.shuffle(x.wide, value, "poison", [(k + distance) % x.width for k in range(x.width)]))
+        distance //= 2
+    return w(f"extractelement {x.wide} {value}, i64 0")
+
+
+def _store_total(x: Product, value: str, address: str) -> None:
+    """Store a sum as such, or as an element of the result."""
+    w = x.writer
+
+    def store_wide() -> None:
+        w.store(x.wide.element, value, address, x.size)
+
+    if x.converts:
+        w.branch("%wider", store_wide, lambda: w.store(x.narrow.element, x.narrowed(value, scalar=True), address,
+                                                       x.narrow_size))
+    else:
+        store_wide()
+
+
+def _write_gather(x: Product) -> None:
     """Copies the elements of a vector that are apart."""
-    s = x.narrow.element
-    return f"""
-define internal void @gather(ptr %from, i64 %step, ptr %to, i64 %count) noinline {{
-entry:
-  br label %element
-element:
-  %i = phi i64 [ 0, %entry ], [ %i_next, %element ]
-  %o = mul i64 %i, %step
-  %from_i = getelementptr i8, ptr %from, i64 %o
-  %value = load {s}, ptr %from_i, align {x.narrow_size}
-  %to_i = getelementptr {s}, ptr %to, i64 %i
-  store {s} %value, ptr %to_i, align {x.narrow_size}
-  %i_next = add i64 %i, 1
-  %more = icmp slt i64 %i_next, %count
-  br i1 %more, label %element, label %done
-done:
-  ret void
-}}"""
+    w, s, size = x.writer, x.narrow.element, x.narrow_size
+    w.function("internal void @gather(ptr %from, i64 %step, ptr %to, i64 %count)", "noinline #0")
+    w.repeat("0", "%count", 1, [], lambda i, _: w.store(
+        s, w.load(s, w.beyond("%from", w.mul(i, "%step")), size), w.at(s, "%to", i), size))
+    w.end()
 
 
-def _tile_start(x: ProductTexts) -> str:
-    """Where operands and result of a task are."""
-    return f"""
-located:
-  %a_batch = getelementptr i8, ptr %a, i64 %a_sum
-  %a_o0 = mul i64 %m_0, %a_row
-  %a_o1 = mul i64 %k_0, %a_column
-  %a_o = add i64 %a_o0, %a_o1
-  %a_tile = getelementptr i8, ptr %a_batch, i64 %a_o
-  %b_batch = getelementptr i8, ptr %b, i64 %b_sum
-  %b_o = mul i64 %k_0, %b_row
-  %b_tile = getelementptr i8, ptr %b_batch, i64 %b_o
-  %keeps = icmp ne i64 %c_wide, 0
-  %c_size = select i1 %keeps, i64 {x.size}, i64 {x.narrow_size}
-  %c_o0 = mul i64 %batch, %c_batch
-  %c_o1 = mul i64 %part_i, %c_part
-  %c_o2 = mul i64 %m_0, %c_size
-  %c_o3 = add i64 %c_o0, %c_o1
-  %c_o = add i64 %c_o2, %c_o3
-  %c_tile = getelementptr i8, ptr %c, i64 %c_o"""
-
-
-def _rows_task(x: ProductTexts) -> str:
+def _write_rows_task(x: Product, words: Words) -> None:
+    w, here = x.writer, located(x, words)
     many, one = _GROUPS[0][0], _GROUPS[1][0]
-    return f"""
-define internal void @task(ptr %parameters, i64 %task, i32 %worker) noinline {{
-entry:
-  {located()}
-{_tile_start(x)}
-  %lies = icmp eq i64 %b_mode, 0
-  br i1 %lies, label %groups, label %copied
-copied:
-  call void @gather(ptr %b_tile, i64 %b_row, ptr %b_copy, i64 %k_count)
-  br label %groups
-groups:
-  %x = phi ptr [ %b_tile, %located ], [ %b_copy, %copied ]
-  br label %group
-group:
-  %i = phi i64 [ 0, %groups ], [ %i_next, %group_end ]
-  %a_o2 = mul i64 %i, %a_row
-  %a_i = getelementptr i8, ptr %a_tile, i64 %a_o2
-  %c_o4 = mul i64 %i, %c_size
-  %c_i = getelementptr i8, ptr %c_tile, i64 %c_o4
-  %i_left = sub i64 %m_count, %i
-  %i_n = call i64 @llvm.umin.i64(i64 %i_left, i64 {many})
-  %single = icmp eq i64 %i_n, 1
-  br i1 %single, label %one, label %many
-one:
-  call void @rows_{one}(ptr %a_i, i64 %a_row, ptr %x, i64 %k_count, ptr %c_i, i64 %c_size, i64 1, i1 %keeps)
-  br label %group_end
-many:
-  call void @rows_{many}(ptr %a_i, i64 %a_row, ptr %x, i64 %k_count, ptr %c_i, i64 %c_size, i64 %i_n, i1 %keeps)
-  br label %group_end
-group_end:
-  %i_next = add i64 %i, {many}
-  %i_more = icmp slt i64 %i_next, %m_count
-  br i1 %i_more, label %group, label %done
-done:
-  ret void
-}}"""
+
+    def gather() -> list[str]:
+        w.run("gather", f"ptr {here.b}", f"i64 {words['b_row']}", f"ptr {here.copy}", f"i64 {here.depth.length}")
+        return [here.copy]
+
+    lies = w(f"icmp eq i64 {words['b_mode']}, {DIRECT}")
+    vector, = w.branch(lies, lambda: [here.b], gather, ["ptr"])
+
+    def group(i: str, _: list[str]) -> None:
+        a, c = w.beyond(here.a, w.mul(i, words["a_row"])), w.beyond(here.c, w.mul(i, words["c_row"]))
+        count = w.minimum(w.sub(here.rows.length, i), many)
+
+        def run(rows: int, count: object) -> None:
+            w.run(f"rows_{rows}", f"ptr {a}", f"i64 {words['a_row']}", f"ptr {vector}", f"i64 {here.depth.length}",
+                  f"ptr {c}", f"i64 {words['c_row']}", f"i64 {count}", f"i1 {here.wider}")
+
+        w.branch(w(f"icmp eq i64 {count}, 1"), lambda: run(one, 1), lambda: run(many, count))
+
+    w.repeat("0", here.rows.length, many, [], group)
 
 
-def columns_text(type_: int, lanes: int, name: str = "kernel") -> str:
+def columns_text(type_: int, lanes: int) -> str:
     """The module of products of matrices whose columns lie in memory."""
-    x = _VectorTexts(type_, lanes)
-    return "\n".join([*declarations(x.wide, x.narrow), _columns(x, _COLUMNS), _columns(x, 1), _copied_sums(x),
-                      _columns_task(x), entry(name, WORDS)])
+    x = Product(type_, lanes)
+    _write_columns(x, _COLUMNS)
+    _write_columns(x, 1)
+    _write_deliver(x)
+    write_task(x.writer, WORDS, POINTERS, lambda words: _write_columns_task(x, words))
+    write_tasks(x.writer, WORDS["unit"])
+    return x.writer.text()
 
 
-def _columns(x: ProductTexts, columns: int) -> str:
+def _write_columns(x: Product, columns: int) -> None:
     """Adds ``columns`` columns times their elements of the vector to a row of sums."""
-    s, t, size = x.narrow.element, x.wide, x.narrow_size
-    signature = (f"internal void @columns_{columns}(ptr %a, i64 %a_column, ptr %x, i64 %x_step, ptr %sums, "
-                 "i64 %count) noinline")
-    lines = ["entry:"]
+    w, s, t, size = x.writer, x.narrow.element, x.wide, x.narrow_size
+    w.function(f"internal void @columns_{columns}(ptr %a, i64 %a_column, ptr %x, i64 %x_step, ptr %sums, i64 %count)",
+               "noinline #0")
+    a, factors = [], []
     for k in range(columns):
-        lines += [f"%o{k} = mul i64 %a_column, {k}", f"%a{k} = getelementptr i8, ptr %a, i64 %o{k}",
-                  f"%x{k}_o = mul i64 %x_step, {k}", f"%x{k}_at = getelementptr i8, ptr %x, i64 %x{k}_o",
-                  f"%x{k}_l = load {s}, ptr %x{k}_at, align {size}", x.widen(f"%x{k}", f"%x{k}_l", scalar=True),
-                  x.splat(f"%v{k}", f"%x{k}")]
-    lines += [f"%whole = and i64 %count, {-x.width}", "%some = icmp ugt i64 %whole, 0",
-              "br i1 %some, label %loop, label %middle"]
-    for label, place, mask in (("loop", "%i", ""), ("tail", "%whole", "%mask")):
-        lines.append(f"{label}:")
-        if mask:
-            lines += ["%left = sub i64 %count, %whole", x.below("%mask", "%left")]
+        a.append(w.beyond("%a", w.mul("%a_column", k)))
+        element = w.load(s, w.beyond("%x", w.mul("%x_step", k)), size)
+        factors.append(w.splat(t, x.widen(element, scalar=True)))
+    whole = w.and_("%count", -x.width)
+
+    def add(place: str, mask: str) -> None:
+        found = ""
+        for base, factor in zip(a, factors, strict=True):
+            value = x.widen(x.load(w.at(s, base, place), mask, x.narrow))
+            found = x.multiply_add(value, factor, found) if found else \
+                w(f"{'fmul' if t.info.kind == 'f' else 'mul'} {t} {value}, {factor}")
+        at = w.at(t.element, "%sums", place)
+        x.store(x.add(x.load(at), found), at)
+
+    w.loop("0", whole, x.width, [], lambda place, _: add(place, ""))
+    w.branch(w(f"icmp ult i64 {whole}, %count"), lambda: add(whole, x.below(w.sub("%count", whole))))
+    w.end()
+
+
+def _write_deliver(x: Product) -> None:
+    """Sums become elements of the result."""
+    w = x.writer
+    w.function("internal void @deliver(ptr %from, ptr %to, i64 %count, i1 %wider)", "noinline #0")
+
+    def packet(i: str, _: list[str]) -> None:
+        mask = x.below(w.sub("%count", i))
+        sums = x.load(w.at(x.wide.element, "%from", i))
+
+        def store_wide() -> None:
+            x.store(sums, w.at(x.wide.element, "%to", i), mask)
+
+        if x.converts:
+            w.branch("%wider", store_wide, lambda: x.store(x.narrowed(sums), w.at(x.narrow.element, "%to", i), mask,
+                                                           x.narrow))
         else:
-            lines.append("%i = phi i64 [ 0, %entry ], [ %i_next, %loop ]")
-        found = "zeroinitializer"
-        for k in range(columns):
-            n = f"%{label}{k}"
-            lines += [f"{n}_at = getelementptr {s}, ptr %a{k}, i64 {place}",
-                      x.load(f"{n}_l", f"{n}_at", mask, x.narrow), x.widen(f"{n}_w", f"{n}_l")]
-            if k:
-                lines.append(x.multiply_add(n, f"{n}_w", f"%v{k}", found))
-            else:
-                lines.append(f"{n} = {'fmul' if t.info.kind == 'f' else 'mul'} {t} {n}_w, %v{k}")
-            found = n
-        n = f"%{label}"
-        lines += [f"{n}_at = getelementptr {t.element}, ptr %sums, i64 {place}", x.load(f"{n}_old", f"{n}_at"),
-                  x.add(f"{n}_new", f"{n}_old", found), x.store(f"{n}_new", f"{n}_at")]
-        if mask:
-            lines.append("br label %done")
-        else:
-            lines += [f"%i_next = add i64 %i, {x.width}", "%more = icmp ult i64 %i_next, %whole",
-                      "br i1 %more, label %loop, label %middle", "middle:", "%rest = icmp ult i64 %whole, %count",
-                      "br i1 %rest, label %tail, label %done"]
-    return function_text(signature, [*lines, "done:", "ret void"])
+            store_wide()
+
+    w.repeat("0", "%count", x.width, [], packet)
+    w.end()
 
 
-def _copied_sums(x: ProductTexts) -> str:
-    """Sums become elements of the result, or partial results."""
-    narrow = ["narrow:", x.narrowed("%values", "%sums"), f"%at = getelementptr {x.narrow.element}, ptr %to, i64 %i",
-              x.store("%values", "%at", "%mask", x.narrow), "br label %next"] if x.converts else \
-        ["narrow:", "br label %wide"]
-    return f"""
-define internal void @deliver(ptr %from, ptr %to, i64 %count, i1 %keeps) noinline {{
-entry:
-  br label %packet
-packet:
-  %i = phi i64 [ 0, %entry ], [ %i_next, %next ]
-  %left = sub i64 %count, %i
-  {x.below("%mask", "%left")}
-  %from_i = getelementptr {x.wide.element}, ptr %from, i64 %i
-  {x.load("%sums", "%from_i")}
-  br i1 %keeps, label %wide, label %narrow
-wide:
-  %wide_at = getelementptr {x.wide.element}, ptr %to, i64 %i
-  {x.store("%sums", "%wide_at", "%mask")}
-  br label %next
-{chr(10).join(narrow)}
-next:
-  %i_next = add i64 %i, {x.width}
-  %more = icmp slt i64 %i_next, %count
-  br i1 %more, label %packet, label %done
-done:
-  ret void
-}}"""
+def _write_columns_task(x: Product, words: Words) -> None:
+    w, here = x.writer, located(x, words)
+    w.repeat("0", here.rows.length, x.width, [],
+             lambda i, _: x.store("zeroinitializer", w.at(x.wide.element, here.copy, i)))
+
+    def add(columns: int, k: str) -> None:
+        w.run(f"columns_{columns}", f"ptr {w.beyond(here.a, w.mul(k, words['a_column']))}", f"i64 {words['a_column']}",
+              f"ptr {w.beyond(here.b, w.mul(k, words['b_row']))}", f"i64 {words['b_row']}", f"ptr {here.copy}",
+              f"i64 {here.rows.length}")
+
+    whole = w.and_(here.depth.length, -_COLUMNS)
+    w.loop("0", whole, _COLUMNS, [], lambda k, _: add(_COLUMNS, k))
+    w.loop(whole, here.depth.length, 1, [], lambda k, _: add(1, k))
+    w.run("deliver", f"ptr {here.copy}", f"ptr {here.c}", f"i64 {here.rows.length}", f"i1 {here.wider}")
 
 
-def _columns_task(x: ProductTexts) -> str:
-    return f"""
-define internal void @task(ptr %parameters, i64 %task, i32 %worker) noinline {{
-entry:
-  {located()}
-{_tile_start(x)}
-  br label %clear
-clear:
-  %z = phi i64 [ 0, %located ], [ %z_next, %clear ]
-  %z_at = getelementptr {x.wide.element}, ptr %b_copy, i64 %z
-  {x.store("zeroinitializer", "%z_at")}
-  %z_next = add i64 %z, {x.width}
-  %z_more = icmp slt i64 %z_next, %m_count
-  br i1 %z_more, label %clear, label %look
-look:
-  %k = phi i64 [ 0, %clear ], [ %k_eight, %eight ], [ %k_one, %one ]
-  %a_o2 = mul i64 %k, %a_column
-  %a_k = getelementptr i8, ptr %a_tile, i64 %a_o2
-  %x_o = mul i64 %k, %b_row
-  %x = getelementptr i8, ptr %b_tile, i64 %x_o
-  %k_eight = add i64 %k, {_COLUMNS}
-  %k_one = add i64 %k, 1
-  %many = icmp sle i64 %k_eight, %k_count
-  br i1 %many, label %eight, label %few
-few:
-  %some = icmp slt i64 %k, %k_count
-  br i1 %some, label %one, label %finish
-eight:
-  call void @columns_{_COLUMNS}(ptr %a_k, i64 %a_column, ptr %x, i64 %b_row, ptr %b_copy, i64 %m_count)
-  br label %look
-one:
-  call void @columns_1(ptr %a_k, i64 %a_column, ptr %x, i64 %b_row, ptr %b_copy, i64 %m_count)
-  br label %look
-finish:
-  call void @deliver(ptr %b_copy, ptr %c_tile, i64 %m_count, i1 %keeps)
-  ret void
-}}"""
-
-
-def combine_text(type_: int, lanes: int, name: str = "kernel") -> str:
+def combine_text(type_: int, lanes: int) -> str:
     """Adds up the partial results of a product, in order: single precision in double.
 
     Parameters: addresses of the partial results and of the result; number of parts; elements of each.
     """
-    x = ProductTexts(type_, lanes)
-    t, s = x.wide, x.narrow
+    x = Product(type_, lanes)
+    w, t, s = x.writer, x.wide, x.narrow
     double = t.info.bits == 32 and t.info.kind == "f" and not x.converts
-    sum_ = t.of("double") if double else t
-    plus = f"fadd {sum_}" if t.info.kind == "f" else f"add {sum_}"
-    widen = f"%wide = fpext {t} %part to {sum_}" if double else f"%wide = bitcast {t} %part to {sum_}"
-    if double:
-        result = f"%values = fptrunc {sum_} %sum to {s}"
-    elif x.converts:
-        result = x.narrowed("%values", "%sum")
-    else:
-        result = f"%values = bitcast {t} %sum to {s}"
-    return "\n".join([*declarations(x.wide, x.narrow), f"""
-define void @{name}(ptr %parameters, i64 %unused0, i64 %unused1, i64 %begin, i64 %end, i64 %block, i32 %worker) {{
-entry:
-  %from = load ptr, ptr %parameters, align 8
-  %to_at = getelementptr i64, ptr %parameters, i64 1
-  %to = load ptr, ptr %to_at, align 8
-  %parts_at = getelementptr i64, ptr %parameters, i64 2
-  %parts = load i64, ptr %parts_at, align 8
-  %count_at = getelementptr i64, ptr %parameters, i64 3
-  %count = load i64, ptr %count_at, align 8
-  %some = icmp slt i64 %begin, %end
-  br i1 %some, label %packet, label %done
-packet:
-  %i = phi i64 [ %begin, %entry ], [ %i_next, %store ]
-  %left = sub i64 %end, %i
-  {x.below("%mask", "%left")}
-  br label %loop
-loop:
-  %p = phi i64 [ 0, %packet ], [ %p_next, %loop ]
-  %sum_0 = phi {sum_} [ zeroinitializer, %packet ], [ %sum, %loop ]
-  %place_0 = mul i64 %p, %count
-  %place = add i64 %place_0, %i
-  %at = getelementptr {t.element}, ptr %from, i64 %place
-  {x.load("%part", "%at", "%mask")}
-  {widen}
-  %sum = {plus} %sum_0, %wide
-  %p_next = add i64 %p, 1
-  %p_more = icmp slt i64 %p_next, %parts
-  br i1 %p_more, label %loop, label %store
-store:
-  {result}
-  %to_i = getelementptr {s.element}, ptr %to, i64 %i
-  {x.store("%values", "%to_i", "%mask", s)}
-  %i_next = add i64 %i, {x.width}
-  %more = icmp slt i64 %i_next, %end
-  br i1 %more, label %packet, label %done
-done:
-  ret void
-}}"""])
+    sum_ = t.of("double") if double else str(t)
+    plus = "fadd" if t.info.kind == "f" else "add"
+    w.kernel()
+    source, target = w.parameter(0, "ptr"), w.parameter(1, "ptr")
+    parts, count = w.parameter(2), w.parameter(3)
+
+    def packet(i: str, _: list[str]) -> None:
+        mask = x.below(w.sub("%end", i))
+
+        def part(number: str, sums: list[str]) -> list[str]:
+            value = x.load(w.at(t.element, source, w.add(w.mul(number, count), i)), mask)
+            return [w(f"{plus} {sum_} {sums[0]}, " + (w(f"fpext {t} {value} to {sum_}") if double else value))]
+
+        total, = w.repeat("0", parts, 1, [(sum_, "zeroinitializer")], part)
+        if double:
+            total = w(f"fptrunc {sum_} {total} to {s}")
+        elif x.converts:
+            total = x.narrowed(total)
+        elif s != t:
+            total = w(f"bitcast {t} {total} to {s}")
+        x.store(total, w.at(s.element, target, i), mask, s)
+
+    w.loop("%begin", "%end", x.width, [], packet)
+    w.end()
+    return w.text()
 
 
 # --- what the host decides -------------------------------------------------------------------------------------------
@@ -385,7 +254,7 @@ _ONE_ROW, _ROWS, _DEPTH, _TILE = 1 << 16, 1 << 14, 1 << 12, 1 << 13
 
 def plan_vector(type_: int, lanes: int, m: Matrices) -> Plan:
     """How products with one column on the right are computed; rows or columns of the matrix lie in memory."""
-    x = ProductTexts(type_, lanes)
+    x = Product(type_, lanes)
     size, wide, count, depth = x.narrow_size, x.size, math.prod(m.batch), max(m.depth, 1)
     by_rows = m.a[1] == 1
     if by_rows:
@@ -411,7 +280,8 @@ def plan_vector(type_: int, lanes: int, m: Matrices) -> Plan:
     scratch = up(min(part, depth), x.width) * size if by_rows else up(tile, x.width) * wide
     values = {
         "rows": m.rows, "columns": 1, "depth": m.depth, "a_row": m.a[0] * size, "a_column": m.a[1] * size,
-        "b_row": m.b[0] * size, "c_batch": m.rows * out, "c_part": count * m.rows * out, "c_wide": int(parts > 1),
+        "b_row": m.b[0] * size, "c_row": out, "c_batch": m.rows * out, "c_part": count * m.rows * out,
+        "c_wide": int(parts > 1),
         "tile_rows": tile, "tile_columns": 1, "part": part, "row_tiles": -(-m.rows // tile), "column_tiles": 1,
         "parts": parts, "b_mode": int(not contiguous), "rank": len(m.batch), "scratch_size": up(scratch, 4096),
         "unit": max(1, tile * part // x.width)}

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import glob
 
-from ...codegen.target import Limits, Local, Reductions, Rows, Target, Tracing
+from ...codegen.target import Copies, Limits, Local, Reductions, Rows, Target, Tracing
 from ...ops.table import GATHER, OPS
 from ...types import JitBackend
 from ..memory import PADDING
@@ -35,6 +35,7 @@ CPU_TARGET = Target(
     # A packet written and read again takes about as long as 20 additions at the memory bandwidth of two cores.
     traffic=20,
     recompute=20,
+    views=24,
     sink=20,  # a few operations LLVM moves by itself
     rows=Rows(
         # Packets go over several short rows.  3M numbers and a row that is added to each take 0.42 ms in rows of 4
@@ -60,6 +61,7 @@ CPU_TARGET = Target(
         hoist=OPS[GATHER].cost,  # as much as one of these reads
         reductions=Reductions(unrolled=16, parallel=1 << 14, results=64, part=1 << 12, rows=256, elements=1 << 16,
                               short=4, narrow=32),
+        copies=Copies(fewest=1 << 14, shortest=8),
     ),
     piece_bytes=16,
     aligned_pieces=False,

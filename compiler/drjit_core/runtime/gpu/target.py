@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 
-from ...codegen.target import Limits, Local, Reductions, Rows, Target, Tracing
+from ...codegen.target import Copies, Limits, Local, Reductions, Rows, Target, Tracing
 from ...ptx.texts import NATIVE
 from ...types import JitBackend
 
@@ -35,6 +35,7 @@ _TARGET = Target(
     # In the time of 8 bytes at 3.35 TB/s, 132 multiprocessors with 128 lanes at 1.7 GHz execute 69 instructions.
     traffic=64,
     recompute=64,
+    views=68,
     sink=64,
     rows=Rows(flat=8, indexed=3, views=64, short=16, few=64, part=1 << 14, together=8, keep=64),
     # a driver reserves it for all threads that a device can hold: 8 KiB would be 2 GB
@@ -51,6 +52,7 @@ _TARGET = Target(
         # a reduction occupies a device only if it has some hundred thousand threads
         reductions=Reductions(unrolled=16, parallel=1 << 18, results=1024, part=1 << 10, rows=256, elements=1 << 16,
                               short=4, narrow=32),
+        copies=Copies(fewest=1 << 14, shortest=8),
     ),
 )
 
