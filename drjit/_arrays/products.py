@@ -110,8 +110,8 @@ def static_product(left: Any, right: Any) -> Any:
     if plan is not None:
         return matrix_product(plan, left, right)
     result = _static_product(left, right)
-    entries = left._count == left._size ** left._depth and right._count == right._size ** right._depth
-    if entries and left._depth + right._depth > 2 and result._depth:
+    single = all(operand._count > 0 and operand._depth == 1 + is_square(operand) for operand in (left, right))
+    if single and left._depth + right._depth > 2 and result._depth:
         PRODUCTS[type(left), type(right)] = MatrixProduct(left._size, result._type, type(result))
     return result
 

@@ -239,6 +239,8 @@ def presented(error: Exception, site: Site) -> Exception:
             translated = translate(error, site)
             translated.__suppress_context__ = True
             return translated
+        if error.__class__ is TypeError:  # a function that cannot be called with these arguments
+            return _as_runtime_error(error) or error
         return error.with_traceback(None) if isinstance(error, _REFUSALS) else error
     finally:
         # Its frames lead back to that of the construct: a name for it would keep alive the arrays that they hold, until

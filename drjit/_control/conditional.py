@@ -58,7 +58,7 @@ def _mask(cond: Any) -> core.Node:
     mask = mask_of(cond)
     if mask is not None:
         return mask
-    raise TypeError(f"{FUNCTION}(): 'cond' must be a one-dimensional mask array or a bool, found {describe(cond)}.")
+    raise ArgumentError(f"{FUNCTION}(): 'cond' must be a one-dimensional mask array or a bool, found {describe(cond)}.")
 
 
 def run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], arg_labels: Sequence[str],

@@ -45,8 +45,8 @@ def call(function: str, index: Any, argument: str, targets: Sequence[Callable[..
         require_mode(function, mode, ("symbolic", "evaluated"))
         require_label(function, label)
     if not (isinstance(index, ArrayBase) and not index._depth and index._dynamic and index._type == UINT32):
-        raise TypeError(f"{function}(): '{argument}' must be a flat array of 32-bit unsigned integers, found "
-                        f"{describe(index)}.")
+        raise ArgumentError(f"{function}(): '{argument}' must be a flat array of 32-bit unsigned integers, found "
+                            f"{describe(index)}.")
     try:
         return _Call(function, index, targets, names, args, kwargs, mode, label, nothing).result()
     except Exception as error:

@@ -435,10 +435,10 @@ def condition_of(value: Any) -> core.Node:
     if mask is not None:
         return mask
     if value.__class__ is bool:
-        raise TypeError(f"{FUNCTION}(): 'cond' must return a one-dimensional mask array, found bool: that makes a "
-                        "Python loop, which is mode='scalar'.")
-    raise TypeError(f"{FUNCTION}(): 'cond' must return a one-dimensional mask array or a bool, found "
-                    f"{describe(value)}.")
+        raise ArgumentError(f"{FUNCTION}(): 'cond' must return a one-dimensional mask array, found bool: that makes a "
+                            "Python loop, which is mode='scalar'.")
+    raise ArgumentError(f"{FUNCTION}(): 'cond' must return a one-dimensional mask array or a bool, found "
+                        f"{describe(value)}.")
 
 
 def _require_sizes(before: Sequence[core.Node], after: Sequence[core.Node], spec: TreeSpec,

@@ -249,14 +249,14 @@ def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
     return _create(dtype, parsed, fill, lambda kind: kind(plain), function)
 
 
-def opaque(dtype: Any, value: Any = ..., shape: int | Sequence[int] = 1) -> Any:
+def opaque(dtype: Any = ..., value: Any = ..., shape: int | Sequence[int] = 1, *, arg: Any = ...) -> Any:
     """An array filled with a value, in memory: what :func:`full` returns, followed by :func:`make_opaque`.
 
     The value takes no part in the compilation of kernels that use it: nothing is folded, and kernels for other values
     are the same. See :func:`full` for the arguments. Evaluates the array; the kernel runs in the background.
 
-    Of an array, a tensor or a PyTree alone, it is an evaluated copy: each array has memory of its own, literals and
-    entries that are there twice included. Other leaves are kept as they are. Differentiable.
+    Of an array, a tensor or a PyTree alone (``arg``), it is an evaluated copy: each array has memory of its own,
+    literals and entries that are there twice included. Other leaves are kept as they are. Differentiable.
 
     >>> from drjit.llvm import Float
     >>> dr.opaque({"x": Float(1), "y": None})
@@ -267,6 +267,10 @@ def opaque(dtype: Any, value: Any = ..., shape: int | Sequence[int] = 1) -> Any:
     >>> x.state, dr.full(Float, 2, 3).state
     (VarState.Evaluated, VarState.Literal)
     """
+    if dtype is ...:
+        dtype = arg
+    if dtype is ... or dtype is not arg is not ... or arg is not ... is not value:
+        raise ArgumentError("drjit.opaque() takes a type and a value, or an array or PyTree alone ('arg').")
     if value is not ...:
         result: Any = _full(dtype, value, shape, "drjit.opaque")
         make_opaque(result)

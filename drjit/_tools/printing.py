@@ -381,7 +381,14 @@ def message_now(message: Message, active: Any) -> str:
     return _text(message.function, message.pieces, LIMIT, _selection(active))
 
 
-def format(fmt: Any, *args: Any, limit: int = LIMIT, **kwargs: Any) -> str:
+def _of_value(function: str, kwargs: dict[str, Any]) -> Any:
+    """The single value, where it has a name instead of the first place."""
+    if "value" not in kwargs:
+        raise TypeError(f"{function}(): 'fmt' is missing, the format string or a single value.")
+    return kwargs.pop("value")
+
+
+def format(fmt: Any = ..., *args: Any, limit: int = LIMIT, **kwargs: Any) -> str:
     """Text of a format string with arguments, or of a single value: arrays and PyTrees, indented.
 
     ``{}``, ``{0}`` and ``{name}`` stand for arguments, ``{name=}`` for ``name=`` and the argument, ``{{`` and ``}}``
@@ -393,6 +400,8 @@ def format(fmt: Any, *args: Any, limit: int = LIMIT, **kwargs: Any) -> str:
     'x=[1, 2] of 2'
     """
     function = "drjit.format"
+    if fmt is ...:
+        fmt = _of_value(function, kwargs)
     found = message(function, fmt, args, kwargs, "", None, limit)
     if is_symbolic(found):
         raise SymbolicValue(f"{function}(): symbolic arrays have no values that could be returned at once: use "
@@ -400,7 +409,7 @@ def format(fmt: Any, *args: Any, limit: int = LIMIT, **kwargs: Any) -> str:
     return _text(function, found.pieces, limit, _ALL)
 
 
-def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any = None, limit: int = LIMIT,
+def print(fmt: Any = ..., *args: Any, active: Any = True, end: str = "\n", file: Any = None, limit: int = LIMIT,
           mode: str = "auto", **kwargs: Any) -> None:
     """Print what :func:`format` returns, followed by ``end``, to ``file`` (by default the standard output).
 
@@ -435,6 +444,8 @@ def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any =
     True
     """
     function = "drjit.print"
+    if fmt is ...:
+        fmt = _of_value(function, kwargs)
     if mode not in ("auto", "evaluated", "evaluate", "symbolic"):
         raise ArgumentError(f"{function}(): 'mode' must be \"auto\", \"evaluated\" or \"symbolic\", found {mode!r}.")
     if not hasattr(sys.stdout if file is None else file, "write"):

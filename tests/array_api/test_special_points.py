@@ -320,10 +320,14 @@ def test_functions_of_two_arrays_at_ties_and_ends(name: str, dtype: Any) -> None
             np.testing.assert_allclose(found, [pair[place] for pair in PAIRS[name].values()], rtol=1e-6, atol=1e-20)
 
 
-@pytest.mark.parametrize("name", [name for name in xp.special.__all__ if name not in (
-    "xlogy", "xlog1py", "rel_entr", "kl_div")])
+#: Functions of the namespace whose second derivatives exist.
+SMOOTH = sorted({*COMPLEX, "negative", "positive", "abs", "conj", "real"} - {"acosh"})
+
+
+@pytest.mark.parametrize("name", [*[f"special.{name}" for name in xp.special.__all__ if name not in (
+    "xlogy", "xlog1py", "rel_entr", "kl_div")], *SMOOTH])
 def test_derivatives_of_derivatives(name: str) -> None:
-    function, values = getattr(xp.special, name), np.array([0.3, 0.6, 0.45, 0.81])
+    function, values = _function(name), np.array([0.3, 0.6, 0.45, 0.81])
 
     def gradient(values: Any) -> Any:
         return _derivatives(function, [xp.asarray(values)], 0)[0]
@@ -344,3 +348,17 @@ def test_hyperbolic_tangents_of_infinite_parts_have_the_zeros_of_the_standard(dt
             np.testing.assert_array_equal(found.real, np.sign(a))
             np.testing.assert_array_equal(found.imag, 0)
             np.testing.assert_array_equal(np.signbit(found.imag), sign < 0)
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_second_derivatives_of_complex_functions(name: str) -> None:
+    derivative, without = COMPLEX[name]
+    inside = [z for z in (0, 0.5, 0.5j, 0.25 + 0.5j, -0.5 - 0.25j, 0.75 - 0.125j) if z not in without]
+    points = [z + 2 for z in inside] if name == "acosh" else inside if name not in CUTS or name in (
+        "asin", "acos", "atanh", "asinh", "atan", "log1p") else [z + 1 for z in inside]
+    second = np.array([complex(mpmath.diff(derivative, z)) for z in points])
+    for direction in (1, 1j):
+        z = xp.asarray(points, dtype=xp.complex128)
+        _, found = dr.hvp(lambda z: xp.sum(xp.real(getattr(xp, name)(z))), z,
+                          xp.full(z.shape, direction, dtype=xp.complex128))
+        np.testing.assert_allclose(np.asarray(found), np.conj(second * direction), rtol=1e-9, atol=1e-9)

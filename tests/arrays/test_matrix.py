@@ -151,6 +151,23 @@ def test_matrices_of_arrays_compute_each_component() -> None:
                                atol=1e-5)
 
 
+@pytest.mark.parametrize("inner", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("kinds", [("Matrix", "Matrix"), ("Matrix", "Array"), ("Array", "Array")])
+def test_products_of_entries_with_components_do_not_depend_on_earlier_ones(kinds: tuple[str, str], size: int,
+                                                                           inner: int) -> None:
+    """Entries with as many components as the matrix has rows make it no larger matrix."""
+    rng = np.random.default_rng(0)
+    if not hasattr(llvm, f"Matrix{size}{inner}f"):
+        pytest.skip("there is no such type")
+    left = getattr(llvm, f"Matrix{size}{inner}f" if kinds[0] == "Matrix" else f"Array{size}{size}{inner}f")
+    right = getattr(llvm, f"Matrix{size}{inner}f" if kinds[1] == "Matrix" else f"Array{size}{size}{inner}f")
+    for _ in range(3):
+        a, b = (rng.integers(-3, 4, (size, size, inner, 2)).astype("f4") for _ in range(2))
+        found = left(a) @ right(b)
+        assert np.array_equal(np.array(found.numpy()), np.einsum("ijkw,jlkw->ilkw", a, b))
+
+
 @pytest.mark.parametrize("call", [
     lambda m: m < m, lambda m: m % 2, lambda m: m @ Complex2f(1), lambda m: m * Array22f(1), lambda m: m * Matrix3f(1),
     lambda m: m + Array2f(1), lambda m: m * Array3f(1), lambda m: m**0.5, lambda m: dr.matmul(2, 3),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ from drjit.llvm import ad
 
 INF, NAN = math.inf, math.nan
 E, LOG_2, ROOT_PI = math.e, math.log(2), math.sqrt(math.pi)
-TYPES = {"Float16": 1e-2, "Float": 1e-5, "Float64": 1e-10}
+TYPES = {"BFloat16": 4e-2, "Float16": 1e-2, "Float": 1e-5, "Float64": 1e-10}
 precisions = pytest.mark.parametrize("precision", TYPES)
 
 #: Derivatives of functions of one number.
@@ -115,3 +116,58 @@ def test_clipping(precision: str) -> None:
     x = getattr(ad, precision)(0, 1, 2, 3, 4, INF, -INF)
     for found in derivatives(lambda x: dr.clip(x, 1, 3), [x], 0):
         assert_near(found, [0, 0, 1, 1, 0, 0, 0], precision)
+
+
+#: Functions of one number in mpmath, and where they have second derivatives: zeros, seams of expansions, and more.
+_EVERYWHERE = (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.0)
+SECOND: dict[str, tuple[Any, tuple[float, ...]]] = {
+    "sin": (mpmath.sin, _EVERYWHERE), "cos": (mpmath.cos, _EVERYWHERE), "tan": (mpmath.tan, _EVERYWHERE),
+    "cot": (mpmath.cot, (0.5, -0.5, 1.0)), "asin": (mpmath.asin, (0.0, -0.0, 0.5, -0.75)),
+    "acos": (mpmath.acos, (0.0, -0.0, 0.5, -0.75)), "atan": (mpmath.atan, _EVERYWHERE),
+    "sinh": (mpmath.sinh, _EVERYWHERE), "cosh": (mpmath.cosh, _EVERYWHERE), "tanh": (mpmath.tanh, _EVERYWHERE),
+    "asinh": (mpmath.asinh, _EVERYWHERE), "acosh": (mpmath.acosh, (1.5, 2.0)),
+    "atanh": (mpmath.atanh, (0.0, -0.0, 0.5, -0.75)), "exp": (mpmath.exp, _EVERYWHERE),
+    "exp2": (lambda x: mpmath.mpf(2)**x, _EVERYWHERE), "log": (mpmath.log, (0.5, 1.0, 2.0)),
+    "log2": (lambda x: mpmath.log(x, 2), (0.5, 1.0, 2.0)), "sqrt": (mpmath.sqrt, (0.5, 1.0, 4.0)),
+    "rsqrt": (lambda x: 1 / mpmath.sqrt(x), (0.5, 1.0, 4.0)),
+    "cbrt": (lambda x: mpmath.sign(x) * abs(x)**(mpmath.mpf(1) / 3), (0.5, 1.0, -1.0)),
+    "rcp": (lambda x: 1 / x, (0.5, 1.0, -1.0)), "square": (lambda x: x * x, _EVERYWHERE),
+    "abs": (abs, (0.5, -0.5)), "erf": (mpmath.erf, _EVERYWHERE), "erfc": (mpmath.erfc, _EVERYWHERE),
+    "erfinv": (mpmath.erfinv, (0.0, 0.5, -0.5)), "lgamma": (mpmath.loggamma, (0.5, 1.0, 2.0, 5.0)),
+}
+SECOND_OF_TWO: dict[str, tuple[Any, tuple[tuple[float, float], ...]]] = {
+    "hypot": (mpmath.hypot, ((3, 4), (0, 2), (-2, 0))), "atan2": (mpmath.atan2, ((0, 1), (1, 0), (2, -1))),
+    "power": (lambda x, y: x**y, ((1, 1), (2, 3), (0.5, -1), (2, 0))),
+    "copysign": (lambda x, y: abs(x) * mpmath.sign(y), ((2, 1), (2, -1))),
+}
+#: Rules that are written for less than double precision approximate second derivatives as well as they do first ones.
+_LOOSE = {"Float": 2e-4, "Float64": 1e-8}
+
+
+@pytest.mark.parametrize("precision", _LOOSE)
+@pytest.mark.parametrize("name", SECOND)
+def test_second_derivatives(name: str, precision: str) -> None:
+    function, points = SECOND[name]
+    x = getattr(ad, precision)(list(points))
+    gradient, product = dr.hvp(lambda x: dr.sum(getattr(dr, name)(x)), x, dr.ones(type(x), len(points)))
+    tolerance = _LOOSE[precision]
+    for order, found in ((1, gradient), (2, product)):
+        wanted = [float(mpmath.diff(function, x, order)) for x in points]
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("precision", _LOOSE)
+@pytest.mark.parametrize("name", SECOND_OF_TWO)
+def test_second_derivatives_by_two_numbers(name: str, precision: str) -> None:
+    function, points = SECOND_OF_TWO[name]
+    kind = getattr(ad, precision)
+    x, y = (kind(list(values)) for values in zip(*points, strict=True))
+    ones, zeros = dr.ones(kind, len(points)), dr.zeros(kind, len(points))
+    for place, directions in enumerate(((ones, zeros), (zeros, ones))):
+        _, products = dr.hvp(lambda x, y: dr.sum(getattr(dr, name)(x, y)), (x, y), directions)
+        for other, found in enumerate(products):
+            orders = [0, 0]
+            orders[place] += 1
+            orders[other] += 1
+            wanted = [float(mpmath.diff(function, point, tuple(orders))) for point in points]
+            np.testing.assert_allclose(found, wanted, rtol=_LOOSE[precision], atol=_LOOSE[precision])

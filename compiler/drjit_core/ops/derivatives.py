@@ -85,9 +85,9 @@ def _squares(o: Any, x: Any, y: Any) -> Any:
 
 
 def _power_of_base(o: Any, x: Any, y: Any, z: Any, r: Any) -> Any:
-    """``y x**(y - 1)``, which is 0 where the exponent is 0."""
+    """``y x**(y - 1)``, which is 0 where both are 0."""
     zero = o.number(y, 0)
-    return o.select(o.eq(y, zero), zero, o.mul(y, o.power(x, o.sub(y, o.number(y, 1)))))
+    return o.select(o.and_(o.eq(y, zero), o.eq(x, zero)), zero, o.mul(y, o.power(x, o.sub(y, o.number(y, 1)))))
 
 
 def _power_of_exponent(o: Any, x: Any, y: Any, z: Any, r: Any) -> Any:
