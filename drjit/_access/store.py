@@ -40,8 +40,8 @@ from .._base.nodes import broadcast, elements_of, pack
 from .._trees.pytree import resized
 from .lanes import VERSIONS, note_version, note_writes
 
-__all__ = ["Journal", "innermost_journal", "note_narrow", "noted", "owner_of", "settled", "store", "store_result",
-           "store_same", "store_written"]
+__all__ = ["Journal", "innermost_journal", "no_journal", "note_narrow", "noted", "owner_of", "settled", "store",
+           "store_result", "store_same", "store_written"]
 
 
 def store(array: Any, nodes: Sequence[Node], position: int | None = None, written: bool = False) -> None:
@@ -356,6 +356,11 @@ class _Running(threading.local):
 
 
 _running = _Running()
+
+
+def no_journal() -> bool:
+    """Whether no evaluated construct runs in this thread."""
+    return not _running.journals
 
 
 class noted:

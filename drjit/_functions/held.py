@@ -8,7 +8,10 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, LEAF, primal, tracked, vertex_of
 
-__all__ = ["bytes_of", "computes_now", "eval_held", "is_pending", "is_variable", "tracking"]
+from .._access.lanes import in_plain_code as without_lanes
+from .._access.store import no_journal
+
+__all__ = ["bytes_of", "computes_now", "eval_held", "in_plain_code", "is_pending", "is_variable", "tracking"]
 
 _DUAL = KIND["dual"]
 _EVALUATED, _VIEW, _ACCESS = KIND["evaluated"], KIND["view"], KIND["access"]
@@ -99,6 +102,16 @@ def computes_now(*arrays: Any) -> bool:
     context = core.current()
     return context.region is None and context.recording is None and not [array for array in arrays
                                                                          if array._n.kind == _DUAL]
+
+
+def in_plain_code() -> bool:
+    """Whether this thread neither traces nor runs a construct, and records no frozen function.
+
+    >>> dr.detail.in_plain_code()
+    True
+    """
+    context = core.current()
+    return context.region is None and context.recording is None and without_lanes() and no_journal()
 
 
 def tracking(arrays: Iterable[Any]) -> int:

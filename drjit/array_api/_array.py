@@ -16,8 +16,9 @@ from drjit.interop import numpy_of_parts
 
 from . import _elementwise as elementwise
 from ._creation import asarray, require_device
-from ._data import copy_of, evaluated, part_of, register, require_writable, wrap
+from ._data import Storage, copy_of, evaluated, given, part_of, register, require_writable, value_of, wrap
 from ._dlpack import array_of, buffer, dlpack, dlpack_device, exported
+from ._evaluation import COMPILED, eager
 from ._indexing import get, put, replace
 from ._linear import matmul, matrix_transpose
 from ._methods import Methods
@@ -77,13 +78,16 @@ class Array(Methods):
 
     __slots__ = ()
     __module__ = _NAMESPACE  # where users find it
+    if COMPILED:
+        # Constructs and recordings look for tensors in attributes: of an array that has a value alone, they get some.
+        _held = property(given, vars(Storage)["_held"].__set__)
     #: Operators of NumPy's arrays leave the operation to this class, which is greater than theirs.
     __array_priority__ = 1000
 
     # --- PyTrees ---
 
     def __drjit_children__(self) -> dict[str, Any]:
-        return dict(zip(("real", "imag"), self._parts, strict=False))
+        return dict(zip(("real", "imag"), given(self), strict=False))
 
     def __drjit_rebuild__(self, children: dict[str, Any]) -> Array:
         return Array(self._dtype, tuple(children.values()))
@@ -154,13 +158,19 @@ class Array(Methods):
 
     def _host(self) -> np.ndarray[Any, Any]:
         """The elements as a NumPy array; evaluates."""
-        found: np.ndarray[Any, Any] = numpy_of_parts(evaluated(self))
-        return found.reshape(self.shape)
+        most = eager()
+        value = value_of(self, most) if most else None
+        found: np.ndarray[Any, Any] = numpy_of_parts(evaluated(self)).reshape(self.shape) if value is None else value
+        return found
 
     def _scalar(self, method: str) -> Any:
         if self.size != 1:
             raise TypeError(f"{_SELF}.{method}(): only arrays of one element are numbers (this one has the shape "
                             f"{self.shape}).")
+        most = eager()
+        value = value_of(self, most) if most else None
+        if value is not None:
+            return value.item()
         values = [part.array[0] for part in evaluated(self)]
         return values[0] if len(values) == 1 else complex(*values)
 
@@ -221,7 +231,7 @@ class Array(Methods):
         return f"Array({text},{shape} dtype={self._dtype})"
 
     def _is_symbolic(self) -> bool:
-        return any(part.state is dr.VarState.Symbolic for part in self._parts)
+        return self._tensors() is not None and any(part.state is dr.VarState.Symbolic for part in self._parts)
 
     def __format__(self, specification: str) -> str:
         if not specification:
@@ -267,7 +277,8 @@ class Array(Methods):
     @property
     def tensor(self) -> Any:
         """The Dr.Jit tensor that holds the elements, or a pair of them for complex numbers; no copy."""
-        return self._parts[0] if len(self._parts) == 1 else self._parts
+        parts = given(self)
+        return parts[0] if len(parts) == 1 else parts
 
     # --- operators in place: others are those of the base class ---
 

@@ -12,9 +12,10 @@ import numpy as np
 import drjit as dr
 
 from . import _dtypes as dtypes
-from ._data import Storage, constant, default_dtype, expanded, wrap
+from ._data import Storage, constant, default_dtype, expanded, of_value, wrap
 from ._dlpack import shared
 from ._dtypes import DType, DTypeLike, FInfo, IInfo, promoted
+from ._evaluation import eager
 from ._operands import (
     converted,
     describe,
@@ -255,6 +256,8 @@ def _of_numpy(value: np.ndarray[Any, Any]) -> Array:
     assert dtype is not None
     if dtype.kind == "c":
         return wrap(dtype, _numpy_part(value.real), _numpy_part(value.imag))
+    if 0 < value.size <= eager() and dtype.bits != 16:
+        return of_value(dtype, value.astype(dtype.numpy, "C"))
     return wrap(dtype, _numpy_part(value))
 
 
@@ -366,11 +369,15 @@ def arange(start: float, /, stop: float | None = None, step: float = 1, *, dtype
     integral = all(isinstance(number, int) for number in (first, last, by))
     wanted = data_type(function, dtype, dtypes.DEFAULT_INT if integral else dtypes.DEFAULT_FLOAT)
     count = max(len(range(int(first), int(last), int(by))) if integral else math.ceil((last - first) / by), 0)
-    positions = _positions(count)
     if wanted.kind in "iu" and integral:
         for extreme in (int(first), int(first) + (count - 1) * int(by)) if count else ():
             if not dtypes.holds(wanted, extreme):
                 raise OverflowError(f"{function}(): the number {extreme} does not fit into {wanted}.")
+    if 0 < count <= eager() and wanted.kind != "c":
+        values: Any = np.arange(count)
+        values = values * int(by) + int(first) if wanted.kind in "iu" else values * float(by) + float(first)
+        return converted(of_value(dtypes.int64 if wanted.kind in "iu" else dtypes.float64, values), wanted)
+    positions = _positions(count)
     if wanted.kind in "iu":
         return converted(wrap(dtypes.int64, positions * int(by) + int(first)), wanted)
     found = dtypes.float64.tensor(positions) * float(by) + float(first)
@@ -398,6 +405,12 @@ def linspace(start: complex, stop: complex, /, num: int, *, dtype: DTypeLike | N
     complex_ = isinstance(first, complex) or isinstance(last, complex)
     wanted = data_type(function, dtype, dtypes.DEFAULT_COMPLEX if complex_ else dtypes.DEFAULT_FLOAT)
     steps = count - 1 if endpoint else count
+    if 0 < count <= eager() and wanted.kind != "c":
+        low, high = float(first.real), float(last.real)
+        values = np.arange(count) * ((high - low) / max(steps, 1)) + low
+        if endpoint and count > 1:
+            values[-1] = high
+        return converted(of_value(dtypes.float64, values), wanted)
     position = dtypes.float64.tensor(_positions(count))
 
     def part(a: float, b: float) -> Any:
@@ -416,6 +429,8 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DTypeLi
     require_device(function, device)
     shape = shape_of(function, (n_rows, n_rows if n_cols is None else n_cols))
     wanted = data_type(function, dtype, dtypes.DEFAULT_FLOAT)
+    if 0 < math.prod(shape) <= eager():
+        return converted(of_value(dtypes.bool, np.eye(shape[0], shape[1], _diagonal(shape, k), np.bool_)), wanted)
     return converted(wrap(dtypes.bool, _difference(shape) == _diagonal(shape, k)), wanted)
 
 

@@ -1,6 +1,6 @@
 cimport cython
 
-from ._evaluation cimport note
+from ._evaluation cimport eager, note
 
 cdef object _final
 
@@ -20,19 +20,40 @@ cdef class View:
 cdef class Storage:
     cdef object __weakref__
     cdef public object _dtype
-    cdef public tuple _held
+    cdef public object _held
+    cdef public object _value
+    cdef public bint _given
     cdef public View _view
     cdef public Py_ssize_t _writes
 
 
-@cython.locals(view=View, parts=tuple, before=tuple)
+@cython.locals(view=View, parts=tuple)
 cpdef tuple parts_of(Storage array)
+cpdef tuple given(Storage array)
+cpdef own_tensors(Storage root)
+cpdef written(Storage root, bint by_value)
+cdef object _tracked(Storage array)
+@cython.locals(view=View, root=Storage)
+cpdef object value_of(Storage array, Py_ssize_t most)
+@cython.locals(count=cython.Py_ssize_t)
+cdef object _fetched(Storage array, Py_ssize_t most)
+@cython.locals(cls=type, array=Storage)
+cpdef Storage of_value(object dtype, object value)
+@cython.locals(root=Storage, cls=type, result=Storage, view=View)
+cdef Storage _view_of_value(Storage array, object load, object place, object value)
 cpdef tuple tensors_of(View view)
 @cython.locals(view=View)
 cpdef was_read(Storage array)
 cpdef hold(Storage array, tuple parts)
 @cython.locals(cls=type, array=Storage)
 cpdef Storage made(object dtype, tuple parts)
+@cython.locals(most=cython.Py_ssize_t)
 cpdef Storage part_of(Storage array, object key)
-@cython.locals(result=Storage)
+@cython.locals(result=Storage, root=Storage, most=cython.Py_ssize_t)
 cpdef Storage viewed(Storage array, object load, tuple place=*)
+@cython.locals(most=cython.Py_ssize_t)
+cpdef Storage view_by(Storage array, object load, str rearrange, object argument)
+@cython.locals(most=cython.Py_ssize_t)
+cpdef bint has_value(Storage array) except -1
+@cython.locals(view=View)
+cpdef require_writable(str function, Storage array)

@@ -8,6 +8,11 @@ reshaping. Tensors are values, so that a view is a value of its own, and a note 
 the elements, its *root*. What is written to a view goes to the root; a view that is older than the last write to its
 root reads itself again, and so does one whose root has got derivatives since. The real and the imaginary part of a
 complex array are views of one of its tensors.
+
+Small real arrays hold a NumPy array, their *value*, instead of tensors or beside them (:func:`value_of`): operations
+on these are NumPy's, at once (:mod:`._small`). That of a view shares the memory of its root's. Whoever asks for tensors
+gets some with the same elements; those who may write to them from outside (:func:`given`) make the array forget its
+value.
 """
 
 from __future__ import annotations
@@ -19,19 +24,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import drjit as dr
-from drjit.detail import is_variable, tracking
+from drjit.detail import bytes_of, computes_now, is_pending, is_variable, of_memory, tracking
 from drjit.detail import part_of as chosen_by
 
 from . import _dtypes as dtypes
 from ._dtypes import DType
-from ._evaluation import in_body, note, settle
+from ._evaluation import COMPILED, eager, in_body, note, settle
 
 if TYPE_CHECKING:
     from ._array import Array
 
 __all__ = ["Storage", "View", "constant", "contiguous_strides", "copy_of", "default_dtype", "evaluated", "expanded",
-           "hold", "in_body", "made", "part_of", "part_of_constant", "parts_of", "register", "require_writable",
-           "tensors_of", "view_of", "view_of_part", "view_of_zeros", "viewed", "was_read", "wrap"]
+           "given", "has_value", "hold", "in_body", "made", "of_value", "own_tensors", "part_of", "part_of_constant",
+           "parts_of",
+           "register", "require_writable", "tensors_of", "value_of", "view_by", "view_of", "view_of_part",
+           "view_of_zeros", "viewed", "was_read", "wrap", "written"]
+
+
+#: Views of all tensors of an array, and zeros beside real ones.
+_ALL, _ZEROS = -1, -2
+_LITERAL, _EVALUATED, _UNEVALUATED = dr.VarState.Literal, dr.VarState.Evaluated, dr.VarState.Unevaluated
+_ndarray = np.ndarray
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -56,10 +69,10 @@ class View:
                  part: int) -> None:
         self.outer, self.load, self._place = array._view, load, place
         self.root: Storage = array if self.outer is None else self.outer.root
-        #: Which of the tensors of the root it is made of; -1 for all.
-        self.part: int = part if self.outer is None or part >= 0 else self.outer.part
+        #: Which of the tensors of the root it is made of, or _ALL.
+        self.part: int = part if self.outer is None or part != _ALL else self.outer.part
         #: That of the array that it was made of.
-        self.shape: tuple[int, ...] = array._held[0].shape
+        self.shape: tuple[int, ...] = array.shape
         #: The writes to the root, and what its derivatives and those of the view were, when it was read last.
         self.seen = self.source = self.made = 0
 
@@ -86,14 +99,22 @@ class View:
 class Storage:
     """The data of an array, which functions read."""
 
-    __slots__ = ("__weakref__", "_dtype", "_held", "_view", "_writes")
+    # Values are no state that constructs could find: these get tensors.
+    __slots__ = ("__weakref__", "_dtype", "_held", "_view", "_writes") if COMPILED else \
+        ("__weakref__", "_dtype", "_given", "_held", "_value", "_view", "_writes")
 
     def __init__(self, dtype: DType, parts: tuple[Any, ...]) -> None:
         self._dtype = dtype
-        self._held = parts  # of a view, what was read last
+        self._held: Any = parts  # of a view, what was read last; ``None`` if there is a value alone
+        self._value: Any = None  # of a view, of the value that its root had last
+        self._given = False
         self._view: View | None = None
         self._writes = 0
         note(self)
+
+    def _tensors(self) -> Any:
+        """The tensors that are there; ``None`` if there is a value alone. Those of a view may be old."""
+        return self._held
 
     @property
     def _parts(self) -> tuple[Any, ...]:
@@ -114,17 +135,17 @@ class Storage:
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the axes."""
-        return self._held[0].shape  # type: ignore[no-any-return]
+        return self._value.shape if self._held is None else self._held[0].shape  # type: ignore[no-any-return]
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self._held[0].shape)
+        return len(self.shape)
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return math.prod(self._held[0].shape)
+        return math.prod(self.shape)
 
 
 #: The class of arrays.
@@ -140,22 +161,120 @@ def register(cls: type[Array]) -> None:
 def parts_of(array: Storage) -> tuple[Any, ...]:
     """The tensors of an array."""
     view = array._view
-    if view is None or view.seen == view.root._writes and view.source == tracking(view.root._held):
-        return array._held
+    held: Any = array._held
+    if view is None:
+        if held is None:
+            held = array._held = (of_memory(array._dtype.tensor, array._value),)
+        return held  # type: ignore[no-any-return]
+    if held is not None and view.seen == view.root._writes and view.source == _tracked(view.root):
+        return held  # type: ignore[no-any-return]
     parts = tuple([view.read(part) for part in tensors_of(view)])
     if in_body():  # what is read in the body of a loop or a branch is of use in there alone
         return parts
-    before, found = array._held, tracking(parts)
-    if view.made != tracking(before):
-        parts = _kept(view, before, parts)
+    found = tracking(parts)
+    if held is not None and view.made != tracking(held):
+        parts = _kept(view, held, parts)
     hold(array, parts)
-    view.seen, view.source, view.made = view.root._writes, tracking(view.root._held), found
+    view.seen, view.source, view.made = view.root._writes, _tracked(view.root), found
     return parts
+
+
+def given(array: Storage) -> tuple[Any, ...]:
+    """The tensors of an array, for those who may write to them."""
+    parts = parts_of(array)
+    if COMPILED:
+        array._given, array._value = True, None
+    return parts
+
+
+def own_tensors(root: Storage) -> None:
+    """Give an array tensors that nobody else has: other arrays may have the same."""
+    before = parts_of(root)
+    root._value, root._held = None, ()
+    hold(root, tuple([type(part)(part) for part in before]))
+
+
+def written(root: Storage, by_value: bool) -> None:
+    """Note that an array has been written to, by its value or by its tensors, of which the others are gone."""
+    root._writes += 1
+    if by_value:
+        root._held = None
+    else:
+        root._value = None
+
+
+def _tracked(array: Storage) -> int:
+    """By which vertices an array is tracked."""
+    held: Any = array._held
+    return 0 if held is None else tracking(held)
+
+
+def value_of(array: Storage, most: int) -> Any:
+    """The elements of an array as a NumPy array, if it is small and has them already, and no derivatives: at most so
+    many. Those of a view are in the memory of its root's."""
+    view = array._view
+    if view is None:
+        return _fetched(array, most) if array._value is None else array._value
+    root = view.root
+    whole = _fetched(root, most) if root._value is None else root._value
+    if whole is None or view.part != _ALL or array._given and not computes_now(parts_of(array)[0]):
+        return None
+    value = array._value
+    if value is None or value.base is not whole:
+        offset, strides = view.place
+        size = array._dtype.itemsize
+        value = _ndarray(array.shape, array._dtype.numpy, whole, offset * size,
+                         tuple([stride * size for stride in strides]))
+        if root._value is whole:
+            array._value = value
+    return value
+
+
+def has_value(array: Storage) -> bool:
+    """Whether an array is small, has its elements, and no derivatives."""
+    most = eager()
+    return most > 0 and value_of(array, most) is not None
+
+
+def _fetched(array: Storage, most: int) -> Any:
+    """The elements of an array that owns them, which a NumPy array is made of now, if that takes no kernel."""
+    dtype, held = array._dtype, array._held
+    if len(held) != 1 or dtype.bits == 16:
+        return None
+    part = held[0]
+    shape, count = part.shape, 1
+    for size in shape:
+        count *= size
+    if not 0 < count <= most or is_pending(part) or not computes_now(part):
+        return None
+    if part.state is _LITERAL:
+        value = np.full(shape, part.array[0], dtype.numpy)
+    elif part.state is _EVALUATED or part.state is _UNEVALUATED:
+        value = _ndarray(shape, dtype.numpy, bytes_of(part)).copy()
+    else:
+        return None
+    if not array._given:
+        array._value = value
+    return value
+
+
+def of_value(dtype: DType, value: Any) -> Array:
+    """An array with the elements of a NumPy array of just its type, of which nobody else knows."""
+    if value.base is not None or value.ndim > 1 and not value.flags.c_contiguous:
+        value = value.copy()
+    cls = _final
+    array = cls.__new__(cls)
+    array._dtype = dtype
+    array._held = array._view = None
+    array._value = value
+    array._given = False
+    array._writes = 0
+    return array  # type: ignore[no-any-return]
 
 
 def tensors_of(view: View) -> tuple[Any, ...]:
     """The tensors of the root of a view that it is made of."""
-    held = view.root._held
+    held = parts_of(view.root)
     return held if view.part < 0 else (held[view.part],)
 
 
@@ -163,7 +282,7 @@ def was_read(array: Storage) -> None:
     """Note that a view holds what its root does."""
     view = array._view
     if view is not None:
-        view.seen, view.source, view.made = view.root._writes, tracking(view.root._held), tracking(array._held)
+        view.seen, view.source, view.made = view.root._writes, _tracked(view.root), _tracked(array)
 
 
 def _kept(view: View, before: tuple[Any, ...], parts: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -181,12 +300,10 @@ def require_writable(function: str, array: Storage) -> None:
     """Refuse to write to the variables of derivatives, whose gradients would belong to what nobody has any more, and to
     imaginary parts of real numbers."""
     view = array._view
-    while view is not None:
-        if view.load is _zeros_of:
-            raise ValueError(f"{function}(): the imaginary part of real numbers cannot be written to.")
-        view = view.outer
-    if array._dtype.kind in "fc" and not in_body() and is_variable(parts_of(array) if array._view is None else
-                                                 (*parts_of(array), *array._view.root._held)):
+    if view is not None and view.part == _ZEROS:
+        raise ValueError(f"{function}(): the imaginary part of real numbers cannot be written to.")
+    if array._dtype.kind in "fc" and not in_body() and is_variable(
+            (*(array._held or ()), *(() if view is None else view.root._held or ()))):
         raise RuntimeError(f"{function}(): derivatives have been enabled for this array, whose gradient could not be "
                            "reached any more if it was written to. Write to a copy (x = x + 1, x.copy(), "
                            "x.at[key].set(value)), or call drjit.disable_grad() before.")
@@ -194,7 +311,7 @@ def require_writable(function: str, array: Storage) -> None:
 
 def hold(array: Storage, parts: tuple[Any, ...]) -> None:
     """Give an array other tensors."""
-    array._held = parts
+    array._held, array._value = parts, None
     note(array)
 
 
@@ -210,7 +327,8 @@ def made(dtype: DType, parts: tuple[Any, ...]) -> Array:
     array = cls.__new__(cls)
     array._dtype = dtype
     array._held = parts
-    array._view = None
+    array._value = array._view = None
+    array._given = False
     array._writes = 0
     note(array)
     return array  # type: ignore[no-any-return]
@@ -236,7 +354,10 @@ def view_of_part(array: Storage, number: int) -> Array:
 
 def view_of_zeros(array: Storage) -> Array:
     """Zeros like an array, which cannot be written to: its imaginary part."""
-    return viewed(array, _zeros_of)
+    result = made(array._dtype, tuple([_zeros_of(part) for part in parts_of(array)]))
+    result._view = View(array, _zeros_of, None, _ZEROS)
+    was_read(result)
+    return result
 
 
 def _same(part: Any) -> Any:
@@ -249,9 +370,20 @@ def _zeros_of(part: Any) -> Any:
 
 def part_of(array: Storage, key: Any) -> Array | None:
     """What a key of integers and slices chooses, a view or a single element; ``None`` for other keys."""
-    part = chosen_by(array._held[0].shape, key)
+    part = chosen_by(array.shape, key)
     if part is None:
         return None
+    most = eager()
+    if most:
+        value = value_of(array, most)
+        if value is not None:
+            found = value[key]
+            if type(found) is not _ndarray:
+                return of_value(array._dtype, np.asarray(found))
+            if part.shape or not array.ndim or Ellipsis in key:
+                result = _view_of_value(array, part, None, found)
+                if result is not None:
+                    return result
     if part.shape or not array.ndim or type(key) is tuple and Ellipsis in key:  # which makes a view without axes
         return viewed(array, part)
     return made(array._dtype, tuple([part(tensor) for tensor in parts_of(array)]))
@@ -259,14 +391,56 @@ def part_of(array: Storage, key: Any) -> Array | None:
 
 def viewed(array: Storage, load: Callable[[Any], Any], place: tuple[int, tuple[int, ...]] | None = None) -> Array:
     """A view of an array, whose place is asked for when it is needed, unless it is given."""
+    most = eager()
+    if most and hasattr(load, "shape") and value_of(array, most) is not None:
+        root = array if array._view is None else array._view.root
+        if root._value is not None:
+            place = View(array, load, place, _ALL).place
+            size = array._dtype.itemsize
+            value = _ndarray(load.shape, array._dtype.numpy, root._value, place[0] * size,
+                             tuple([stride * size for stride in place[1]]))
+            found = _view_of_value(array, load, place, value)
+            if found is not None:
+                return found
     result = made(array._dtype, tuple([load(tensor) for tensor in parts_of(array)]))
-    result._view = View(array, load, place, -1)
+    result._view = View(array, load, place, _ALL)
     was_read(result)
     return result
 
 
+def _view_of_value(array: Storage, load: Callable[[Any], Any], place: Any, value: Any) -> Array | None:
+    """A view of an array, whose value is in the memory of the root's; ``None`` if the root has none."""
+    root = array if array._view is None else array._view.root
+    if root._value is None or value.base is not root._value:
+        return None
+    cls = _final
+    result = cls.__new__(cls)
+    result._dtype = array._dtype
+    result._held = None
+    result._value = value
+    result._given = False
+    result._writes = 0
+    result._view = view = View(array, load, place, _ALL)
+    view.seen = root._writes
+    return result  # type: ignore[no-any-return]
+
+
+def view_by(array: Storage, load: Callable[[Any], Any], rearrange: str, argument: Any) -> Array:
+    """A view of an array, which NumPy's method ``rearrange`` makes of a small one."""
+    most = eager()
+    value = value_of(array, most) if most else None
+    found = None if value is None else \
+        _view_of_value(array, load, None, value.transpose(argument) if rearrange == "transpose" else
+                       value.reshape(argument))
+    return viewed(array, load) if found is None else found
+
+
 def copy_of(array: Storage) -> Array:
     """An array of its own with the same elements, which are copied as soon as one of both is written to."""
+    most = eager()
+    value = value_of(array, most) if most else None
+    if value is not None:
+        return of_value(array._dtype, value.copy())
     return wrap(array._dtype, *[type(part)(part) for part in array._parts])
 
 

@@ -19,7 +19,8 @@ import drjit as dr
 from drjit.interop import export_complex, export_parts, import_parts, interleaved, numpy_of_parts, to_framework
 
 from . import _dtypes as dtypes
-from ._data import Storage, evaluated, wrap
+from ._data import Storage, evaluated, given, value_of, wrap
+from ._evaluation import eager
 from ._operands import describe
 
 if TYPE_CHECKING:
@@ -89,7 +90,9 @@ def shared(function: str, x: Any, copy: bool | None) -> Array:
     """An array with the elements of an object that speaks DLPack and is none of this namespace."""
     parts = import_parts(function, x, copy=copy, backend=dr.JitBackend.LLVM)
     own = dtypes.of_tensor(function, type(parts[0]))
-    return wrap(_DTYPES[own.tensor, len(parts)], *parts)
+    found = wrap(_DTYPES[own.tensor, len(parts)], *parts)
+    given(found)  # to the other library
+    return found
 
 
 def array_of(array: Storage, /, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -106,6 +109,12 @@ def array_of(array: Storage, /, dtype: Any = None, copy: bool | None = None) -> 
         reason = f"its data type is {array._dtype}, not {wanted}" if wanted != array._dtype.numpy else \
             "complex numbers are kept as two arrays, of real and imaginary parts"
         raise ValueError(f"{function}(): a copy is needed, which copy=False rules out: {reason}.")
+    most = eager() if array._tensors() is None and copy is not False else 0
+    value = value_of(array, most) if most else None
+    if value is not None:
+        found = value.astype(wanted)
+        found.flags.writeable = bool(copy)
+        return found
     found = numpy_of_parts(evaluated(array))
     return found.copy() if copy and len(array._parts) == 1 and wanted == found.dtype else \
         found.astype(wanted, copy=False)
@@ -136,7 +145,7 @@ def buffer(array: Storage, flags: int, /) -> memoryview:
 
 def _warn(function: str, array: Storage) -> None:
     """Say that derivatives end where an array leaves for another library."""
-    if any(dr.grad_enabled(part) for part in array._parts):
+    if array._tensors() is not None and any(dr.grad_enabled(part) for part in array._parts):
         warnings.warn(f"{function}(): the array tracks derivatives, which end here. drjit.wrap() lets them cross to "
                       "other frameworks; drjit.detach() of the array says that this is meant.", RuntimeWarning,
                       stacklevel=3)

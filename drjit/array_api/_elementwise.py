@@ -304,6 +304,18 @@ _OPERATORS = {"add": "add", "subtract": "sub", "multiply": "mul", "floor_divide"
               "greater": "gt", "greater_equal": "ge"}
 
 
+#: Functions whose special values are not those of NumPy.
+_OTHER = {"floor_divide", "remainder", "bitwise_left_shift", "bitwise_right_shift", "nextafter", "conj", "positive",
+          "sign"}
+#: Those of NumPy by another name, and the kinds of elements that are computed by them.
+_NUMPY = {"pow": (np.power, "f"), "round": (np.rint, "f"), "reciprocal": (np.reciprocal, "f")}
+
+
+def _of_numpy(name: str) -> tuple[Any, str]:
+    """The function of NumPy by which small arrays are computed, and for which kinds of elements."""
+    return _NUMPY.get(name) or (None if name in _OTHER else getattr(np, name, None), "biuf")
+
+
 def _unary(name: str, text: str, *, real: Formula | None = None, pair: Formula | None = None,
            integer: Formula | None = None, boolean: Formula | None = None, result: str = "", cast: bool = True,
            derivative: Formula | None = None) -> Callable[[Array], Array]:
@@ -331,7 +343,7 @@ def _unary(name: str, text: str, *, real: Formula | None = None, pair: Formula |
         return wrap(dtypes.bool if result == "bool" else dtype, formula(array._parts[0]))
 
     operation = Operation({kind: formula for kind, formula in formulas.items() if formula and kind != "c"},
-                          dtypes.bool if result == "bool" else None, general)
+                          dtypes.bool if result == "bool" else None, general, *_of_numpy(name))
 
     def function(x: Array, /) -> Array:
         return operation.one(x)  # type: ignore[no-any-return]
@@ -359,7 +371,7 @@ def _binary(name: str, text: str, *, real: Formula | None = None, pair: Formula 
         return wrap(dtypes.bool if result else dtype, formula(a._parts[0], b._parts[0]))
 
     operation = Operation({kind: formula for kind, formula in formulas.items() if formula and kind != "c"},
-                          dtypes.bool if result else None, general)
+                          dtypes.bool if result else None, general, *_of_numpy(name))
     enter(_OPERATORS.get(name, name), operation)
 
     def function(x1: Array | complex, x2: Array | complex, /) -> Array:
@@ -496,7 +508,7 @@ def _divide_any(x1: Any, x2: Any) -> Any:
     return _divide(*[converted(x, dtypes.DEFAULT_FLOAT) if x._dtype.kind in "biu" else x for x in found])
 
 
-_quotient = Operation({"f": operator.truediv}, None, _divide_any)
+_quotient = Operation({"f": operator.truediv}, None, _divide_any, np.divide)
 enter("truediv", _quotient)
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import sys
 import weakref
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 import drjit as dr
-from drjit.detail import computes_now, eval_held, is_pending
+from drjit.detail import computes_now, eval_held, in_plain_code, is_pending
 
-__all__ = ["Policy", "in_body", "note", "policy", "settle"]
+__all__ = ["COMPILED", "Policy", "eager", "in_body", "note", "policy", "settle"]
 
 #: How many frames tell a place in the program.
 _FRAMES = 8
@@ -31,14 +31,28 @@ class Policy:
 
     >>> import drjit.array_api as xp
     >>> xp.policy
-    Policy(keep=True, limit=128, small=65536)
+    Policy(keep=True, limit=128, small=65536, eager=8192)
     """
 
-    __slots__ = ("_keep", "_limit", "_small")
+    __slots__ = ("_eager", "_keep", "_limit", "_small")
 
-    def __init__(self, keep: bool, limit: int | None, small: int) -> None:
-        self._keep, self._limit, self._small = keep, limit, small
+    def __init__(self, keep: bool, limit: int | None, small: int, eager: int) -> None:
+        self._keep, self._limit, self._small, self._eager = keep, limit, small, eager
         _set_limit(limit)
+        _set_eager(eager)
+
+    @property
+    def eager(self) -> int:
+        """Operations on real arrays of at most so many elements are NumPy's, at once, where no derivatives are tracked;
+        0 for none: everything is traced."""
+        return self._eager
+
+    @eager.setter
+    def eager(self, value: int) -> None:
+        if not isinstance(value, int) or value < 0:
+            raise ValueError(f"drjit.array_api.policy.eager: expected an int, 0 or more, found {value!r}.")
+        self._eager = value
+        _set_eager(value)
 
     @property
     def keep(self) -> bool:
@@ -77,7 +91,8 @@ class Policy:
         self._small = value
 
     def __repr__(self) -> str:
-        return f"Policy(keep={self._keep}, limit={self._limit}, small={self._small})"
+        return f"Policy(keep={self._keep}, limit={self._limit}, small={self._small}, "\
+            f"eager={self._eager})"
 
 
 #: Arrays that have been made, of which some may have no values yet.
@@ -90,6 +105,21 @@ _due = 0
 _places: set[tuple[Any, ...]] = set()
 #: How many arrays are noted before those are forgotten that are gone.
 _NOTED = 1024
+
+
+#: Arrays of at most so many elements are computed at once.
+_most = 0
+
+
+def _set_eager(most: int) -> None:
+    global _most
+    _most = most
+
+
+def eager() -> int:
+    """Of how many elements arrays are that are computed at once, by NumPy; 0 where nothing is: in constructs and
+    recordings, and in the plain form."""
+    return _most if COMPILED and _most and in_plain_code() else 0
 
 
 def _set_limit(limit: int | None) -> None:
@@ -113,12 +143,13 @@ def in_body() -> bool:
 
 def settle(*arrays: Any) -> None:
     """Evaluate arrays whose values are asked for, with what the policy says."""
-    asked = [part for array in arrays for part in array._parts]
+    asked = [part for array in arrays if array._tensors() is not None or array._view is not None
+             for part in array._parts]
     if not [part for part in asked if is_pending(part)]:
         return
     if not policy.keep or in_body():
         return  # whoever reads them evaluates them
-    held = [part for array in _alive() for part in array._held]
+    held = [part for array in _alive() for part in array._tensors() or ()]
     eval_held(asked, held)
     _forget()
 
@@ -135,7 +166,7 @@ def _forget() -> None:
     for reference in _recent:
         array = reference()
         if array is not None:
-            for part in array._held:
+            for part in array._tensors() or ():
                 if is_pending(part):
                     found.append(reference)
                     break
@@ -166,7 +197,7 @@ def _grown() -> None:
         if len(_places) >= _PLACES:
             _places.clear()
         _places.add(place)
-    eval_held([part for array in _alive() for part in array._held])
+    eval_held([part for array in _alive() for part in array._tensors() or ()])
     _forget()
     _count = 0
 
@@ -180,4 +211,6 @@ def _place(frame: FrameType | None) -> tuple[Any, ...]:
     return tuple(found)
 
 
-policy = Policy(keep=True, limit=128, small=1 << 16)
+#: Whether this module is compiled.
+COMPILED = not isinstance(in_body, FunctionType)
+policy = Policy(keep=True, limit=128, small=1 << 16, eager=1 << 13)

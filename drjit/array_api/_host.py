@@ -16,7 +16,7 @@ import drjit as dr
 
 from . import _dtypes as dtypes
 from ._creation import asarray
-from ._data import Storage, wrap
+from ._data import Storage, has_value, wrap
 from ._dlpack import from_dlpack
 from ._evaluation import settle
 from ._manipulation import permute_dims
@@ -36,7 +36,8 @@ Backward = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]
 
 def is_tracked(*arrays: Storage) -> bool:
     """Whether derivatives of an array are tracked."""
-    return any(dr.grad_enabled(part) for array in arrays if array._dtype.kind in "fc" for part in array._parts)
+    return any(dr.grad_enabled(part) for array in arrays if array._dtype.kind in "fc" and not has_value(array)
+               for part in array._parts)
 
 
 def computed(function: str, value: Callable[..., Any], arguments: Sequence[Storage], forward: Forward | None = None,
@@ -102,12 +103,10 @@ def _shaped(part: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _values(value: Callable[..., Any], arguments: Sequence[Storage], half: bool) -> list[Array]:
-    settle(*arguments)
+    settle(*[array for array in arguments if not has_value(array)])
     found = value(*[on_host(array) for array in arguments])
     arrays = [imported(np.asarray(entry)) for entry in (found if isinstance(found, tuple) else (found,))]
     return [converted(array, dtypes.float16) if half and array._dtype is dtypes.float32 else array for array in arrays]
-
-
 
 
 def imported(result: np.ndarray[Any, Any]) -> Array:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import drjit as dr
+from drjit.detail import part_of as chosen_by
 
 from . import _dtypes as dtypes
 from ._creation import array_from, asarray, common_type, holds_arrays
@@ -30,14 +31,19 @@ from ._data import (
     expanded,
     hold,
     in_body,
+    own_tensors,
     part_of,
+    parts_of,
     require_writable,
     tensors_of,
+    value_of,
     view_of,
     was_read,
     wrap,
+    written,
 )
 from ._dtypes import DType, promoted
+from ._evaluation import eager
 from ._manipulation import broadcast_to, each, reshape, taken
 from ._operands import (
     converted,
@@ -50,7 +56,8 @@ from ._operands import (
     require_kind,
     with_number,
 )
-from ._operators import selected
+from ._operators import fits, selected
+from ._small import found_by
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -100,6 +107,9 @@ def where(condition: Array, x1: Any = _MISSING, x2: Any = _MISSING, /) -> Array:
     mask = require_kind(function, "condition", condition, "b")
     if not isinstance(x1, Storage) and not isinstance(x2, Storage):
         dtype = common_type(function, (x1, x2))
+        known = found_by(lambda value: np.where(value, x1, x2), mask, dtype=dtype) if dtype.kind in "bif" else None
+        if known is not None:
+            return known  # type: ignore[no-any-return]
         a, b = (literal(function, dtype, value) for value in (x1, x2))
     else:
         a, b = operands(function, (x1, x2), ("x1", "x2"))
@@ -219,6 +229,9 @@ def get(array: Storage, key: Any) -> Array:
 
 def _selected(function: str, array: Storage, entries: list[Any]) -> Array:
     """What a key with arrays selects."""
+    found = found_by(lambda value, *key: value[key], array, *entries)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
     kept, arrays, axes, front = _split(function, array, entries)
     view = each(array, lambda part: part[kept]) if kept else each(array, _same)
     if not axes:  # a mask without axes: a new axis of one entry, or none
@@ -381,12 +394,53 @@ def _are_same(array: Storage, entries: list[Any], value: Any) -> bool:
     if view is None or view.root is not (array if own is None else own.root) or _is_advanced(entries) or \
             view.part != (-1 if own is None else own.part):
         return False
-    return value.shape == array._held[0][tuple(entries)].shape and view.place == _placed_by(array, entries)
+    return value.shape == array._parts[0][tuple(entries)].shape and view.place == _placed_by(array, entries)
+
+
+_PLAIN = (int, slice, type(Ellipsis))
+
+
+def _put_now(array: Storage, key: Any, value: Any, most: int) -> bool:
+    """Write to the value of a small array, if a key and what is assigned need no conversion."""
+    target = value_of(array, most)
+    dtype = array._dtype
+    if target is None:
+        return False
+    root = array if array._view is None else array._view.root
+    if root._value is None or target is not root._value and target.base is not root._value:
+        return False
+    if isinstance(value, Storage):
+        source = value_of(value, most) if value._dtype is dtype else None
+        if source is None:
+            return False
+    elif fits(dtype, value):
+        source = value
+    else:
+        return False
+    place: Any = key
+    if chosen_by(target.shape, key) is None:
+        place = tuple([value_of(entry, most) if isinstance(entry, Storage) else entry
+                       for entry in (key if isinstance(key, tuple) else (key,))])
+        if not all(type(entry) is np.ndarray or type(entry) in _PLAIN or entry is None for entry in place) or \
+                [entry for entry, own in zip(place, key if isinstance(key, tuple) else (key,), strict=True)
+                 if entry is None and own is not None]:
+            return False
+    try:
+        target[place] = source
+    except (IndexError, TypeError, ValueError):  # positions and shapes that do not go together are told in words
+        return False
+    written(root, True)
+    return True
 
 
 def put(array: Storage, key: Any, value: Any) -> None:
     """``array[key] = value``: lazy, and one kernel with other assignments; the array keeps its data type."""
     function = f"{_SELF}.__setitem__"
+    most = eager()
+    if most:
+        require_writable(function, array)
+        if _put_now(array, key, value, most):
+            return
     entries = _entries(function, array, key)
     if _are_same(array, entries, value):
         return
@@ -499,7 +553,7 @@ def _targets(function: str, array: Storage, entries: list[Any]) -> tuple[tuple[i
     """The shape of what a key selects, the terms of the positions in the root, and which of them there are (``None``
     for all)."""
     if not _is_advanced(entries):
-        shape, inside = array._held[0][tuple(entries)].shape, None
+        shape, inside = array._parts[0][tuple(entries)].shape, None
         terms = _along(*_placed_by(array, entries), shape)
     else:
         kept, arrays, axes, front = _split(function, array, entries)
@@ -555,18 +609,20 @@ def _assign(array: Storage, write: Callable[[Any, Any], None], source: Storage) 
     new = source._parts
     view = array._view
     root = array if view is None else view.root
-    if not in_body():  # other arrays may have the same tensors; inside of a body, these are what its scope knows
-        before, root._held = root._held, ()
-        hold(root, tuple([type(part)(part) for part in before]))
-        del before
-    root._writes += 1
-    for part, value in zip(root._held if view is None else tensors_of(view), new, strict=True):
+    if not in_body():  # inside of a body, tensors are what its scope knows
+        own_tensors(root)
+    held = parts_of(root)
+    written(root, False)
+    for part, value in zip(held if view is None else tensors_of(view), new, strict=True):
         write(part, value)
 
 
 def replace(array: Storage, source: Storage) -> None:
     """Set all elements of an array to those of another one of its type and shape."""
     view = array._view
+    most = eager()
+    if most and _put_now(array, ..., source, most):
+        return
     if view is not None:
         _write(array, expanded(functools.reduce(operator.add, _along(*view.place, array.shape)),
                                array.shape).array, source)
@@ -595,6 +651,9 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     place = normalized_axis(function, axis, array.ndim)
     if index.ndim != 1:
         raise ValueError(f"{function}(): 'indices' must have one dimension, found the shape {index.shape}.")
+    known = found_by(lambda value, positions: value.take(positions, place), array, index)
+    if known is not None:
+        return known  # type: ignore[no-any-return]
     return taken(array, *_in_range(function, converted(index, dtypes.int64)._parts[0], array.shape[place], place),
                  place)
 
@@ -612,6 +671,9 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     except ValueError:
         raise ValueError(f"{function}(): the shapes {array.shape} of 'x' and {index.shape} of 'indices' cannot be "
                          f"broadcast to a common one besides axis {place}.") from None
+    known = found_by(lambda value, positions: np.take_along_axis(value, positions, place), array, index)
+    if known is not None:
+        return known  # type: ignore[no-any-return]
     wide = broadcast_to(array, (*shape[:place], array.shape[place], *shape[place + 1:]))
     index = broadcast_to(index, (*shape[:place], index.shape[place], *shape[place + 1:]))
     number = dtypes.int64.tensor

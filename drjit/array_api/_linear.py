@@ -11,7 +11,7 @@ import numpy as np
 import drjit as dr
 from drjit.detail import permuted
 
-from ._data import constant, viewed, wrap
+from ._data import constant, view_by, wrap
 from ._elementwise import conj, multiply
 from ._manipulation import moveaxis, permute_dims, reshape
 from ._operands import normalized_axes, normalized_axis, operands, require_array
@@ -33,7 +33,7 @@ def matrix_transpose(x: Array, /) -> Array:
     if array.ndim < 2:
         raise ValueError(f"{function}(): 'x' must have two dimensions at least, found the shape {array.shape}.")
     order = (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)
-    return viewed(array, permuted(array.shape, order))
+    return view_by(array, permuted(array.shape, order), "transpose", order)
 
 
 def matmul(x1: Array, x2: Array, /) -> Array:

@@ -6,7 +6,7 @@ import itertools
 import math
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ import drjit as dr
 from drjit.detail import permuted, reshaped
 
 from . import _dtypes as dtypes
-from ._data import Storage, contiguous_strides, copy_of, evaluated, expanded, view_of, viewed, wrap
+from ._data import Storage, contiguous_strides, copy_of, evaluated, expanded, part_of, view_by, view_of, viewed, wrap
 from ._operands import (
     common_shape,
     describe,
@@ -25,7 +25,7 @@ from ._operands import (
     require_kind,
     shape_of,
 )
-from ._small import joined, rolled
+from ._small import found_by, joined, rolled
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -51,7 +51,10 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
         fits = False
     if not fits:
         raise ValueError(f"{function}(): an array of the shape {array.shape} cannot be broadcast to {sizes}.")
-    return copy_of(array) if array.shape == sizes else each(array, lambda part: expanded(part, sizes))
+    if array.shape == sizes:
+        return copy_of(array)
+    known = found_by(lambda value: np.broadcast_to(value, sizes), array)
+    return each(array, lambda part: expanded(part, sizes)) if known is None else cast("Array", known)
 
 
 def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
@@ -88,7 +91,7 @@ def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
                          f"fill the shape {shape!r}.")
     load = _Shaped(array.shape, wanted)
     if array._view is None and not copy:
-        return viewed(array, load)
+        return view_by(array, load, "reshape", wanted)
     offset, old = array.place
     strides = _strides_of(wanted, array.shape, old)
     if strides is None and copy is False:
@@ -174,14 +177,17 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
     order = normalized_axes(function, tuple(axes), array.ndim, "axes")
     if len(order) != array.ndim:
         raise ValueError(f"{function}(): 'axes' must name all {array.ndim} axes, found {axes!r}.")
-    return viewed(array, permuted(array.shape, order))
+    return view_by(array, permuted(array.shape, order), "transpose", order)
 
 
 def transpose(x: Array, /, axes: Sequence[int] | None = None) -> Array:
     """The array with its axes in another order, by default the reverse one: ``permute_dims`` by NumPy's name, which the
     standard lacks. Lazy; differentiable."""
     array = require_array(f"{_NAMESPACE}.transpose", "x", x)
-    return permute_dims(array, tuple(range(array.ndim))[::-1] if axes is None else tuple(axes))
+    if axes is not None:
+        return permute_dims(array, tuple(axes))
+    order = tuple(range(array.ndim))[::-1]
+    return view_by(array, permuted(array.shape, order), "transpose", order)
 
 
 def moveaxis(x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Array:
@@ -206,11 +212,9 @@ def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
     axes = normalized_axes(function, axis, array.ndim)
     if not array.ndim:
         return copy_of(array)
-    key = tuple(slice(None, None, -1 if place in axes else None) for place in range(array.ndim))
-    offset, strides = array.place
-    return view_of(array, lambda part: part[key],
-                   offset + sum([(array.shape[axis] - 1) * strides[axis] for axis in axes]),
-                   tuple([-stride if axis in axes else stride for axis, stride in enumerate(strides)]))
+    part = part_of(array, tuple([slice(None, None, -1 if place in axes else None) for place in range(array.ndim)]))
+    assert part is not None
+    return part
 
 
 def roll(x: Array, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None) -> Array:
@@ -303,7 +307,7 @@ def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
         return copy_of(found[0])
     rows = [entry for entry in found if entry.size] or found[:1]
     if len(rows) == 1:
-        return reshape(rows[0], _joined_shape(found, place))
+        return reshape(rows[0], _joined_shape(found, place), copy=True)
     return wrap(dtype, *[dr.concat(list(parts), axis=place)
                          for parts in zip(*[array._parts for array in rows], strict=True)])
 
@@ -345,6 +349,10 @@ def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
     for array in found:
         if array.shape != found[0].shape:
             raise ValueError(f"{function}(): arrays must have one shape, found {found[0].shape} and {array.shape}.")
+    if all(array._dtype is found[0]._dtype for array in found):
+        known = found_by(lambda *values: np.stack(values, place), *found)
+        if known is not None:
+            return cast("Array", known)
     return concat([expand_dims(array, place) for array in found], axis=place)
 
 

@@ -17,7 +17,7 @@ import drjit as dr
 
 from . import _dtypes as dtypes
 from ._creation import asarray, astype
-from ._data import Storage, constant, copy_of, view_of_part, view_of_zeros, wrap
+from ._data import Storage, constant, contiguous_strides, copy_of, view_of_part, view_of_zeros, wrap
 from ._elementwise import (
     add,
     conj,
@@ -333,8 +333,11 @@ class Methods(Operators):
         return transpose(reshape(transpose(array), sizes, copy=copy))
 
     def ravel(self, order: str = "C") -> Array:
-        """The elements in their order, of one axis; a view where that is possible."""
-        return reshape(_in_order(self, order, "ravel"), (-1,))
+        """The elements in their order, of one axis; a view of those that follow each other, else a copy."""
+        array = _in_order(self, order, "ravel")
+        apart = [stride for size, stride, own in zip(array.shape, array.place[1], contiguous_strides(array.shape),
+                                                     strict=True) if size > 1 and stride != own]
+        return reshape(array, (-1,), copy=True if apart else None)
 
     def flatten(self, order: str = "C") -> Array:
         """The elements in their order, in an array of its own."""

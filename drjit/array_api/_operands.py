@@ -16,9 +16,10 @@ import numpy as np
 import drjit as dr
 
 from . import _dtypes as dtypes
-from ._data import Storage, constant, default_dtype, wrap
+from ._data import Storage, constant, default_dtype, of_value, value_of, wrap
 from ._dtypes import DType, holds, promoted
-from ._operators import of_numpy
+from ._evaluation import eager
+from ._operators import at_once, of_numpy
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -137,6 +138,10 @@ def converted(array: Any, dtype: DType) -> Array:
     old: DType = array._dtype
     if old is dtype:
         return cast("Array", array)
+    most = eager() if dtype.kind != "c" and dtype.bits != 16 and (old.kind != "f" or dtype.kind in "fb") else 0
+    value = value_of(array, most) if most else None
+    if value is not None:
+        return of_value(dtype, at_once(value.astype, dtype.numpy))
     parts = array._parts
     if dtype.kind == "b":
         found = [part != 0 for part in parts]

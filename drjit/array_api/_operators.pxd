@@ -1,6 +1,7 @@
 cimport cython
 
-from ._data cimport Storage, made, parts_of
+from ._data cimport Storage, made, of_value, parts_of, value_of
+from ._evaluation cimport eager
 
 cdef dict _operations
 cdef tuple _NUMBERS
@@ -16,13 +17,21 @@ cdef class Operation:
     cdef public dict direct
     cdef public object result
     cdef public object otherwise
-    @cython.locals(array=Storage)
+    cdef public object numpy
+    cdef public set kinds
+    cdef public bint silent
+    @cython.locals(array=Storage, most=cython.Py_ssize_t)
     cpdef object one(self, object x)
-    @cython.locals(a=Storage, b=Storage)
+    @cython.locals(a=Storage, b=Storage, most=cython.Py_ssize_t)
     cpdef object two(self, object x1, object x2)
+    cdef object _now(self, object dtype, object left, object right)
     cdef object _with_number(self, object kind, object part, object left, object right)
 
 
+@cython.locals(count=cython.Py_ssize_t, left=cython.Py_ssize_t, right=cython.Py_ssize_t, k=cython.Py_ssize_t,
+               size=cython.Py_ssize_t, size2=cython.Py_ssize_t)
+cdef bint _stay_small(object first, object second, Py_ssize_t most) except -1
+cdef object _selected_now(Storage condition, object dtype, object x1, object x2, Py_ssize_t most)
 cpdef object selected(object condition, object x1, object x2)
 @cython.locals(array=Storage)
 cdef object _beside(object mask, object dtype, object value)

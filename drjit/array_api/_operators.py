@@ -15,15 +15,20 @@ import numpy as np
 
 import drjit as dr
 
-from ._data import Storage, made, parts_of
+from ._data import Storage, made, of_value, parts_of, value_of
 from ._dtypes import DType
+from ._evaluation import eager
 
-__all__ = ["Operation", "Operators", "enter", "fits", "go_together", "of_numpy", "selected"]
+__all__ = ["Operation", "Operators", "at_once", "enter", "fits", "go_together", "of_numpy", "selected"]
 
 Formula = Callable[..., Any]
 #: What operators do, by their names: operations, or functions of the namespace.
 _operations: dict[str, Any] = {}
+_ndarray = np.ndarray
 _NUMBERS = (bool, int, float, complex, np.generic)
+_SILENT = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "negative", "absolute", "maximum",
+           "minimum", "logical_not", "invert", "bitwise_and", "bitwise_or", "bitwise_xor", "isnan", "isinf", "isfinite",
+           "signbit", "copysign", "floor", "ceil", "trunc"}
 #: Formulas that take Python numbers beside tensors.
 _OF_NUMBERS = {operator.add, operator.sub, operator.mul, operator.truediv, operator.eq, operator.ne, operator.lt,
                operator.le, operator.gt, operator.ge, operator.and_, operator.or_, operator.xor}
@@ -50,14 +55,45 @@ def go_together(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
     return True
 
 
+def _quiet_state() -> tuple[Any, Any]:
+    """How NumPy is told to say nothing of numbers that are infinite or NaN: a context variable, and what to set it to.
+    ``np.errstate`` does so, but takes longer than an operation."""
+    from numpy._core import umath as internals
+
+    return internals._extobj_contextvar, internals._make_extobj(all="ignore")
+
+
+try:
+    _state, _quiet = _quiet_state()
+except (ImportError, AttributeError):  # NumPy before 2.0
+    _state = _quiet = None
+
+
+def at_once(ufunc: Any, *operands: Any) -> Any:
+    """What a function of NumPy makes of values, without warnings."""
+    if _state is None:
+        with np.errstate(all="ignore"):
+            return ufunc(*operands)
+    token = _state.set(_quiet)
+    try:
+        return ufunc(*operands)
+    finally:
+        _state.reset(token)
+
+
 class Operation:
     """An elementwise operation: ``formulas`` on tensors by the kind of real elements, the data type of the ``result``
-    if that is not the one of the operands, and what is done ``otherwise``, given the operands."""
+    if that is not the one of the operands, and what is done ``otherwise``, given the operands. ``numpy`` is the same
+    function of NumPy, by which small arrays of some ``kinds`` are computed."""
 
-    __slots__ = ("direct", "formulas", "otherwise", "result")
+    __slots__ = ("direct", "formulas", "kinds", "numpy", "otherwise", "result", "silent")
 
-    def __init__(self, formulas: Mapping[str, Formula], result: DType | None, otherwise: Formula) -> None:
-        self.formulas = dict(formulas)
+    def __init__(self, formulas: Mapping[str, Formula], result: DType | None, otherwise: Formula,
+                 numpy: Any = None, kinds: str = "biuf") -> None:
+        self.formulas, self.numpy = dict(formulas), numpy
+        self.kinds = {kind for kind in formulas if numpy is not None and kind in kinds}
+        #: Whether NumPy never warns of it.
+        self.silent: bool = getattr(numpy, "__name__", "") in _SILENT
         #: Those that take numbers.
         self.direct = {kind: formula for kind, formula in formulas.items() if formula in _OF_NUMBERS}
         self.result, self.otherwise = result, otherwise
@@ -69,8 +105,33 @@ class Operation:
             dtype = array._dtype
             formula = self.formulas.get(dtype.kind)
             if formula is not None:
-                return made(dtype if self.result is None else self.result, (formula(parts_of(array)[0]),))
+                result = dtype if self.result is None else self.result
+                if dtype.kind in self.kinds:
+                    most = eager()
+                    if most:
+                        value = value_of(array, most)
+                        if value is not None:
+                            return self._now(result, value, None)
+                return made(result, (formula(parts_of(array)[0]),))
         return self.otherwise(x)
+
+    def _now(self, dtype: DType, left: Any, right: Any) -> Any:
+        """What NumPy makes of values, or of a value and a number."""
+        if self.silent:
+            found = self.numpy(left) if right is None else self.numpy(left, right)
+        elif _state is None:
+            found = at_once(self.numpy, left) if right is None else at_once(self.numpy, left, right)
+        else:
+            token = _state.set(_quiet)
+            try:
+                found = self.numpy(left) if right is None else self.numpy(left, right)
+            finally:
+                _state.reset(token)
+        if type(found) is not _ndarray:
+            found = np.asarray(found)
+        if found.dtype is not dtype.numpy:
+            found = found.astype(dtype.numpy)
+        return of_value(dtype, found)
 
     def two(self, x1: Any, x2: Any) -> Any:
         """The operation of two operands."""
@@ -82,11 +143,23 @@ class Operation:
                 if b._dtype is dtype:
                     formula = self.formulas.get(dtype.kind)
                     if formula is not None:
+                        if dtype.kind in self.kinds:
+                            most = eager()
+                            if most:
+                                first = value_of(a, most)
+                                second = None if first is None else value_of(b, most)
+                                if second is not None and _stay_small(first, second, most):
+                                    return self._now(dtype if self.result is None else self.result, first, second)
                         left, right = parts_of(a)[0], parts_of(b)[0]
                         shape, other = left.shape, right.shape
                         if shape == other or go_together(shape, other):
                             return made(dtype if self.result is None else self.result, (formula(left, right),))
             elif fits(dtype, x2):
+                if dtype.kind in self.kinds:
+                    most = eager()
+                    first = value_of(a, most) if most else None
+                    if first is not None:
+                        return self._now(dtype if self.result is None else self.result, first, x2)
                 left = parts_of(a)[0]
                 found = self._with_number(dtype.kind, left, left, x2)
                 if found is not None:
@@ -95,6 +168,11 @@ class Operation:
             b = x2
             dtype = b._dtype
             if fits(dtype, x1):
+                if dtype.kind in self.kinds:
+                    most = eager()
+                    second = value_of(b, most) if most else None
+                    if second is not None:
+                        return self._now(dtype if self.result is None else self.result, x1, second)
                 right = parts_of(b)[0]
                 found = self._with_number(dtype.kind, right, x1, right)
                 if found is not None:
@@ -113,19 +191,62 @@ class Operation:
         return formula(part, cls(right)) if left is part else formula(cls(left), part)
 
 
+def _stay_small(first: Any, second: Any, most: int) -> bool:
+    """Whether two values go together, and are small together."""
+    shape, other = first.shape, second.shape
+    if shape == other:
+        return True
+    count, left, right = 1, len(shape), len(other)
+    for k in range(1, max(left, right) + 1):
+        size = shape[left - k] if k <= left else 1
+        size2 = other[right - k] if k <= right else 1
+        if size != size2 and size != 1 and size2 != 1:
+            return False
+        count *= max(size, size2)
+    return count <= most
+
+
 def selected(condition: Any, x1: Any, x2: Any) -> Any:
     """Elements of real arrays or numbers by a condition of the same shape; ``None`` if that is not what they are."""
     if not isinstance(condition, Storage) or condition._dtype.kind != "b":
         return None
-    mask = parts_of(condition)[0]
     if isinstance(x1, Storage):
         dtype = x1._dtype
     elif isinstance(x2, Storage):
         dtype = x2._dtype
     else:
         return None
+    most = eager()
+    if most:
+        found = _selected_now(condition, dtype, x1, x2, most)
+        if found is not None:
+            return found
+    mask = parts_of(condition)[0]
     first, second = _beside(mask, dtype, x1), _beside(mask, dtype, x2)
     return None if first is None or second is None else made(dtype, (dr.select(mask, first, second),))
+
+
+def _selected_now(condition: Storage, dtype: DType, x1: Any, x2: Any, most: int) -> Any:
+    """What NumPy selects of small values or numbers, if these go together; ``None`` for all else."""
+    mask = value_of(condition, most)
+    if mask is None:
+        return None
+    found = []
+    for side in (x1, x2):
+        if isinstance(side, Storage):
+            value = value_of(side, most) if side._dtype is dtype else None
+            if value is None or value.shape != mask.shape and not _stay_small(mask, value, most):
+                return None
+            found.append(value)
+        elif fits(dtype, side):
+            found.append(dtype.numpy.type(side))
+        else:
+            return None
+    try:
+        chosen = np.where(mask, found[0], found[1])
+    except ValueError:
+        return None
+    return of_value(dtype, chosen) if 0 < chosen.size <= most else None
 
 
 def _beside(mask: Any, dtype: DType, value: Any) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
 
 import drjit as dr
 
@@ -22,6 +24,7 @@ from ._operands import (
     require_array,
     require_kind,
 )
+from ._small import found_by
 from ._statistics import any as any_of
 from ._statistics import kept_shape
 from ._statistics import sum as total
@@ -89,6 +92,9 @@ def _position(name: str, x: Any, axis: int | None, keepdims: bool, search: Any) 
     shape = kept_shape(array, (place,), keepdims)
     if not array.size:
         return constant(dtypes.int64, 0, shape)
+    known = found_by(lambda value: getattr(value, name)(place, keepdims=keepdims), array, dtype=dtypes.int64)
+    if known is not None:
+        return cast("Array", known)
     part = array._parts[0]
     found = search(part, axis=place)
     if array._dtype.kind == "f":
@@ -120,6 +126,9 @@ def searchsorted(x1: Array, x2: Any, /, *, side: str = "left", sorter: Array | N
     shape = wanted.shape
     if not row.size or not wanted.size:
         return constant(dtypes.int64, 0, shape)
+    known = found_by(lambda table, values: table.searchsorted(values, side), row, wanted, dtype=dtypes.int64)
+    if known is not None:
+        return cast("Array", known)
     table, values = row._parts[0].array, wanted._parts[0].array
 
     def before(position: Any) -> Any:
@@ -148,7 +157,8 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
         raise TypeError(f"{function}(): there is no order among complex numbers.")
     if not array.size:
         return constant(dtypes.int64, 0, array.shape)
-    return wrap(dtypes.int64, dtypes.int64.tensor(_order(array, place, descending)))
+    known = None if descending else found_by(lambda value: value.argsort(place, "stable"), array, dtype=dtypes.int64)
+    return wrap(dtypes.int64, dtypes.int64.tensor(_order(array, place, descending))) if known is None else known
 
 
 def _order(array: Storage, place: int, descending: bool) -> Any:
@@ -188,6 +198,9 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
         raise TypeError(f"{function}(): there is no order among complex numbers.")
     if not array.size:
         return each(array, lambda part: part)
+    known = None if descending else found_by(lambda value: np.sort(value, place, "stable"), array)
+    if known is not None:
+        return cast("Array", known)
     return take_along_axis(array, argsort(array, axis=place, descending=descending), axis=place)
 
 

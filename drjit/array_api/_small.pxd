@@ -1,6 +1,7 @@
 cimport cython
 
-from ._data cimport Storage, View, made, parts_of, tensors_of
+from ._data cimport Storage, View, made, of_value, parts_of, tensors_of, value_of
+from ._evaluation cimport eager
 
 cdef object _ndarray, _dot, _contiguous, _concatenate
 cdef tuple _OF_BLAS
@@ -16,3 +17,5 @@ cpdef object product(object x1, object x2)
 cpdef object joined(list arrays, object axis)
 @cython.locals(array=Storage)
 cpdef object rolled(object x, object by, object axis)
+cpdef object result_of(object dtype, object value)
+cpdef object reduced(object array, object reduce, tuple axes, object keepdims, object dtype)

@@ -14,10 +14,12 @@ from drjit.detail import bytes_of, computes_now, is_pending, of_memory
 from drjit.interop import numpy_of_parts
 
 from . import _dtypes as dtypes
-from ._data import Storage, evaluated, made, parts_of, tensors_of
-from ._evaluation import policy, settle
+from ._data import Storage, evaluated, made, of_value, parts_of, tensors_of, value_of
+from ._dtypes import DType
+from ._evaluation import eager, policy, settle
+from ._operators import at_once
 
-__all__ = ["LARGE", "joined", "of_numbers", "on_host", "product", "rolled"]
+__all__ = ["LARGE", "found_by", "joined", "of_numbers", "on_host", "product", "reduced", "result_of", "rolled"]
 
 #: Fewer bytes than this are copied, which takes less time than to share their memory.
 LARGE = 1 << 15
@@ -31,7 +33,9 @@ def on_host(array: Storage) -> Any:
     """The elements as a NumPy array; evaluates."""
     dtype = array._dtype
     if dtype.kind != "c" and dtype.bits != 16:
-        return _memory_of(array)
+        most = eager()
+        value = value_of(array, most) if most else None
+        return _memory_of(array) if value is None else value
     found = numpy_of_parts(evaluated(array))
     return found.astype(np.float32) if dtype is dtypes.float16 else found
 
@@ -71,6 +75,14 @@ def of_numbers(value: Any) -> Any:
     dtype = dtypes.of_numpy(value.dtype)
     if dtype is None or dtype.kind == "c" or not 0 < value.nbytes < LARGE:
         return None
+    return result_of(dtype, value)
+
+
+def result_of(dtype: DType, value: Any) -> Any:
+    """An array with the elements of a NumPy array of its type, of which nobody else knows and which has some."""
+    most = eager()
+    if 0 < value.size <= most and dtype.bits != 16:
+        return of_value(dtype, value)
     return made(dtype, (of_memory(dtype.tensor, _contiguous(value).reshape(value.shape)),))
 
 
@@ -81,8 +93,7 @@ def product(x1: Any, x2: Any) -> Any:
     dtype = x1._dtype
     if x2._dtype is not dtype or dtype not in _OF_BLAS:
         return None
-    left, right = parts_of(x1)[0], parts_of(x2)[0]
-    first, second = left.shape, right.shape
+    first, second = x1.shape, x2.shape
     if not 0 < len(first) < 3 or not 0 < len(second) < 3 or first[-1] != second[0]:
         return None
     count = first[-1]
@@ -90,13 +101,21 @@ def product(x1: Any, x2: Any) -> Any:
         count *= first[0]
     if len(second) == 2:
         count *= second[1]
-    if not 0 < count <= policy.small or not computes_now(left, right):
+    if not 0 < count <= policy.small:
+        return None
+    most = eager()
+    if most:
+        one, other = value_of(x1, most), value_of(x2, most)
+        if one is not None and other is not None:
+            found = _dot(one, other)
+            return result_of(dtype, found if type(found) is _ndarray else np.asarray(found))
+    if not computes_now(parts_of(x1)[0], parts_of(x2)[0]):
         return None
     a, b = _owner_of(x1), _owner_of(x2)
     if is_pending(parts_of(a)[0]) or is_pending(parts_of(b)[0]):
         settle(a, b)
     found = _dot(_memory_of(x1), _memory_of(x2))
-    return made(dtype, (of_memory(dtype.tensor, found if type(found) is _ndarray else np.asarray(found)),))
+    return result_of(dtype, found if type(found) is _ndarray else np.asarray(found))
 
 
 def joined(arrays: list[Any], axis: int) -> Any:
@@ -107,6 +126,12 @@ def joined(arrays: list[Any], axis: int) -> Any:
     if dtype.kind == "c":
         return None
     pending = []
+    now = eager()
+    if now:
+        values = [value_of(array, now) for array in arrays]
+        if not [value for value in values if value is None]:
+            found = _concatenate(values, axis)
+            return result_of(dtype, found) if 0 < found.size <= most else None
     for each in arrays:
         array: Storage = each
         part = parts_of(array)[0]
@@ -119,18 +144,23 @@ def joined(arrays: list[Any], axis: int) -> Any:
     if pending:
         settle(*pending)
     found = _contiguous(_concatenate([_memory_of(array) for array in arrays], axis))
-    return made(dtype, (of_memory(dtype.tensor, found),))
+    return result_of(dtype, found)
 
 
 def rolled(x: Any, by: int, axis: int | None) -> Any:
     """A real array of few elements, moved along an axis or in C order, by NumPy; ``None`` for others."""
     array: Storage = x
     dtype = array._dtype
-    part = parts_of(array)[0]
-    count = math.prod(part.shape)
-    if dtype.kind == "c" or not 0 < count <= policy.small >> 4 or not computes_now(part):
+    shape = array.shape
+    count = math.prod(shape)
+    if dtype.kind == "c" or not 0 < count <= policy.small >> 4:
         return None
-    found = _memory_of(array)
+    most = eager()
+    found = value_of(array, most) if most else None
+    if found is None:
+        if not computes_now(parts_of(array)[0]):
+            return None
+        found = _memory_of(array)
     if axis is None:
         found = found.reshape(-1)
     size = found.shape[axis or 0]
@@ -140,4 +170,35 @@ def rolled(x: Any, by: int, axis: int | None) -> Any:
         found = _concatenate((found[(*before, slice(size - by, None))], found[(*before, slice(0, size - by))]), axis)
     else:
         found = _concatenate((found[size - by:], found[:size - by]))
-    return made(dtype, (of_memory(dtype.tensor, _contiguous(found).reshape(part.shape)),))
+    return result_of(dtype, found.reshape(shape))
+
+
+def reduced(array: Any, reduce: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
+    """What a reduction of NumPy makes of a small real array over axes, as a data type; ``None`` for others."""
+    most = eager()
+    value = value_of(array, most) if most and array._dtype.kind != "c" else None
+    if value is None:
+        return None
+    found = at_once(reduce, value, axes if len(axes) < value.ndim else None, None, None, keepdims)
+    return of_value(dtype, np.asarray(found, dtype.numpy))
+
+
+def found_by(function: Any, *arrays: Any, dtype: DType | None = None) -> Any:
+    """What a function of NumPy makes of small real arrays and other arguments, whose result is not larger than small
+    and of a data type (that of the first array if none is given); ``None`` for others, and where NumPy finds that
+    positions do not exist."""
+    most = eager()
+    if not most:
+        return None
+    values = []
+    for array in arrays:
+        value = value_of(array, most) if isinstance(array, Storage) else array
+        if value is None:
+            return None
+        values.append(value)
+    try:
+        found = np.asarray(function(*values))
+    except (IndexError, TypeError, ValueError):
+        return None
+    first = arrays[0]._dtype if dtype is None else dtype
+    return of_value(first, found.astype(first.numpy)) if 0 < found.size <= most else None

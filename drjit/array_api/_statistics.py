@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 import drjit as dr
 from drjit.detail import reshaped
@@ -13,8 +15,11 @@ from ._creation import converted_to
 from ._data import Storage, constant, copy_of, wrap
 from ._dtypes import DType, DTypeLike
 from ._elementwise import divide, multiply, not_equal, sqrt, subtract
+from ._evaluation import eager
 from ._manipulation import concat, each, reshape
 from ._operands import converted, normalized_axes, normalized_axis, require_array, require_kind
+from ._operators import at_once
+from ._small import found_by, reduced
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -65,6 +70,9 @@ def sum(x: Array, /, *, axis: Axis = None, dtype: DTypeLike | None = None, keepd
     array = require_array(function, "x", x)
     axes = normalized_axes(function, axis, array.ndim)
     array = converted_to(function, array, dtype, accumulator(array._dtype))
+    found = reduced(array, np.add.reduce, axes, keepdims, array._dtype)
+    if found is not None:
+        return cast("Array", found)
     shape = kept_shape(array, axes, keepdims)
     return each(array, lambda part: _formed(_over(dr.sum, part, axes), shape))
 
@@ -77,7 +85,8 @@ def prod(x: Array, /, *, axis: Axis = None, dtype: DTypeLike | None = None, keep
     axes = normalized_axes(function, axis, array.ndim)
     array = converted_to(function, array, dtype, accumulator(array._dtype))
     if array._dtype.kind != "c":
-        return wrap(array._dtype, _reduced(array, axes, keepdims, dr.prod))
+        found = reduced(array, np.multiply.reduce, axes, keepdims, array._dtype)
+        return wrap(array._dtype, _reduced(array, axes, keepdims, dr.prod)) if found is None else found
     shape = kept_shape(array, axes, keepdims)
     return reshape(_complex_product(array, axes), shape)
 
@@ -109,6 +118,9 @@ def mean(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     count = math.prod([array.shape[axis] for axis in axes])
     if not count:
         return constant(array._dtype, math.nan, kept_shape(array, axes, keepdims))
+    found = reduced(array, np.add.reduce, axes, keepdims, array._dtype)
+    if found is not None:
+        return divide(found, float(count))
     shape = kept_shape(array, axes, keepdims)
     return each(array, lambda part: _formed(_over(dr.mean, part, axes), shape))
 
@@ -139,6 +151,9 @@ def _variance(name: str, x: Any, axis: Axis, correction: float, keepdims: bool) 
     if not count:
         return constant(array._dtype.part, math.nan, kept_shape(array, axes, keepdims))
     distance = subtract(array, mean(array, axis=axes, keepdims=True))
+    if array._dtype.kind == "f" and array.size <= eager():
+        total = sum(multiply(distance, distance), axis=axes, keepdims=keepdims)
+        return divide(total, float(count - correction)) if count > correction else divide(total, 0.0)
     squares = distance._parts[0] * distance._parts[0]
     for part in distance._parts[1:]:
         squares = squares + part * part
@@ -168,6 +183,10 @@ def _extremum(name: str, x: Any, axis: Axis, keepdims: bool, reduce: Any) -> Arr
                          f"{array.shape}.")
     if not array.size:
         return constant(array._dtype, 0, kept_shape(array, axes, keepdims))
+    known = reduced(array, np.maximum.reduce if name == "max" else np.minimum.reduce, axes, keepdims, array._dtype) \
+        if axes else None
+    if known is not None:
+        return cast("Array", known)
     found = _reduced(array, axes, keepdims, reduce)
     if array._dtype.kind == "f" and axes:
         missing = _formed(_over(dr.any, dr.isnan(array._parts[0]), axes), found.shape)
@@ -191,7 +210,9 @@ def _logical(name: str, x: Any, axis: Axis, keepdims: bool, reduce: Any, empty: 
     axes = normalized_axes(function, axis, array.ndim)
     if not array.size:
         return constant(dtypes.bool, empty, kept_shape(array, axes, keepdims))
-    return wrap(dtypes.bool, _reduced(array, axes, keepdims, reduce))
+    host = np.logical_or.reduce if name == "any" else np.logical_and.reduce
+    found = reduced(array, host, axes, keepdims, dtypes.bool)
+    return wrap(dtypes.bool, _reduced(array, axes, keepdims, reduce)) if found is None else found
 
 
 # --- cumulative ------------------------------------------------------------------------------------------------------
@@ -230,7 +251,10 @@ def _cumulative(name: str, x: Any, axis: int | None, dtype: Any, initial: bool, 
         if array._dtype.kind == "c" and op == dr.ReduceOp.Mul:
             array = _complex_products(array, place)
         else:
-            array = each(array, lambda part: dr.prefix_reduce(op, part, axis=place, exclusive=False))
+            host = np.add if op == dr.ReduceOp.Add else np.multiply
+            known = found_by(lambda value: at_once(host.accumulate, value, place), array)
+            array = each(array, lambda part: dr.prefix_reduce(op, part, axis=place, exclusive=False)) \
+                if known is None else known
     if initial:
         shape = (*array.shape[:place], 1, *array.shape[place + 1:])
         array = concat([constant(array._dtype, first, shape), array], axis=place)

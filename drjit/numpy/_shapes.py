@@ -199,7 +199,7 @@ def resize(a: Any, new_shape: Any) -> Array:
     if not array.size:
         return xp.zeros(wanted, dtype=array.dtype)
     copies = -(-count // array.size)
-    return (xp.tile(array, (copies,)) if copies > 1 else array)[:count].reshape(wanted)
+    return xp.reshape(xp.tile(array, (copies,))[:count], wanted, copy=True)
 
 
 @public

@@ -31,6 +31,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     array = array_of(a)
     if n < 0:
         raise ValueError(f"'n' must not be negative, found {n}.")
+    if not n:
+        return array
     place = axis_of(axis, array.ndim)
 
     def end(value: Any) -> Any:
@@ -274,6 +276,8 @@ def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant",
     differentiable."""
     found = array_of(array)
     widths = _pairs(pad_width, found.ndim)
+    if not any(width for pair in widths for width in pair):
+        return found.copy()
     if any(width < 0 for pair in widths for width in pair):
         raise ValueError(f"'pad_width' must not be negative, found {pad_width!r}.")
     if callable(mode):

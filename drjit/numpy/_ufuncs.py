@@ -44,11 +44,15 @@ class ufunc:
             return function(*arguments)
 
         self._call = named(f"drjit.numpy.{name}")(call)
+        self._direct = named(f"drjit.numpy.{name}")(function)
 
     def __repr__(self) -> str:
         return f"<ufunc {self.__name__!r}>"
 
     def __call__(self, *args: Any, out: Any = None, where: Any = True, dtype: Any = None) -> Any:
+        if out is None and where is True and dtype is None and len(args) == self.nin and \
+                args[0].__class__ is args[-1].__class__ is Array and args[0].dtype.kind == "f":
+            return self._direct(*args)  # nothing is to be converted
         if len(args) == self.nin + 1 and out is None and self.nout == 1:
             *args, out = args  # type: ignore[assignment]
         if len(args) != self.nin:

@@ -12,9 +12,10 @@ from drjit.llvm.ad import Float64, UInt32
 
 @pytest.fixture(autouse=True)
 def default_policy():
-    keep, limit = xp.policy.keep, xp.policy.limit
+    keep, limit, eager = xp.policy.keep, xp.policy.limit, xp.policy.eager
+    xp.policy.eager = 0  # small arrays are traced as large ones are
     yield
-    xp.policy.keep, xp.policy.limit = keep, limit
+    xp.policy.keep, xp.policy.limit, xp.policy.eager = keep, limit, eager
 
 
 def is_evaluated(*arrays):

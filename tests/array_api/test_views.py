@@ -103,8 +103,10 @@ def agree(seed):
         np.testing.assert_array_equal(np.asarray(x), a, err_msg=f"seed {seed}")
 
 
+@pytest.mark.parametrize("eager", [0, 1 << 13])
 @pytest.mark.parametrize("part", range(4))
-def test_random_programs_agree_with_numpy(part):
+def test_random_programs_agree_with_numpy(part, eager, monkeypatch):
+    monkeypatch.setattr(xp.policy, "eager", eager)
     for seed in range(part * 60, part * 60 + 60):
         agree(seed)
 

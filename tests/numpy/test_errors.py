@@ -137,6 +137,7 @@ LAZY: dict[str, Any] = {
 def test_nothing_is_launched_until_a_value_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xp.policy, "limit", None)  # which cuts long programs
     monkeypatch.setattr(xp.policy, "small", 0)
+    monkeypatch.setattr(xp.policy, "eager", 0)
     a, v = np.arange(12.0).reshape(3, 4) % 5, np.arange(4.0)
     dr.eval(a, v)
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory):

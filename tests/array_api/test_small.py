@@ -1,0 +1,203 @@
+"""Small arrays, whose operations are NumPy's at once: what is seen of it is that no kernel is launched."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import drjit as dr
+import drjit.array_api as xp
+from drjit.array_api._evaluation import COMPILED
+from drjit.llvm.ad import Int32, TensorXf64
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is computed at once in the plain form")
+
+
+@contextlib.contextmanager
+def no_kernel():
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        yield
+        assert not dr.kernel_history()
+
+
+def numbers(*shape):
+    return np.random.default_rng(len(shape)).normal(size=shape)
+
+
+CALLS = {
+    "arithmetic": lambda np, x, y: (x + y) * 2 - 1 / (x * x + 1),
+    "compare": lambda np, x, y: (x > y) & (x != 0),
+    "where": lambda np, x, y: np.where(x > 0, x, 0.0),
+    "two numbers": lambda np, x, y: np.where(x > 0, 1, 0),
+    "functions": lambda np, x, y: np.exp(-x * x) + np.sqrt(np.abs(y)),
+    "powers": lambda np, x, y: np.abs(x) ** 2.5 + x ** 4,
+    "sum": lambda np, x, y: np.sum(x, axis=1),
+    "mean": lambda np, x, y: np.mean(x, axis=0, keepdims=True),
+    "std": lambda np, x, y: np.std(x),
+    "max": lambda np, x, y: np.max(x, axis=1) - np.min(y),
+    "any": lambda np, x, y: np.any(x > 2, axis=0),
+    "product": lambda np, x, y: x @ y.T,
+    "transpose": lambda np, x, y: x.T + 1,
+    "rows": lambda np, x, y: x[1:, ::-2] - y[:-1, ::2],
+    "argmax": lambda np, x, y: np.argmax(x, axis=1),
+    "sort": lambda np, x, y: np.sort(x, axis=0),
+    "argsort": lambda np, x, y: np.argsort(x, axis=1),
+    "stack": lambda np, x, y: np.stack([x, y], axis=1),
+    "concat": lambda np, x, y: np.concat([x, y], axis=1),
+    "roll": lambda np, x, y: np.roll(x, 2, axis=1),
+    "flip": lambda np, x, y: np.flip(x, axis=0) + 1,
+    "reshape": lambda np, x, y: np.reshape(x, (2, -1)) * 1,
+    "cumulative": lambda np, x, y: np.cumulative_sum(x, axis=1),
+    "integers": lambda np, x, y: np.arange(6) * 3 - np.arange(6)[::-1],
+    "positions": lambda np, x, y: x[np.asarray([2, 0, 0])],
+    "mask": lambda np, x, y: x[y > 0],
+    "take": lambda np, x, y: np.take(x, np.asarray([1, 1]), axis=1),
+    "broadcast": lambda np, x, y: x[:, None, :] - y[None, :, :],
+    "eye": lambda np, x, y: np.eye(6) @ y.T,
+    "linspace": lambda np, x, y: np.linspace(0, 1, 6) * x,
+    "clip": lambda np, x, y: np.clip(x, -0.5, 0.5),
+    "zero divided": lambda np, x, y: x / (y - y),
+    "types": lambda np, x, y: np.astype(x > 0, np.int64) + 1,
+    "inverse": lambda np, x, y: np.linalg.inv(x @ y.T),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_kernel_is_launched(name):
+    a, b = numbers(3, 6), numbers(3, 6)
+    x, y = xp.asarray(a), xp.asarray(b)
+    with np.errstate(all="ignore"):
+        expected = CALLS[name](np, a, b)
+    with no_kernel(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = CALLS[name](xp, x, y)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-13, atol=1e-13)
+    monkey = xp.policy.eager
+    xp.policy.eager = 0
+    try:
+        same = CALLS[name](xp, xp.asarray(a), xp.asarray(b))
+        np.testing.assert_allclose(np.asarray(same), expected, rtol=1e-13, atol=1e-13)
+    finally:
+        xp.policy.eager = monkey
+
+
+def test_writes_launch_no_kernel():
+    x = xp.asarray(numbers(4, 4))
+    a = np.asarray(x).copy()
+    view, row = x[1:, ::2], x[2]
+    with no_kernel():
+        for target, rows in ((x, view), (a, a[1:, ::2])):
+            target[0] = 7
+            target[:, 1] += 2
+            rows *= 3
+            target[target > 5] = -1
+        assert x.tolist() == a.tolist() and view.tolist() == a[1:, ::2].tolist() and row.tolist() == a[2].tolist()
+    kept = copy.copy(x)
+    x[:] = 0
+    assert kept.tolist() == a.tolist()
+
+
+def test_large_arrays_are_traced():
+    x = xp.asarray(numbers(100, 100))
+    with no_kernel():
+        y = x[:10] + 1  # of what has values, but is large
+        z = x + x[0]
+    assert z.tensor.state is dr.VarState.Unevaluated and y.shape == (10, 100)
+
+
+def test_tensors_of_small_arrays_are_theirs():
+    x = xp.asarray([1.0, 2.0, 3.0])
+    y = x + 1
+    tensor = y.tensor
+    tensor[0] = 10
+    assert (y * 2).tolist() == [20, 6, 8]
+    y += 1
+    assert y.tolist() == [11, 4, 5]
+    view = y[1:]
+    dr.scatter(y.tensor.array, 7.0, dr.uint32_array_t(y.tensor.array)(2))
+    assert (y + 0).tolist() == [11, 4, 7] and (view + 0).tolist() == [4, 7]
+
+
+def test_shared_memory_is_read_again():
+    source = np.asarray([1.0, 2.0])
+    x = xp.from_dlpack(source)
+    assert (x + 1).tolist() == [2, 3]
+    source[0] = 5
+    assert (x + 1).tolist() == [6, 3]
+
+
+def test_derivatives_of_small_arrays():
+    x = xp.asarray([1.0, 2.0, 3.0]) + 0
+    view, part = x[1:], x.real[:2]
+    total = xp.sum(x)
+    dr.enable_grad(x)
+    dr.backward((xp.sum(view * view) + xp.sum(part) + total).tensor)
+    assert dr.grad(x).tolist() == [1, 5, 6]
+    dr.disable_grad(x)
+    with no_kernel():
+        assert float(xp.sum(x * 2)) == 12
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_constructs_take_small_arrays(mode):
+    captured, other = xp.asarray([1.0, 2.0]) * 1, xp.zeros(2)
+    view = other[1:]
+
+    def body(k, state):
+        other[...] = other + captured
+        return k + 1, state * 2 + captured
+
+    state = dr.while_loop((Int32(0), captured + 1), lambda k, state: k < 3, body, mode=mode)[1]
+    assert state.tolist() == [23, 38] and other.tolist() == [3, 6] and view.tolist() == [6]
+
+    def narrow(k):
+        other[...] = other + 1
+        return (k + 1,)
+
+    dr.while_loop((Int32(0),), lambda k: k < 2, narrow, mode=mode)
+    assert other.tolist() == [5, 8] and (other + 1).tolist() == [6, 9]
+
+
+def test_frozen_functions_take_small_arrays():
+    weights = xp.asarray([1.0, 2.0]) + 0
+
+    @dr.freeze
+    def frozen(x):
+        return xp.sum(x * weights)
+
+    for k in range(4):
+        assert float(frozen(xp.asarray([1.0, k]) + 0)) == 1 + 2 * k
+    weights += 1
+    assert float(frozen(xp.asarray([1.0, 1.0]))) == 5
+    assert frozen.n_recordings <= 2
+
+
+def test_threads_compute_on_their_own():
+    found = []
+
+    def run(k):
+        x = xp.asarray(np.full(10, k))
+        for _ in range(200):
+            x = x + 1
+        found.append(int(x[3]) - k)
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [200] * 4
+
+
+def test_the_policy_is_checked():
+    for value in (-1, 2.5, None):
+        with pytest.raises(ValueError, match=r"policy\.eager: expected an int, 0 or more"):
+            xp.policy.eager = value
+    assert isinstance((xp.ones(3) + 1).tensor, TensorXf64)
