@@ -58,6 +58,7 @@ from .ir.build import bound, broadcast_size, counter, invalid, literal, nothing,
 from .ir.dual import STRUCTURE, Scope, attached, dual, followed, primal, refuse, surely_tracked, tracked, vertex_of
 from .ir.expansion import expansion
 from .ir.expansion import read as read_memory
+from .ir.apart import SHARED, apart
 from .ir.extents import size_of
 from .ir.number import number
 from .ir.packets import LONGEST_ROW
