@@ -5,21 +5,50 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from drjit_core import BAKED, COMPUTES_IN, TRACE, Node, cast, gather, literal, ops, primal, tracked
+from drjit_core import (
+    BAKED,
+    COMPUTES_IN,
+    SHARED,
+    TRACE,
+    TYPES,
+    Copy,
+    Flow,
+    JitBackend,
+    Node,
+    ReduceMode,
+    ReduceOp,
+    apart,
+    cast,
+    counter,
+    current,
+    gather,
+    literal,
+    mod,
+    ops,
+    primal,
+    scatter,
+    size_of,
+    thread_count,
+    tracked,
+)
 
 from .._access.lanes import TRUE
 from .._base.array import ArrayBase
 from .._base.errors import describe
+from .._base.nodes import broadcast
 from .._base.types import BOOL, FLOAT64, INT32, UINT32, relative, reshape, retype
 from .._base.values import is_ndarray
 from .._functions.states import Place, Stateful
+from .._functions.traits import tensor_t
 from .._promotion.promote import wrap
 from .._random.generator import Generator
 from .._random.generator import rng as new_generator
+from .structure import Structure
 from .vector import CoopVec
+from .views import Packable
 
 __all__ = ["HashEncoding", "HashGridEncoding", "PermutoEncoding"]
 
@@ -27,26 +56,33 @@ __all__ = ["HashEncoding", "HashGridEncoding", "PermutoEncoding"]
 _PRIMES = 1, 2654435761, 805459861, 3674653429, 2097192037, 1434869437, 2165219737
 #: The multiplier of hashes of permutohedral lattices.
 _MULTIPLIER = 2531011
+#: How the features of a level lie.
+_STORAGES = "hash", "dense", "tiled"
+#: Bytes of parameters that lie in a core's own cache; and positions for which more of them are looked up level by
+#: level: 1M positions in 16 levels of 4 MiB take 0.41 s of processor time together, 0.1 so.
+_IN_CACHE, _MANY = 1 << 20, 1 << 14
+#: Bytes that a level's gradients may take in tables of the threads.
+_ALL_TABLES = 1 << 27
 
 
 _and: Callable[[Node, Node], Node] = ops.and_
-_mod: Callable[[Node, Node], Node] = ops.mod
 
 
 class _Level:
     """The numbers of a level."""
 
-    __slots__ = ("dense", "entries", "offset", "resolution", "scale")
+    __slots__ = ("entries", "offset", "resolution", "scale", "stride")
 
-    def __init__(self, scale: float, resolution: int, entries: int, offset: int, dense: bool) -> None:
-        self.scale, self.resolution, self.entries, self.offset, self.dense = scale, resolution, entries, offset, dense
+    def __init__(self, scale: float, resolution: int, entries: int, offset: int, stride: int) -> None:
+        self.scale, self.resolution, self.entries, self.offset = scale, resolution, entries, offset
+        self.stride = stride  # entries from one row of vertices to the next; 0: they are found by hashes
 
 
 def _whole(value: int) -> Node:
     return literal(UINT32, value % (1 << 32), 1, BAKED)
 
 
-class HashEncoding(Stateful):
+class HashEncoding(Stateful, Packable):
     """Base class of the encodings: levels of increasing resolution, each with a table of features at the vertices of a
     lattice, of which those around a position are interpolated.
 
@@ -63,7 +99,8 @@ class HashEncoding(Stateful):
     def __init__(self, dtype: Any, dimension: int, *, n_levels: int = 16, n_features_per_level: int = 2,
                  hashmap_size: int = 2**19, base_resolution: int = 16, per_level_scale: float = 2,
                  align_corners: bool = False, smooth_weight_gradients: bool = False,
-                 smooth_weight_lambda: float = 1.0, init_scale: float = 0.0001, rng: Generator | None = None) -> None:
+                 smooth_weight_lambda: float = 1.0, init_scale: float = 0.0001, rng: Generator | None = None,
+                 max_resolution: int | None = None, storage: str = "hash") -> None:
         name = f"drjit.nn.{type(self).__name__}"
         if not isinstance(dtype, type) or not issubclass(dtype, ArrayBase) or dtype._kind != "f":
             raise RuntimeError(f"{name}(): 'dtype' must be an array type of floating-point numbers, found "
@@ -72,6 +109,14 @@ class HashEncoding(Stateful):
                            ("n_features_per_level", n_features_per_level), ("hashmap_size", hashmap_size)):
             if value.__class__ is not int or value < 1:
                 raise ValueError(f"{name}(): {key!r} must be a positive int, found {value!r}.")
+        if max_resolution is not None:
+            if max_resolution.__class__ is not int or max_resolution < base_resolution or n_levels < 2:
+                raise ValueError(f"{name}(): 'max_resolution' is an int of at least 'base_resolution', "
+                                 f"{base_resolution}, which the last of several levels has, found {max_resolution!r}.")
+            per_level_scale = (max_resolution / base_resolution) ** (1 / (n_levels - 1))
+        if storage not in _STORAGES:
+            raise ValueError(f"{name}(): 'storage' must be one of {', '.join(map(repr, _STORAGES))}, found "
+                             f"{storage!r}.")
         if dimension > len(_PRIMES):
             raise ValueError(f"{name}(): 'dimension' must be at most {len(_PRIMES)}, found {dimension}.")
         if n_features_per_level % 2:
@@ -86,16 +131,24 @@ class HashEncoding(Stateful):
         self._base_resolution, self._per_level_scale = base_resolution, per_level_scale
         self._align_corners, self._init_scale = bool(align_corners), init_scale
         self._smooth_weight_gradients, self._smooth_weight_lambda = bool(smooth_weight_gradients), smooth_weight_lambda
+        self._storage, self._interpolation = storage, "linear"
         self._levels: list[_Level] = []
         offset = 0
         for number in range(n_levels):
-            scale = base_resolution * per_level_scale ** number - 1
+            last = max_resolution is not None and number == n_levels - 1
+            scale = max_resolution - 1. if last else base_resolution * per_level_scale ** number - 1  # type: ignore[operator]
             resolution = math.ceil(scale) + 1
-            vertices, features = resolution ** dimension, n_features_per_level
-            entries = min(-(-vertices // features) * features, hashmap_size)
-            self._levels.append(_Level(scale, resolution, entries, offset, vertices <= entries))
+            stride = min(resolution, base_resolution) if storage == "tiled" else resolution
+            vertices, features = stride ** dimension, n_features_per_level
+            entries = -(-vertices // features) * features
+            if storage == "hash":
+                entries = min(entries, hashmap_size)
+            self._levels.append(_Level(scale, resolution, entries, offset, stride if vertices <= entries else 0))
             offset += entries
         self._entries = offset
+        if offset * n_features_per_level >= 1 << 32:
+            raise ValueError(f"{name}(): {offset * n_features_per_level} parameters are more than indices of 32 bits "
+                             "reach.")
         generator = new_generator() if rng is None else rng
         self.data = generator.uniform(leaf, self.n_params, -init_scale, init_scale)
 
@@ -159,13 +212,28 @@ class HashEncoding(Stateful):
         """
         return self._levels[level].offset
 
-    def __call__(self, p: Any, active: Any = True) -> Any:
+    def level(self, number: int) -> Any:
+        """The table of a level: a tensor of entries and features, a copy through which derivatives flow.
+
+        >>> from drjit.llvm import Float
+        >>> dr.nn.HashGridEncoding(Float, 2, base_resolution=4).level(0).shape
+        (16, 2)
+        """
+        level, count = self._levels[number], self._n_features_per_level
+        tensor: Any = tensor_t(type(self.data))
+        return tensor(self.data, (self._entries, count))[level.offset:level.offset + level.entries]
+
+    def __call__(self, p: Any, active: Any = True, levels: Any = None) -> Any:
         """The features of positions in the unit cube, all of the first level, of the second one …, as an ``ArrayXf``.
 
         ``p`` has a component for each dimension: a nested array, a sequence of flat arrays, a cooperative vector, or a
         tensor of dimensions and positions; other numbers of them raise an ``AssertionError``. Where ``active`` is
         not set, features are zero, and nothing is read. Arithmetic is in the precision of the position, the result in
         that of the parameters.
+
+        ``levels`` is how many levels count: of a number in between, the last one does by its fraction, and features of
+        those behind it are zero. Training that begins with few levels, and lets more come in, finds coarse shapes
+        first. In a frozen function it is an array, which may change.
 
         >>> from drjit.llvm import Array2f, Float
         >>> dr.nn.HashGridEncoding(Float, 2)(Array2f(0.25, 0.5)).shape
@@ -175,7 +243,11 @@ class HashEncoding(Stateful):
         mask = self._mask(active)
         diff = self._dtype._record.diff or any(tracked(node) is not None for node in nodes)
         leaf = relative(self._dtype, self._dtype._record.backend, diff)
-        return wrap(reshape(leaf, (-1,)), self._features(nodes, mask))
+        found = self._features(nodes, mask)
+        if levels is not None:
+            found = [ops.mul(node, self._share(levels, place // self._n_features_per_level, node.type))
+                     for place, node in enumerate(found)]
+        return wrap(reshape(leaf, (-1,)), found)
 
     # --- arguments ---------------------------------------------------------------------------------------------------
 
@@ -211,31 +283,80 @@ class HashEncoding(Stateful):
             return active._nodes()[0]
         return TRUE if active else literal(BOOL, False)
 
+    @staticmethod
+    def _share(levels: Any, number: int, type_: int) -> Node:
+        """By how much a level counts, of a number of levels."""
+        if not isinstance(levels, ArrayBase):
+            return literal(type_, min(max(float(levels) - number, 0.0), 1.0))
+        if levels._depth or levels._kind not in "iuf":
+            raise TypeError(f"drjit.nn.HashEncoding: 'levels' must be a number or a flat array, found "
+                            f"{describe(levels)}.")
+        count = cast(levels._nodes()[0], type_)
+        none, all_ = literal(type_, 0), literal(type_, 1)
+        share: Node = ops.minimum(ops.maximum(ops.sub(count, literal(type_, number)), none), all_)
+        return share
+
     # --- tracing -----------------------------------------------------------------------------------------------------
 
     def _features(self, position: list[Node], mask: Node) -> list[Node]:
         """Features of all levels."""
         data, result = self.data._nodes()[0], []
         type_ = self._dtype._type
-        wide = COMPUTES_IN[type_]
+        position = [cast(node, COMPUTES_IN[node.type]) for node in position]
+        if self._is_apart(position, mask):
+            return self._features_apart(data, position, mask)
         if tracked(data) is not None:
             data = cast(data, COMPUTES_IN[type_])  # so that gradients are added up in this type
-        count = self._n_features_per_level
-        position = [cast(node, COMPUTES_IN[node.type]) for node in position]
-        if position[0].type == FLOAT64:
-            wide = FLOAT64
         for level in self._levels:
-            cells, fractions = self._cell(position, level)
-            totals: list[Node] | None = None
-            for corner, weight in self._vertices(cells, fractions):
-                index = ops.mul(ops.add(self._index(corner, level), _whole(level.offset)), _whole(count))
-                values = [cast(gather(data, ops.add(index, _whole(k)) if k else index, mask), wide)
-                          for k in range(count)]
-                factor = cast(weight, wide)
-                totals = [ops.mul(factor, value) for value in values] if totals is None else \
-                    [ops.fma(factor, value, total) for value, total in zip(values, totals, strict=True)]
-            assert totals is not None
-            result += [cast(total, type_) for total in totals]
+            result += [cast(total, type_) for total in self._interpolated(data, position, mask, level)]
+        return result
+
+    def _interpolated(self, data: Node, position: list[Node], mask: Node, level: _Level) -> list[Node]:
+        """Features of a level."""
+        count, wide = self._n_features_per_level, self._wide(position)
+        totals: list[Node] | None = None
+        for index, weight in self._corners(position, level):
+            values = [cast(gather(data, ops.add(index, _whole(k)) if k else index, mask), wide) for k in range(count)]
+            totals = [ops.mul(weight, value) for value in values] if totals is None else \
+                [ops.fma(weight, value, total) for value, total in zip(values, totals, strict=True)]
+        assert totals is not None
+        return totals
+
+    def _wide(self, position: list[Node]) -> int:
+        """The type that features are computed in."""
+        return FLOAT64 if position[0].type == FLOAT64 else COMPUTES_IN[self._dtype._type]
+
+    def _corners(self, position: list[Node], level: _Level, begin: int | None = None) -> Iterator[tuple[Node, Node]]:
+        """Where the features of the vertices around a position are, and their weights; ``begin`` is the first entry of
+        the level, if it is not where all levels are."""
+        count, wide = self._n_features_per_level, self._wide(position)
+        cells, fractions = self._cell(position, level)
+        first = literal(UINT32, level.offset if begin is None else begin)
+        for corner, weight in self._vertices(cells, fractions):
+            yield ops.mul(ops.add(self._index(corner, level), first), _whole(count)), cast(weight, wide)
+
+    # --- level by level ----------------------------------------------------------------------------------------------
+
+    def _is_apart(self, position: list[Node], mask: Node) -> bool:
+        """Whether each level is a kernel of its own, whose table stays in the cache."""
+        if self._dtype._record.backend is not JitBackend.LLVM or current().region is not None or \
+                any(tracked(node) is not None for node in position):
+            return False
+        wide = max((*position, mask), key=lambda node: node.size)
+        size = self.n_params * TYPES[self._dtype._type].size
+        return self._n_levels > 1 and size > _IN_CACHE and bool(size_of(wide) >= _MANY)
+
+    def _features_apart(self, data: Node, position: list[Node], mask: Node) -> list[Node]:
+        type_, source, result = self._dtype._type, primal(data), []
+        position = [apart(node, SHARED) for node in position]  # all kernels read them
+        tracks = tracked(data) is not None
+        for number, level in enumerate(self._levels):
+            found = [apart(cast(total, type_), number + 1)
+                     for total in self._interpolated(source, position, mask, level)]
+            if tracks:
+                wide = cast(data, COMPUTES_IN[type_])  # so that gradients are added up in this type
+                found = Interpolation(self, number, wide, position, mask).attached(found)
+            result += found
         return result
 
     def _cell(self, position: list[Node], level: _Level) -> tuple[list[Node], list[Node]]:
@@ -247,7 +368,11 @@ class HashEncoding(Stateful):
                 ops.fma(coordinate, scale, literal(coordinate.type, 0.5))
             below = ops.floor(primal(at))
             cells.append(cast(cast(below, INT32), UINT32))
-            fractions.append(ops.sub(at, below))
+            fraction = ops.sub(at, below)
+            if self._interpolation == "smoothstep":
+                three, two = literal(fraction.type, 3), literal(fraction.type, 2)
+                fraction = ops.mul(ops.mul(fraction, fraction), ops.sub(three, ops.mul(two, fraction)))
+            fractions.append(fraction)
         return cells, fractions
 
     def _smoothed(self, weights: Sequence[Node]) -> Node:
@@ -261,15 +386,17 @@ class HashEncoding(Stateful):
 
     def _index(self, corner: Sequence[Node], level: _Level) -> Node:
         """The entry of a vertex within its level."""
-        if level.dense:
+        if level.stride:
+            if self._storage == "tiled":
+                corner = [mod(coordinate, literal(UINT32, level.stride)) for coordinate in corner]
             index, step = corner[0], 1
             for coordinate in corner[1:]:
-                step *= level.resolution
-                index = ops.add(index, ops.mul(coordinate, _whole(step)))
+                step *= level.stride
+                index = ops.add(index, ops.mul(coordinate, literal(UINT32, step % (1 << 32))))
         else:
             index = self._hash(corner)
         entries = level.entries
-        return _mod(index, literal(UINT32, entries)) if entries & (entries - 1) else _and(index, _whole(entries - 1))
+        return mod(index, literal(UINT32, entries)) if entries & (entries - 1) else _and(index, _whole(entries - 1))
 
     def _hash(self, corner: Sequence[Node]) -> Node:
         raise NotImplementedError
@@ -319,9 +446,74 @@ class HashEncoding(Stateful):
         result.data = children["data"][0]
         return result
 
+    def _map_parameters(self, visit: Callable[[Any], Any]) -> Any:
+        return self  # tables are no matrices: they stay where they are
+
+    def _be_packed(self, packed: bool) -> None:
+        pass
+
     def __repr__(self) -> str:
-        shown = ["dtype=" + repr(self._dtype), *(f"{name}={getattr(self, name)}" for name in self._options)]
+        shown = ["dtype=" + repr(self._dtype), *(f"{name}={getattr(self, name)}" for name in self._options),
+                 *(f"{name}={value!r}" for name, usual in (("storage", "hash"), ("interpolation", "linear"))
+                   if (value := getattr(self, name)) != usual)]
         return f"{self._title}(\n    " + ",\n    ".join(shown) + "\n)"
+
+
+class Interpolation(Structure):
+    """The features of a level, which are computed apart: linear in the parameters, which alone have derivatives.
+
+    Gradients are added up in a table of the level, by a kernel of their own.
+    """
+
+    name = label = "hash encoding"
+
+    def __init__(self, encoding: HashEncoding, number: int, data: Node, position: list[Node], mask: Node) -> None:
+        super().__init__([data])
+        self.encoding, self.number = encoding, number
+        self.position, self.mask = position, mask
+
+    def nodes(self) -> list[Node]:
+        """The values that the derivative needs."""
+        return [*self.position, self.mask]
+
+    def moved(self, copy: Copy) -> Structure:
+        """The same for other nodes."""
+        new: Any = super().moved(copy)
+        new.position, new.mask = [copy.node(node) for node in self.position], copy.node(self.mask)
+        return new  # type: ignore[no-any-return]
+
+    def forward(self, flow: Flow) -> None:
+        """Let changes of the parameters flow to the features."""
+        (change,) = self.changes(flow)
+        if change is not None:
+            encoding = self.encoding
+            source = broadcast(change, self.operands[0].size)
+            found = encoding._interpolated(source, self.position, self.mask, encoding._levels[self.number])
+            self.sent = {place: cast(node, self.outputs[place][0]) for place, node in enumerate(found)}
+
+    def reverse(self, flow: Flow) -> None:
+        """Let gradients flow to the parameters."""
+        vertex, encoding = tracked(self.operands[0]), self.encoding
+        if vertex is None or not flow.takes(vertex):
+            return
+        level, count, wide = encoding._levels[self.number], encoding._n_features_per_level, vertex.type
+        type_, width = self.outputs[0]
+        gradients = [cast(self.received.get(place, literal(type_, 0)), wide) for place in range(count)]
+        if flow.crosses and flow.part is not None and vertex.id <= flow.limit:
+            part = flow.part(width)
+            gradients = [ops.select(part, node, literal(wide, 0)) for node in gradients]
+        gradients = [apart(node, SHARED) for node in gradients]
+        size = level.entries * count
+        table: Node = apart(literal(wide, 0, size), self.number + 1)
+        tables = thread_count() * size * TYPES[wide].size
+        mode = ReduceMode.Expand if tables <= _ALL_TABLES else ReduceMode.Auto
+        for index, weight in encoding._corners(self.position, level, 0):
+            weight = cast(weight, wide)
+            for k, gradient in enumerate(gradients):
+                table = scatter(table, ops.mul(weight, gradient), ops.add(index, _whole(k)) if k else index, self.mask,
+                                ReduceOp.Add.value, mode.value)
+        place = ops.add(counter(size), literal(UINT32, level.offset * count))
+        flow.scatter(vertex, table, place, TRUE, ReduceMode.NoConflicts.value)
 
 
 def _product(nodes: Sequence[Node]) -> Node:
@@ -355,6 +547,12 @@ class HashGridEncoding(HashEncoding):
     - ``smooth_weight_gradients``: derivatives by positions add those with the weights ``(1 - cos(pi * w)) / 2`` in
       place of ``w``, times ``smooth_weight_lambda``; values stay what they are.
     - ``init_scale``: parameters are drawn between ``-init_scale`` and ``init_scale``, by ``rng`` or ``dr.rng()``.
+    - ``max_resolution``: that of the last level, in place of ``per_level_scale``.
+    - ``interpolation``: ``"linear"``, or ``"smoothstep"``, whose derivative by the position is continuous.
+    - ``storage``: ``"hash"``; ``"dense"``, tables of all vertices, however many; or ``"tiled"``, tables of
+      ``base_resolution`` vertices along each axis, which are repeated.
+
+    Positions may be negative, and beyond 1: cells are found by rounding down, and indices wrap around.
 
     Derivatives flow to the parameters and to positions. Those of half precision are summed in single precision.
 
@@ -371,13 +569,18 @@ class HashGridEncoding(HashEncoding):
     def __init__(self, dtype: Any, dimension: int, *, n_levels: int = 16, n_features_per_level: int = 2,
                  hashmap_size: int = 2**19, base_resolution: int = 16, per_level_scale: float = 2,
                  align_corners: bool = False, torchngp_compat: bool = False, smooth_weight_gradients: bool = False,
-                 smooth_weight_lambda: float = 1.0, init_scale: float = 0.0001, rng: Generator | None = None) -> None:
+                 smooth_weight_lambda: float = 1.0, init_scale: float = 0.0001, rng: Generator | None = None,
+                 max_resolution: int | None = None, interpolation: str = "linear", storage: str = "hash") -> None:
+        if interpolation not in ("linear", "smoothstep"):
+            raise ValueError("drjit.nn.HashGridEncoding(): 'interpolation' must be 'linear' or 'smoothstep', found "
+                             f"{interpolation!r}.")
         super().__init__(
             dtype, dimension, n_levels=n_levels, n_features_per_level=n_features_per_level, hashmap_size=hashmap_size,
             base_resolution=base_resolution, per_level_scale=per_level_scale,
             align_corners=align_corners and not torchngp_compat, smooth_weight_gradients=smooth_weight_gradients,
-            smooth_weight_lambda=smooth_weight_lambda, init_scale=init_scale, rng=rng)
-        self._torchngp_compat = bool(torchngp_compat)
+            smooth_weight_lambda=smooth_weight_lambda, init_scale=init_scale, rng=rng, max_resolution=max_resolution,
+            storage=storage)
+        self._torchngp_compat, self._interpolation = bool(torchngp_compat), interpolation
 
     def _hash(self, corner: Sequence[Node]) -> Node:
         result = corner[0]
@@ -463,7 +666,7 @@ def _option(name: str, value: Any) -> property:
 for _name, _value in (("dtype", "<class 'drjit.llvm.Float'>"), ("dimension", 2), ("hashmap_size", 2**19),
                       ("n_levels", 1), ("n_features_per_level", 2), ("base_resolution", 16), ("per_level_scale", 2),
                       ("align_corners", False), ("smooth_weight_gradients", False), ("smooth_weight_lambda", 1.0),
-                      ("init_scale", 0.0001)):
+                      ("init_scale", 0.0001), ("storage", "'hash'"), ("interpolation", "'linear'")):
     setattr(HashEncoding, _name, _option(_name, _value))
 HashEncoding.torchngp_compat = _option("torchngp_compat", False)  # type: ignore[attr-defined]
 del _name, _value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ import pytest
 import drjit as dr
 from drjit import nn
 from drjit.llvm.ad import Array2f, Array2f64, Array2u, ArrayXf, ArrayXf16, Bool, Float, Float16, Float64, TensorXf, UInt
+from drjit.nn import hashing
 from tests.nn.model import features
 
 KINDS: dict[str, Any] = {"grid": nn.HashGridEncoding, "permuto": nn.PermutoEncoding}
@@ -140,3 +141,185 @@ def test_encodings_are_trees_and_layers(kind: str) -> None:
     assert len(packed(v)) == 3 and packed.layers[0].encoding.params is enc.params
     with pytest.raises(ValueError, match="takes 2 components"):
         nn.Sequential(nn.HashEncodingLayer(enc)).alloc(TensorXf, 3)
+
+
+# --- beyond the reference --------------------------------------------------------------------------------------------
+
+
+def test_the_last_level_has_the_largest_resolution(kind: str) -> None:
+    enc = KINDS[kind](Float, 2, n_levels=6, base_resolution=7, max_resolution=100)
+    assert [level.resolution for level in enc._levels][::5] == [7, 100]
+    assert np.isclose(enc.per_level_scale, (100 / 7) ** 0.2)
+    for options in ({"max_resolution": 3}, {"n_levels": 1, "max_resolution": 20}, {"storage": "sparse"}):
+        with pytest.raises(ValueError, match=r"max_resolution|storage"):
+            KINDS[kind](Float, 2, base_resolution=4, **options)
+
+
+@pytest.mark.parametrize("storage", ["dense", "tiled"])
+def test_dense_and_tiled_tables(storage: str) -> None:
+    enc = nn.HashGridEncoding(Float64, 2, n_levels=3, base_resolution=4, hashmap_size=16, storage=storage, init_scale=1)
+    assert [enc.level(number).shape[0] for number in range(3)] == ([16, 64, 256] if storage == "dense" else [16] * 3)
+    x, y = np.random.default_rng(0).random((2, 50))
+    found = enc([Float64(x), Float64(y)]).numpy()
+    for number, side in enumerate((4, 8, 16)):
+        table, tile = enc.level(number).numpy(), side if storage == "dense" else 4
+        expected = np.zeros((2, 50))
+        px, py = (v * (side - 1) + 0.5 for v in (x, y))
+        for dx in (0, 1):
+            for dy in (0, 1):
+                kx, ky = np.floor(px).astype(int) + dx, np.floor(py).astype(int) + dy
+                weight = abs(1 - dx - px % 1) * abs(1 - dy - py % 1)
+                index = (kx + ky * side) % side ** 2 if storage == "dense" else kx % tile + ky % tile * tile
+                expected += weight * table[index].T
+        assert np.allclose(found[2 * number:2 * number + 2], expected)
+
+
+def test_smoothstep_has_continuous_derivatives() -> None:
+    options = {**OPTIONS, "n_levels": 1, "base_resolution": 5, "align_corners": True}
+    smooth = nn.HashGridEncoding(Float64, 1, interpolation="smoothstep", rng=dr.rng(1), **options)
+    linear = nn.HashGridEncoding(Float64, 1, rng=dr.rng(1), **options)
+    x = np.linspace(0.01, 0.99, 77)
+    fraction = x * 4 - np.floor(x * 4)
+    moved = (np.floor(x * 4) + fraction ** 2 * (3 - 2 * fraction)) / 4
+    assert np.allclose(smooth([Float64(x)]).numpy(), linear([Float64(moved)]).numpy())
+    edges = Float64([0.25 - 1e-9, 0.25 + 1e-9, 0.5 - 1e-9, 0.5 + 1e-9])
+    dr.enable_grad(edges)
+    dr.backward(dr.sum(smooth([edges])[0]))
+    assert np.allclose(edges.grad, 0, atol=1e-6)
+    assert "interpolation='smoothstep'" in repr(smooth) and "storage" not in repr(linear)
+
+
+def test_levels_come_in_one_after_the_other(kind: str) -> None:
+    enc = KINDS[kind](Float, 2, **OPTIONS)
+    p = [Float(0.1, 0.7), Float(0.3, 0.2)]
+    features = enc(p).numpy()
+    shares = np.repeat([1, 1, 0.25, 0], 2)[:, None]
+    for levels in (2.25, Float(2.25)):
+        assert np.allclose(enc(p, True, levels).numpy(), features * shares)
+    assert not enc(p, levels=0).numpy().any() and np.array_equal(enc(p, levels=9).numpy(), features)
+    with pytest.raises(TypeError, match="levels"):
+        enc(p, levels=Bool(True))
+
+    @dr.freeze
+    def function(enc: Any, x: Any, y: Any, levels: Any) -> Any:
+        return enc([x, y], levels=levels)
+
+    dr.eval(enc.data)
+    for levels in (1.5, 3, 0.5, 2):
+        assert np.allclose(function(enc, *p, Float(levels)).numpy(), enc(p, levels=levels).numpy())
+    assert function.n_recordings <= 2
+
+
+def test_gradients_flow_through_the_table_of_a_level(kind: str) -> None:
+    enc = KINDS[kind](Float, 2, **OPTIONS)
+    dr.enable_grad(enc.data)
+    dr.backward(dr.sum(enc.level(1).array * 3))
+    gradient, first = enc.data.grad.numpy(), 2 * enc.level_offset(1)
+    assert set(gradient[first:2 * enc.level_offset(2)]) == {3} and not gradient[:first].any()
+
+
+class Field(nn.Module):
+    """A module that holds an encoding itself, not in a layer."""
+
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"encoding": object, "net": object}
+
+    def __init__(self, encoding: Any = None, net: Any = None) -> None:
+        self.encoding, self.net = encoding, net
+
+    def __call__(self, *p: Any) -> Any:
+        return self.net(nn.CoopVec(self.encoding(p)))
+
+
+def test_encodings_in_modules_are_not_packed(kind: str) -> None:
+    net = nn.Sequential(nn.Linear(8, 5), nn.ReLU(), nn.Linear(-1, 3)).alloc(TensorXf)
+    field = Field(KINDS[kind](Float, 2, **OPTIONS), net)
+    packed = nn.pack(field)
+    assert packed.encoding is field.encoding and len(packed["weights"]) == 8 * 5 + 5 + 5 * 3 + 3
+    x, y = Float(0.1, 0.7), Float(0.3, 0.2)
+    expected = TensorXf(nn.pack(net)(nn.CoopVec(field.encoding([x, y]))))
+    assert np.allclose(TensorXf(packed(x, y)), expected)
+    assert nn.unpack(packed).encoding is field.encoding
+
+
+# --- level by level --------------------------------------------------------------------------------------------------
+
+
+def apart(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+    monkeypatch.setattr(hashing, "_IN_CACHE", 0)
+    monkeypatch.setattr(hashing, "_MANY", many)
+
+
+def lookup(kind: str, leaf: Any, n: int, masked: bool) -> tuple[Any, Any]:
+    """Features of an encoding, and the gradient of something of them."""
+    wide = Float if leaf is Float16 else leaf
+    enc = KINDS[kind](leaf, 3, **OPTIONS, rng=dr.rng(3))
+    p = [wide(row) for row in np.random.default_rng(1).random((3, n))]
+    dr.enable_grad(enc.data)
+    found = enc(p, dr.arange(UInt, n) % 3 != 0 if masked else True)
+    total = wide(0)
+    for place, component in enumerate(found):
+        total = dr.fma(wide(component) * wide(component), place + 1, total)
+    dr.backward(dr.sum(total))
+    return np.array(found, np.float64), np.array(enc.data.grad, np.float64)
+
+
+@pytest.mark.parametrize(("leaf", "tolerance"), [(Float, 1e-5), (Float64, 1e-12), (Float16, 2e-3)])
+@pytest.mark.parametrize(("n", "masked"), [(100, True), (40_000, False)])
+def test_level_by_level_is_the_same(kind: str, leaf: Any, tolerance: float, n: int, masked: bool,
+                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    apart(monkeypatch, 1)
+    features_apart, gradient_apart = lookup(kind, leaf, n, masked)
+    apart(monkeypatch, 1 << 60)
+    found, gradient = lookup(kind, leaf, n, masked)
+    assert np.array_equal(found, features_apart)
+    assert np.allclose(gradient, gradient_apart, rtol=tolerance, atol=tolerance * abs(gradient).max())
+
+
+def test_other_derivatives_level_by_level(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    enc = KINDS[kind](Float64, 2, **OPTIONS)
+    p = [Float64(row) for row in np.random.default_rng(1).random((2, 50))]
+    data = enc.data.numpy()
+    direction = np.linspace(-1, 1, len(data))
+
+    def value(data: Any) -> Any:
+        enc.set_params(data)
+        return dr.sum(sum(component ** 3 * (place + 1) for place, component in enumerate(enc(p))))
+
+    results = []
+    for many in (1, 1 << 60):
+        apart(monkeypatch, many)
+        _, second = dr.hvp(value, Float64(data), Float64(direction))
+        weights = Float64(data)
+        dr.enable_grad(weights)
+        dr.set_grad(weights, Float64(direction))
+        results.append((second.numpy(), dr.forward_to(value(weights)).numpy()))
+    for found, expected in zip(*results, strict=True):
+        assert np.allclose(found, expected, rtol=1e-12) and found.any()
+
+
+def test_recordings_know_whether_levels_are_apart(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    apart(monkeypatch, 1000)
+    enc = KINDS[kind](Float, 2, **OPTIONS)
+
+    @dr.freeze
+    def function(enc: Any, x: Any, y: Any) -> Any:
+        return dr.sum(enc([x, y]), axis=0)
+
+    for n, recordings in ((500, 1), (700, 1), (2000, 2), (3000, 2), (500, 2)):
+        x, y = (Float(row) for row in np.random.default_rng(n).random((2, n)))
+        assert np.array_equal(function(enc, x, y), dr.sum(enc([x, y]), axis=0))
+        assert function.n_recordings == recordings
+
+
+def test_a_level_is_a_kernel(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    apart(monkeypatch, 1000)
+    enc = KINDS[kind](Float, 2, **OPTIONS)
+    p = [Float(row) for row in np.random.default_rng(1).random((2, 1000))]
+    dr.eval(enc.data)
+    dr.enable_grad(enc.data)
+    for few, many in (p, 4), ([x[:999] for x in p], 1):
+        dr.eval(few)
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+            dr.kernel_history_clear()
+            dr.eval(enc(few))
+            assert len([kernel for kernel in dr.kernel_history() if kernel["size"] >= 999]) == many
