@@ -199,7 +199,7 @@ class Outcome:
         place = self._made[id(value)] = len(self._made)
         self._alive.append(value)
         cls, kind = type(value), kind_at(value)
-        if about(cls).has_more:
+        if about(cls).has_more and attributes_of(value):
             return _WITH, self._content(value, place, cls, kind), 0, 0, self._attributes(value)
         return self._content(value, place, cls, kind)
 
