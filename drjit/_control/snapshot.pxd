@@ -6,7 +6,7 @@ from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport innermost
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._base.handle cimport Handle
-from drjit._trees.contents cimport attributes_of, contents_of, entries_of, listed, parts_of
+from drjit._trees.contents cimport attributes_in_dict, attributes_of, contents_of, entries_of, listed, parts_of
 from drjit._trees.kinds cimport About, about, is_library, is_own, kind_at, refers
 
 
@@ -29,7 +29,6 @@ cdef class Snapshot:
     cdef public list data
     cdef public list waiting
     cdef public list begun
-    cdef public list codes
     cdef public list functions
     cdef public list owners
     cdef public list passed
@@ -49,7 +48,7 @@ cdef class Snapshot:
     cpdef list parts_of(self, object owner)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cpdef list values(self)
-    @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict, variables=dict)
+    @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict, variables=dict, slots=tuple)
     cpdef list changes(self)
     @cython.locals(held=list, kind=cython.int, position=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict)
     cpdef bint refresh(self) except -1

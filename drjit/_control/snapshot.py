@@ -35,6 +35,7 @@ from .._base.array import ArrayBase
 from .._base.handle import Handle
 from .._base.weak import note
 from .._trees.contents import (
+    attributes_in_dict,
     attributes_of,
     contents_of,
     data_of,
@@ -87,7 +88,7 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("begun", "codes", "data", "functions", "held", "more", "owners", "passed", "reordered", "same", "seen",
+    __slots__ = ("begun", "data", "functions", "held", "more", "owners", "passed", "reordered", "same", "seen",
                  "suspended", "traced", "waiting")
 
     def __init__(self) -> None:
@@ -111,18 +112,26 @@ class Snapshot:
         #: another order, with those of before and then.
         self.same = True
         self.reordered: list[tuple[Any, list[Any], list[Any]]] = _EMPTY
-        #: The functions among them, and their codes; classes and modules, where functions find others by name.
+        #: The functions among them; classes and modules, where functions find others by name.
         self.functions: list[FunctionType] = []
-        self.codes: list[CodeType] = []
         self.owners: list[Any] = _EMPTY
+
+    @property
+    def codes(self) -> list[CodeType]:
+        """The codes of the functions."""
+        return [code_of(function) for function in self.functions]
 
     def add(self, value: Any) -> None:
         """Look at a value, and at all that it refers to."""
         todo = [value]
-        seen = self.seen
+        seen, known = self.seen, about(type(value))
+        #: The class of the last object, of which the next ones are.
+        last: Any = None
         while todo:
             value = todo.pop()
-            known = about(type(value))
+            cls = type(value)
+            if cls is not last:
+                known = about(cls)
             kind = known.kind
             if kind < 0 or kind == DATA:
                 kind = kind_at(value)
@@ -137,16 +146,18 @@ class Snapshot:
                 continue
             if kind == CLASS:
                 known = about(value)
-            for base in known.bases:  # which are looked at before what shows their attributes
-                if id(base) not in seen:
-                    self.add(base)
-            if known.is_users:
-                if kind == CLASS:
+            if cls is not last or kind == CLASS:
+                for base in known.bases:  # which are looked at before what shows their attributes
+                    if id(base) not in seen:
+                        self.add(base)
+                if known.is_users and kind == CLASS:
                     self.add_class(value, todo)
-                elif id(type(value)) not in seen:
-                    self.add(type(value))
+                elif known.is_users and id(cls) not in seen:
+                    self.add(cls)
+                last = None if kind == CLASS else cls
             if kind == OBJECT or kind == DICT:
-                self.add_entries(value, kind, entries_of(value, kind), todo)
+                entries = entries_of(value, kind) if kind == DICT or known.slots else attributes_in_dict(value)
+                self.add_entries(value, kind, entries, todo)
             elif kind == LIST or kind == TUPLE:
                 content = value if kind == TUPLE else listed(value)
                 self.held += (value, kind, content)
@@ -212,7 +223,6 @@ class Snapshot:
     def add_function(self, function: FunctionType, todo: list[Any]) -> None:
         """Look at the variables that a function uses."""
         self.functions.append(function)
-        self.codes.append(code_of(function))
         cells, defaults, variables = closure_of(function), defaults_of(function), globals_of(function)
         if cells is not None:
             todo += cells
@@ -238,11 +248,11 @@ class Snapshot:
         """Look at methods and functions that others find by their names in classes and modules; and note what modules
         have by names that are used, whatever that is."""
         names: set[str] = set()
-        codes = owners = 0
-        while codes < len(self.codes) or owners < len(self.owners):
-            for code in self.codes[codes:]:
-                names.update(names_of(code))
-            codes, owners = len(self.codes), len(self.owners)
+        functions = owners = 0
+        while functions < len(self.functions) or owners < len(self.owners):
+            for function in self.functions[functions:]:
+                names.update(names_of(code_of(function)))
+            functions, owners = len(self.functions), len(self.owners)
             for owner in self.owners:
                 entries = vars(owner)
                 for name in names.intersection(entries):
@@ -362,6 +372,8 @@ class Snapshot:
         found: list[Change] = []
         held, position = self.held, 0
         self.same, self.reordered = True, _EMPTY
+        slots: tuple[str, ...] = ()
+        last: Any = None
         while position < len(held):
             container, kind, before = held[position], held[position + 1], held[position + 2]
             position += 3
@@ -385,7 +397,13 @@ class Snapshot:
                             found.append(Change(container, MODULE if kind == MODULE else DICT, held[place],
                                                 held[place + 1], now))
                     continue
-                entries = entries_of(container, kind)
+                if kind == OBJECT:
+                    if type(container) is not last:
+                        last = type(container)
+                        slots = about(last).slots
+                    entries = attributes_of(container) if slots else attributes_in_dict(container)
+                else:
+                    entries = entries_of(container, kind)
                 if not _same_entries(entries, held, first, position):
                     old = dict(zip(held[first:position:2], held[first + 1:position:2], strict=True))
                     if kind == GENERATOR:

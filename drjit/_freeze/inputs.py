@@ -94,7 +94,8 @@ def token_of(value: Any) -> Any:
         return cls, token_of(value.func), tuple(map(token_of, value.args)), \
             tuple([(key, token_of(entry)) for key, entry in value.keywords.items()])
     if isinstance(value, np.ndarray):  # but for objects in it
-        return cls, value.shape, value.dtype, hashlib.blake2b(b"".join(data_of(value))).digest()
+        dtype = value.dtype.str if value.dtype.names is None else repr(value.dtype)
+        return cls, value.shape, dtype, hashlib.blake2b(b"".join(data_of(value))).digest()
     if isinstance(value, set | frozenset):
         return cls, frozenset(map(token_of, value))
     if kind_at(value) == DATA:

@@ -199,9 +199,9 @@ class Outcome:
         place = self._made[id(value)] = len(self._made)
         self._alive.append(value)
         cls, kind = type(value), kind_at(value)
-        content = self._content(value, place, cls, kind)
-        attributes = self._attributes(value) if about(cls).has_more else ()
-        return (_WITH, content, 0, 0, attributes) if attributes else content
+        if about(cls).has_more and attributes_of(value):
+            return _WITH, self._content(value, place, cls, kind), 0, 0, self._attributes(value)
+        return self._content(value, place, cls, kind)
 
     def _attributes(self, value: Any) -> Any:
         return tuple([(key, self._template(entry)) for key, entry in attributes_of(value).items()])

@@ -31,6 +31,7 @@ from .._trees.kinds import (
     PARTIAL,
     REFERRING,
     TUPLE,
+    VALUE,
     VARIABLES,
     hides,
     kind_at,
@@ -376,7 +377,7 @@ def _described(value: Any, inputs: Inputs, known: dict[int, Any], arrays: dict[i
     number = inputs.number(value)
     if number >= 0:
         if hides(value) or kind_at(value) == GENERATOR:
-            return -1, None
+            return (_SAME, value) if kind_at(value) == VALUE else (-1, None)
         if number in known:
             return _KNOWN, number
         known[number] = None
@@ -409,10 +410,9 @@ def _described(value: Any, inputs: Inputs, known: dict[int, Any], arrays: dict[i
 
 
 def _refer(values: Any) -> bool:
-    return any(kind_at(value) != _SKIPPED for value in values)
+    return any(kind_at(value) != VALUE for value in values)
 
 
-_SKIPPED = kind_at(None)
 #: So many containers of one type are compared with each other.
 _MOST_PAIRS = 64
 
@@ -427,6 +427,8 @@ def _pinned(inputs: Inputs, entries: Sequence[Any]) -> set[int] | None:
     while todo:
         value = todo.pop()
         kind = kind_at(value)
+        if kind == VALUE and hides(value):
+            found.add(inputs.number(value))
         if kind not in (METHOD, PARTIAL, FUNCTION) or id(value) in seen:
             continue
         seen.add(id(value))

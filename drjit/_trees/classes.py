@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -35,6 +34,7 @@ from typing import Any, NamedTuple
 
 from .._base.array import ArrayBase
 from .._base.errors import describe
+from .._base.weak import note
 
 __all__ = ["Kind", "children", "construct", "extras", "field_types", "is_foreign_array", "is_pytree", "sole_array"]
 
@@ -137,22 +137,20 @@ KINDS: dict[type, Kind] = {
 }
 _ATTRS = Kind(lambda value: [(field.name, getattr(value, field.name)) for field in value.__attrs_attrs__], _make_object)
 #: What has been found out about classes, as long as they live, by their ids.
-_kinds: dict[int, tuple[weakref.ref[type], Kind | None]] = {}
+_kinds: dict[int, Kind | None] = {}
 
 
 def kind_of(cls: type) -> Kind | None:
     """The kind of a class, if it is one of containers. (Tuples of C that programs cannot make, or that have more fields
     than entries, like ``time.struct_time``, are none.)"""
-    known = _kinds.get(id(cls))
-    if known is None:
+    if id(cls) not in _kinds:
         found = next((kind for base, kind in KINDS.items() if issubclass(cls, base)), None)
         if found is None and hasattr(cls, "__attrs_attrs__"):
             found = _ATTRS
         if hasattr(cls, "n_sequence_fields") and not _is_made_of_entries(cls):
             found = None
-        number = id(cls)
-        known = _kinds[number] = weakref.ref(cls, lambda _: _kinds.pop(number, None)), found
-    return known[1]
+        note(_kinds, cls, found)
+    return _kinds[id(cls)]
 
 
 def _is_made_of_entries(cls: Any) -> bool:

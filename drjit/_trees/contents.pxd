@@ -7,8 +7,8 @@ cdef int BUILTIN, CELL, CLASS, DATA, DICT, FUNCTION, GENERATOR, LIST, METHOD, MO
 
 
 cpdef list listed(object value)
-@cython.locals(own=object)
 cpdef dict entries_of(object container, int kind)
+cpdef dict attributes_in_dict(object container)
 @cython.locals(found=dict)
 cpdef dict attributes_of(object owner)
 cpdef object contents_of(object cell)

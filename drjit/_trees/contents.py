@@ -41,8 +41,8 @@ from .kinds import (
     kind_at,
 )
 
-__all__ = ["attributes_of", "contents_of", "data_of", "entries_of", "is_small", "listed", "parts_of", "position_of",
-           "read_place", "set_data", "shown", "write_place"]
+__all__ = ["attributes_in_dict", "attributes_of", "contents_of", "data_of", "entries_of", "is_small", "listed",
+           "parts_of", "position_of", "read_place", "set_data", "shown", "write_place"]
 
 #: Modules with more variables are not looked at.
 _MOST_VARIABLES = 16384
@@ -86,8 +86,11 @@ def entries_of(container: Any, kind: int) -> dict[Any, Any]:
         return _module_variables(container)
     if kind == GENERATOR:
         return _variables_of(container)
-    if about(type(container)).slots:
-        return attributes_of(container)
+    return attributes_of(container) if about(type(container)).slots else attributes_in_dict(container)
+
+
+def attributes_in_dict(container: Any) -> dict[str, Any]:
+    """The attributes of an object without slots."""
     own = getattr(container, "__dict__", None)
     return own if type(own) is dict else {}
 

@@ -70,6 +70,22 @@ def test_attributes_that_only_libraries_ask_for():
             assert values(scaled(Float(1, 2), cls(factor=factor))) == [factor, 2 * factor], cls
 
 
+def test_attributes_of_numbers():
+    """Also of the same number, and of one that the function knows."""
+    number = Whole(3)
+
+    @dr.freeze
+    def scaled(x, given):
+        return x * given * given.factor + number.factor
+
+    for factor in (1, 2, 2, 1, 1):
+        number.factor = factor
+        assert values(scaled(Float(1, 2), number)) == [4 * factor, 7 * factor]
+        other = Whole(4)
+        other.factor = Float(1, factor)
+        assert values(scaled(Float(1, 2), other)) == [4 + factor, 8 * factor + factor]
+
+
 def test_what_has_a_content_and_attributes():
     @dr.freeze
     def scaled(x, k):
