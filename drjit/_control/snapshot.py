@@ -125,12 +125,13 @@ class Snapshot:
         """Look at a value, and at all that it refers to."""
         todo = [value]
         seen, known = self.seen, about(type(value))
-        #: The class of the last object, of which the next ones are.
+        #: The class that is known, and the one of the last object that was looked at, of which the next ones are.
+        cls: Any = type(value)
         last: Any = None
         while todo:
             value = todo.pop()
-            cls = type(value)
-            if cls is not last:
+            if type(value) is not cls:
+                cls = type(value)
                 known = about(cls)
             kind = known.kind
             if kind < 0 or kind == DATA:
@@ -146,6 +147,7 @@ class Snapshot:
                 continue
             if kind == CLASS:
                 known = about(value)
+                cls = None
             if cls is not last or kind == CLASS:
                 for base in known.bases:  # which are looked at before what shows their attributes
                     if id(base) not in seen:
