@@ -2,12 +2,13 @@ cimport cython
 
 from drjit_core.control.loop cimport while_loop
 from drjit_core.ir.dual cimport primal
+from drjit_core.ir.frames cimport is_closed
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.region cimport is_version
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._access.store cimport Journal, innermost_journal, store_same
 from drjit._control.given cimport Call, Given
-from drjit._control.snapshot cimport Snapshot, knows_nothing, snapshot
+from drjit._control.snapshot cimport Snapshot, snapshot
 from drjit._control.state cimport mask_of, shape_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 

@@ -10,6 +10,7 @@ import drjit_core as core
 from drjit_core import (
     SymbolicValue,
     any_vertex,
+    is_closed,
     is_version,
     primal,
     repeat,
@@ -28,7 +29,7 @@ from .given import Call, Given, objects_of
 from .outside import Variables, presumed, remember, retried
 from .places import Change, place_key, words_of
 from .shapes import Reshaped, Shapes
-from .snapshot import Snapshot, knows_nothing, snapshot
+from .snapshot import Snapshot, snapshot
 from .state import equal, mask_of, shape_of
 from .wording import Words, name_in_program, require_data
 
@@ -304,7 +305,7 @@ class SymbolicLoop:
         if known is None or not self.given.plain or self.given.lent or \
                 self.variables is not None and self.variables.is_found_elsewhere():
             return None
-        return None if not knows_nothing(self.cond) and known.changes() else known
+        return None if not is_closed(self.cond) and known.changes() else known
 
     def applied(self, function: Callable[..., Any], call: Call) -> Any:
         """What a function of the user returns; sizes that do not go together may be due to shapes that were assumed."""

@@ -8,6 +8,7 @@ from ..ir.frames cimport user_place
 from ..ir.node cimport Node
 from ..ir.region cimport Control, Region, is_local, writes
 from ..ir.symbolic cimport Tracing, close, innermost, open_, replace_version, scope_of_all
+from ..ir.vertex cimport any_vertex
 
 cdef int LOOP, PHI, RESULT, BOOL
 cdef dict _NOTHING

@@ -32,6 +32,7 @@ from ..ir.symbolic import (
     require_memory,
     scope_of_all,
 )
+from ..ir.vertex import any_vertex
 from ..messages import LEVELS, logger
 from ..ops.table import LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, LogLevel
@@ -134,6 +135,8 @@ class Construct:
 
     def values(self, nodes: Sequence[Node], differentiates: bool) -> list[Node]:
         """The values of nodes; those whose derivatives are tracked are refused, unless that is of no consequence."""
+        if not any_vertex():
+            return list(nodes)
         found = []
         for node in nodes:
             if not differentiates and tracked(node) is not None:
