@@ -24,11 +24,11 @@ from .codegen.target import limits
 from .control.alike import KEPT_APART, NEIGHBOURS, OF_ELEMENTS
 from .control.blend import blend
 from .control.capture import Capture, capture
-from .control.choice import Versions, call, cond
+from .control.choice import Versions, call, chosen, cond
 from .control.compare import are_same
 from .control.composed import composed_row
-from .control.construct import Restart, adopt, depend_on, late_formal
-from .control.loop import while_loop
+from .control.construct import Functions, Restart, adopt, depend_on, late_formal
+from .control.loop import repeated, while_loop
 from .control.source import holders
 from .control.once import atomic, compensated, once
 from .derivatives.choice import choose

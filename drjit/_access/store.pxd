@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from drjit_core.ir.symbolic cimport Tracing, innermost, traced_elsewhere
-from drjit._base.handle cimport Handle
+from drjit._base.handle cimport Handle, is_flat
 
 
 cdef inline Py_ssize_t id(object value):  # without an event for audits
@@ -29,8 +29,9 @@ cdef class Journal:
     cdef public int64_t scope
     @cython.locals(region=Tracing)
     cpdef begin(self)
-    @cython.locals(number=object, depth=cython.int)
+    @cython.locals(number=object)
     cpdef bint note(self, Handle array) except -1
+    @cython.locals(array=Handle, nodes=list)
     cpdef roll_back(self)
     @cython.locals(journal=Journal)
     cpdef Journal outermost(self)

@@ -35,7 +35,7 @@ from drjit_core import (
 )
 
 from .._base.errors import SizeError
-from .._base.handle import views
+from .._base.handle import is_flat, views
 from .._base.nodes import broadcast, elements_of, pack
 from .._trees.pytree import resized
 from .lanes import VERSIONS, note_version, note_writes
@@ -66,7 +66,7 @@ def store(array: Any, nodes: Sequence[Node], position: int | None = None, writte
 def store_same(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
     """Replace nodes by others that have the same values: what was evaluated, or got a label."""
     owner = array._o
-    if owner is None and not array._depth:
+    if owner is None and is_flat(array):
         array._n = nodes[0]
         return
     changed, first = array, position
@@ -233,10 +233,14 @@ class Journal:
         if number in self.entries:
             return False
         self.entries = self.entries or {}
-        depth = array._depth
-        if depth > 0 or array._n.scope:
-            settled(array)
-        self.entries[number] = array, array._c if depth > 0 else [array._n], array._s if depth < 0 else None
+        if is_flat(array):
+            if array._n.scope:
+                settled(array)
+            self.entries[number] = array, [array._n], None
+            return True
+        settled(array)
+        nested = array._depth > 0
+        self.entries[number] = array, array._c if nested else [array._n], None if nested else array._s
         return True
 
     def note_write(self, array: Any) -> None:

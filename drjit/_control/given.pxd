@@ -1,9 +1,10 @@
 cimport cython
 
+from drjit_core.ir.frames cimport is_closed
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport traced_elsewhere
 from drjit._access.store cimport Journal, store_same
-from drjit._base.handle cimport Handle, held
+from drjit._base.handle cimport Handle, held, is_flat
 from drjit._control.snapshot cimport Snapshot, snapshot
 from drjit._trees.contents cimport attributes_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
@@ -15,6 +16,7 @@ cdef inline Py_ssize_t id(object value):  # without an event for audits
 cdef dict _NOTHING
 cdef list _EMPTY
 cdef set _NONE
+cdef Py_ssize_t _FEW
 
 
 @cython.freelist(16)
@@ -64,6 +66,8 @@ cdef class Call:
     cdef public bint same
     cdef public Snapshot snapshot
     cpdef settle(self)
+    @cython.locals(given=Given)
+    cpdef make(self, TreeSpec spec, object own, Journal journal, object lent)
     @cython.locals(found=dict, k=cython.Py_ssize_t, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, depth=cython.int, same=cython.bint, node=Node)
     cpdef dict changed(self)
     @cython.locals(changes=list)
@@ -73,5 +77,7 @@ cdef class Call:
     cpdef Py_ssize_t original(self, object array) except -2
 
 
+@cython.locals(place=cython.Py_ssize_t)
+cdef Py_ssize_t _position(list leaves, object leaf) except -2
 @cython.locals(found=dict, place=cython.Py_ssize_t)
 cdef dict _places(list leaves)

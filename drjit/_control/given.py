@@ -16,12 +16,12 @@ from types import MemberDescriptorType, TracebackType
 from typing import Any
 
 import drjit_core as core
-from drjit_core import traced_elsewhere
+from drjit_core import is_closed, traced_elsewhere
 
 from .._access.store import Journal, noted, owner_of, settled, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
-from .._base.handle import held
+from .._base.handle import held, is_flat
 from .._base.weak import remembered
 from .._trees.contents import attributes_of
 from .._trees.pytree import TreeSpec, children, construct, extras, flatten, flatten_nodes
@@ -35,6 +35,8 @@ __all__ = ["Call", "Given", "as_before", "as_left", "become", "filled", "objects
 _NOTHING: dict[Any, Any] = {}
 _EMPTY: list[Any] = []
 _NONE: set[int] = set()
+#: Among so few leaves, one is looked for.
+_FEW = 16
 
 
 class Given:
@@ -106,6 +108,8 @@ class Given:
 
     def place_of(self, leaf: Any) -> int:
         """The first place of a leaf; -1 if it has none."""
+        if len(self.leaves) <= _FEW:
+            return _position(self.leaves, leaf)
         self.numbers = self.numbers or _places(self.leaves)
         return self.numbers.get(id(leaf), -1)
 
@@ -124,6 +128,9 @@ class Given:
                 continue
             array = self.leaves[place]
             shared = not journal.note(array) or shared
+            if array._o is None and is_flat(array):
+                array._n = nodes[first]
+                continue
             if like and array._depth < 0:
                 array._s = like[place]._s
             store_same(array, nodes[first:first + count])
@@ -144,6 +151,14 @@ class Given:
             if place in found and not all(node.size for node in nodes):
                 store_same(found[place], nodes)  # which are told apart
         return found
+
+
+def _position(leaves: list[Any], leaf: Any) -> int:
+    """The first place of a leaf among some; -1 if it has none."""
+    for place, each in enumerate(leaves):
+        if each is leaf:
+            return place
+    return -1
 
 
 def _places(leaves: list[Any]) -> dict[int, int]:
@@ -250,37 +265,42 @@ class Call:
         self.moved: set[int] = _NONE
         #: Leaves that are in a container which is there before, and where they are in that.
         self.shared: list[tuple[int, int]] = _EMPTY
-        if spec is None:
-            spec = self.given.spec
         self.tree: Any
         self.arrays: list[Any]
         if journal is not None and lent is None and self.given.is_own():
             self.tree, self.arrays = self.given.tree, self.given.leaves
             self.nodes = self.given.lend(nodes, journal)
         else:
-            self.arrays = spec.fresh(nodes, self.given.leaves)
-            if not self.given.plain and spec.holds_numbers():
-                self.arrays = copies(given.function, spec, nodes, given.leaves)
-            for place, array in own.items():
-                self.arrays[place] = array
-            if journal is not None and lent != _NONE:
-                lent = set(given.arrays()) if lent is None else lent
-                self.nodes = given.lend(nodes, journal, lent, self.arrays)
-                for place in lent:
-                    self.arrays[place] = given.leaves[place]
-            if spec.is_flat:
-                self.tree = tuple(self.arrays)
-            else:
-                self.held, self.copies, self.owned, self.shared, self.touched = [], [], {}, [], set()
-                self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
-        if self.given.lent:
+            self.make(self.given.spec if spec is None else spec, own, journal, lent)
+        #: What is held by what the function knows; copies are looked at by their leaves.
+        self.snapshot = known
+        if known is None and not (self.given.plain and (function is None or is_closed(function))):
+            self.snapshot = snapshot(None if self.given.plain else self.tree, function,
+                                     [copy for copy, *_ in self.copies] if self.copies else _EMPTY)
+
+    def make(self, spec: TreeSpec, own: Mapping[int, ArrayBase], journal: Journal | None,
+             lent: set[int] | None) -> None:
+        """Make arrays that stand for the caller's, and what they are in."""
+        given = self.given
+        self.arrays = spec.fresh(self.nodes, given.leaves)
+        if not given.plain and spec.holds_numbers():
+            self.arrays = copies(given.function, spec, self.nodes, given.leaves)
+        for place, array in own.items():
+            self.arrays[place] = array
+        if journal is not None and (lent is None or lent):
+            lent = set(given.arrays()) if lent is None else lent
+            self.nodes = given.lend(self.nodes, journal, lent, self.arrays)
+            for place in lent:
+                self.arrays[place] = given.leaves[place]
+        if spec.is_flat:
+            self.tree = tuple(self.arrays)
+        else:
+            self.held, self.copies, self.owned, self.shared, self.touched = [], [], {}, [], set()
+            self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
+        if given.lent:
             first: dict[int, int] = {}
             self.shared = self.shared + [(place, first[id(given.leaves[place])]) for place in sorted(given.lent) if
                                          first.setdefault(id(given.leaves[place]), place) != place]
-        #: What is held by what the function knows; copies are looked at by their leaves.
-        self.snapshot = known if known is not None else snapshot(
-            None if self.given.plain else self.tree, function,
-            [copy for copy, *_ in self.copies] if self.copies else _EMPTY)
 
     def exchanged(self, value: Any, spec: TreeSpec, leaves: Iterator[int],
                   seen: dict[int, tuple[Any, int, int]]) -> Any:
@@ -342,7 +362,11 @@ class Call:
         for place, _, _, count, depth in self.given.spec.traced():
             array = self.arrays[place]
             same = self.arrays is self.given.leaves or type(array) is type(self.given.leaves[place])
-            if same or isinstance(array, ArrayBase) and array._dynamic:
+            if same and depth <= 0:
+                if held(array) is not self.nodes[first]:
+                    found = found or {}
+                    found[first] = held(array)
+            elif same or isinstance(array, ArrayBase) and array._dynamic:
                 for k, node in enumerate((held(array),) if (depth if same else array._depth) <= 0 else array._c):
                     if k < count and node is not self.nodes[first + k]:
                         found = found or {}
@@ -485,6 +509,8 @@ class Call:
             return -1
         if self.arrays is self.given.leaves:
             return self.given.place_of(array)
+        if len(self.arrays) <= _FEW:
+            return _position(self.arrays, array)
         if self.numbered is not self.arrays:
             self.numbered, self.numbers = self.arrays, _places(self.arrays)
         return self.numbers.get(id(array), -1)

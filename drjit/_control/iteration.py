@@ -14,7 +14,7 @@ from drjit_core import (
     is_version,
     primal,
     repeat,
-    while_loop,
+    repeated,
 )
 
 from .._access.lanes import note_version, with_lanes
@@ -24,9 +24,10 @@ from .._base.errors import ArgumentError, SizeError, describe
 from .._base.handle import views
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases, defaults
+from .attempts import retried
 from .entries import Late
 from .given import Call, Given, objects_of
-from .outside import Variables, presumed, remember, retried
+from .outside import Variables, presumed, remember
 from .places import Change, place_key, words_of
 from .shapes import Reshaped, Shapes
 from .snapshot import Snapshot, snapshot
@@ -66,7 +67,7 @@ class SymbolicLoop:
         #: What the body knows before the loop, until it has been called.
         self.known = snapshot(None, body, (), True)
         #: Arrays that the body may change, and what is remembered if it does not: see :func:`presumed`.
-        self.arrays, self.codes = presumed(self.known, given.leaves)
+        self.arrays, self.codes = (_EMPTY, _EMPTY) if self.known is None else presumed(self.known, given.leaves)
         self.journal = Journal(innermost_journal())
         #: What is no state, and changes all the same, if anything does.
         self.variables = None if late is None else self.others(late)
@@ -186,8 +187,8 @@ class SymbolicLoop:
         if any_vertex():
             return repeat(variables, self.test, self.following, self.label, self.name_of, self.count,
                           self.max_iterations, _longest, presumed_)
-        return while_loop(variables, self.test, self.following, self.label, self.name_of, self.count,
-                          0, True, True, presumed_)
+        functions: Any = self  # in the compiled form, the class derives from core.Functions
+        return repeated(functions, variables, self.label, self.count, 0, True, True, presumed_)
 
     # --- what the compiler calls -------------------------------------------------------------------------------------
 
@@ -324,11 +325,6 @@ class SymbolicLoop:
         if self.shapes is not None:
             self.shapes.note_results(self.spec, after, names)
         _require_sizes(variables, results, given.spec, names)
-        changed = []
-        for position, new in enumerate(results):
-            if new is not variables[position] and not is_version(primal(new)):
-                changed.append(new)
-        _require_common_size(changed, results, given.spec, names)
         if len(given.spec.traced()) < len(final) and self.strict:
             _require_unchanged(given.leaves, final, given.spec, names)
         self.returned, self.final = returned, final
@@ -418,7 +414,7 @@ def flattened(result: Any, before: TreeSpec,
     Tensors may have other shapes, if these go together.
     """
     result = require_tuple(result, len(names))
-    nodes, leaves, spec = flatten_nodes(result, FUNCTION)
+    nodes, leaves, spec = flatten_nodes(result, FUNCTION, before)
     if spec is before or spec == before:
         return nodes, leaves, spec
     difference = before.difference(spec, names, True)
@@ -444,11 +440,19 @@ def condition_of(value: Any) -> core.Node:
 
 def _require_sizes(before: Sequence[core.Node], after: Sequence[core.Node], spec: TreeSpec,
                    names: Sequence[str]) -> None:
-    """Refuse state variables that the body made wider or narrower than they were, but for broadcasts."""
+    """Refuse state variables that the body made wider or narrower than they were, but for broadcasts, or to be of sizes
+    that do not go together."""
+    wide: core.Node | None = None
     for position, new in enumerate(after):
         old = before[position]
-        if new.size != old.size and new.size != 1 and old.size != 1:
+        if new is old or new.size == 1:
+            continue
+        if new.size != old.size and old.size != 1:
             raise changed_size(old, new, spec.node_paths(names)[position])
+        if not is_version(primal(new)):
+            if wide is not None and wide.size != new.size:
+                _require_common_size([wide, new], after, spec, names)
+            wide = new
 
 
 def changed_size(old: core.Node, new: core.Node, name: str) -> SizeError:

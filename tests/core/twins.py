@@ -363,7 +363,7 @@ def of_handle() -> Iterator[Any]:
     count = len(handle.live_arrays())
     v, m, x, t = Array2f([1, 2], 3), Array22f([1, 2], [3, 4]), Float(1, 2), TensorXf([1, 2], (2,))
     yield len(handle.live_arrays()) - count
-    yield handle.held(x) is x._n, handle.held(t) is t._n
+    yield handle.held(x) is x._n, handle.held(t) is t._n, [handle.is_flat(each) for each in (v, m, x, t, t.array)]
     yield handle.view_at(v, 0), handle.views(v)
     first = v.x
     yield handle.view_at(v, 0) is first, handle.view_at(v, 1), [k for k, _ in handle.views(v)], v.x is first

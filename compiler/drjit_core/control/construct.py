@@ -8,7 +8,7 @@ that turned out to be another one, for example.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 from weakref import ref
 
@@ -38,7 +38,7 @@ from ..ops.table import LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, LogLevel
 from .source import Ambiguous, Source
 
-__all__ = ["Construct", "Restart", "Traced", "adopt", "depend_on", "late_formal", "raised_here",
+__all__ = ["Construct", "Functions", "Restart", "Traced", "adopt", "depend_on", "late_formal", "raised_here",
            "written_widths"]
 
 _NONE: frozenset[int] = frozenset()
@@ -52,6 +52,33 @@ _MOST_CALLS = 64
 
 class Restart(Exception):
     """A construct that is differentiated must be traced from the start, with more variables."""
+
+
+class Functions:
+    """The user's functions, as a construct calls them: those of a loop, or those of a branch or call by their numbers.
+    """
+
+    __slots__ = ()
+
+    def test(self, variables: list[Node]) -> Node:
+        """A loop's condition."""
+        raise NotImplementedError
+
+    def following(self, variables: list[Node]) -> list[Node]:
+        """The variables of a loop after an iteration."""
+        raise NotImplementedError
+
+    def target(self, number: int, formals: list[Node]) -> list[Node]:
+        """What a function of a branch or call returns."""
+        raise NotImplementedError
+
+    def joined(self, number: int) -> list[Node]:
+        """What it returns besides: known when all of them have been called."""
+        return _EMPTY
+
+    def name_of(self, position: int) -> str | None:
+        """What messages call a variable."""
+        return None
 
 
 class Traced:
@@ -90,19 +117,19 @@ class Construct:
     #: ``{}`` stands for the variable.
     OUTSIDE = AS_VALUE = READ_BEFORE = SAME_ARRAY = ""
 
-    def set_up(self, function: str, noun: str, given: Sequence[Node], label: str | None,
-               name_of: Callable[[int], str] | None, first_array: int, differentiates: bool) -> None:
+    def set_up(self, function: str, noun: str, functions: Functions, given: Sequence[Node], label: str | None,
+               first_array: int, differentiates: bool) -> None:
         """What ``__init__`` of all constructs does."""
         #: The name of the user's function, if the stack does not tell it.
         self.function = function
         #: What it is: a ``loop``, ``branch`` or ``call``.
         self.noun = noun
+        self.functions = functions
         #: Whether operations on duals are recorded, which no result is differentiated by: there are no variables but
         #: those that the functions make.
         self.differentiates = differentiates
         self.given: Sequence[Node] = self.values(given, False)
         self.label = label
-        self.name_of = name_of
         #: Positions from here on are arrays of the caller's that the functions write to.
         self.first_array = first_array
         self.place = user_place()
@@ -162,7 +189,7 @@ class Construct:
         ``size`` is that of the values, 0 if each has its own; those without elements keep theirs.  Masks are given by
         the positions of their formals, and have the size ``width``.
         """
-        region = Tracing(self.label, self.place, self.name_of, self.first_array, self.noun)
+        region = Tracing(self.label, self.place, self.functions, self.first_array, self.noun)
         region.differentiates = self.differentiates
         region.initial = self.given
         formals = []
@@ -429,7 +456,7 @@ class Construct:
 
     def name(self, position: int) -> str:
         """A variable as the user knows it."""
-        return str(position) if self.name_of is None else self.name_of(position)
+        return self.functions.name_of(position) or str(position)
 
     def refusal(self, text: str, formal: Node | None = None) -> SymbolicValue:
         """What is wrong with the user's functions; ``{}`` stands for the variable of a formal."""

@@ -70,7 +70,7 @@ def _regions_of(name: str, values: Sequence[Node], arguments: Sequence[Node], br
 def _trace(types: Sequence[int], flags: int, function: Callable[[list[Node]], Sequence[Node]]) -> Region:
     """What a function computes of some values, of which nothing is known but their types."""
     with expanding("both", flags):
-        tracing = Tracing(None, None, None)
+        tracing = Tracing(None, None)
         formals = [append(PHI, type_, 1, attr=i, payload=False, scope=tracing.id) for i, type_ in enumerate(types)]
         live = append(PHI, BOOL, 1, attr=-1, payload=False, scope=tracing.id)
         open_(tracing)

@@ -15,7 +15,7 @@ cdef class Tracing:
     cdef public object noun
     cdef public object label
     cdef public tuple place
-    cdef public object name_of
+    cdef public object functions
     cdef public Py_ssize_t variables
     cdef public bint open
     cdef public Tracing outer

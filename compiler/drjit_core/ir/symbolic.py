@@ -47,11 +47,11 @@ class Tracing:
 
     __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "but_elements", "by_index", "cautious", "constants",
                  "deferred", "defers", "differentiates", "entering", "entries", "id", "initial", "journal", "label",
-                 "latest", "live", "measured", "name_of", "noun", "open", "outer", "outside", "perhaps_read", "place",
+                 "functions", "latest", "live", "measured", "noun", "open", "outer", "outside", "perhaps_read", "place",
                  "read", "refused", "relied", "roots", "single", "statements", "taped", "uniform",
                  "variables", "widths")
 
-    def __init__(self, label: str | None, place: tuple[CodeType, int] | None, name_of: Callable[[int], str] | None,
+    def __init__(self, label: str | None, place: tuple[CodeType, int] | None, functions: Any = None,
                  variables: int = sys.maxsize, noun: str = "loop") -> None:
         self.id = new_region()
         #: What it is part of: a ``loop``, ``branch`` or ``call``.
@@ -60,9 +60,10 @@ class Tracing:
         self.label = label
         #: Where the user's call stands.
         self.place = place
-        #: Names of the state variables or arguments by their positions, and from ``variables`` on, what arrays of the
-        #: caller's it writes to (``the array 'x'``); only as long as the region is open.
-        self.name_of = name_of
+        #: The user's functions, which have names of the state variables or arguments by their positions, and from
+        #: ``variables`` on, of arrays of the caller's that it writes to (``the array 'x'``); only as long as the region
+        #: is open.
+        self.functions = functions
         self.variables = variables
         self.open = True
         self.outer: Tracing | None = None
@@ -138,7 +139,7 @@ def open_(region: Tracing) -> None:
 def close(region: Tracing) -> None:
     """The region is traced: from now on nothing of it may be used but its results."""
     context, outer = current(), region.outer
-    region.open, region.name_of, region.live, region.entering, region.journal = False, None, None, None, None
+    region.open, region.functions, region.live, region.entering, region.journal = False, None, None, None, None
     del context.open[region.id]
     context.region, context.scope = outer, 0 if outer is None else outer.id
     region.outer, region.initial, region.entries = None, _EMPTY, None
@@ -559,9 +560,10 @@ def describe_value(node: Node) -> str:
     arrays: list[str] = []
     for formal in formals:
         where = _known.get(formal.scope)
-        if where is not None and where.name_of is not None:
+        name = None if where is None or where.functions is None else where.functions.name_of(formal.attr)
+        if where is not None and name is not None:
             group = names.setdefault(_VARIABLE[where.noun], []) if formal.attr < where.variables else arrays
-            group.append(where.name_of(formal.attr))
+            group.append(name)
     construct = _construct_words(place)
     label = label_of(node)
     labelled = f", labelled '{label}'," if label is not None else ""
