@@ -7,6 +7,7 @@ from drjit_core.ir.node cimport Node
 from drjit_core.ir.region cimport is_version
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._access.store cimport Journal, innermost_journal
+from drjit._control.attempts cimport retried
 from drjit._control.given cimport Call, Given
 from drjit._control.snapshot cimport Snapshot
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes

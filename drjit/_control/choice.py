@@ -262,10 +262,10 @@ class Effects(Returned):
     __slots__ = ("arrays", "call", "changed", "contents", "label", "left", "places", "shapes")
 
     def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None) -> None:
-        self.take(call_.given.function, value)
+        self.call = call_
+        self.take(self.call.given.function, value)
         #: What messages call the function.
         self.label = label
-        self.call = call_
         #: What it has left in arrays that it was given, or has changed, by their ids; unknown if it has changed none.
         self.left: dict[int, Sequence[core.Node]] | None = None
         #: If it was called for some elements, the shapes of tensors of these, and of all.
@@ -296,9 +296,7 @@ class Effects(Returned):
     def left_in(self, array: Any) -> Sequence[core.Node] | None:
         """What the function has left in an array that it was given, or has changed."""
         if self.left is None:
-            given, nodes = self.call.given, self.call.nodes
-            own = given.spec.positions() if self.call.arrays is given.leaves else ()
-            self.left = {id(given.leaves[place]): nodes[first:first + count] for place, first, count in own}
+            self.left = self.call.left()
         return self.left.get(id(array))
 
     def after(self, array: Any, nodes: Sequence[core.Node]) -> Sequence[core.Node]:
@@ -570,16 +568,15 @@ class SymbolicChoice:
             self.snapshot = called.snapshot if called.same else None
             if called.snapshot is not None and (called.snapshot.data or called.snapshot.waiting):
                 require_data(self.words, called.snapshot, (function,))
-            changed = called.changed() if journal.entries or called.copies else _NOTHING
+            changed = called.changed() if journal.entries or journal.loans or called.copies else _NOTHING
             effects.note(places)
             if changed or self.written or len(journal.entries) > known:
-                effects.left = {key: array._nodes() for key, (array, *_) in journal.entries.items()}
+                effects.left = called.left() | {key: array._nodes() for key, (array, *_) in journal.entries.items()}
                 effects.changed, effects.arrays = changed, self.outside(number, called, effects.leaves, formals)
             self.effects.append(effects)
             return _EMPTY  # before all functions have been called, nobody knows what their results have in common
         finally:
-            if journal.entries:
-                journal.roll_back()
+            journal.roll_back()
 
     def known_by(self, function: Callable[..., Any]) -> Snapshot | None:
         """What a function knows, if that is part of what the last one did, which has changed nothing of it."""

@@ -4,7 +4,7 @@ from drjit_core.ir.frames cimport is_closed
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport traced_elsewhere
 from drjit._access.store cimport Journal, store_same
-from drjit._base.handle cimport Handle, held, is_flat
+from drjit._base.handle cimport Handle, held
 from drjit._control.snapshot cimport Snapshot, snapshot
 from drjit._trees.contents cimport attributes_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
@@ -27,6 +27,9 @@ cdef class Given:
     cdef public list leaves
     cdef public TreeSpec spec
     cdef public bint plain
+    cdef public int apart
+    @cython.locals(leaves=list, leaf=Handle)
+    cpdef bint is_apart(self) except -1
     cdef public dict numbers
     @cython.locals(fresh=list, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t)
     cpdef object filled(self, object returned, object leaves, Call call, object before, object after, object stands=*, object spec=*)

@@ -21,7 +21,7 @@ from drjit_core import is_closed, traced_elsewhere
 from .._access.store import Journal, noted, owner_of, settled, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError
-from .._base.handle import held, is_flat
+from .._base.handle import held
 from .._base.weak import remembered
 from .._trees.contents import attributes_of
 from .._trees.pytree import TreeSpec, children, construct, extras, flatten, flatten_nodes
@@ -42,7 +42,7 @@ _FEW = 16
 class Given:
     """The arguments of a construct: a tree of arrays and other objects."""
 
-    __slots__ = ("function", "guessed", "leaves", "lent", "nodes", "numbers", "plain", "spec", "tree")
+    __slots__ = ("apart", "function", "guessed", "leaves", "lent", "nodes", "numbers", "plain", "spec", "tree")
 
     def __init__(self, function: str, tree: Any, spec: TreeSpec | None = None) -> None:
         self.function = function
@@ -63,6 +63,8 @@ class Given:
         self.guessed: set[int] = _NONE
         #: The places of leaves by their ids, once they have been asked for.
         self.numbers: dict[int, int] = _NOTHING
+        #: Whether these are flat, and all are others; -1 as long as nobody has asked.
+        self.apart = -1
         #: Whether there is nothing but arrays.
         self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves)
 
@@ -117,20 +119,28 @@ class Given:
         """Whether functions can be given the arrays themselves: all of what they get is the caller's own."""
         return self.plain or not self.spec.holds_numbers() and not self.spec.holds_copies()
 
+    def is_apart(self) -> bool:
+        """Whether there is nothing but flat arrays, each once, which are no parts of others."""
+        if self.apart < 0:
+            leaves = self.leaves
+            self.apart = self.spec.flats is not None and len({id(leaf) for leaf in leaves}) == len(leaves) and not [
+                leaf for leaf in leaves if leaf._o is not None]
+        return bool(self.apart)
+
     def lend(self, nodes: list[core.Node], journal: Journal, places: Container[int] | None = None,
              like: Sequence[Any] = ()) -> list[core.Node]:
         """Let the arrays, or those in some places, have other nodes until a journal gives them back what they held;
         returns the nodes, of which what is the same array twice, or part of another, has the same. Tensors have
         the shapes of those that they are ``like``."""
+        if places is None and self.is_apart():
+            journal.lend(self.leaves, nodes)
+            return nodes
         shared = False
         for place, first, count in self.spec.positions():
             if places is not None and place not in places:
                 continue
             array = self.leaves[place]
             shared = not journal.note(array) or shared
-            if array._o is None and is_flat(array):
-                array._n = nodes[first]
-                continue
             if like and array._depth < 0:
                 array._s = like[place]._s
             store_same(array, nodes[first:first + count])
@@ -373,6 +383,12 @@ class Call:
                         found[first + k] = node
             first += count
         return found
+
+    def left(self) -> dict[int, Sequence[core.Node]]:
+        """What the caller's arrays hold that the function is given itself, by their ids, if it leaves them alone."""
+        given = self.given
+        own = given.spec.positions() if self.arrays is given.leaves else ()
+        return {id(given.leaves[place]): self.nodes[first:first + count] for place, first, count in own}
 
     def leave(self, returned: Any = None, values: Sequence[Any] = ()) -> list[Change]:
         """Let everything be as it was; returns the places that hold other arrays than before, but for those of

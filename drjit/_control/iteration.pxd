@@ -9,6 +9,7 @@ from drjit_core.ir.region cimport is_version
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._access.lanes cimport with_lanes
 from drjit._access.store cimport Journal, innermost_journal, store_same
+from drjit._control.attempts cimport retried
 from drjit._control.given cimport Call, Given
 from drjit._control.snapshot cimport Snapshot, snapshot
 from drjit._control.state cimport mask_of, shape_of

@@ -50,31 +50,34 @@ class SymbolicLoop:
     def __init__(self, given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str],
                  label: str | None, strict: bool, max_iterations: int | None, late: Late | None) -> None:
         self.given = given
-        self.nodes = given.nodes
+        self.nodes = self.given.nodes
         self.cond = cond
         self.body = body
         self.names = names
         self.label = label
         self.strict = strict
         self.max_iterations = max_iterations
-        self.count = len(given.nodes)
+        self.count = len(self.nodes)
+        #: The structure of what the functions are given.
+        self.spec = self.given.spec
         #: If any of the state is a tensor: those of one element have as many as the loop is wide.
-        self.shapes = Shapes(given.spec, given.nodes) if given.spec.has_tensors() else None
+        self.shapes = Shapes(self.spec, self.nodes) if self.spec.has_tensors() else None
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
-        if not given.plain:  # which functions are given the class with
+        if not self.given.plain:  # which functions are given the class with
             given.lent = given.guessed = defaults(given)
         #: What the body knows before the loop, until it has been called.
         self.known = snapshot(None, body, (), True)
         #: Arrays that the body may change, and what is remembered if it does not: see :func:`presumed`.
-        self.arrays, self.codes = (_EMPTY, _EMPTY) if self.known is None else presumed(self.known, given.leaves)
+        self.arrays: list[Any] = _EMPTY
+        self.codes: list[Any] = _EMPTY
+        if self.known is not None:
+            self.arrays, self.codes = presumed(self.known, self.given.leaves)
         self.journal = Journal(innermost_journal())
         #: What is no state, and changes all the same, if anything does.
         self.variables = None if late is None else self.others(late)
         #: What stands for arrays while a function is called: these, with the positions of components, and these.
         self.apart: list[tuple[ArrayBase, int, core.Node, core.Node]] = _EMPTY
-        #: The structure of what the functions are given.
-        self.spec = given.spec
         #: What the body returned, its leaves, and the call that it did so in.
         self.returned: Any = None
         self.final: list[Any]

@@ -123,7 +123,7 @@ class _Choice(Construct):
         self.index = index
         #: How many functions there are, and the first one that is traced: a branch by a known mask has one only.
         self.number, self.first = number, 0
-        if index is None and mask.kind == LITERAL:
+        if index is None and self.mask.kind == LITERAL:
             self.number, self.first = 1, 0 if mask.payload else 1
         #: Whether a value that is given twice has one formal.
         self.merged = False
@@ -285,7 +285,8 @@ class _Choice(Construct):
                     self.attempt()
                 return
         if not sources:
-            for number, traced in enumerate(self.traced):
+            for number in range(self.number):
+                traced = self.traced[number]
                 more = self.functions.joined(self.first + number)
                 if more:
                     traced.results = traced.results + self.values(more, self.differentiates)
@@ -489,7 +490,8 @@ def _written(regions: Sequence[Region]) -> list[Node]:
     """What is written in any of some regions."""
     found: list[Node] = []
     for region in regions:
-        found += written_widths(region)
+        if region.writes:
+            found += written_widths(region)
     return found
 
 

@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from ..context cimport current
-from ..ir.build cimport append
+from ..ir.build cimport append, new_formal
 from ..ir.dual cimport primal, tracked
 from ..ir.frames cimport user_place
 from ..ir.node cimport Node

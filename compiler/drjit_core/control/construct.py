@@ -14,7 +14,7 @@ from weakref import ref
 
 from ..context import current
 from ..errors import SymbolicValue
-from ..ir.build import apart, append
+from ..ir.build import apart, append, new_formal
 from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
 from ..ir.dual import primal, refuse, tracked
 from ..ir.extents import sized_as
@@ -162,8 +162,8 @@ class Construct:
 
     def values(self, nodes: Sequence[Node], differentiates: bool) -> list[Node]:
         """The values of nodes; those whose derivatives are tracked are refused, unless that is of no consequence."""
-        if not any_vertex():
-            return list(nodes)
+        if not any_vertex() and type(nodes) is list:
+            return nodes
         found = []
         for node in nodes:
             if not differentiates and tracked(node) is not None:
@@ -204,10 +204,9 @@ class Construct:
                 is_memory = bool(self.memory) and position in self.memory
                 # arrays from outside may be memory, of which nobody knows yet
                 own = is_memory or not size or position >= self.first_array and value.size != 1
-                formals.append(append(PHI, value.type, value.size if own else size, None, None, None,
-                                      None, position, OWN if is_local(value) else is_memory, region.id, value.where))
-        traced = Traced(region, formals, [append(PHI, BOOL, width, None, None, None, None, attr, False, region.id)
-                                          for attr in masks])
+                formals.append(new_formal(value.type, value.size if own else size, position,
+                                          OWN if is_local(value) else is_memory, region.id, value.where))
+        traced = Traced(region, formals, [new_formal(BOOL, width, position, False, region.id) for position in masks])
         if current().recording is not None:
             for value, formal in zip(self.given, formals, strict=True):
                 if formal.kind == PHI:
@@ -370,9 +369,8 @@ class Construct:
         self.memory |= frozenset(range(len(self.given), len(self.initial)))
         for traced in self.traced:
             for memory, version in zip(self.borrowed, before, strict=True):
-                traced.formals.append(traced.lent.get(memory) or append(
-                    PHI, version.type, version.size, attr=BORROWED, payload=True, scope=traced.region.id,
-                    where=version.where))
+                traced.formals.append(traced.lent.get(memory) or new_formal(
+                    version.type, version.size, BORROWED, True, traced.region.id, version.where))
 
     def leaves_trace(self, width: int) -> bool:
         """Whether the region around it is told to be traced again, so that this construct, which is as wide, need not
@@ -485,8 +483,7 @@ def late_formal(before: Node) -> Node:
     """What stands for a variable that the innermost region turns out to have."""
     region = innermost()
     assert region is not None and region.live is not None
-    return append(PHI, before.type, max(before.size, region.live.size), attr=-4, payload=False, scope=region.id,
-                  where=before.where)
+    return new_formal(before.type, max(before.size, region.live.size), -4, False, region.id, before.where)
 
 
 def depend_on(results: Sequence[Node], values: Sequence[Node], since: int = -1) -> bool:

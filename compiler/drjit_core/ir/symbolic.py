@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -27,7 +27,7 @@ __all__ = ["Tracing", "become_memory", "call_site", "close", "describe_value", "
            "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "traced_elsewhere",
            "undo_writes", "user_line", "width_of_write", "writes_so_far", "written_outside"]
 
-#: So many regions that have been closed are remembered, up to twice as many at times.
+#: So many regions that have been closed are remembered.
 _REMEMBERED = 256
 #: An error looks at so many nodes for the variables that a value depends on.
 _SEARCHED = 10_000
@@ -126,6 +126,8 @@ class Tracing:
 
 
 _known: dict[int, Tracing] = {}
+#: Those that are closed, as far as they are remembered.
+_closed: list[Tracing | None] = [None] * _REMEMBERED
 
 
 def open_(region: Tracing) -> None:
@@ -147,16 +149,10 @@ def close(region: Tracing) -> None:
     region.statements = region.adopted = region.refused = _EMPTY
     if outer is None:
         context.flags &= ~SYMBOLIC_SCOPE
-    if len(_known) > 2 * _REMEMBERED:
-        _forget()
-
-
-def _forget() -> None:
-    """Forget the oldest of the regions that are closed, as far as there are too many."""
-    for oldest in list(_known)[:-_REMEMBERED]:
-        known = _known.get(oldest)  # another thread may have forgotten it meanwhile
-        if known is not None and not known.open:
-            _known.pop(oldest, None)
+    place = region.id % _REMEMBERED
+    oldest, _closed[place] = _closed[place], region
+    if oldest is not None:
+        _known.pop(oldest.id, None)
 
 
 def innermost() -> Tracing | None:
