@@ -24,11 +24,11 @@ from .codegen.target import limits
 from .control.alike import KEPT_APART, NEIGHBOURS, OF_ELEMENTS
 from .control.blend import blend
 from .control.capture import Capture, capture
-from .control.choice import Versions, call, cond
+from .control.choice import Versions, call, chosen, cond
 from .control.compare import are_same
 from .control.composed import composed_row
-from .control.construct import Restart, adopt, depend_on, late_formal
-from .control.loop import while_loop
+from .control.construct import Functions, Restart, adopt, depend_on, late_formal
+from .control.loop import repeated, while_loop
 from .control.source import holders
 from .control.once import atomic, compensated, once
 from .derivatives.choice import choose
@@ -75,7 +75,7 @@ from .ir.apart import SHARED, apart
 from .ir.extents import size_of
 from .ir.number import number
 from .ir.packets import LONGEST_ROW
-from .ir.frames import closure_of, code_of, defaults_of, further_of, globals_of, is_internal
+from .ir.frames import closure_of, code_of, defaults_of, further_of, globals_of, is_closed, is_internal
 from .ir.labels import index_of, label_of, set_label
 from .ir.node import BAKED, PARAMETER, SHAPE, Node
 from .ir.products import outer_sums, products

@@ -79,6 +79,7 @@ ROOMS = (
     "drjit._control.state",
     "drjit._control.snapshot",
     "drjit._control.given",
+    "drjit._control.attempts",
     "drjit._control.choice",
     "drjit._control.iteration",
     "drjit._control.conditional",

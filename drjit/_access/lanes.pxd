@@ -6,6 +6,9 @@ from drjit_core.ir.symbolic cimport Tracing, innermost
 from drjit_core.ir.vertex cimport any_vertex
 
 
+cdef list _masked
+
+
 @cython.freelist(4)
 cdef class masked_access:
     cdef public Node mask

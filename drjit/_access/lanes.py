@@ -92,6 +92,8 @@ class _Stack(threading.local):
 
 
 _stack = _Stack()
+#: As many entries as there are masks, of all threads.
+_masked: list[bool] = []
 
 
 class masked_access:
@@ -110,6 +112,7 @@ class masked_access:
 
     def __enter__(self) -> None:
         _stack.masks.append(self.mask)
+        _masked.append(True)
         if not self.some:
             _stack.uncertain.append(self.mask)
         if any_vertex():
@@ -127,6 +130,7 @@ class masked_access:
                     abandon(scope)
         finally:
             _stack.masks.pop()
+            _masked.pop()
             if not self.some:
                 _stack.uncertain.pop()
             if not _stack.masks:
@@ -341,7 +345,7 @@ def in_plain_code() -> bool:
 
 def with_lanes(mask: core.Node, width: int) -> core.Node:
     """A mask of an access of ``width`` elements, without the lanes that do not take part."""
-    if not _stack.masks:
+    if not _masked or not _stack.masks:
         return mask
     lanes = lane_mask(width)
     result = mask if lanes is None else lanes if mask is TRUE else _and(mask, lanes)

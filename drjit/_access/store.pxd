@@ -1,8 +1,9 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from drjit_core.ir.node cimport Node as _Node
 from drjit_core.ir.symbolic cimport Tracing, innermost, traced_elsewhere
-from drjit._base.handle cimport Handle
+from drjit._base.handle cimport Handle, is_flat
 
 
 cdef inline Py_ssize_t id(object value):  # without an event for audits
@@ -10,11 +11,13 @@ cdef inline Py_ssize_t id(object value):  # without an event for audits
 
 
 cdef dict _NOTHING
+cdef list _EMPTY
 
 
 @cython.freelist(16)
 cdef class Journal:
     cdef public dict entries
+    cdef public list loans
     cdef public bint narrow
     cdef public Journal around
     cdef public Py_ssize_t number
@@ -29,8 +32,11 @@ cdef class Journal:
     cdef public int64_t scope
     @cython.locals(region=Tracing)
     cpdef begin(self)
-    @cython.locals(number=object, depth=cython.int)
+    @cython.locals(number=object)
     cpdef bint note(self, Handle array) except -1
+    @cython.locals(array=Handle, before=_Node, place=cython.Py_ssize_t)
+    cpdef lend(self, list arrays, list nodes)
+    @cython.locals(array=Handle, nodes=list, position=cython.Py_ssize_t)
     cpdef roll_back(self)
     @cython.locals(journal=Journal)
     cpdef Journal outermost(self)

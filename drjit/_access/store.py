@@ -35,7 +35,7 @@ from drjit_core import (
 )
 
 from .._base.errors import SizeError
-from .._base.handle import views
+from .._base.handle import is_flat, views
 from .._base.nodes import broadcast, elements_of, pack
 from .._trees.pytree import resized
 from .lanes import VERSIONS, note_version, note_writes
@@ -66,7 +66,7 @@ def store(array: Any, nodes: Sequence[Node], position: int | None = None, writte
 def store_same(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
     """Replace nodes by others that have the same values: what was evaluated, or got a label."""
     owner = array._o
-    if owner is None and not array._depth:
+    if owner is None and is_flat(array):
         array._n = nodes[0]
         return
     changed, first = array, position
@@ -178,6 +178,7 @@ def store_result(array: Any, position: int, node: Node, like: Any = None, lanes:
 
 #: What most constructs have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
+_EMPTY: list[Any] = []
 
 
 class Journal:
@@ -187,11 +188,13 @@ class Journal:
     The region that is being traced has it from :meth:`begin` on. Whoever calls that also calls :meth:`roll_back`.
     """
 
-    __slots__ = ("around", "arrays", "begun", "changing", "entries", "lent", "made", "memory", "narrow", "number",
-                 "order", "scope", "writes")
+    __slots__ = ("around", "arrays", "begun", "changing", "entries", "lent", "loans", "made", "memory", "narrow",
+                 "number", "order", "scope", "writes")
 
     def __init__(self, around: Journal | None = None) -> None:
         self.entries: dict[int, tuple[Any, list[Node], tuple[int, ...] | None]] = _NOTHING
+        #: Flat arrays that hold what stands for it while the function runs, each with the node that it had.
+        self.loans: list[Any] = _EMPTY
         #: Arrays that evaluated constructs have written to by index, with which versions of their components they had.
         self.writes: dict[int, tuple[Any, list[tuple[int, Any]]]] = _NOTHING
         #: Of the outermost function: which arrays bodies within must be given themselves, by where these are and their
@@ -221,8 +224,7 @@ class Journal:
         region = innermost()
         assert region is not None
         region.journal = self
-        if self.entries:
-            self.roll_back()
+        self.roll_back()
         self.made = self.begun = 0
 
     def note(self, array: Any) -> bool:
@@ -233,11 +235,26 @@ class Journal:
         if number in self.entries:
             return False
         self.entries = self.entries or {}
-        depth = array._depth
-        if depth > 0 or array._n.scope:
-            settled(array)
-        self.entries[number] = array, array._c if depth > 0 else [array._n], array._s if depth < 0 else None
+        if is_flat(array):
+            if array._n.scope:
+                settled(array)
+            self.entries[number] = array, [array._n], None
+            return True
+        settled(array)
+        nested = array._depth > 0
+        self.entries[number] = array, array._c if nested else [array._n], None if nested else array._s
         return True
+
+    def lend(self, arrays: Sequence[Any], nodes: Sequence[Node]) -> None:
+        """Let flat arrays, which are no parts of others, hold what stands for them in the region that is traced."""
+        self.loans = []
+        for place, array in enumerate(arrays):
+            before = array._n
+            if before.scope:
+                settled(array)
+            self.loans.append(array)
+            self.loans.append(before)
+            array._n = nodes[place]
 
     def note_write(self, array: Any) -> None:
         """Remember which versions of its components an array has, which is about to be written to by index."""
@@ -256,15 +273,22 @@ class Journal:
 
     def roll_back(self) -> None:
         """Give all arrays back what they held."""
-        for array, nodes, shape in self.entries.values():
-            if shape is not None:
-                array._s = shape
-            store_same(array, nodes)
-        self.entries = _NOTHING
-        for array, versions in self.writes.values():
-            store_same(array, [_unwritten(node, *version) for node, version in zip(
-                array._nodes(), versions, strict=True)])
-        self.writes = _NOTHING
+        if self.entries:
+            for array, nodes, shape in self.entries.values():
+                if shape is not None:
+                    array._s = shape
+                store_same(array, nodes)
+            self.entries = _NOTHING
+        if self.loans:
+            for position in range(0, len(self.loans), 2):
+                array = self.loans[position]
+                array._n = self.loans[position + 1]
+            self.loans = _EMPTY
+        if self.writes:
+            for array, versions in self.writes.values():
+                store_same(array, [_unwritten(node, *version) for node, version in zip(
+                    array._nodes(), versions, strict=True)])
+            self.writes = _NOTHING
 
     # --- memory of ``dr.Local`` ---------------------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from drjit_core import primal
 
-__all__ = ["Handle", "add_view", "adopt", "flat_component", "fresh", "fresh_array", "held", "holders", "live_arrays",
-           "view_at", "views"]
+__all__ = ["Handle", "add_view", "adopt", "flat_component", "fresh", "fresh_array", "held", "holders", "is_flat",
+           "live_arrays", "view_at", "views"]
 
 #: An object of a class without contents; the second one is for array types only.
 fresh: Any = object.__new__
@@ -34,6 +34,11 @@ class Handle:
 def held(array: Any) -> Any:
     """The node of an array that is known to be flat, or a tensor."""
     return array._n
+
+
+def is_flat(array: Any) -> bool:
+    """Whether an array is a flat one: neither nested nor a tensor."""
+    return not array._depth
 
 
 def view_at(owner: Handle, position: int) -> Any:

@@ -244,6 +244,11 @@ cpdef Node held(object array):
     return (<Handle> array)._n
 
 
+cpdef bint is_flat(Handle array) except -1:
+    """Whether an array is a flat one: neither nested nor a tensor."""
+    return array._c is None and array._s is None
+
+
 cpdef Handle fresh_array(object cls):
     """A new array of an array type, without a node."""
     global _youngest

@@ -8,16 +8,13 @@ no element of a packet takes; in *evaluated* mode both are computed and joined b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from .._base.array import ArrayBase
-from .._base.errors import presented
 from .._base.typing import Ts
-from .conditional import FUNCTION as _FUNCTION
-from .conditional import check as _check
-from .conditional import run as _run
+from .conditional import branch
 
-__all__ = ["branch", "if_stmt"]
+__all__ = ["if_stmt"]
 
 T = TypeVar("T")
 
@@ -50,18 +47,3 @@ def if_stmt(args: tuple[*Ts], cond: ArrayBase | bool, true_fn: Callable[[*Ts], T
     """
     return branch(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode,  # type: ignore[no-any-return]
                   strict, None, ("true_fn", "false_fn"))
-
-
-def branch(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
-           arg_labels: Sequence[str] = (), rv_labels: Sequence[str] = (), label: str | None = None,
-           mode: str | None = None, strict: bool = True,
-           fill: Callable[[Sequence[Any]], None] | None = None, sides: tuple[str, str] = ("if", "else")) -> Any:
-    """:func:`if_stmt`, where something may complete what both functions have returned before it is compared, and these
-    are the two ``sides`` of the program's ``if`` for messages."""
-    _check(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict)
-    if mode == "scalar" or mode is None and cond.__class__ is bool:
-        return (true_fn if cond else false_fn)(*args)
-    try:
-        return _run(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict, fill, sides)
-    except Exception as error:
-        raise presented(error, _FUNCTION)  # noqa: B904

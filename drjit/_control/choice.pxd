@@ -1,11 +1,13 @@
 cimport cython
 
-from drjit_core.control.choice cimport call, cond
+from drjit_core.control.choice cimport chosen
+from drjit_core.control.construct cimport Functions
 from drjit_core.ir.dual cimport primal
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.region cimport is_version
 from drjit_core.ir.vertex cimport any_vertex
 from drjit._access.store cimport Journal, innermost_journal
+from drjit._control.attempts cimport retried
 from drjit._control.given cimport Call, Given
 from drjit._control.snapshot cimport Snapshot
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
@@ -37,11 +39,10 @@ cdef class Results:
     @cython.locals(leaves=list, node=Node, position=cython.Py_ssize_t)
     cpdef compare(self, Returned other, str which)
     @cython.locals(fresh=list, before=cython.Py_ssize_t, first=dict, node=Node, position=cython.Py_ssize_t, place=cython.Py_ssize_t)
-    cpdef object rebuilt(self, object nodes, object returned=*, object calls=*)
+    cpdef object rebuilt(self, list nodes, object returned=*, object calls=*)
 
 
-@cython.freelist(16)
-cdef class SymbolicChoice:
+cdef class SymbolicChoice(Functions):
     cdef public object words
     cdef public Node mask
     cdef public Node index
@@ -59,22 +60,21 @@ cdef class SymbolicChoice:
     cdef public Journal journal
     cdef public Snapshot snapshot
     cdef public list effects
-    cdef public list returned
     cdef public Joint joint
     @cython.locals(around=Journal)
     cpdef object run(self)
-    @cython.locals(number=cython.Py_ssize_t, targets=list)
     cpdef tuple attempt(self)
-    @cython.locals(journal=Journal, nodes=list, called=Call, returned=Returned, places=list, effects=Effects, changed=dict, noted=cython.Py_ssize_t)
+    @cython.locals(journal=Journal, nodes=list, called=Call, places=list, effects=Effects, changed=dict, known=cython.Py_ssize_t)
     cpdef list target(self, Py_ssize_t number, list formals)
     @cython.locals(known=Snapshot)
     cpdef Snapshot known_by(self, object function)
     cpdef dict outside(self, Py_ssize_t number, Call called, object leaves, object formals)
-    @cython.locals(effects=Effects, found=list)
+    @cython.locals(effects=Effects)
     cpdef list joined(self, Py_ssize_t number)
-    @cython.locals(effects=Effects, changes=cython.bint)
+    cpdef object name_of(self, Py_ssize_t position)
+    @cython.locals(effects=Effects)
     cpdef join(self)
-    @cython.locals(effects=Effects, first=Returned, count=cython.Py_ssize_t, returned=list, calls=list)
+    @cython.locals(effects=Effects, count=cython.Py_ssize_t, calls=list)
     cpdef object finish(self, list values, dict versions)
 
 
@@ -84,19 +84,19 @@ cdef class Returned:
     cdef public list nodes
     cdef public list leaves
     cdef public TreeSpec spec
+    cpdef take(self, str function, object value)
 
 
-@cython.freelist(16)
-cdef class Effects:
+cdef class Effects(Returned):
     cdef public str label
     cdef public tuple shapes
     cdef public Call call
-    cdef public Returned returned
     cdef public dict changed
     cdef public dict places
     cdef public dict contents
     cdef public dict left
     cdef public dict arrays
+    cpdef note(self, list places)
 
 
 cdef class Joint:
@@ -108,12 +108,6 @@ cdef class Joint:
     cdef public dict arrays
     cdef public dict places
     cdef public list new
-
-
-@cython.freelist(16)
-cdef class _Target:
-    cdef public SymbolicChoice choice
-    cdef public Py_ssize_t number
 
 
 @cython.locals(first=Returned, each=Returned, called=Call, number=cython.Py_ssize_t, found=cython.Py_ssize_t, origin=cython.Py_ssize_t, same=cython.bint)

@@ -14,9 +14,8 @@ from drjit_core import (
     Versions,
     adopt,
     any_vertex,
-    call,
     choose,
-    cond,
+    chosen,
     is_version,
     ops,
     primal,
@@ -31,9 +30,9 @@ from .._base.types import BOOL
 from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten_nodes
+from .attempts import retried
 from .changed import changed_arrays
 from .given import Call, Given, as_left, become, refilled
-from .outside import retried
 from .places import Change, are_others, difference_at, keep_new, place_key, restore, words_of
 from .snapshot import Snapshot, snapshot
 from .state import equal
@@ -129,7 +128,7 @@ class Results:
             len(self.spec.children) == len(self.names) and self.names else "result"
         return self.spec.node_paths(names)[position]
 
-    def rebuilt(self, nodes: Sequence[core.Node], returned: Sequence[Returned] = (), calls: Sequence[Call] = ()) -> Any:
+    def rebuilt(self, nodes: list[core.Node], returned: Sequence[Returned] = (), calls: Sequence[Call] = ()) -> Any:
         """The tree of joined results; what all functions return of the caller's is the caller's.
 
         Where all functions have returned the same literal, it is that.
@@ -138,21 +137,24 @@ class Results:
         for position, node in enumerate(self.common):
             if node is not None and node.kind == _LITERAL:
                 assert self.called is not None
-                nodes = list(nodes)
+                nodes = nodes.copy()
                 nodes[position] = _where(self.called, node, nodes[position].size)
         fresh = self.spec.fresh(nodes, self.leaves, self.lanes)
-        first: dict[int, int] = {}
-        for place, _, _ in self.spec.positions() if returned else ():
-            before = first.setdefault(id(returned[0].leaves[place]), place)
-            array = kept_of(place, returned, calls) if calls else None
-            if array is not None:
-                fresh[place] = array
-            elif before != place and not [each for each in returned if each.leaves[place] is not each.leaves[before]]:
-                fresh[place] = fresh[before]
-        if not calls:
-            return self.spec.rebuild(fresh)
+        if returned:
+            positions = self.spec.positions()
+            first: dict[int, int] = {}
+            for place, _, _ in positions:
+                array = kept_of(place, returned, calls) if calls else None
+                before = first.setdefault(id(returned[0].leaves[place]), place) if len(positions) > 1 else place
+                if array is not None:
+                    fresh[place] = array
+                elif before != place and not [each for each in returned
+                                              if each.leaves[place] is not each.leaves[before]]:
+                    fresh[place] = fresh[before]
         if self.spec.children is None:
             return fresh[0]
+        if not calls:
+            return self.spec.rebuild(fresh)
         values = [each.value for each in returned]
         owned = [id(call_.own(value)) for call_, value in zip(calls, values, strict=True)]
         if self.spec.is_flat and any(map(owned[0].__ne__, owned)):
@@ -186,10 +188,15 @@ class Returned:
 
     __slots__ = ("leaves", "nodes", "spec", "value")
 
+    leaves: Sequence[Any]
+
     def __init__(self, function: str, value: Any) -> None:
+        self.take(function, value)
+
+    def take(self, function: str, value: Any) -> None:
+        """What ``__init__`` does."""
         self.value = value
-        self.nodes, leaves, self.spec = flatten_nodes(value, function)
-        self.leaves: Sequence[Any] = leaves
+        self.nodes, self.leaves, self.spec = flatten_nodes(value, function)
 
     def parts(self, position: int) -> tuple[TreeSpec, slice, slice]:
         """The structure of an entry of a tuple, and which of the leaves and nodes it has."""
@@ -249,30 +256,35 @@ def _owner(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec) -> Any:
     return containers.popitem()[1] if len(containers) == 1 else None
 
 
-class Effects:
-    """What one function of a branch or call returns, and does besides."""
+class Effects(Returned):
+    """What one function of a branch or call has returned, and done besides."""
 
-    __slots__ = ("arrays", "call", "changed", "contents", "label", "left", "places", "returned", "shapes")
+    __slots__ = ("arrays", "call", "changed", "contents", "label", "left", "places", "shapes")
 
-    def __init__(self, label: str, call_: Call, returned: Returned, places: Sequence[Change], journal: Journal | None,
-                 shapes: tuple[Any, Any] | None = None) -> None:
+    def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None) -> None:
+        self.call = call_
+        self.take(self.call.given.function, value)
         #: What messages call the function.
         self.label = label
-        self.call = call_
-        #: What it has left in arrays that it was given, or has changed, by their ids; not known without a journal, if
-        #: it has changed none.
-        self.left: dict[int, Sequence[core.Node]] | None = None if journal is None else {
-            key: array._nodes() for key, (array, *_) in journal.entries.items()}
-        self.returned = returned
+        #: What it has left in arrays that it was given, or has changed, by their ids; unknown if it has changed none.
+        self.left: dict[int, Sequence[core.Node]] | None = None
         #: If it was called for some elements, the shapes of tensors of these, and of all.
         self.shapes = shapes
+        if shapes is not None:
+            self.widen(*shapes)
         #: Arguments that it has changed in place, by the positions of nodes, and arrays from outside that have changed
         #: as a whole: these, components, and what they were and are.
         self.changed: dict[int, core.Node] = _NOTHING
         self.arrays: dict[Any, tuple[Any, int, core.Node, core.Node]] = _NOTHING
         #: Places that hold other arrays, and what they hold after it.
-        self.places = {place_key(*change[:3]): change for change in places} if places else _NOTHING
-        self.contents = {key: self.found(change.now) for key, change in self.places.items()} if places else _NOTHING
+        self.places: dict[Any, Change] = _NOTHING
+        self.contents: dict[Any, Returned] = _NOTHING
+
+    def note(self, places: Sequence[Change]) -> None:
+        """Note places that hold other arrays."""
+        if places:
+            self.places = {place_key(*change[:3]): change for change in places}
+            self.contents = {key: self.found(change.now) for key, change in self.places.items()}
 
     def found(self, value: Any) -> Returned:
         """What is found in a place."""
@@ -284,9 +296,7 @@ class Effects:
     def left_in(self, array: Any) -> Sequence[core.Node] | None:
         """What the function has left in an array that it was given, or has changed."""
         if self.left is None:
-            given, nodes = self.call.given, self.call.nodes
-            own = given.spec.positions() if self.call.arrays is given.leaves else ()
-            self.left = {id(given.leaves[place]): nodes[first:first + count] for place, first, count in own}
+            self.left = self.call.left()
         return self.left.get(id(array))
 
     def after(self, array: Any, nodes: Sequence[core.Node]) -> Sequence[core.Node]:
@@ -479,7 +489,6 @@ class SymbolicChoice:
         #: What the last function knows.
         self.snapshot: Snapshot | None = None
         self.effects: list[Effects] = _EMPTY
-        self.returned: list[Returned] = _EMPTY
         #: What the functions change, if anything.
         self.joint: Joint | None = None
 
@@ -502,7 +511,7 @@ class SymbolicChoice:
             if self.joint is not None:
                 self.joint.restore()
             raise
-        self.effects = self.returned = _EMPTY
+        self.effects = _EMPTY
         self.snapshot = None
         return found
 
@@ -518,19 +527,15 @@ class SymbolicChoice:
 
     def attempt(self) -> tuple[list[core.Node], Versions]:
         """The nodes of the results, and what arguments are after writes."""
-        targets = []
-        for number in range(len(self.functions)):
-            targets.append(_Target(self, number))
-        label, name_of, count = self.label, self.name_of, self.count
         variables = self.nodes
         if self.written:
             variables = [*variables, *[initial for _, _, initial in self.written.values()]]
-        if any_vertex():
-            return choose(self.words.function, self.mask, self.index, variables, targets, label, name_of, count,
-                          self.joined)
-        if self.index is None:  # most have nothing to do with derivatives
-            return cond(self.mask, variables, targets[0], targets[1], label, name_of, count, True, self.joined)
-        return call(self.index, self.mask, targets, variables, label, name_of, count, True, self.joined)
+        if any_vertex():  # most have nothing to do with derivatives
+            targets = [functools.partial(self.target, number) for number in range(len(self.functions))]
+            return choose(self.words.function, self.mask, self.index, variables, targets, self.label, self.name_of,
+                          self.count, self.joined)
+        functions: Any = self  # in the compiled form, the class derives from core.Functions
+        return chosen(functions, len(self.functions), self.mask, self.index, variables, self.label, self.count, True)
 
     # --- what the compiler calls -------------------------------------------------------------------------------------
 
@@ -555,7 +560,7 @@ class SymbolicChoice:
             called = Call(self.given, nodes, function, None, _NOTHING, journal, self.known_by(function))
             known = len(journal.entries)
             try:
-                returned = Returned(self.results.function, invoked(function, self.named, called.tree))
+                effects = Effects(self.labels[number], called, invoked(function, self.named, called.tree))
             except BaseException:
                 called.leave()
                 raise
@@ -563,16 +568,15 @@ class SymbolicChoice:
             self.snapshot = called.snapshot if called.same else None
             if called.snapshot is not None and (called.snapshot.data or called.snapshot.waiting):
                 require_data(self.words, called.snapshot, (function,))
-            changed = called.changed() if journal.entries or called.copies else _NOTHING
-            may_change = changed or self.written or len(journal.entries) > known
-            effects = Effects(self.labels[number], called, returned, places, journal if may_change else None)
-            if may_change:
-                effects.changed, effects.arrays = changed, self.outside(number, called, returned.leaves, formals)
+            changed = called.changed() if journal.entries or journal.loans or called.copies else _NOTHING
+            effects.note(places)
+            if changed or self.written or len(journal.entries) > known:
+                effects.left = called.left() | {key: array._nodes() for key, (array, *_) in journal.entries.items()}
+                effects.changed, effects.arrays = changed, self.outside(number, called, effects.leaves, formals)
             self.effects.append(effects)
             return _EMPTY  # before all functions have been called, nobody knows what their results have in common
         finally:
-            if journal.entries:
-                journal.roll_back()
+            journal.roll_back()
 
     def known_by(self, function: Callable[..., Any]) -> Snapshot | None:
         """What a function knows, if that is part of what the last one did, which has changed nothing of it."""
@@ -614,21 +618,17 @@ class SymbolicChoice:
         if not number:
             self.join()
         effects = self.effects[number]
-        found = effects.returned.nodes
-        return found if self.joint is None else found + self.joint.after(number)
+        return effects.nodes if self.joint is None else effects.nodes + self.joint.after(number)
 
     def join(self) -> None:
         """Find out what the functions return, and change."""
-        self.returned, self.joint = [], None
-        changes = False
+        self.joint = None
+        self.results.complete(self.effects, self.labels)
         for effects in self.effects:
-            self.returned.append(effects.returned)
             if effects.changed or effects.arrays or effects.places:
-                changes = True
-        self.results.complete(self.returned, self.labels)
-        if changes:
-            self.joint = Joint(self.words, self.given, self.effects, self.results.lanes, self.nodes, False,
-                               self.index is None)
+                self.joint = Joint(self.words, self.given, self.effects, self.results.lanes, self.nodes, False,
+                                   self.index is None)
+                break
 
     def name_of(self, position: int) -> str:
         """The name of an argument."""
@@ -641,20 +641,16 @@ class SymbolicChoice:
 
     def finish(self, values: list[core.Node], versions: Versions) -> Any:
         """The results; what the functions have changed is what it has become."""
-        returned, calls = self.returned, _EMPTY
-        first = returned[0]
-        count = len(first.nodes)
+        calls, joint = _EMPTY, self.joint
         if self.index is None:
-            calls = []
-            for effects in self.effects:
-                calls.append(effects.call)
-        joint = self.joint
+            calls = [effects.call for effects in self.effects]
         if joint is not None:
+            count = len(self.effects[0].nodes)
             written = {position: version for position, version in versions.items()
                        if [effects for effects in self.effects if position in effects.changed]}  # and not a copy of it
             joint.write(map(self.taken, values[count:], joint.before()), written)
             values = values[:count]
-        return self.results.rebuilt(values, returned, calls)
+        return self.results.rebuilt(values, self.effects, calls)
 
     def taken(self, node: core.Node, before: core.Node) -> core.Node:
         """What something is after a call, also in elements that call nothing."""
@@ -662,17 +658,6 @@ class SymbolicChoice:
             return node
         taken = ops.and_(self.mask, ops.lt(self.index, core.literal(self.index.type, len(self.functions))))
         return ops.select(taken, node, before)  # type: ignore[no-any-return]
-
-
-class _Target:
-    """One of the functions of a branch or call, of nodes."""
-
-    def __init__(self, choice: SymbolicChoice, number: int) -> None:
-        self.choice = choice
-        self.number = number
-
-    def __call__(self, formals: list[core.Node]) -> list[core.Node]:
-        return self.choice.target(self.number, formals)
 
 
 def invoked(function: Callable[..., Any], named: bool, values: Any) -> Any:

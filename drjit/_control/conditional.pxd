@@ -11,6 +11,11 @@ cdef int _LITERAL
 
 cdef Node _mask(object cond)
 cdef _check_labels(str name, object labels)
-@cython.locals(mask=Node, given=Given, results=Results)
-cpdef object run(object args, object cond, object true_fn, object false_fn, object arg_labels, object rv_labels,
-                 object label, object mode, object strict, object fill, object sides)
+cdef _check(object args, object cond, object true_fn, object false_fn, object arg_labels, object rv_labels,
+            object label, object mode, object strict)
+@cython.locals(given=Given)
+cpdef object branch(object args, object cond, object true_fn, object false_fn, object arg_labels=*,
+                    object rv_labels=*, object label=*, object mode=*, object strict=*, object fill=*, object sides=*)
+@cython.locals(results=Results)
+cdef object _joined(Given given, Node mask, object cond, object true_fn, object false_fn, object arg_labels,
+                    object rv_labels, object label, object mode, object strict, object fill, object sides)

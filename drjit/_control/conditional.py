@@ -9,14 +9,14 @@ import drjit_core as core
 from drjit_core import KIND, JitFlag, current, ops
 
 from .._base.arguments import require_bool, require_label, require_mode
-from .._base.errors import ArgumentError, SizeError, describe
-from .choice import Results, SymbolicChoice, run_directly
+from .._base.errors import ArgumentError, SizeError, describe, presented
+from .choice import Results, Returned, SymbolicChoice, run_directly
 from .given import Given, as_before
 from .sides import evaluated
 from .state import mask_of, shape_of, told_apart, uninitialized
 from .wording import Words
 
-__all__ = ["FUNCTION", "check", "run"]
+__all__ = ["branch"]
 
 FUNCTION = "drjit.if_stmt"
 _LITERAL = KIND["literal"]
@@ -24,7 +24,28 @@ _SYMBOLIC_CONDITIONALS = JitFlag.SymbolicConditionals.value
 _WORDS = Words(FUNCTION, "a side of this symbolic branch", "branch", "run the branch with mode='evaluated'")
 
 
-def check(args: Any, cond: Any, true_fn: Any, false_fn: Any, arg_labels: Any, rv_labels: Any, label: Any, mode: Any,
+def branch(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
+           arg_labels: Sequence[str] = (), rv_labels: Sequence[str] = (), label: str | None = None,
+           mode: str | None = None, strict: bool = True,
+           fill: Callable[[Sequence[Returned]], None] | None = None, sides: tuple[str, str] = ("if", "else")) -> Any:
+    """``dr.if_stmt``, where something may complete what both functions have returned before it is compared, and these
+    are the two ``sides`` of the program's ``if`` for messages."""
+    _check(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict)
+    if mode == "scalar" or mode is None and cond.__class__ is bool:
+        return (true_fn if cond else false_fn)(*args)
+    try:
+        given = Given(FUNCTION, args)
+        if given.spec.is_flat:
+            return _joined(given, _mask(cond), cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict,
+                           fill, sides)
+        with as_before(given):
+            return _joined(given, _mask(cond), cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict,
+                           fill, sides)
+    except Exception as error:
+        raise presented(error, FUNCTION)  # noqa: B904
+
+
+def _check(args: Any, cond: Any, true_fn: Any, false_fn: Any, arg_labels: Any, rv_labels: Any, label: Any, mode: Any,
            strict: Any) -> None:
     """Refuse arguments of other types and values than they must have."""
     if type(args) is not tuple:
@@ -61,11 +82,10 @@ def _mask(cond: Any) -> core.Node:
     raise ArgumentError(f"{FUNCTION}(): 'cond' must be a one-dimensional mask array or a bool, found {describe(cond)}.")
 
 
-def run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], arg_labels: Sequence[str],
-        rv_labels: Sequence[str], label: str | None, mode: str | None, strict: bool,
-        fill: Callable[[Sequence[Any]], None] | None, sides: Sequence[str]) -> Any:
-    mask = _mask(cond)
-    given = Given(FUNCTION, args)
+def _joined(given: Given, mask: core.Node, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
+            arg_labels: Sequence[str], rv_labels: Sequence[str], label: str | None, mode: str | None, strict: bool,
+            fill: Callable[[Sequence[Returned]], None] | None, sides: tuple[str, str]) -> Any:
+    """The results of both functions, joined."""
     given.nodes = told_apart(given.nodes)
     results = Results(FUNCTION, tuple(rv_labels), strict, ", or pass strict=False", fill, shape_of(cond, given.spec))
     names = tuple(arg_labels) or "args"
@@ -75,14 +95,13 @@ def run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..
         if mask.kind == _LITERAL and mask.size and mode == "symbolic":
             function = true_fn if mask.payload else false_fn
             return run_directly(function, False, mask.size, given, results.lanes)
-        with as_before(given):
-            if mode == "symbolic" and mask.size:
-                try:
-                    return SymbolicChoice(_WORDS, mask, None, label, sides, [true_fn, false_fn], False, given, names,
-                                          results).run()
-                except core.NoDerivative:  # of writes, for example: both sides have some
-                    pass
-            return evaluated(_WORDS, given, [mask, ops.inv(mask)], [true_fn, false_fn], sides, False, results)
+        if mode == "symbolic" and mask.size:
+            try:
+                return SymbolicChoice(_WORDS, mask, None, label, sides, [true_fn, false_fn], False, given, names,
+                                      results).run()
+            except core.NoDerivative:  # of writes, for example: both sides have some
+                pass
+        return evaluated(_WORDS, given, [mask, ops.inv(mask)], [true_fn, false_fn], sides, False, results)
     except (SizeError, core.IncompatibleSizes) as error:
         position = uninitialized(error, given.nodes, given.spec)
         if position < 0:

@@ -1,5 +1,6 @@
 cimport cython
 
+from drjit_core.ir.frames cimport is_closed
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport traced_elsewhere
 from drjit._access.store cimport Journal, store_same
@@ -15,6 +16,7 @@ cdef inline Py_ssize_t id(object value):  # without an event for audits
 cdef dict _NOTHING
 cdef list _EMPTY
 cdef set _NONE
+cdef Py_ssize_t _FEW
 
 
 @cython.freelist(16)
@@ -25,6 +27,9 @@ cdef class Given:
     cdef public list leaves
     cdef public TreeSpec spec
     cdef public bint plain
+    cdef public int apart
+    @cython.locals(leaves=list, leaf=Handle)
+    cpdef bint is_apart(self) except -1
     cdef public dict numbers
     @cython.locals(fresh=list, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t)
     cpdef object filled(self, object returned, object leaves, Call call, object before, object after, object stands=*, object spec=*)
@@ -64,6 +69,8 @@ cdef class Call:
     cdef public bint same
     cdef public Snapshot snapshot
     cpdef settle(self)
+    @cython.locals(given=Given)
+    cpdef make(self, TreeSpec spec, object own, Journal journal, object lent)
     @cython.locals(found=dict, k=cython.Py_ssize_t, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, depth=cython.int, same=cython.bint, node=Node)
     cpdef dict changed(self)
     @cython.locals(changes=list)
@@ -73,5 +80,7 @@ cdef class Call:
     cpdef Py_ssize_t original(self, object array) except -2
 
 
+@cython.locals(place=cython.Py_ssize_t)
+cdef Py_ssize_t _position(list leaves, object leaf) except -2
 @cython.locals(found=dict, place=cython.Py_ssize_t)
 cdef dict _places(list leaves)

@@ -16,7 +16,7 @@ from types import MemberDescriptorType, TracebackType
 from typing import Any
 
 import drjit_core as core
-from drjit_core import traced_elsewhere
+from drjit_core import is_closed, traced_elsewhere
 
 from .._access.store import Journal, noted, owner_of, settled, store, store_result, store_same
 from .._base.array import ArrayBase
@@ -35,12 +35,14 @@ __all__ = ["Call", "Given", "as_before", "as_left", "become", "filled", "objects
 _NOTHING: dict[Any, Any] = {}
 _EMPTY: list[Any] = []
 _NONE: set[int] = set()
+#: Among so few leaves, one is looked for.
+_FEW = 16
 
 
 class Given:
     """The arguments of a construct: a tree of arrays and other objects."""
 
-    __slots__ = ("function", "guessed", "leaves", "lent", "nodes", "numbers", "plain", "spec", "tree")
+    __slots__ = ("apart", "function", "guessed", "leaves", "lent", "nodes", "numbers", "plain", "spec", "tree")
 
     def __init__(self, function: str, tree: Any, spec: TreeSpec | None = None) -> None:
         self.function = function
@@ -61,6 +63,8 @@ class Given:
         self.guessed: set[int] = _NONE
         #: The places of leaves by their ids, once they have been asked for.
         self.numbers: dict[int, int] = _NOTHING
+        #: Whether these are flat, and all are others; -1 as long as nobody has asked.
+        self.apart = -1
         #: Whether there is nothing but arrays.
         self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves)
 
@@ -106,6 +110,8 @@ class Given:
 
     def place_of(self, leaf: Any) -> int:
         """The first place of a leaf; -1 if it has none."""
+        if len(self.leaves) <= _FEW:
+            return _position(self.leaves, leaf)
         self.numbers = self.numbers or _places(self.leaves)
         return self.numbers.get(id(leaf), -1)
 
@@ -113,11 +119,22 @@ class Given:
         """Whether functions can be given the arrays themselves: all of what they get is the caller's own."""
         return self.plain or not self.spec.holds_numbers() and not self.spec.holds_copies()
 
+    def is_apart(self) -> bool:
+        """Whether there is nothing but flat arrays, each once, which are no parts of others."""
+        if self.apart < 0:
+            leaves = self.leaves
+            self.apart = self.spec.flats is not None and len({id(leaf) for leaf in leaves}) == len(leaves) and not [
+                leaf for leaf in leaves if leaf._o is not None]
+        return bool(self.apart)
+
     def lend(self, nodes: list[core.Node], journal: Journal, places: Container[int] | None = None,
              like: Sequence[Any] = ()) -> list[core.Node]:
         """Let the arrays, or those in some places, have other nodes until a journal gives them back what they held;
         returns the nodes, of which what is the same array twice, or part of another, has the same. Tensors have
         the shapes of those that they are ``like``."""
+        if places is None and self.is_apart():
+            journal.lend(self.leaves, nodes)
+            return nodes
         shared = False
         for place, first, count in self.spec.positions():
             if places is not None and place not in places:
@@ -144,6 +161,14 @@ class Given:
             if place in found and not all(node.size for node in nodes):
                 store_same(found[place], nodes)  # which are told apart
         return found
+
+
+def _position(leaves: list[Any], leaf: Any) -> int:
+    """The first place of a leaf among some; -1 if it has none."""
+    for place, each in enumerate(leaves):
+        if each is leaf:
+            return place
+    return -1
 
 
 def _places(leaves: list[Any]) -> dict[int, int]:
@@ -250,37 +275,42 @@ class Call:
         self.moved: set[int] = _NONE
         #: Leaves that are in a container which is there before, and where they are in that.
         self.shared: list[tuple[int, int]] = _EMPTY
-        if spec is None:
-            spec = self.given.spec
         self.tree: Any
         self.arrays: list[Any]
         if journal is not None and lent is None and self.given.is_own():
             self.tree, self.arrays = self.given.tree, self.given.leaves
             self.nodes = self.given.lend(nodes, journal)
         else:
-            self.arrays = spec.fresh(nodes, self.given.leaves)
-            if not self.given.plain and spec.holds_numbers():
-                self.arrays = copies(given.function, spec, nodes, given.leaves)
-            for place, array in own.items():
-                self.arrays[place] = array
-            if journal is not None and lent != _NONE:
-                lent = set(given.arrays()) if lent is None else lent
-                self.nodes = given.lend(nodes, journal, lent, self.arrays)
-                for place in lent:
-                    self.arrays[place] = given.leaves[place]
-            if spec.is_flat:
-                self.tree = tuple(self.arrays)
-            else:
-                self.held, self.copies, self.owned, self.shared, self.touched = [], [], {}, [], set()
-                self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
-        if self.given.lent:
+            self.make(self.given.spec if spec is None else spec, own, journal, lent)
+        #: What is held by what the function knows; copies are looked at by their leaves.
+        self.snapshot = known
+        if known is None and not (self.given.plain and (function is None or is_closed(function))):
+            self.snapshot = snapshot(None if self.given.plain else self.tree, function,
+                                     [copy for copy, *_ in self.copies] if self.copies else _EMPTY)
+
+    def make(self, spec: TreeSpec, own: Mapping[int, ArrayBase], journal: Journal | None,
+             lent: set[int] | None) -> None:
+        """Make arrays that stand for the caller's, and what they are in."""
+        given = self.given
+        self.arrays = spec.fresh(self.nodes, given.leaves)
+        if not given.plain and spec.holds_numbers():
+            self.arrays = copies(given.function, spec, self.nodes, given.leaves)
+        for place, array in own.items():
+            self.arrays[place] = array
+        if journal is not None and (lent is None or lent):
+            lent = set(given.arrays()) if lent is None else lent
+            self.nodes = given.lend(self.nodes, journal, lent, self.arrays)
+            for place in lent:
+                self.arrays[place] = given.leaves[place]
+        if spec.is_flat:
+            self.tree = tuple(self.arrays)
+        else:
+            self.held, self.copies, self.owned, self.shared, self.touched = [], [], {}, [], set()
+            self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
+        if given.lent:
             first: dict[int, int] = {}
             self.shared = self.shared + [(place, first[id(given.leaves[place])]) for place in sorted(given.lent) if
                                          first.setdefault(id(given.leaves[place]), place) != place]
-        #: What is held by what the function knows; copies are looked at by their leaves.
-        self.snapshot = known if known is not None else snapshot(
-            None if self.given.plain else self.tree, function,
-            [copy for copy, *_ in self.copies] if self.copies else _EMPTY)
 
     def exchanged(self, value: Any, spec: TreeSpec, leaves: Iterator[int],
                   seen: dict[int, tuple[Any, int, int]]) -> Any:
@@ -342,13 +372,23 @@ class Call:
         for place, _, _, count, depth in self.given.spec.traced():
             array = self.arrays[place]
             same = self.arrays is self.given.leaves or type(array) is type(self.given.leaves[place])
-            if same or isinstance(array, ArrayBase) and array._dynamic:
+            if same and depth <= 0:
+                if held(array) is not self.nodes[first]:
+                    found = found or {}
+                    found[first] = held(array)
+            elif same or isinstance(array, ArrayBase) and array._dynamic:
                 for k, node in enumerate((held(array),) if (depth if same else array._depth) <= 0 else array._c):
                     if k < count and node is not self.nodes[first + k]:
                         found = found or {}
                         found[first + k] = node
             first += count
         return found
+
+    def left(self) -> dict[int, Sequence[core.Node]]:
+        """What the caller's arrays hold that the function is given itself, by their ids, if it leaves them alone."""
+        given = self.given
+        own = given.spec.positions() if self.arrays is given.leaves else ()
+        return {id(given.leaves[place]): self.nodes[first:first + count] for place, first, count in own}
 
     def leave(self, returned: Any = None, values: Sequence[Any] = ()) -> list[Change]:
         """Let everything be as it was; returns the places that hold other arrays than before, but for those of
@@ -485,6 +525,8 @@ class Call:
             return -1
         if self.arrays is self.given.leaves:
             return self.given.place_of(array)
+        if len(self.arrays) <= _FEW:
+            return _position(self.arrays, array)
         if self.numbered is not self.arrays:
             self.numbered, self.numbers = self.arrays, _places(self.arrays)
         return self.numbers.get(id(array), -1)

@@ -254,9 +254,9 @@ class _Call:
         with noted(), masked_access(core.literal(BOOL, False), some=False):
             for number in range(1 if self.width or self.mode == "evaluated" else len(self.targets)):
                 sides.call(number, self.given.nodes, lambda before, now: before)
-        self.results.complete(sides.returned, self.names)
+        self.results.complete(sides.effects, self.names)
         return self.results.rebuilt([core.literal(values[0].type, 0, self.width) if self.width else _none_of(values)
-                                     for values in zip(*[each.nodes for each in sides.returned], strict=True)])
+                                     for values in zip(*[each.nodes for each in sides.effects], strict=True)])
 
 
 def _none_of(values: Sequence[core.Node]) -> core.Node:

@@ -1,13 +1,17 @@
 cimport cython
 
-from drjit_core.control.loop cimport while_loop
+from drjit_core.control.construct cimport Functions
+from drjit_core.control.loop cimport repeated
 from drjit_core.ir.dual cimport primal
+from drjit_core.ir.frames cimport is_closed
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.region cimport is_version
 from drjit_core.ir.vertex cimport any_vertex
+from drjit._access.lanes cimport with_lanes
 from drjit._access.store cimport Journal, innermost_journal, store_same
+from drjit._control.attempts cimport retried
 from drjit._control.given cimport Call, Given
-from drjit._control.snapshot cimport Snapshot, knows_nothing, snapshot
+from drjit._control.snapshot cimport Snapshot, snapshot
 from drjit._control.state cimport mask_of, shape_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
@@ -15,8 +19,7 @@ cdef dict _NOTHING
 cdef list _EMPTY
 
 
-@cython.freelist(16)
-cdef class SymbolicLoop:
+cdef class SymbolicLoop(Functions):
     cdef public Given given
     cdef public list nodes
     cdef public object cond
@@ -52,6 +55,7 @@ cdef class SymbolicLoop:
     cpdef Node test(self, list variables)
     @cython.locals(results=list, call=Call)
     cpdef list following(self, list variables)
+    cpdef object name_of(self, Py_ssize_t position)
     cpdef begin(self, list variables)
     cpdef end(self)
     cpdef bint returns_all(self, Call call, list final) except -1
@@ -68,7 +72,7 @@ cpdef object require_tuple(object result, Py_ssize_t count)
 @cython.locals(spec=TreeSpec)
 cpdef tuple flattened(object result, TreeSpec before, object names)
 cpdef Node condition_of(object value)
-@cython.locals(old=Node, new=Node, position=cython.Py_ssize_t)
+@cython.locals(old=Node, new=Node, wide=Node, position=cython.Py_ssize_t)
 cpdef _require_sizes(list before, list after, TreeSpec spec, object names)
 @cython.locals(wide=Node, node=Node)
 cpdef _require_common_size(list nodes, list state, TreeSpec spec, object names)

@@ -10,10 +10,11 @@ import drjit_core as core
 from drjit_core import (
     SymbolicValue,
     any_vertex,
+    is_closed,
     is_version,
     primal,
     repeat,
-    while_loop,
+    repeated,
 )
 
 from .._access.lanes import note_version, with_lanes
@@ -23,12 +24,13 @@ from .._base.errors import ArgumentError, SizeError, describe
 from .._base.handle import views
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases, defaults
+from .attempts import retried
 from .entries import Late
 from .given import Call, Given, objects_of
-from .outside import Variables, presumed, remember, retried
+from .outside import Variables, presumed, remember
 from .places import Change, place_key, words_of
 from .shapes import Reshaped, Shapes
-from .snapshot import Snapshot, knows_nothing, snapshot
+from .snapshot import Snapshot, snapshot
 from .state import equal, mask_of, shape_of
 from .wording import Words, name_in_program, require_data
 
@@ -48,31 +50,34 @@ class SymbolicLoop:
     def __init__(self, given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str],
                  label: str | None, strict: bool, max_iterations: int | None, late: Late | None) -> None:
         self.given = given
-        self.nodes = given.nodes
+        self.nodes = self.given.nodes
         self.cond = cond
         self.body = body
         self.names = names
         self.label = label
         self.strict = strict
         self.max_iterations = max_iterations
-        self.count = len(given.nodes)
+        self.count = len(self.nodes)
+        #: The structure of what the functions are given.
+        self.spec = self.given.spec
         #: If any of the state is a tensor: those of one element have as many as the loop is wide.
-        self.shapes = Shapes(given.spec, given.nodes) if given.spec.has_tensors() else None
+        self.shapes = Shapes(self.spec, self.nodes) if self.spec.has_tensors() else None
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
-        if not given.plain:  # which functions are given the class with
+        if not self.given.plain:  # which functions are given the class with
             given.lent = given.guessed = defaults(given)
         #: What the body knows before the loop, until it has been called.
         self.known = snapshot(None, body, (), True)
         #: Arrays that the body may change, and what is remembered if it does not: see :func:`presumed`.
-        self.arrays, self.codes = presumed(self.known, given.leaves)
+        self.arrays: list[Any] = _EMPTY
+        self.codes: list[Any] = _EMPTY
+        if self.known is not None:
+            self.arrays, self.codes = presumed(self.known, self.given.leaves)
         self.journal = Journal(innermost_journal())
         #: What is no state, and changes all the same, if anything does.
         self.variables = None if late is None else self.others(late)
         #: What stands for arrays while a function is called: these, with the positions of components, and these.
         self.apart: list[tuple[ArrayBase, int, core.Node, core.Node]] = _EMPTY
-        #: The structure of what the functions are given.
-        self.spec = given.spec
         #: What the body returned, its leaves, and the call that it did so in.
         self.returned: Any = None
         self.final: list[Any]
@@ -185,8 +190,8 @@ class SymbolicLoop:
         if any_vertex():
             return repeat(variables, self.test, self.following, self.label, self.name_of, self.count,
                           self.max_iterations, _longest, presumed_)
-        return while_loop(variables, self.test, self.following, self.label, self.name_of, self.count,
-                          0, True, True, presumed_)
+        functions: Any = self  # in the compiled form, the class derives from core.Functions
+        return repeated(functions, variables, self.label, self.count, 0, True, True, presumed_)
 
     # --- what the compiler calls -------------------------------------------------------------------------------------
 
@@ -304,7 +309,7 @@ class SymbolicLoop:
         if known is None or not self.given.plain or self.given.lent or \
                 self.variables is not None and self.variables.is_found_elsewhere():
             return None
-        return None if not knows_nothing(self.cond) and known.changes() else known
+        return None if not is_closed(self.cond) and known.changes() else known
 
     def applied(self, function: Callable[..., Any], call: Call) -> Any:
         """What a function of the user returns; sizes that do not go together may be due to shapes that were assumed."""
@@ -323,11 +328,6 @@ class SymbolicLoop:
         if self.shapes is not None:
             self.shapes.note_results(self.spec, after, names)
         _require_sizes(variables, results, given.spec, names)
-        changed = []
-        for position, new in enumerate(results):
-            if new is not variables[position] and not is_version(primal(new)):
-                changed.append(new)
-        _require_common_size(changed, results, given.spec, names)
         if len(given.spec.traced()) < len(final) and self.strict:
             _require_unchanged(given.leaves, final, given.spec, names)
         self.returned, self.final = returned, final
@@ -417,7 +417,7 @@ def flattened(result: Any, before: TreeSpec,
     Tensors may have other shapes, if these go together.
     """
     result = require_tuple(result, len(names))
-    nodes, leaves, spec = flatten_nodes(result, FUNCTION)
+    nodes, leaves, spec = flatten_nodes(result, FUNCTION, before)
     if spec is before or spec == before:
         return nodes, leaves, spec
     difference = before.difference(spec, names, True)
@@ -443,11 +443,19 @@ def condition_of(value: Any) -> core.Node:
 
 def _require_sizes(before: Sequence[core.Node], after: Sequence[core.Node], spec: TreeSpec,
                    names: Sequence[str]) -> None:
-    """Refuse state variables that the body made wider or narrower than they were, but for broadcasts."""
+    """Refuse state variables that the body made wider or narrower than they were, but for broadcasts, or to be of sizes
+    that do not go together."""
+    wide: core.Node | None = None
     for position, new in enumerate(after):
         old = before[position]
-        if new.size != old.size and new.size != 1 and old.size != 1:
+        if new is old or new.size == 1:
+            continue
+        if new.size != old.size and old.size != 1:
             raise changed_size(old, new, spec.node_paths(names)[position])
+        if not is_version(primal(new)):
+            if wide is not None and wide.size != new.size:
+                _require_common_size([wide, new], after, spec, names)
+            wide = new
 
 
 def changed_size(old: core.Node, new: core.Node, name: str) -> SizeError:

@@ -7,7 +7,7 @@ long as their packet is computed. Reads and writes are gathers and scatters of t
 How many lanes there are is known from what is read and written, and from the construct around it: memory begins with
 one lane, and is widened when there are more. All memory is made outside of the regions of symbolic constructs: a buffer
 that is made in one gets the same memory in each trace, and in each iteration. A region that writes to memory which is
-too narrow asks the outermost construct to widen it, and to begin again (:class:`~.outside.Wider`).
+too narrow asks the outermost construct to widen it, and to begin again (:class:`~.attempts.Wider`).
 
 In plain code, entries that are written at an ``int`` are held as the values they are, as long as none is read or
 written at an array of indices, or in a construct: then one kernel writes all of them.
@@ -45,9 +45,9 @@ from .._base.values import PYTHON_NUMBERS, plain_integer, plain_scalar
 from .._functions.creation import zeros
 from .._promotion.promote import coerce, wrap
 from .._trees.pytree import TreeSpec, field_types, flatten, is_pytree
+from .attempts import Wider
 from .bounds import warn_of
 from .loop import while_loop
-from .outside import Wider
 
 __all__ = ["Local", "alloc_local"]
 

@@ -7,16 +7,13 @@ iteration is a kernel of its own; *scalar* mode is a plain Python loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from .._base.array import ArrayBase
-from .._base.errors import presented
 from .._base.typing import Ts
-from .repetition import FUNCTION as _FUNCTION
-from .repetition import checked as _checked
-from .repetition import run as _run
+from .repetition import loop
 
-__all__ = ["loop", "while_loop"]
+__all__ = ["while_loop"]
 
 
 def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body: Callable[[*Ts], tuple[*Ts]],
@@ -73,20 +70,5 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     >>> steps, x
     ([7, 5, 0], [128, 160, 100])
     """
-    names = _checked(state, cond, body, labels, label, mode, strict, compress, max_iterations)
-    try:
-        return _run(state, cond, body, names, label, mode, strict, max_iterations, compress, None)  # type: ignore[no-any-return]
-    except Exception as error:
-        raise presented(error, _FUNCTION)  # noqa: B904
-
-
-def loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], labels: Sequence[str] = (),
-         label: str | None = None, mode: str | None = None, strict: bool = True, compress: bool | None = None,
-         max_iterations: int | None = None, late: Any = None, test: Any = True) -> Any:
-    """:func:`while_loop`, of which the condition is a mask, which the program has perhaps computed once (``test``), and
-    where the body may find a variable ``late``."""
-    names = _checked(state, cond, body, labels, label, mode, strict, compress, max_iterations)
-    try:
-        return _run(state, cond, body, names, label, mode, strict, max_iterations, compress, late, test)
-    except Exception as error:
-        raise presented(error, _FUNCTION)  # noqa: B904
+    return loop(state, cond, body, labels, label, mode, strict, compress,  # type: ignore[no-any-return]
+                max_iterations)

@@ -16,9 +16,7 @@ from drjit_core import Node, SymbolicValue, adopt, depend_on, late_formal, ops, 
 
 from .._access.store import Journal, owner_of, store_same
 from .._base.array import ArrayBase
-from .._base.errors import SizeError, user_part
 from .._base.handle import holders
-from .._base.nodes import broadcast
 from .._base.types import BOOL
 from .._trees.contents import read_place
 from .._trees.holders import has_array
@@ -35,18 +33,9 @@ from .shapes import Reshaped
 from .snapshot import Snapshot
 from .wording import Words
 
-__all__ = ["Variables", "Wider", "presumed", "remember", "retried"]
+__all__ = ["Variables", "presumed", "remember"]
 
 core.holders[0] = holders
-
-
-class Wider(Exception):
-    """Local memory that a region accesses is too narrow, or not written yet: do that first, and trace the outermost
-    construct again."""
-
-    def __init__(self, widen: Callable[[], None]) -> None:
-        super().__init__("local memory is to be changed outside")
-        self.widen = widen
 
 
 #: Codes of functions, those that they know included, by their ids, that have changed no constants from outside, or know
@@ -508,66 +497,3 @@ def _may_have_been_read(memory: Node, live: Node | None) -> bool:
     """Whether values of what was a constant before a write may have been used, which nobody sees any more."""
     return memory.d0 is not None and memory.d0.kind == _LITERAL and (
         memory.size == 1 or live is None or live.size == 1 or memory.size == live.size)
-
-
-def widened(journal: Journal, around: Journal | None, nodes: Sequence[Node],
-            leaves: Sequence[Any]) -> list[Node] | None:
-    """The nodes of a state or of arguments, in which the components of an array are as large as each other; ``None`` if
-    that would not help functions, which were to write to narrower ones by index.
-
-    What belongs to a construct around this one is made wider by that, which is traced again, too.
-    """
-    if not journal.narrow:
-        return None
-    journal.narrow = False
-    found, start = list(nodes), 0
-    for leaf in leaves:
-        if isinstance(leaf, ArrayBase) and leaf._dynamic:
-            count = len(leaf._nodes())
-            width = max([node.size for node in nodes[start:start + count]], default=0)
-            for position in range(start, start + count):
-                node = nodes[position]
-                if not node.scope:
-                    found[position] = broadcast(node, width)
-                elif node.size < width and around is not None:
-                    around.narrow = True
-            start += count
-    return found if found != list(nodes) else None
-
-
-#: So many times a construct begins again at most.
-_MOST_ATTEMPTS = 64
-
-
-def retried(construct: Any, words: Words, around: Journal | None, what: str) -> Any:
-    """What a construct's ``attempt`` returns, which begins again as long as something turns out: it is told to
-    ``restart``, or to ``clear`` what is found again. ``what`` of it must have one size."""
-    for _ in range(_MOST_ATTEMPTS):
-        try:
-            return construct.attempt()
-        except core.Restart:
-            construct.restart(around)
-        except Wider as request:
-            if around is not None:
-                raise
-            request.widen()
-            construct.clear()
-        except SymbolicValue:
-            wide = widened(construct.journal, around, construct.nodes, construct.given.leaves)
-            if wide is None:
-                raise
-            construct.nodes = wide
-            construct.clear()
-        except core.IncompatibleSizes as error:
-            if user_part(error) is not None:
-                raise
-            construct.check_sizes()
-            widths = list(dict.fromkeys([size for size in error.sizes if size != 1]))
-            raise SizeError(
-                f"{words.function}(): {what}, have incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of "
-                f"it must be as wide as the {words.noun}; {words.otherwise} if that is so of all but what is written."
-                ) from None
-    raise SymbolicValue(
-        f"{words.function}(): {words.traced} does something else each time it is called: it changes arrays from "
-        f"outside, and after {_MOST_ATTEMPTS} calls it still finds new ones. Make these arrays before the "
-        f"{words.noun}.")

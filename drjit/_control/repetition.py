@@ -11,7 +11,7 @@ from drjit_core import JitFlag, current
 
 from .._access.store import noted
 from .._base.arguments import require_bool, require_count, require_label, require_mode
-from .._base.errors import ArgumentError, SizeError, describe
+from .._base.errors import ArgumentError, SizeError, describe, presented
 from .evaluated import Evaluated
 from .given import Given, as_before
 from .iteration import FUNCTION, SymbolicLoop, require_tuple
@@ -19,12 +19,24 @@ from .modes import is_symbolic
 from .snapshot import snapshot
 from .state import told_apart, uninitialized
 
-__all__ = ["FUNCTION", "checked", "run"]
+__all__ = ["loop"]
 
 _COMPRESS_LOOPS, _SYMBOLIC_LOOPS = JitFlag.CompressLoops.value, JitFlag.SymbolicLoops.value
 
 
-def checked(state: Any, cond: Any, body: Any, labels: Any, label: Any, mode: Any, strict: Any, compress: Any,
+def loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], labels: Sequence[str] = (),
+         label: str | None = None, mode: str | None = None, strict: bool = True, compress: bool | None = None,
+         max_iterations: int | None = None, late: Any = None, test: Any = None) -> Any:
+    """``dr.while_loop``; the condition is a mask if it is told what that is at first (``test``; ``True``: nobody has
+    computed it), and the body may find a variable ``late``."""
+    names = _checked(state, cond, body, labels, label, mode, strict, compress, max_iterations)
+    try:
+        return _run(state, cond, body, names, label, mode, strict, max_iterations, compress, late, test)
+    except Exception as error:
+        raise presented(error, FUNCTION)  # noqa: B904
+
+
+def _checked(state: Any, cond: Any, body: Any, labels: Any, label: Any, mode: Any, strict: Any, compress: Any,
              max_iterations: Any) -> tuple[str, ...]:
     """Refuse arguments of other types and values than they must have; returns the names of the state variables."""
     if type(state) is not tuple:
@@ -62,10 +74,9 @@ def _names(count: int) -> tuple[str, ...]:
     return tuple([f"state[{k}]" for k in range(count)])
 
 
-def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
-        mode: str | None, strict: bool, max_iterations: int | None, compress: bool | None, late: Any,
-        first: Any = None) -> Any:
-    """The condition is a mask if it is told what that is at ``first``; ``True``: nobody has computed it."""
+def _run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
+         mode: str | None, strict: bool, max_iterations: int | None, compress: bool | None, late: Any,
+         first: Any) -> Any:
     given = Given(FUNCTION, state)
     test: Any = None
     try:
@@ -83,6 +94,9 @@ def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: S
             mode = "scalar" if type(test) is bool else "symbolic" if current().flags & _SYMBOLIC_LOOPS or \
                 is_symbolic(FUNCTION, JitFlag.SymbolicLoops) else "evaluated"
         if mode != "scalar":
+            if given.spec.is_flat:
+                return _traced(given, cond, body, names, label, mode, strict,
+                               None if max_iterations == -1 else max_iterations, compress, late, first)
             with as_before(given):
                 return _traced(given, cond, body, names, label, mode, strict,
                                None if max_iterations == -1 else max_iterations, compress, late, first)

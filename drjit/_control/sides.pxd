@@ -3,7 +3,7 @@ cimport cython
 from drjit_core.ir.node cimport Node
 from drjit._access.lanes cimport masked_access, written_from
 from drjit._access.store cimport Journal, noted
-from drjit._control.choice cimport Effects, Joint, Results, Returned
+from drjit._control.choice cimport Effects, Joint, Results
 from drjit._control.given cimport Call, Given
 from drjit._trees.contents cimport write_place
 from drjit._trees.pytree cimport TreeSpec
@@ -20,4 +20,3 @@ cdef class Sides:
     cdef public dict own
     cdef public list effects
     cdef public list joins
-    cdef public list returned

@@ -20,7 +20,7 @@ from .._base.nodes import broadcast
 from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .aliases import Aliases
-from .choice import Effects, Joint, Results, Returned, argument_of, blended, invoked
+from .choice import Effects, Joint, Results, argument_of, blended, invoked
 from .given import Call, Given
 from .places import is_kept_by_class, place_key
 from .wording import Words, require_variables
@@ -56,7 +56,6 @@ class Sides:
         #: What the functions have done that were called, and how it is joined.
         self.effects: list[Effects] = []
         self.joins: list[Join] = []
-        self.returned: list[Returned] = []
 
     def call(self, number: int, nodes: list[core.Node], join: Join,
              shapes: tuple[Any, Any] | None = None) -> dict[int, core.Node]:
@@ -76,7 +75,6 @@ class Sides:
             effects = self.attempt(number, nodes, shapes, own, aliases)
         self.effects.append(effects)
         self.joins.append(join)
-        self.returned.append(effects.returned)
         changed = effects.changed
         effects.changed = {}
         for position, node in changed.items():
@@ -98,7 +96,7 @@ class Sides:
         with noted() as journal:
             call = Call(self.given, nodes, function, None, own, journal if lent else None, None, lent)
             try:
-                returned = Returned(self.words.function, invoked(function, self.named, call.tree))
+                effects = Effects(self.labels[number], call, invoked(function, self.named, call.tree), shapes)
             except SizeError:  # of some elements of an array and all of it, perhaps
                 call.leave()
                 if aliases is not None:
@@ -108,9 +106,7 @@ class Sides:
             except BaseException:
                 call.leave()
                 raise
-            if shapes is not None:
-                returned.widen(*shapes)
-            changes = call.leave()
+            effects.note(call.leave())
             if call.snapshot is not None and call.snapshot.waiting:
                 require_variables(self.words.function, call.snapshot)
             if aliases is not None:
@@ -122,10 +118,9 @@ class Sides:
                         aliases.is_found(place, call.snapshot) or
                         place not in lent and
                         aliases.is_changed(place, journal, self.given.nodes[first:first + count]))})
-            known = call.own_arrays(journal, returned.leaves)
+            known = call.own_arrays(journal, effects.leaves)
             known.difference_update([id(array) for array in own.values()])
             covered = aliases.covered(lent) if aliases is not None and lent else _NOTHING
-            effects = Effects(self.labels[number], call, returned, changes, None, shapes)
             effects.left = {id(array): array._nodes() for array, before, _ in journal.entries.values()
                             if not all(map(written_from, array._nodes(), before))}
             effects.arrays = _undone(journal, known, covered)
@@ -146,13 +141,13 @@ class Sides:
 
     def complete(self, number: int) -> list[core.Node]:
         """The nodes of what the last function has returned, which must be like what others have."""
-        if len(self.returned) == 1:
-            self.results.complete(self.returned, self.labels[number:])
+        if len(self.effects) == 1:
+            self.results.complete(self.effects, self.labels[number:])
         else:
-            self.results.compare(self.returned[-1], self.labels[number])
-        return self.returned[-1].nodes
+            self.results.compare(self.effects[-1], self.labels[number])
+        return self.effects[-1].nodes
 
-    def finish(self, values: Sequence[core.Node], keeps: bool) -> Any:
+    def finish(self, values: list[core.Node], keeps: bool) -> Any:
         """The results; what the functions have changed is what it has become. Whether what all of them return of the
         caller's is that (``keeps``): of calls, elements that take none have zeros."""
         joint = Joint(self.words, self.given, self.effects, self.results.lanes, self.nodes, True, keeps)
@@ -168,7 +163,7 @@ class Sides:
         joint.write(iter(found), {position: node for position, node in enumerate(self.nodes)
                                   if node is not self.given.nodes[position]}, True)
         try:
-            return self.results.rebuilt(values, self.returned, [each.call for each in self.effects] if keeps else ())
+            return self.results.rebuilt(values, self.effects, [each.call for each in self.effects] if keeps else ())
         except BaseException:
             joint.restore()
             raise
@@ -199,8 +194,8 @@ def evaluated(words: Words, given: Given, masks: Sequence[core.Node], functions:
 
             with masked_access(mask, some=False):
                 sides.call(number, sides.nodes, join)
-        results.complete(sides.returned, labels)
-        found = [returned.nodes for returned in sides.returned]
+        results.complete(sides.effects, labels)
+        found = [effects.nodes for effects in sides.effects]
         if call:
             joined = [_result(words, masks, position, values, given, results)
                       for position, values in enumerate(zip(*found, strict=True))]

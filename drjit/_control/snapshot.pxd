@@ -1,7 +1,7 @@
 cimport cython
 
 from drjit_core.ir.dual cimport primal, tracked
-from drjit_core.ir.frames cimport closure_of, code_of, defaults_of, further_of, globals_of
+from drjit_core.ir.frames cimport closure_of, code_of, defaults_of, further_of, globals_of, is_closed
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport innermost
 from drjit_core.ir.vertex cimport any_vertex
@@ -55,7 +55,6 @@ cdef class Snapshot:
     cpdef list undo(self)
 
 
-cpdef bint knows_nothing(object function) except -1
 cpdef Snapshot snapshot(object tree, object function, object apart=*, bint data=*)
 cdef bint _must_be_variable(Node node, dict times) except -1
 cdef list _components(Handle array)

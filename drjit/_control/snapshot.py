@@ -27,6 +27,7 @@ from drjit_core import (
     globals_of,
     innermost,
     is_apart,
+    is_closed,
     primal,
     tracked,
 )
@@ -71,7 +72,7 @@ from .._trees.kinds import (
 from .._trees.pytree import flatten_nodes
 from .places import Change, reorder, restore, unshared
 
-__all__ = ["Snapshot", "knows_nothing", "names_of", "snapshot"]
+__all__ = ["Snapshot", "names_of", "snapshot"]
 
 #: So many containers are looked at; a warning tells if there are more.
 _MOST_CONTAINERS = 65536
@@ -535,17 +536,11 @@ def names_of(code: CodeType) -> tuple[str, ...]:
     return found
 
 
-def knows_nothing(function: Callable[..., Any]) -> bool:
-    """Whether a function is seen to refer to nothing but its arguments."""
-    return type(function) is FunctionType and closure_of(function) is None and defaults_of(function) is None and \
-        further_of(function) is None and not names_of(code_of(function))
-
-
 def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any] = (),
              data: bool = False) -> Snapshot | None:
     """What is held by the containers of a tree, but for some, and by those that a function knows; ``None`` if there are
     none. Arrays of NumPy and other ``data`` belong to it where something is traced, or will be."""
-    if tree is None and (function is None or knows_nothing(function)):
+    if tree is None and (function is None or is_closed(function)):
         return None
     found = Snapshot()
     found.suspended, found.traced = True, data or innermost() is not None

@@ -16,6 +16,8 @@ cdef class TreeSpec:
     cdef public list _arrays
     cdef public list _positions
     cdef public bint is_flat
+    cdef public bint _tensors
+    cdef public list flats
     cpdef object rebuild(self, object leaves)
     cpdef object rebuild_nodes(self, object nodes, object leaves, tuple lanes=*)
     @cython.locals(array=Handle, position=cython.Py_ssize_t, k=cython.Py_ssize_t, count=cython.Py_ssize_t, depth=cython.int, node=Node, result=list)
@@ -26,6 +28,8 @@ cdef class TreeSpec:
     cpdef list leaf_specs(self)
     cpdef list positions(self)
     cpdef bint has_tensors(self) except -1
+    @cython.locals(position=cython.Py_ssize_t)
+    cpdef bint fits(self, object value) except -1
     @cython.locals(entry=TreeSpec)
     cpdef _collect(self, list found)
 
@@ -33,7 +37,7 @@ cdef class TreeSpec:
 @cython.locals(spec=TreeSpec)
 cdef TreeSpec _flatten(object value, object function, list found, set path, bint whole)
 @cython.locals(spec=TreeSpec, found=list)
-cpdef tuple flatten_nodes(object value, object function)
+cpdef tuple flatten_nodes(object value, object function, object like=*)
 @cython.locals(nodes=list, array=Handle, k=cython.Py_ssize_t, depth=cython.int)
 cdef list _traced_nodes(TreeSpec spec, object found)
 @cython.locals(spec=TreeSpec, nodes=list)

@@ -54,7 +54,8 @@ class TreeSpec:
     that, and it takes no part in comparisons.
     """
 
-    __slots__ = ("_arrays", "_hash", "_positions", "children", "cls", "is_flat", "keys", "prototype", "shape")
+    __slots__ = ("_arrays", "_hash", "_positions", "_tensors", "children", "cls", "flats", "is_flat", "keys",
+                 "prototype", "shape")
 
     #: Class of a container or leaf.
     cls: Any
@@ -71,14 +72,18 @@ class TreeSpec:
     _arrays: list[tuple[int, type[ArrayBase], tuple[int, ...], int, int]] | None
     #: Of each of these its place among the leaves, the first of its nodes, and their number.
     _positions: list[tuple[int, int, int]] | None
-    #: Whether it is a tuple of leaves.
+    #: Whether it is a tuple of leaves; and once the arrays have been asked for, their types if all are flat arrays, and
+    #: whether any is a tensor.
     is_flat: bool
+    flats: list[type[ArrayBase]] | None
+    _tensors: bool
 
     def __init__(self, cls: Any, shape: tuple[Any, ...] = (), keys: tuple[Any, ...] = (),
                  children: tuple[TreeSpec, ...] | None = None, prototype: Any = None) -> None:
         self.cls, self.shape, self.keys, self.children, self.prototype = cls, shape, keys, children, prototype
         self._hash = self._arrays = self._positions = None
-        self.is_flat = False
+        self.is_flat = self._tensors = False
+        self.flats = None
         if cls is tuple and children is not None:
             self.is_flat = not [entry for entry in children if entry.children is not None]
 
@@ -143,9 +148,18 @@ class TreeSpec:
 
     def fresh(self, nodes: Sequence[core.Node], leaves: Iterable[Any], lanes: tuple[int, ...] = ()) -> list[Any]:
         """The leaves of such a PyTree."""
-        position = 0
+        position, arrays = 0, self.traced()
+        if self.flats is not None:
+            result = []
+            for cls in self.flats:
+                array = fresh_array(cls)
+                array._o = None
+                array._n = nodes[position]
+                result.append(array)
+                position += 1
+            return result
         result = list(leaves)
-        for k, cls, shape, count, depth in self.traced():
+        for k, cls, shape, count, depth in arrays:
             array = fresh_array(cls)
             array._o = None
             if depth > 0:
@@ -195,6 +209,10 @@ class TreeSpec:
                 (k, entry.cls, entry.shape, entry.node_count(), entry.cls._depth)
                 for k, entry in enumerate(self.leaf_specs())
                 if isinstance(entry.cls, type) and issubclass(entry.cls, ArrayBase) and entry.cls._dynamic]
+            depths = [each[4] for each in self._arrays]
+            self._tensors = bool(depths) and min(depths) < 0
+            if self.is_flat and depths == [0] * len(self.children or ()):
+                self.flats = [each[1] for each in self._arrays]
         return self._arrays
 
     def positions(self) -> list[tuple[int, int, int]]:
@@ -208,10 +226,17 @@ class TreeSpec:
 
     def has_tensors(self) -> bool:
         """Whether any traced array is a tensor."""
-        for entry in self.traced():  # noqa: SIM110  (compiled)
-            if entry[4] < 0:
-                return True
-        return False
+        self.traced()
+        return self._tensors
+
+    def fits(self, value: Any) -> bool:
+        """Whether a value is a tuple of flat arrays of this structure."""
+        if self.flats is None or type(value) is not tuple or len(value) != len(self.flats):
+            return False
+        for position, entry in enumerate(value):  # noqa: SIM110  (compiled)
+            if type(entry) is not self.flats[position]:
+                return False
+        return True
 
     def holds_numbers(self) -> bool:
         """Whether any leaf is an array that is not traced."""
@@ -444,10 +469,14 @@ def _flatten(value: Any, function: str, found: list[Any], path: set[int], whole:
     return TreeSpec(cls, more, keys, specs, value if hasattr(cls, "__drjit_children__") else None)
 
 
-def flatten_nodes(value: Any, function: str) -> tuple[list[core.Node], list[Any], TreeSpec]:
-    """The component nodes of the traced arrays in a PyTree, all of its leaves, and its structure."""
+def flatten_nodes(value: Any, function: str,
+                  like: TreeSpec | None = None) -> tuple[list[core.Node], list[Any], TreeSpec]:
+    """The component nodes of the traced arrays in a PyTree, all of its leaves, and its structure, which is probably
+    ``like`` another one."""
     spec: TreeSpec | None = None
-    if type(value) is tuple:
+    if like is not None and like.fits(value):
+        found, spec = list(value), like
+    elif type(value) is tuple:
         types = tuple([type(entry) for entry in value])
         spec = _of_types.get(types)
         found = list(value)
@@ -468,7 +497,12 @@ def flatten_nodes(value: Any, function: str) -> tuple[list[core.Node], list[Any]
 def _traced_nodes(spec: TreeSpec, found: Sequence[Any]) -> list[core.Node]:
     """The component nodes of the traced arrays among the leaves of a structure."""
     nodes: list[core.Node] = []
-    for k, _, _, _, depth in spec.traced():
+    arrays = spec.traced()
+    if spec.flats is not None:
+        for array in found:
+            nodes.append(held(array))
+        return nodes
+    for k, _, _, _, depth in arrays:
         array = found[k]
         if depth > 0:
             nodes += array._c

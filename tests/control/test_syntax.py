@@ -922,8 +922,8 @@ def test_scalar_code_calls_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             total += k
         return total
 
-    monkeypatch.setattr("drjit._control.branch._check", refuse)
-    monkeypatch.setattr("drjit._control.loop._checked", refuse)
+    monkeypatch.setattr("drjit._control.syntax.runtime.branch", refuse)
+    monkeypatch.setattr("drjit._control.syntax.runtime.loop", refuse)
     assert f(10) == 5 + 1 + 2 + 4 + 5
 
 

@@ -223,7 +223,7 @@ def of_frames() -> Iterator[Any]:
     closing.seen = "an attribute"  # type: ignore[attr-defined]
     for function in (plain, closing, lambda: None, lambda *, by=2: by, attempt, of_frames):
         cells = frames.closure_of(function)
-        yield frames.further_of(function)
+        yield frames.further_of(function), frames.is_closed(function)
         yield (frames.code_of(function) is function.__code__, frames.defaults_of(function), None if cells is None else
                [cell is own for cell, own in zip(cells, function.__closure__, strict=True)],
                frames.globals_of(function) is function.__globals__)
@@ -363,7 +363,7 @@ def of_handle() -> Iterator[Any]:
     count = len(handle.live_arrays())
     v, m, x, t = Array2f([1, 2], 3), Array22f([1, 2], [3, 4]), Float(1, 2), TensorXf([1, 2], (2,))
     yield len(handle.live_arrays()) - count
-    yield handle.held(x) is x._n, handle.held(t) is t._n
+    yield handle.held(x) is x._n, handle.held(t) is t._n, [handle.is_flat(each) for each in (v, m, x, t, t.array)]
     yield handle.view_at(v, 0), handle.views(v)
     first = v.x
     yield handle.view_at(v, 0) is first, handle.view_at(v, 1), [k for k, _ in handle.views(v)], v.x is first

@@ -6,7 +6,7 @@ from ..ir.build cimport append, broadcast_size_of, invalid, where_of
 from ..ir.node cimport Node
 from ..ir.region cimport Call, Choice, Cond, Region, is_version, origin_of
 from ..ir.symbolic cimport Tracing, innermost, scope_of_all
-from .construct cimport Construct, Traced, written_widths
+from .construct cimport Construct, Functions, Traced, written_widths
 
 cdef list _EMPTY
 cdef dict _UNWRITTEN, _UNALIASED
@@ -14,12 +14,20 @@ cdef int _FEW
 cdef int CALL, COND, LITERAL, LOOP, PHI, RESULT, BOOL
 
 
+cdef class _Targets(Functions):
+    cdef object functions
+    cdef object more
+    cdef object names
+    cpdef list target(self, Py_ssize_t number, list formals)
+    cpdef list joined(self, Py_ssize_t number)
+    cpdef object name_of(self, Py_ssize_t position)
+
+
 cdef class _Choice(Construct):
-    cdef public int kind
     cdef public Node mask
     cdef public Node index
-    cdef public object targets
-    cdef public object joined
+    cdef public Py_ssize_t number
+    cdef public Py_ssize_t first
     cdef public bint merged
     cdef public bint uniform
     cdef public list single
@@ -34,12 +42,12 @@ cdef class _Choice(Construct):
     cpdef list regions(self, list values, list written)
     @cython.locals(one=Traced, mask=Node, apart=Node, region=Region, traced=Traced, writes=cython.bint)
     cpdef bint grows(self, list regions, Py_ssize_t count) except -1
-    @cython.locals(region=Region, one=Traced, found=list)
+    @cython.locals(region=Region, one=Traced, mask=Node, value=Node, results=tuple, size=int64_t, i=cython.Py_ssize_t)
     cpdef int64_t size(self, object regions, Py_ssize_t count) except? -1
     cpdef bint mask_is_known(self) except -1
-    @cython.locals(value=Node, values=list, i=cython.Py_ssize_t, k=cython.Py_ssize_t, count=cython.Py_ssize_t)
+    @cython.locals(values=list, i=cython.Py_ssize_t, k=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cpdef bint repeats_values(self) except -1
-    @cython.locals(outer=Tracing, live=Node, width=int64_t, traced=Traced, sources=list, wide=list, number=cython.Py_ssize_t)
+    @cython.locals(outer=Tracing, live=Node, width=int64_t, traced=Traced, sources=list, wide=list, more=list, number=cython.Py_ssize_t)
     cpdef attempt(self)
     @cython.locals(value=Node, region=Tracing)
     cpdef trace_into(self, Traced traced)
@@ -49,7 +57,7 @@ cdef class _Choice(Construct):
     cpdef tuple finish(self, list regions, dict aliases, dict passed, list values, list written)
     @cython.locals(formals=list, results=list, i=cython.Py_ssize_t)
     cpdef Region region(self, Traced traced, list values, list written)
-    @cython.locals(outer=Tracing, enclosing=Node, memory=list, size=int64_t, scope=int64_t)
+    @cython.locals(outer=Tracing, enclosing=Node, region=Region, used=list, size=int64_t, scope=int64_t)
     cpdef Node node(self, Choice choice)
     @cython.locals(traced=Traced, result=Node, formal=Node, i=cython.Py_ssize_t, found=dict)
     cpdef dict aliases(self)
@@ -68,3 +76,5 @@ cpdef tuple cond(Node mask, object arguments, object true, object false, object 
                  Py_ssize_t count=*, bint differentiates=*, object joined=*, object memory=*)
 cpdef tuple call(Node index, Node mask, object targets, object arguments, object label=*, object name_of=*,
                  Py_ssize_t count=*, bint differentiates=*, object joined=*, object memory=*)
+cpdef tuple chosen(Functions functions, Py_ssize_t number, Node mask, Node index, object arguments, object label=*,
+                   Py_ssize_t count=*, bint differentiates=*, object memory=*)

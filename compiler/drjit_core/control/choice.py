@@ -15,12 +15,12 @@ from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, o
 from ..ir.symbolic import innermost, scope_of_all
 from ..ops.table import CALL, COND, FETCH, LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, TYPES, UINT32
-from .construct import Construct, Traced, written_widths
+from .construct import Construct, Functions, Traced, written_widths
 from .inline import MAKERS, inline, live_mask
 from .once import atomic
 from .source import Source
 
-__all__ = ["Joined", "Versions", "call", "cond"]
+__all__ = ["Joined", "Versions", "call", "chosen", "cond"]
 
 
 #: The new versions of those arguments that a branch or call has written to by index, by position.
@@ -55,9 +55,8 @@ def cond(mask: Node, arguments: Sequence[Node], true: Function, false: Function,
     Whether it ``differentiates``, see :func:`.loop.while_loop`.  If it is traced again, it is known which arguments are
     ``memory``, and which of these are written to.
     """
-    targets = (true, false) if mask.kind != LITERAL else (true if mask.payload else false,)
-    return _Choice("cond", COND, mask, None, targets, arguments, label, name_of, count, differentiates, joined,
-                   memory).trace()
+    return chosen(_Targets((true, false), joined, name_of), 2, mask, None, arguments, label, count, differentiates,
+                  memory)
 
 
 def call(index: Node, mask: Node, targets: Sequence[Function], arguments: Sequence[Node], label: str | None = None,
@@ -68,12 +67,37 @@ def call(index: Node, mask: Node, targets: Sequence[Function], arguments: Sequen
 
     ``index`` is a 32-bit unsigned integer; elements for which it is too large are masked out.
     """
-    if not targets:
+    return chosen(_Targets(targets, joined, name_of), len(targets), mask, index, arguments, label, count,
+                  differentiates, memory)
+
+
+def chosen(functions: Functions, number: int, mask: Node, index: Node | None, arguments: Sequence[Node],
+           label: str | None = None, count: int = sys.maxsize, differentiates: bool = False,
+           memory: Memory | None = None) -> tuple[list[Node], Versions]:
+    """:func:`cond`, or with an index :func:`call`, of so many functions that are methods."""
+    if not number:
         raise ValueError("call(): there is no target")
-    if index.type != UINT32:
+    if index is not None and index.type != UINT32:
         raise TypeError(f"call(): the index must be uint32, found {TYPES[index.type].name}")
-    return _Choice("call", CALL, mask, index, targets, arguments, label, name_of, count, differentiates, joined,
-                   memory).trace()
+    return _Choice(functions, number, mask, index, arguments, label, count, differentiates, memory).trace()
+
+
+class _Targets(Functions):
+    """Functions, what they return besides, and what messages call arguments."""
+
+    __slots__ = ("functions", "more", "names")
+
+    def __init__(self, functions: Sequence[Function], more: Joined | None, names: Callable[[int], str] | None) -> None:
+        self.functions, self.more, self.names = functions, more, names
+
+    def target(self, number: int, formals: list[Node]) -> list[Node]:
+        return list(self.functions[number](formals))
+
+    def joined(self, number: int) -> list[Node]:
+        return [] if self.more is None else list(self.more(number))
+
+    def name_of(self, position: int) -> str | None:
+        return None if self.names is None else self.names(position)
 
 
 class _Choice(Construct):
@@ -89,15 +113,18 @@ class _Choice(Construct):
     FOUND = ("a function writes several values at once, and returns what an update of one value has found, which only "
              "one of its elements knows. Write in a branch or call of its own.")
 
-    def __init__(self, function: str, kind: int, mask: Node, index: Node | None, targets: Sequence[Function],
-                 arguments: Sequence[Node], label: str | None, name_of: Callable[[int], str] | None,
-                 count: int, differentiates: bool, joined: Joined | None, memory: Memory | None) -> None:
-        self.joined = joined
-        self.set_up(function, "branch" if kind == COND else "call", arguments, label, name_of, count, differentiates)
-        self.kind = kind
+    def __init__(self, functions: Functions, number: int, mask: Node, index: Node | None, arguments: Sequence[Node],
+                 label: str | None, count: int, differentiates: bool, memory: Memory | None) -> None:
+        if index is None:
+            self.set_up("cond", "branch", functions, arguments, label, count, differentiates)
+        else:
+            self.set_up("call", "call", functions, arguments, label, count, differentiates)
         self.mask = mask
         self.index = index
-        self.targets = targets
+        #: How many functions there are, and the first one that is traced: a branch by a known mask has one only.
+        self.number, self.first = number, 0
+        if index is None and self.mask.kind == LITERAL:
+            self.number, self.first = 1, 0 if mask.payload else 1
         #: Whether a value that is given twice has one formal.
         self.merged = False
         if memory is not None:
@@ -196,32 +223,36 @@ class _Choice(Construct):
     def size(self, regions: Sequence[Region], count: int) -> int:
         """The number of elements: of what decides, of results, and of what is written."""
         one = self.traced[0]
-        found = one.masks.copy()
+        mask = one.masks[0]
+        size = mask.size
         for region in regions:
-            found += region.results[0][:count]
-        for region in regions:
-            if region.writes:
-                found += written_widths(region)
-        return broadcast_size_of(self.function, found)
+            results = region.results[0]
+            for i in range(count):
+                value = results[i]
+                if value.size != 1 and value.size != size:
+                    if size != 1:
+                        raise IncompatibleSizes(self.function, tuple([node.size for node in (
+                            mask, *[node for each in regions for node in each.results[0][:count]])]))
+                    size = value.size
+        found = _written(regions)
+        return broadcast_size_of(self.function, [*one.masks, *[node for region in regions for node in region.results[
+            0][:count]], *found]) if found else size
 
     def mask_is_known(self) -> bool:
         """Whether it becomes part of what is around it."""
-        return self.index is None and len(self.targets) == 1
+        return self.index is None and self.number == 1
 
     def repeats_values(self) -> bool:
         """Whether a value is given twice, which makes the program of one."""
-        count = len(self.given)
-        if count < 2:
-            return False
-        values: list[int] = []
-        for i, value in enumerate(self.given):
-            if i not in self.memory and i not in self.constant:
-                values.append(value.id)
+        values = self.given
+        if self.memory or self.constant:
+            values = [value for i, value in enumerate(values) if i not in self.memory and i not in self.constant]
+        count = len(values)
         if count > _FEW:
-            return len(set(values)) < len(values)
-        for i in range(1, len(values)):
+            return len({value.id for value in values}) < count
+        for i in range(1, count):
             for k in range(i):
-                if values[i] == values[k]:
+                if values[i] is values[k]:
                     return True
         return False
 
@@ -242,7 +273,7 @@ class _Choice(Construct):
         elif current().recording is not None:
             self.wide = common_size(width, wide)
         sources = self.recall(width, self.uniform) if self.called else _EMPTY
-        for number in range(len(self.targets)):
+        for number in range(self.number):
             traced = self.enter(0, width, (-1,))
             if self.uniform:
                 traced.region.uniform, traced.region.single = True, self.single[number]
@@ -254,11 +285,13 @@ class _Choice(Construct):
                     self.attempt()
                 return
         if not sources:
-            if self.joined is not None:
-                for number, traced in enumerate(self.traced):
-                    traced.results = traced.results + self.values(self.joined(number), self.differentiates)
-                for traced in self.traced:
-                    self.check(traced.results)
+            for number in range(self.number):
+                traced = self.traced[number]
+                more = self.functions.joined(self.first + number)
+                if more:
+                    traced.results = traced.results + self.values(more, self.differentiates)
+            for traced in self.traced:
+                self.check(traced.results)
             self.called = self.traced
 
     def trace_into(self, traced: Traced) -> None:
@@ -273,7 +306,8 @@ class _Choice(Construct):
                 if i not in self.memory | self.constant:
                     formals[i] = first.setdefault(value.id, formals[i])
         if source is None:
-            traced.results = self.values(self.targets[len(self.traced) - 1](formals), self.differentiates)
+            traced.results = self.values(self.functions.target(self.first + len(self.traced) - 1, formals),
+                                         self.differentiates)
         else:
             traced.results = source.trace(0, source.values(region, formals, traced.masks))
         self.check(traced.results)
@@ -320,7 +354,7 @@ class _Choice(Construct):
                 mask = trace.ops.and_(mask, literal(BOOL, True, self.wide))
             outputs = inline(regions[0], initial, mask)
         else:
-            class_ = Cond if self.kind == COND else Call
+            class_ = Cond if self.index is None else Call
             outputs = self.results_of(self.node(class_(regions, initial, self.label, len(values),
                                                        [varying.index(i) for i in written])))
         versions = _UNWRITTEN
@@ -352,10 +386,14 @@ class _Choice(Construct):
         if enclosing is not None and size not in (1, enclosing.size) and enclosing.size != 1:
             raise IncompatibleSizes(self.function, (enclosing.size, size))
         # what functions use of regions that are not open has been refused already
-        memory = choice.memory() + choice.sources()
-        scope = scope_of_all((self.index, self.mask, *choice.initial)) if outer is None else scope_of_all(
-            [self.index, self.mask, enclosing, *choice.values(), *memory])
-        where = where_of(self.function, choice.inputs() + memory)
+        used = [self.mask, *choice.initial]
+        for region in choice.regions:
+            used += region.captures
+            used += region.sources
+        scope = scope_of_all(used)
+        if self.index is not None or enclosing is not None:
+            scope = max(scope, scope_of_all((self.index, enclosing)))
+        where = where_of(self.function, used)
         if self.index is None:
             return append(COND, BOOL, size, self.mask, enclosing, None, None, 0, choice, scope, where)
         return append(CALL, BOOL, size, self.index, self.mask, enclosing, None, 0, choice, scope, where)
@@ -402,7 +440,7 @@ class _Choice(Construct):
                 continue
             if width > 1 and first.size not in (1, width) or \
                     not writes and [k for k in self.constant if self.given[k] is first] or \
-                    not writes and self.kind == COND and first.size == width:
+                    not writes and self.index is None and first.size == width:
                 found = found or {}
                 found[i] = first
         return found
@@ -452,7 +490,8 @@ def _written(regions: Sequence[Region]) -> list[Node]:
     """What is written in any of some regions."""
     found: list[Node] = []
     for region in regions:
-        found += written_widths(region)
+        if region.writes:
+            found += written_widths(region)
     return found
 
 

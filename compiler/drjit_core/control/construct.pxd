@@ -2,17 +2,26 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from ..context cimport current
-from ..ir.build cimport append
+from ..ir.build cimport append, new_formal
 from ..ir.dual cimport primal, tracked
 from ..ir.frames cimport user_place
 from ..ir.node cimport Node
 from ..ir.region cimport Control, Region, is_local, writes
 from ..ir.symbolic cimport Tracing, close, innermost, open_, replace_version, scope_of_all
+from ..ir.vertex cimport any_vertex
 
 cdef int LOOP, PHI, RESULT, BOOL
 cdef dict _NOTHING
 cdef list _EMPTY
 cdef dict _UNKNOWN
+
+
+cdef class Functions:
+    cpdef Node test(self, list variables)
+    cpdef list following(self, list variables)
+    cpdef list target(self, Py_ssize_t number, list formals)
+    cpdef list joined(self, Py_ssize_t number)
+    cpdef object name_of(self, Py_ssize_t position)
 
 
 @cython.freelist(16)
@@ -35,7 +44,7 @@ cdef class Construct:
     cdef public bint differentiates
     cdef public list given
     cdef public object label
-    cdef public object name_of
+    cdef public Functions functions
     cdef public Py_ssize_t first_array
     cdef public tuple place
     cdef public frozenset memory
@@ -53,8 +62,8 @@ cdef class Construct:
     cdef public object failure
     cdef public bint defers
     cdef public bint cautious
-    cpdef set_up(self, str function, str noun, object given, object label, object name_of, Py_ssize_t first_array,
-                 bint differentiates)
+    cpdef set_up(self, str function, str noun, Functions functions, object given, object label,
+                 Py_ssize_t first_array, bint differentiates)
     @cython.locals(node=Node, found=list)
     cpdef list values(self, object nodes, bint differentiates)
     cpdef begin(self)

@@ -8,13 +8,13 @@ that turned out to be another one, for example.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 from weakref import ref
 
 from ..context import current
 from ..errors import SymbolicValue
-from ..ir.build import apart, append
+from ..ir.build import apart, append, new_formal
 from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
 from ..ir.dual import primal, refuse, tracked
 from ..ir.extents import sized_as
@@ -32,12 +32,13 @@ from ..ir.symbolic import (
     require_memory,
     scope_of_all,
 )
+from ..ir.vertex import any_vertex
 from ..messages import LEVELS, logger
 from ..ops.table import LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, LogLevel
 from .source import Ambiguous, Source
 
-__all__ = ["Construct", "Restart", "Traced", "adopt", "depend_on", "late_formal", "raised_here",
+__all__ = ["Construct", "Functions", "Restart", "Traced", "adopt", "depend_on", "late_formal", "raised_here",
            "written_widths"]
 
 _NONE: frozenset[int] = frozenset()
@@ -51,6 +52,33 @@ _MOST_CALLS = 64
 
 class Restart(Exception):
     """A construct that is differentiated must be traced from the start, with more variables."""
+
+
+class Functions:
+    """The user's functions, as a construct calls them: those of a loop, or those of a branch or call by their numbers.
+    """
+
+    __slots__ = ()
+
+    def test(self, variables: list[Node]) -> Node:
+        """A loop's condition."""
+        raise NotImplementedError
+
+    def following(self, variables: list[Node]) -> list[Node]:
+        """The variables of a loop after an iteration."""
+        raise NotImplementedError
+
+    def target(self, number: int, formals: list[Node]) -> list[Node]:
+        """What a function of a branch or call returns."""
+        raise NotImplementedError
+
+    def joined(self, number: int) -> list[Node]:
+        """What it returns besides: known when all of them have been called."""
+        return _EMPTY
+
+    def name_of(self, position: int) -> str | None:
+        """What messages call a variable."""
+        return None
 
 
 class Traced:
@@ -89,19 +117,19 @@ class Construct:
     #: ``{}`` stands for the variable.
     OUTSIDE = AS_VALUE = READ_BEFORE = SAME_ARRAY = ""
 
-    def set_up(self, function: str, noun: str, given: Sequence[Node], label: str | None,
-               name_of: Callable[[int], str] | None, first_array: int, differentiates: bool) -> None:
+    def set_up(self, function: str, noun: str, functions: Functions, given: Sequence[Node], label: str | None,
+               first_array: int, differentiates: bool) -> None:
         """What ``__init__`` of all constructs does."""
         #: The name of the user's function, if the stack does not tell it.
         self.function = function
         #: What it is: a ``loop``, ``branch`` or ``call``.
         self.noun = noun
+        self.functions = functions
         #: Whether operations on duals are recorded, which no result is differentiated by: there are no variables but
         #: those that the functions make.
         self.differentiates = differentiates
         self.given: Sequence[Node] = self.values(given, False)
         self.label = label
-        self.name_of = name_of
         #: Positions from here on are arrays of the caller's that the functions write to.
         self.first_array = first_array
         self.place = user_place()
@@ -134,6 +162,8 @@ class Construct:
 
     def values(self, nodes: Sequence[Node], differentiates: bool) -> list[Node]:
         """The values of nodes; those whose derivatives are tracked are refused, unless that is of no consequence."""
+        if not any_vertex() and type(nodes) is list:
+            return nodes
         found = []
         for node in nodes:
             if not differentiates and tracked(node) is not None:
@@ -159,7 +189,7 @@ class Construct:
         ``size`` is that of the values, 0 if each has its own; those without elements keep theirs.  Masks are given by
         the positions of their formals, and have the size ``width``.
         """
-        region = Tracing(self.label, self.place, self.name_of, self.first_array, self.noun)
+        region = Tracing(self.label, self.place, self.functions, self.first_array, self.noun)
         region.differentiates = self.differentiates
         region.initial = self.given
         formals = []
@@ -174,10 +204,9 @@ class Construct:
                 is_memory = bool(self.memory) and position in self.memory
                 # arrays from outside may be memory, of which nobody knows yet
                 own = is_memory or not size or position >= self.first_array and value.size != 1
-                formals.append(append(PHI, value.type, value.size if own else size, None, None, None,
-                                      None, position, OWN if is_local(value) else is_memory, region.id, value.where))
-        traced = Traced(region, formals, [append(PHI, BOOL, width, None, None, None, None, attr, False, region.id)
-                                          for attr in masks])
+                formals.append(new_formal(value.type, value.size if own else size, position,
+                                          OWN if is_local(value) else is_memory, region.id, value.where))
+        traced = Traced(region, formals, [new_formal(BOOL, width, position, False, region.id) for position in masks])
         if current().recording is not None:
             for value, formal in zip(self.given, formals, strict=True):
                 if formal.kind == PHI:
@@ -340,9 +369,8 @@ class Construct:
         self.memory |= frozenset(range(len(self.given), len(self.initial)))
         for traced in self.traced:
             for memory, version in zip(self.borrowed, before, strict=True):
-                traced.formals.append(traced.lent.get(memory) or append(
-                    PHI, version.type, version.size, attr=BORROWED, payload=True, scope=traced.region.id,
-                    where=version.where))
+                traced.formals.append(traced.lent.get(memory) or new_formal(
+                    version.type, version.size, BORROWED, True, traced.region.id, version.where))
 
     def leaves_trace(self, width: int) -> bool:
         """Whether the region around it is told to be traced again, so that this construct, which is as wide, need not
@@ -426,7 +454,7 @@ class Construct:
 
     def name(self, position: int) -> str:
         """A variable as the user knows it."""
-        return str(position) if self.name_of is None else self.name_of(position)
+        return self.functions.name_of(position) or str(position)
 
     def refusal(self, text: str, formal: Node | None = None) -> SymbolicValue:
         """What is wrong with the user's functions; ``{}`` stands for the variable of a formal."""
@@ -455,8 +483,7 @@ def late_formal(before: Node) -> Node:
     """What stands for a variable that the innermost region turns out to have."""
     region = innermost()
     assert region is not None and region.live is not None
-    return append(PHI, before.type, max(before.size, region.live.size), attr=-4, payload=False, scope=region.id,
-                  where=before.where)
+    return new_formal(before.type, max(before.size, region.live.size), -4, False, region.id, before.where)
 
 
 def depend_on(results: Sequence[Node], values: Sequence[Node], since: int = -1) -> bool:

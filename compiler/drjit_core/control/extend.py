@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from weakref import ref
 
 from ..codegen.target import limits
-from ..ir.build import append, bound, counter, literal, undefined
+from ..ir.build import append, bound, counter, literal, new_formal, undefined
 from ..ir.dual import primal
 from ..ir.extension import Extension
 from ..ir.extents import size_of, sized_as
@@ -149,7 +149,7 @@ class Counted:
 
     @staticmethod
     def _formal(region: Region, type_: int, size: int, position: int, *, memory: int) -> Node:
-        return sized_as(append(PHI, type_, size, attr=position, payload=memory, scope=region.id), region.masks)
+        return sized_as(new_formal(type_, size, position, memory, region.id), region.masks)
 
     def _factors(self, iteration: Node) -> tuple[Node, Node, Node]:
         """Operands of the multiply-add that tells where an element keeps something."""

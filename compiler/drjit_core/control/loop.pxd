@@ -7,7 +7,7 @@ from ..ir.dual cimport primal
 from ..ir.node cimport Node
 from ..ir.region cimport Loop, Region, is_local, is_version, operands, origin_of
 from ..ir.symbolic cimport Tracing, innermost, scope_of_all
-from .construct cimport Construct, Traced, written_widths
+from .construct cimport Construct, Functions, Traced, written_widths
 
 cdef list _EMPTY
 cdef int EVALUATED, FIRST_ELEMENTWISE, LITERAL, LOOP, PHI, BOOL
@@ -20,9 +20,20 @@ cpdef list while_loop(object initial, object condition, object body, object labe
                       Py_ssize_t presumed=*, object again=*)
 
 
+cpdef list repeated(Functions functions, object initial, object label=*, Py_ssize_t variables=*, object trips=*,
+                    bint together=*, bint differentiates=*, Py_ssize_t presumed=*, object again=*)
+
+
+cdef class _Pair(Functions):
+    cdef object condition
+    cdef object body
+    cdef object names
+    cpdef Node test(self, list variables)
+    cpdef list following(self, list variables)
+    cpdef object name_of(self, Py_ssize_t position)
+
+
 cdef class _Loop(Construct):
-    cdef public object condition
-    cdef public object body
     cdef public object trips
     cdef public bint together
     cdef public frozenset changed
@@ -46,13 +57,15 @@ cdef class _Loop(Construct):
     @cython.locals(variable=Node)
     cpdef bint uses(self, Region region, frozenset positions) except -1
     cpdef frozenset but_arrays(self, frozenset positions)
-    @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, one=Traced, entering=Node, outer=Tracing, probed=cython.bint, narrowed=cython.bint, grown=cython.bint, again=cython.bint, known=cython.bint)
+    @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, one=Traced, entering=Node, outer=Tracing, i=cython.Py_ssize_t, probed=cython.bint, narrowed=cython.bint, grown=cython.bint, again=cython.bint, known=cython.bint)
     cpdef list repeat(self)
-    @cython.locals(found=list, reassigned=list, i=cython.Py_ssize_t, variable=Node, result=Node)
+    @cython.locals(found=list, i=cython.Py_ssize_t, variable=Node, result=Node)
     cpdef frozenset unchanged(self)
     @cython.locals(traced=Traced, outer=Tracing, i=cython.Py_ssize_t, first=cython.Py_ssize_t, presumed=frozenset, same=dict, stand=Node)
     cpdef bint settles(self) except -1
     cpdef int64_t width(self, bint strict=*) except? -1
+    @cython.locals(test=Node, before=Node, after=Node, i=cython.Py_ssize_t, size=int64_t)
+    cpdef int64_t needed(self, Region region, frozenset apart) except? -1
     @cython.locals(i=cython.Py_ssize_t, node=Node)
     cpdef list but(self, frozenset left_out, list nodes)
     @cython.locals(traced=Traced, sources=list)
@@ -67,7 +80,7 @@ cdef class _Loop(Construct):
     cpdef check_memory(self, frozenset unchanged)
     @cython.locals(traced=Traced)
     cpdef Region region(self, frozenset alone=*)
-    @cython.locals(loop=Loop, outer=Tracing, mask=Node, formal=Node, scope=int64_t, initial=list, outputs=list, deferred=cython.bint)
+    @cython.locals(loop=Loop, outer=Tracing, mask=Node, formal=Node, scope=int64_t, initial=list, used=list, outputs=list, deferred=cython.bint)
     cpdef list finish(self, Region region, int64_t size)
 
 

@@ -21,12 +21,12 @@ from ..ir.symbolic import call_site, innermost, scope_of_all
 from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, LITERAL, LOOP, PHI
 from ..types import BOOL, TYPES
 from .alike import check_alike
-from .construct import Construct, Traced, raised_here, written_widths
+from .construct import Construct, Functions, Traced, raised_here, written_widths
 from .hoist import hoisted
 from .inline import MAKERS, Again
 from .source import Source, depending
 
-__all__ = ["while_loop"]
+__all__ = ["repeated", "while_loop"]
 
 _NONE: frozenset[int] = frozenset()
 _EMPTY: list[Source] = []
@@ -70,12 +70,39 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
 
     If it is traced ``again``, that says what is known of it.
     """
-    loop = _Loop(initial, condition, body, label, name_of, variables, trips, together, differentiates)
+    return repeated(_Pair(condition, body, name_of), initial, label, variables, trips, together, differentiates,
+                    presumed, again)
+
+
+def repeated(functions: Functions, initial: Sequence[Node], label: str | None = None, variables: int = sys.maxsize,
+             trips: int = 0, together: bool = False, differentiates: bool = False, presumed: int = 0,
+             again: Again | None = None) -> list[Node]:
+    """:func:`while_loop`, whose condition and body are methods."""
+    loop = _Loop(functions, initial, label, variables, trips, together, differentiates)
     if presumed:
         loop.presumed = frozenset(range(len(initial) - presumed, len(initial)))
     if again is not None:
         loop.assume(again)
     return loop.trace()
+
+
+class _Pair(Functions):
+    """A condition and a body, and what messages call variables."""
+
+    __slots__ = ("body", "condition", "names")
+
+    def __init__(self, condition: Callable[[list[Node]], Node], body: Callable[[list[Node]], Sequence[Node]],
+                 names: Callable[[int], str] | None) -> None:
+        self.condition, self.body, self.names = condition, body, names
+
+    def test(self, variables: list[Node]) -> Node:
+        return self.condition(variables)
+
+    def following(self, variables: list[Node]) -> list[Node]:
+        return list(self.body(variables))
+
+    def name_of(self, position: int) -> str | None:
+        return None if self.names is None else self.names(position)
 
 
 class _Loop(Construct):
@@ -97,13 +124,9 @@ class _Loop(Construct):
                   "by index; symbolic loops make no copies of arrays. Copy it before the outer loop, or run that with "
                   "mode='evaluated'.")
 
-    def __init__(self, initial: Sequence[Node], condition: Callable[[list[Node]], Node],
-                 body: Callable[[list[Node]], list[Node]], label: str | None,
-                 name_of: Callable[[int], str] | None, variables: int, trips: int, together: bool,
-                 differentiates: bool) -> None:
-        self.set_up("while_loop", "loop", initial, label, name_of, variables, differentiates)
-        self.condition = condition
-        self.body = body
+    def __init__(self, functions: Functions, initial: Sequence[Node], label: str | None, variables: int, trips: int,
+                 together: bool, differentiates: bool) -> None:
+        self.set_up("while_loop", "loop", functions, initial, label, variables, differentiates)
         self.trips = trips
         self.defers = not trips
         self.together = together
@@ -215,8 +238,7 @@ class _Loop(Construct):
                     continue
                 raise self.used_as_value(error.node) from None
             try:
-                values = [*self.but(apart, self.initial), self.test, *self.but(apart, self.results)]
-                needed = broadcast_size_of("while_loop", values + written_widths(region))
+                needed = self.needed(region, apart)
                 if not needed:
                     alone = self.left_alone(unchanged)
                     if not alone:
@@ -234,6 +256,7 @@ class _Loop(Construct):
             if region.writes and outer is not None and outer.live is not None:  # each element that takes part writes
                 needed = max(needed, outer.live.size)
             if needed != size:
+                values = [*self.but(apart, self.initial), self.test, *self.but(apart, self.results)]
                 self.uniform = needed > size == broadcast_size_of("while_loop", values) == 1 and \
                     (outer is None or outer.live is None or outer.live.size == 1)
                 if self.uniform:
@@ -256,8 +279,10 @@ class _Loop(Construct):
                 # captures proves the contrary if it was there before, and is no constant: these may be as wide as the
                 # variables they were made from.
                 found = outer.live.size if region.writes and outer is not None and outer.live is not None else 1
-                for value in self.but(apart, self.initial):
-                    found = max(found, value.size)
+                for i in range(len(self.initial)):
+                    value = self.initial[i]
+                    if value.size > found and i not in apart:
+                        found = value.size
                 entering = self.called[0].masks[0] if self.called else None
                 for value in region.captures:
                     if grown or value.kind == EVALUATED or value.kind != LITERAL and entering is not None and \
@@ -353,16 +378,14 @@ class _Loop(Construct):
     def unchanged(self) -> frozenset[int]:
         """Positions of variables that the body leaves alone, or gives the literal that they are, and has never changed.
         """
-        found, reassigned = [], []
+        found = []
         for i, variable in enumerate(self.variables):
             result = self.results[i]
             if result is variable:
                 found.append(i)
             elif result.kind == LITERAL and result is self.initial[i]:
-                reassigned.append(i)
-        if reassigned:
-            self.reassigned |= frozenset(reassigned)
-            found += reassigned
+                self.reassigned |= {i}
+                found.append(i)
         if not found:
             return _NONE
         return frozenset(found) - self.changed if self.changed else frozenset(found)
@@ -382,14 +405,17 @@ class _Loop(Construct):
         if self.statements or traced.adopted or traced.latest:
             return True
         for i in positions:
-            if self.variables[i].id in region.used:
+            variable = self.variables[i]
+            if variable.id in region.used:
                 return True
         region.formals = tuple(self.but(self.constant, self.variables))
         return False
 
     def but_arrays(self, positions: frozenset[int]) -> frozenset[int]:
         """Positions of variables, without those of the caller's arrays."""
-        return frozenset([i for i in positions if i < self.first_array]) if positions else positions
+        if not positions or self.first_array >= len(self.given):
+            return positions
+        return frozenset([i for i in positions if i < self.first_array])
 
     def may_be_narrower(self, failure: Exception) -> bool:
         """Whether a refusal of the library's may be due to variables of one element that were made wider for the sake
@@ -425,6 +451,21 @@ class _Loop(Construct):
                 raise
             return 0
 
+    def needed(self, region: Region, apart: frozenset[int]) -> int:
+        """The number of elements of what it begins with, of what an iteration makes of that, and of what it writes."""
+        if region.writes:
+            return broadcast_size_of("while_loop", [*self.but(apart, self.initial), self.test, *self.but(
+                apart, self.results), *written_widths(region)])
+        size = self.test.size
+        for i in range(len(self.initial)):
+            before, after = self.initial[i], self.results[i]
+            if (before.size != 1 and before.size != size or after.size != 1 and after.size != size) and i not in apart:
+                if size != 1:
+                    raise IncompatibleSizes("while_loop", tuple([node.size for node in (
+                        *self.but(apart, self.initial), self.test, *self.but(apart, self.results))]))
+                size = broadcast_size_of("while_loop", (before, after))
+        return size
+
     def but(self, left_out: frozenset[int], nodes: Sequence[Node]) -> Sequence[Node]:
         return nodes if not left_out else [node for i, node in enumerate(nodes) if i not in left_out]
 
@@ -451,7 +492,7 @@ class _Loop(Construct):
         region, (entering, live), source = traced.region, traced.masks, traced.source
         region.entering = region.live = entering
         if source is None:
-            self.test = self.condition(list(self.variables))
+            self.test = self.functions.test(list(self.variables))
             if self.differentiates:
                 self.test = primal(self.test)
         else:
@@ -460,7 +501,7 @@ class _Loop(Construct):
         _check_condition(self.test)
         region.live = live
         if source is None:
-            traced.results = self.values(self.body(list(self.variables)), self.differentiates)
+            traced.results = self.values(self.functions.following(list(self.variables)), self.differentiates)
         else:
             traced.results = source.trace(1, values)
         self.check_results(traced.results, len(region.adopted))
@@ -543,7 +584,7 @@ class _Loop(Construct):
     def finish(self, region: Region, size: int) -> list[Node]:
         """Make the loop's node, and those of its results."""
         left_out = self.constant
-        initial = list(self.but(left_out, self.initial))
+        initial = self.but(left_out, self.initial)
         if self.uniform and self.together:
             for formal in region.formals:
                 if formal.payload and formal.attr != BORROWED:
@@ -557,7 +598,8 @@ class _Loop(Construct):
         deferred = outer is not None and outer.deferred and self.traced is self.called
         self.check_memory_of((region,), initial, deferred)
         mask = None if outer is None else outer.live
-        scope = scope_of_all((*initial, *region.captures, *region.sources))
+        used = [*initial, *region.captures, *region.sources]
+        scope = scope_of_all(used)
         if mask is not None:
             if self.trips and not scope:
                 mask = None
@@ -569,9 +611,10 @@ class _Loop(Construct):
                 mask = None  # of another width, and independent: a loop before the enclosing one
         if region.accesses and current().flags & OPTIMIZE_LOOPS and not deferred:
             region = hoisted(region, initial, mask)
+            used = [*initial, *region.captures, *region.sources]
         loop = Loop((region,), initial, self.label, self.trips, self.single if self.uniform else ())
         outputs = self.results_of(append(LOOP, BOOL, size, mask, None, None, None, 0, loop, scope,
-                                         where_of("while_loop", (*initial, *region.captures, *region.sources))))
+                                         where_of("while_loop", used)))
         if left_out:
             results = iter(outputs)
             outputs = [value if i in left_out else next(results) for i, value in enumerate(self.initial)]

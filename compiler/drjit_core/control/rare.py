@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..flags import state
-from ..ir.build import append, broadcast_size, where_of
+from ..ir.build import append, broadcast_size, new_formal, where_of
 from ..ir.expansion import expanding
 from ..ir.node import Node, remember, remembered
 from ..ir.region import Cond, Region
 from ..ir.symbolic import Tracing, close, open_, scope_of
 from ..ir.trace import ops
-from ..ops.table import COND, FIRST_EXPANDED, LITERAL, PHI, RESULT
+from ..ops.table import COND, FIRST_EXPANDED, LITERAL, RESULT
 from ..types import BOOL
 
 __all__ = ["rarely"]
@@ -70,9 +70,9 @@ def _regions_of(name: str, values: Sequence[Node], arguments: Sequence[Node], br
 def _trace(types: Sequence[int], flags: int, function: Callable[[list[Node]], Sequence[Node]]) -> Region:
     """What a function computes of some values, of which nothing is known but their types."""
     with expanding("both", flags):
-        tracing = Tracing(None, None, None)
-        formals = [append(PHI, type_, 1, attr=i, payload=False, scope=tracing.id) for i, type_ in enumerate(types)]
-        live = append(PHI, BOOL, 1, attr=-1, payload=False, scope=tracing.id)
+        tracing = Tracing(None, None)
+        formals = [new_formal(type_, 1, i, False, tracing.id) for i, type_ in enumerate(types)]
+        live = new_formal(BOOL, 1, -1, False, tracing.id)
         open_(tracing)
         try:
             results = function(formals)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from weakref import ref
 
-from ..ir.build import append, pack
+from ..ir.build import append, new_formal, pack
 from ..ir.extents import sized_as
 from ..ir.labels import copy_labels
 from ..ir.node import Node
 from ..ir.region import CONTROL, Choice, Cond, Control, Loop, Region, all_operands
 from ..ir.symbolic import new_region
-from ..ops.table import BITCAST, CAST, FIRST_ELEMENTWISE, GATHER, PACK, PHI, RESULT
+from ..ops.table import BITCAST, CAST, FIRST_ELEMENTWISE, GATHER, PACK, RESULT
 from .inline import computed_of
 
 __all__ = ["Rewriter"]
@@ -41,10 +41,9 @@ class Rewriter:
         """
         scope = new_region()
         for formal in (*region.formals, *region.masks):
-            self.known[formal.id] = sized_as(append(PHI, formal.type, formal.size, attr=formal.attr,
-                                                    payload=formal.payload, scope=scope, where=formal.where), (formal,))
-        formals = [sized_as(append(PHI, argument.type, argument.size, attr=position, payload=False, scope=scope,
-                                   where=argument.where),
+            self.known[formal.id] = sized_as(new_formal(formal.type, formal.size, formal.attr, formal.payload, scope,
+                                                        formal.where), (formal,))
+        formals = [sized_as(new_formal(argument.type, argument.size, position, False, scope, argument.where),
                             (argument,))
                    for position, argument in enumerate(arguments, len(region.formals))]
         if before:

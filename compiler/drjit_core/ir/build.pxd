@@ -8,11 +8,13 @@ from .symbolic cimport require_open
 
 cdef dict _literals
 cdef dict _invalid
-cdef int LITERAL, INVALID
+cdef int LITERAL, INVALID, PHI
 
 @cython.locals(context=Context, mode=cython.int, node=Node, number=cython.bint, depends=int64_t)
 cpdef Node append(int kind, int type_, int64_t size, Node d0=*, Node d1=*, Node d2=*, Node d3=*, object attr=*, object payload=*,
                   object scope=*, int where=*)
+@cython.locals(node=Node)
+cpdef Node new_formal(int type_, int64_t size, int64_t position, object memory, int64_t scope, int where=*)
 @cython.locals(node=Node, short=cython.bint)
 cpdef Node literal(int type_, object value, object size=*, object attr=*, object tag=*)
 @cython.locals(node=Node)

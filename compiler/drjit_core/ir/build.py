@@ -25,6 +25,7 @@ from ..ops.table import (
     LITERAL,
     OPS,
     PACK,
+    PHI,
     SCATTER,
     UNDEFINED,
 )
@@ -37,7 +38,7 @@ from .symbolic import call_site, require_open, scope_of, user_line
 
 __all__ = ["BAKED_VALUES", "announce", "apart", "append", "append_any", "append_each", "bound", "broadcast_size",
            "broadcast_size_of", "counter", "evaluated", "find", "held_literals", "invalid", "known_literal", "literal",
-           "nothing", "pack", "resize", "sized_by", "undefined", "where_of"]
+           "new_formal", "nothing", "pack", "resize", "sized_by", "undefined", "where_of"]
 
 _log = logging.getLogger("drjit")
 
@@ -84,6 +85,17 @@ def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | 
     if number and mode >= -1:
         enter(node, mode)
     if mode & 1:
+        announce(node)
+    return node
+
+
+def new_formal(type_: int, size: int, position: int, memory: Any, scope: int, where: int = 0) -> Node:
+    """What stands for a variable of a region, by its position, perhaps ``memory``; or for a mask of its elements."""
+    node = blank_node()
+    node.kind, node.type, node.size, node.id = PHI, type_, size, new_id()
+    node.d0 = node.d1 = node.d2 = node.d3 = None
+    node.attr, node.payload, node.scope, node.where = position, memory, scope, where
+    if current().mode & 1:
         announce(node)
     return node
 

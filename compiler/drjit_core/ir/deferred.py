@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..context import state
 from ..flags import JitFlag, scoped_set_flag
-from ..ops.table import EVALUATED, PHI, UNDEFINED
-from .build import append
+from ..ops.table import EVALUATED, UNDEFINED
+from .build import new_formal
 from .node import Node
 from .symbolic import Tracing, innermost
 
@@ -74,8 +74,7 @@ def version_of(memory: Memory, region: Tracing | None) -> Node:
     formal = region.borrowed.get(memory)
     if formal is None:
         before = version_of(memory, region.outer)
-        formal = append(PHI, before.type, before.size, attr=BORROWED, payload=True, scope=region.id,
-                        where=before.where)
+        formal = new_formal(before.type, before.size, BORROWED, True, region.id, before.where)
         region.borrowed = region.borrowed or {}
         region.borrowed[memory] = formal
     return region.latest.get(formal.id, formal)

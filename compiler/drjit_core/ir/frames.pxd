@@ -5,3 +5,4 @@ cpdef object closure_of(object function)
 cpdef object defaults_of(object function)
 cpdef dict globals_of(object function)
 cpdef tuple further_of(object function)
+cpdef bint is_closed(object function) except -1

@@ -15,7 +15,7 @@ cdef class Tracing:
     cdef public object noun
     cdef public object label
     cdef public tuple place
-    cdef public object name_of
+    cdef public object functions
     cdef public Py_ssize_t variables
     cdef public bint open
     cdef public Tracing outer
@@ -53,11 +53,10 @@ cdef class Tracing:
 
 @cython.locals(context=Context)
 cpdef open_(Tracing region)
-@cython.locals(context=Context, outer=Tracing)
+@cython.locals(context=Context, outer=Tracing, oldest=Tracing, place=cython.Py_ssize_t)
 cpdef close(Tracing region)
-@cython.locals(known=Tracing)
-cdef _forget()
 cdef dict _known, _NOTHING
+cdef list _closed
 cdef list _EMPTY
 cdef frozenset _NONE
 cpdef Tracing innermost()

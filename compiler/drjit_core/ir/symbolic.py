@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -27,7 +27,7 @@ __all__ = ["Tracing", "become_memory", "call_site", "close", "describe_value", "
            "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "traced_elsewhere",
            "undo_writes", "user_line", "width_of_write", "writes_so_far", "written_outside"]
 
-#: So many regions that have been closed are remembered, up to twice as many at times.
+#: So many regions that have been closed are remembered.
 _REMEMBERED = 256
 #: An error looks at so many nodes for the variables that a value depends on.
 _SEARCHED = 10_000
@@ -47,11 +47,11 @@ class Tracing:
 
     __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "but_elements", "by_index", "cautious", "constants",
                  "deferred", "defers", "differentiates", "entering", "entries", "id", "initial", "journal", "label",
-                 "latest", "live", "measured", "name_of", "noun", "open", "outer", "outside", "perhaps_read", "place",
+                 "functions", "latest", "live", "measured", "noun", "open", "outer", "outside", "perhaps_read", "place",
                  "read", "refused", "relied", "roots", "single", "statements", "taped", "uniform",
                  "variables", "widths")
 
-    def __init__(self, label: str | None, place: tuple[CodeType, int] | None, name_of: Callable[[int], str] | None,
+    def __init__(self, label: str | None, place: tuple[CodeType, int] | None, functions: Any = None,
                  variables: int = sys.maxsize, noun: str = "loop") -> None:
         self.id = new_region()
         #: What it is part of: a ``loop``, ``branch`` or ``call``.
@@ -60,9 +60,10 @@ class Tracing:
         self.label = label
         #: Where the user's call stands.
         self.place = place
-        #: Names of the state variables or arguments by their positions, and from ``variables`` on, what arrays of the
-        #: caller's it writes to (``the array 'x'``); only as long as the region is open.
-        self.name_of = name_of
+        #: The user's functions, which have names of the state variables or arguments by their positions, and from
+        #: ``variables`` on, of arrays of the caller's that it writes to (``the array 'x'``); only as long as the region
+        #: is open.
+        self.functions = functions
         self.variables = variables
         self.open = True
         self.outer: Tracing | None = None
@@ -125,6 +126,8 @@ class Tracing:
 
 
 _known: dict[int, Tracing] = {}
+#: Those that are closed, as far as they are remembered.
+_closed: list[Tracing | None] = [None] * _REMEMBERED
 
 
 def open_(region: Tracing) -> None:
@@ -138,7 +141,7 @@ def open_(region: Tracing) -> None:
 def close(region: Tracing) -> None:
     """The region is traced: from now on nothing of it may be used but its results."""
     context, outer = current(), region.outer
-    region.open, region.name_of, region.live, region.entering, region.journal = False, None, None, None, None
+    region.open, region.functions, region.live, region.entering, region.journal = False, None, None, None, None
     del context.open[region.id]
     context.region, context.scope = outer, 0 if outer is None else outer.id
     region.outer, region.initial, region.entries = None, _EMPTY, None
@@ -146,16 +149,10 @@ def close(region: Tracing) -> None:
     region.statements = region.adopted = region.refused = _EMPTY
     if outer is None:
         context.flags &= ~SYMBOLIC_SCOPE
-    if len(_known) > 2 * _REMEMBERED:
-        _forget()
-
-
-def _forget() -> None:
-    """Forget the oldest of the regions that are closed, as far as there are too many."""
-    for oldest in list(_known)[:-_REMEMBERED]:
-        known = _known.get(oldest)  # another thread may have forgotten it meanwhile
-        if known is not None and not known.open:
-            _known.pop(oldest, None)
+    place = region.id % _REMEMBERED
+    oldest, _closed[place] = _closed[place], region
+    if oldest is not None:
+        _known.pop(oldest.id, None)
 
 
 def innermost() -> Tracing | None:
@@ -559,9 +556,10 @@ def describe_value(node: Node) -> str:
     arrays: list[str] = []
     for formal in formals:
         where = _known.get(formal.scope)
-        if where is not None and where.name_of is not None:
+        name = None if where is None or where.functions is None else where.functions.name_of(formal.attr)
+        if where is not None and name is not None:
             group = names.setdefault(_VARIABLE[where.noun], []) if formal.attr < where.variables else arrays
-            group.append(where.name_of(formal.attr))
+            group.append(name)
     construct = _construct_words(place)
     label = label_of(node)
     labelled = f", labelled '{label}'," if label is not None else ""

@@ -14,9 +14,9 @@ from ..._functions.elementwise import FUNCTIONS
 from ..._functions.traits import detached_t, int_array_t
 from ..._trees.classes import sole_array
 from ..._trees.pytree import TreeSpec, flatten_nodes
-from ..branch import branch
+from ..conditional import branch
 from ..entries import Late
-from ..loop import loop
+from ..repetition import loop
 
 __all__ = ["HELPERS", "UNSET"]
 

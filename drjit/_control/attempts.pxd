@@ -1,0 +1,3 @@
+cdef int _MOST_ATTEMPTS
+
+cpdef object retried(object construct, object words, object around, object what)
