@@ -27,6 +27,7 @@ from .format import (
     FORMAT,
     MODES,
     NESTED,
+    NUMBER,
     NUMBERS,
     PART,
     SAME,
@@ -273,7 +274,7 @@ def _read_plan(data: Mapping[str, Any], entry: Entry) -> Plan:
 def _read_code(code: int, value: Sequence[Any]) -> Any:
     if code == ANY:
         return None
-    if code == FLAT:
+    if code == FLAT or code == NUMBER:
         return own_by_name(value[0])
     if code == TENSOR or code == NESTED:
         return own_by_name(value[0]), read_shape(value[1])
