@@ -585,7 +585,7 @@ class Frozen:
             return traversed(mode, variables, outcome.vertices, actuals[len(actuals) - seeds:])
 
         try:
-            return core.record(body, arguments)
+            return core.record(body, arguments, (), True)
         except Exception as error:
             error.add_note(f"(This happened while the frozen function {self._name}() was recorded.)")
             raise passed_on(error)  # noqa: B904

@@ -275,8 +275,8 @@ def _written_code(code: int, value: Any, path: str) -> list[Any]:
         return [name_of(value[0], path), list(map(core.number_in, value[1]))]
     if code == CONTENT:
         array, token = value
-        if type(array) is np.ndarray:
-            return [{"array": [list(token[1]), token[2], token[3].hex()]}]
+        if type(array) is np.ndarray and not array.dtype.hasobject and array.dtype.names is None:
+            return [{"array": [list(token[1]), array.dtype.str, token[3].hex()]}]
         if isinstance(array, set):
             return [written(array, path)]
         raise Refused(path, f"is an object of the type {type(array).__name__}, which a file cannot hold")
