@@ -7,6 +7,7 @@ nested array, are no memory: their keys choose components when the program is tr
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -31,6 +32,7 @@ from .._base.types import lookup, reshape
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import coerce, wrap
 from .basic import part_of
+from .extents import are_extents, sliced
 from .keys import (
     bounded,
     host_positions,
@@ -164,6 +166,11 @@ def flat_get(array: Any, key: Any) -> Any:
             return read_element(node, 0)
         return read_element(node, bounded(f"{array._name}.__getitem__", position, size))
     if key.__class__ is slice:
+        if are_extents(node):
+            with contextlib.suppress(AttributeError, TypeError):
+                found = sliced(node, key)
+                if found is not None:
+                    return wrap(type(array), [found])
         try:
             positions_ = range(*key.indices(exact_size(node)))
         except (TypeError, ValueError):

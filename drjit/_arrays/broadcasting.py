@@ -19,6 +19,7 @@ import drjit_core as core
 from drjit_core import Node, cast, literal
 
 from .._access import slicing
+from .._access.extents import are_extents, joined
 from .._access.slicing import TRUE, contiguous_strides, positions
 from .._base.array import ArrayBase
 from .._base.errors import (
@@ -188,6 +189,8 @@ def concatenate(nodes: Sequence[Node]) -> Node:
             node.kind == first.kind and math.copysign(1, node.payload) == math.copysign(1, first.payload)
             and node.payload == first.payload for node in nodes):
         return literal(type_, first.payload, total, first.attr)
+    if are_extents(*nodes, least=1):
+        return joined(nodes)
     result, start = core.undefined(type_, total), 0
     for node in nodes:
         access = slicing.Access(start, (node.size,), (1,))

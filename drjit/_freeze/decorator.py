@@ -40,7 +40,8 @@ def freeze(f: Callable[..., Any] | None = None, /, *, state_fn: Callable[..., An
     - ``dynamic``: names of parameters of which numbers are passed on as evaluated arrays of one element, of the type of
       the first array of floats among the arguments; so that others are not another recording. A parameter whose value,
       a ``float``, has been the only thing that was different twice, becomes one of them (a warning is logged), if the
-      results are of the same types then; ``None``: none does.
+      results are of the same types then; so does an attribute or entry of an object among the arguments, such as the
+      learning rate of an optimiser, as long as the function neither changes nor returns it. ``None``: none does.
     - ``enabled``: whether to record; an attribute of the result, too, like ``n_recordings``, ``n_cached_recordings``,
       ``recordings`` (what there is), ``explain(…)`` (what a call with some arguments would do, and why), ``clear()``,
       and the function ``f``.

@@ -39,6 +39,7 @@ cdef class Frozen:
     cdef object _limit
     cdef readonly bint _auto_opaque
     cdef readonly tuple _dynamic
+    cdef tuple _routes
     cdef dict _changes
     cdef public bint enabled
     cdef public dict _entries

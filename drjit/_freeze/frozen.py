@@ -30,16 +30,13 @@ from drjit_core import (
 )
 
 from .._access.lanes import in_plain_code
-from .._base.array import ArrayBase
 from .._base.errors import passed_on
-from .._base.types import reshape, retype
 from .._functions.creation import opaque
 from .._trees.kinds import look_through
-from .._trees.pytree import leaves
 from .again import Again
 from .derivative import Call, traversed
 from .explanation import RecordingInfo, at_line, difference, distance, only_difference, parameter_at
-from .inputs import Inputs
+from .inputs import Inputs, Route, type_of_numbers
 from .outcome import Outcome
 from .plan import Found, Plan
 
@@ -121,6 +118,8 @@ class Frozen:
         self._limit = None if limit is None or limit < 0 else limit
         self._auto_opaque = auto_opaque
         self._dynamic = dynamic or ()
+        #: Where numbers are, beside parameters, that arrays stand for.
+        self._routes: tuple[Route, ...] = ()
         #: How often numbers have been the only thing that was different, by parameters; ``None``: nobody counts.
         self._changes: dict[str, int] | None = None if dynamic is None else {}
         self.enabled = enabled
@@ -196,10 +195,7 @@ class Frozen:
                             return self._applied(entry, known, results)
         if self._loaded is not None:
             return self._loaded.call(self, args, kwargs)
-        inputs = Inputs(self._function, args, kwargs, found)
-        self._require_backend(inputs)
-        inputs.evaluate(not self._auto_opaque)
-        self._complete(inputs)
+        inputs = self._looked_at(args, kwargs, found)
         tried: list[Entry] = []
         while True:
             entry, values, arguments = self._look_up(inputs, tried)
@@ -223,6 +219,14 @@ class Frozen:
         self._plan(entry, inputs)
         return self._applied(entry, inputs, results)
 
+    def _looked_at(self, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Inputs:
+        """What a call depends on."""
+        inputs = Inputs(self._function, args, kwargs, found, self._routes)
+        self._require_backend(inputs)
+        inputs.evaluate(not self._auto_opaque)
+        self._complete(inputs)
+        return inputs
+
     def _launched(self, entry: Entry, found: Found) -> list[core.Node] | None:
         """What a recording computes for a call, if it is good for that."""
         arguments = found.arguments
@@ -241,11 +245,9 @@ class Frozen:
     def _with_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments, with arrays of one element in the place of numbers that may change from call to call."""
         bound = inspect.signature(self._function).bind(*args, **kwargs)
-        array = next((leaf for leaf in leaves(list(bound.arguments.values()), "drjit.freeze")
-                      if isinstance(leaf, ArrayBase) and leaf._dynamic and leaf._kind == "f"), None)
-        if array is None:
+        cls = type_of_numbers(list(bound.arguments.values()))
+        if cls is None:
             return args, kwargs
-        cls = retype(reshape(type(array), ()), array._type)
         for name in self._dynamic:
             value = bound.arguments.get(name)
             if type(value) is int or type(value) is float:
@@ -358,13 +360,22 @@ class Frozen:
                 if changed is not None:
                     return self._finish(*changed)
             holder: list[Any] = []
-            entry = self._recorded(inputs, self._constants(inputs), holder)
+            try:
+                entry = self._recorded(inputs, self._constants(inputs), holder)
+            except Exception:
+                if not self._routes:
+                    raise
+                # perhaps because numbers are arrays: then they are none any more
+                self._routes, self._recordings = (), self._recordings - 1
+                args, kwargs, found = inputs.tree
+                inputs = self._looked_at(args, kwargs, found)
+                entry = self._recorded(inputs, self._constants(inputs), holder)
             self._enter(inputs, entry, previous)
         return self._finish(entry, inputs, holder)
 
     def _constants(self, inputs: Inputs) -> dict[int, Any]:
         """The literals that are built into a recording."""
-        opaque = self._opaque.get(inputs.key, ())
+        opaque = {*self._opaque.get(inputs.key, ()), *inputs.numbers()}
         return {position: _constant(primal(node)) for position, node in enumerate(inputs.nodes)
                 if primal(node).kind == _LITERAL and position not in opaque} if self._auto_opaque else {}
 
@@ -390,11 +401,13 @@ class Frozen:
     # --- numbers that change ------------------------------------------------------------------------------------------
 
     def _varying(self, inputs: Inputs, previous: Entry) -> str | None:
-        """The parameter that is a number, and for the second time the only thing that is different."""
+        """The parameter, or the path, that is a number, and for the second time the only thing that is different."""
         if self._changes is None:
             return None
         path = only_difference(previous.words, inputs.words())
         found = None if path is None else parameter_at(self._function, inputs.tree, path)
+        if found is None and path is not None and inputs.route_to(path) is not None:
+            found = path
         if found is None or found in self._dynamic:
             return None
         self._changes[found] = self._changes.get(found, 0) + 1
@@ -403,24 +416,31 @@ class Frozen:
     def _record_opaque(self, inputs: Inputs, name: str, previous: Entry) -> tuple[Entry, Inputs, list[Any]] | None:
         """Record with an array in the place of a number that changes, if the function does the same with that."""
         args, kwargs, found = inputs.tree
-        self._dynamic = (*self._dynamic, name)
-        recordings = self._recordings
+        route = inputs.route_to(name)
+        before = self._dynamic, self._routes, self._recordings
+        if route is None:
+            self._dynamic = (*self._dynamic, name)
+            args, kwargs = self._with_arrays(args, kwargs)
+        else:
+            self._routes = (*self._routes, route)
         try:
-            changed = Inputs(self._function, *self._with_arrays(args, kwargs), found)
-            changed.evaluate(not self._auto_opaque)
+            changed = self._looked_at(args, kwargs, found)
             if len(changed.arrays) == len(inputs.arrays):
                 raise TypeError("there is no array of floats")
-            self._complete(changed)
             results: list[Any] = []
             entry = self._recorded(changed, self._constants(changed), results)
             if entry.outcome.outline() != previous.outcome.outline():
                 raise TypeError("results would be others")
         except Exception:  # it has to be a number
-            self._dynamic, self._recordings = self._dynamic[:-1], recordings
+            self._dynamic, self._routes, self._recordings = before
             return None
         self._enter(changed, entry, None)
-        _log.warning("drjit.freeze(): %s() was called with a third value of %r, which is passed as an array of one "
-                     "element from now on, as dynamic=(%r,) says%s.", self._name, name, name, at_line())
+        if route is None:
+            _log.warning("drjit.freeze(): %s() was called with a third value of %r, which is passed as an array of one "
+                         "element from now on, as dynamic=(%r,) says%s.", self._name, name, name, at_line())
+        else:
+            _log.warning("drjit.freeze(): %s() was called with a third value of %s, which is an array of one element "
+                         "for it from now on%s.", self._name, name, at_line())
         return entry, changed, results
 
     # --- files --------------------------------------------------------------------------------------------------------
@@ -479,11 +499,7 @@ class Frozen:
             args, kwargs = self._with_arrays(args, kwargs)
         if self._loaded is not None:
             return str(self._loaded.explain(self, args, kwargs))
-        inputs = Inputs(self._function, args, kwargs, None if self._state_fn is None else self._state_fn(
-            *args, **kwargs))
-        self._require_backend(inputs)
-        inputs.evaluate(not self._auto_opaque)
-        self._complete(inputs)
+        inputs = self._looked_at(args, kwargs, None if self._state_fn is None else self._state_fn(*args, **kwargs))
         entry, values, _ = self._look_up(inputs, asked=True)
         entries = self._by_use()
         if entry is not None:
@@ -546,6 +562,7 @@ class Frozen:
                         leaf.gradient = before[-1] = next(gradients)
                     given[position] = dual(given[position], leaf)
             inputs.give(given)
+            inputs.install()
             state = current()
             acting, state.acting = state.acting, True  # statements that print or assert do so in each replay
             scope = None
@@ -568,7 +585,7 @@ class Frozen:
             return traversed(mode, variables, outcome.vertices, actuals[len(actuals) - seeds:])
 
         try:
-            return core.record(body, arguments)
+            return core.record(body, arguments, (), True)
         except Exception as error:
             error.add_note(f"(This happened while the frozen function {self._name}() was recorded.)")
             raise passed_on(error)  # noqa: B904

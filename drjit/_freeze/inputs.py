@@ -23,10 +23,11 @@ from drjit_core import KIND, Node, any_vertex, primal, tracked, vertex_of
 from .._access.store import owner_of, store_same
 from .._base.array import ArrayBase
 from .._base.errors import describe
+from .._base.types import reshape, retype
 from .._base.weak import remembered
 from .._control.places import Change, restore
 from .._control.snapshot import Snapshot, names_of
-from .._trees.contents import data_of, position_of, write_place
+from .._trees.contents import data_of, position_of, read_place, write_place
 from .._trees.kinds import (
     CELL,
     CLASS,
@@ -42,9 +43,9 @@ from .._trees.kinds import (
     is_own,
     kind_at,
 )
-from .._trees.pytree import is_pytree
+from .._trees.pytree import is_pytree, leaves
 
-__all__ = ["Inputs", "fill", "flag_of", "token_of"]
+__all__ = ["Inputs", "NotANumber", "Route", "fill", "flag_of", "token_of", "type_of_numbers"]
 
 _LITERAL, _EVALUATED = KIND["literal"], KIND["evaluated"]
 #: Names by which a function asks for attributes of which it computes the names.
@@ -140,6 +141,30 @@ def _counts_in_full(cls: Any) -> bool:
     return is_pytree(cls) or is_own(cls.__module__) or owner is not object and not about(owner).is_users
 
 
+#: How a place is reached from the arguments: kinds of containers, and keys.
+Route = tuple[tuple[int, Any], ...]
+
+
+class NotANumber(TypeError):
+    """An array that stands for a number is used in a way that only numbers can be."""
+
+
+class _Number(NamedTuple):
+    """A number in some place, which an array stands for."""
+
+    container: Any
+    kind: int
+    key: Any
+    array: Any
+
+
+def type_of_numbers(values: Any) -> Any:
+    """The type of arrays that stand for numbers: that of the first array of floats; ``None`` if there is none."""
+    array = next((leaf for leaf in leaves(values, "drjit.freeze")
+                  if isinstance(leaf, ArrayBase) and leaf._dynamic and leaf._kind == "f"), None)
+    return None if array is None else retype(reshape(type(array), ()), array._type)
+
+
 class _Variable(NamedTuple):
     """A variable that an object keeps apart from what it shows: a parameter of an optimiser."""
 
@@ -163,16 +188,20 @@ def flag_of(node: Node) -> int:
 class Inputs:
     """What one call depends on."""
 
-    __slots__ = ("_numbers", "_spans", "arrays", "containers", "data", "described", "flags", "function", "holders",
-                 "key", "names", "nodes", "own", "parts", "reason", "snapshot", "steps_before", "tree", "variables",
-                 "waiting")
+    __slots__ = ("_made", "_numbers", "_spans", "arrays", "containers", "data", "described", "flags", "function",
+                 "holders", "key", "names", "nodes", "own", "parts", "reason", "snapshot", "steps_before", "tree",
+                 "variables", "waiting")
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any) -> None:
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any,
+                 routes: Sequence[Route] = ()) -> None:
+        """Numbers to which some routes lead are arrays."""
         #: Why recordings are not good for the call, although nothing in its words is different.
         self.reason = ""
         self.snapshot = snapshot = Snapshot()
         snapshot.suspended = True
         self.tree = [args, kwargs, state]
+        #: The numbers that are arrays, by their places.
+        self._made: dict[tuple[int, Any], _Number] = _numbers_at(self.tree, routes) if routes else {}
         snapshot.add(self.tree)
         own = len(snapshot.held)
         self.function = function
@@ -236,8 +265,28 @@ class Inputs:
         """Likewise of an array."""
         return self._spans.get(id(array), -1)
 
+    def is_number(self, array: Any) -> bool:
+        """Whether an array stands for a number."""
+        return bool(self._made) and any(each.array is array for each in self._made.values())
+
+    def numbers(self) -> set[int]:
+        """The positions of the nodes of such arrays."""
+        found, position = set(), 0
+        for array in self.arrays if self._made else ():
+            if self.is_number(array):
+                found.add(position)
+            position += len(array._nodes())
+        return found
+
     def entries(self) -> Iterator[tuple[Any, int, list[tuple[Any, Any, bool]]]]:
         """The containers, with what was in them, and whether that counts."""
+        for container, kind, items in self._entries():
+            if self._made:
+                items = [(key, self._made[id(container), key].array if (id(container), key) in self._made else value,
+                          counts) for key, value, counts in items]
+            yield container, kind, items
+
+    def _entries(self) -> Iterator[tuple[Any, int, list[tuple[Any, Any, bool]]]]:
         held, position, names = self.snapshot.held, 0, self.names
         while position < len(held):
             container, kind, content = held[position], held[position + 1], held[position + 2]
@@ -303,7 +352,7 @@ class Inputs:
         pending = False
         for array in self.arrays:
             nodes = array._nodes()
-            kinds = [primal(node).kind for node in nodes]
+            kinds = [primal(node).kind for node in nodes] if not self.is_number(array) else []
             if [kind for kind in kinds if kind != _EVALUATED and (all_opaque or kind != _LITERAL)]:
                 if _UNDEFINED in kinds or all_opaque:
                     store_same(array, core.opaque_all(nodes, array._where))
@@ -331,8 +380,24 @@ class Inputs:
         for owner, number, _ in self.variables:
             store_same(self.arrays[number], owner.array()._nodes())
 
+    def install(self) -> None:
+        """Put arrays in the places of numbers."""
+        for container, kind, key, array in self._made.values():
+            if id(array) in self._spans:
+                write_place(container, kind, key, array)
+
     def changes(self) -> list[Change]:
         """The places that hold something else than before the call."""
+        found = []
+        for change in self._changes():
+            number = self._made.get((id(change.container), change.key)) if self._made else None
+            if number is None:
+                found.append(change)
+            elif change.now is not number.array:
+                raise NotANumber("it is changed")
+        return found
+
+    def _changes(self) -> list[Change]:
         hidden = {id(owner) for owner, _, _ in self.variables}
         return [change for change in self.snapshot.changes() if id(change.container) not in hidden or
                 change.key in _SHOWN]
@@ -355,7 +420,7 @@ class Inputs:
                 fill(container, content)
             elif kind not in (TUPLE, CELL):
                 position += content
-        restore([change for change in self.changes() if change.kind != LIST])
+        restore([change for change in self._changes() if change.kind != LIST])
         for (owner, _, _), steps in zip(self.variables, self.steps_before, strict=True):
             owner.steps = steps
         for array, shape in zip(self.arrays, shapes, strict=True):
@@ -370,6 +435,28 @@ class Inputs:
     def words(self) -> dict[str, str]:
         """What counts, for people, by where it is."""
         found: dict[str, str] = {}
+        for path, _, value in self._paths():
+            if id(value) in self._numbers:
+                found[path] = f"{type(value).__name__} of {len(value)}" if hasattr(type(value), "__len__") and \
+                    isinstance(value, list | tuple | dict) else f"object of type {type(value).__name__}"
+            elif isinstance(value, ArrayBase):
+                found[path] = "a number" if self.is_number(value) else _words_of_array(value)
+            else:
+                text = repr(value)
+                found[path] = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+        return found
+
+    def route_to(self, path: str) -> Route | None:
+        """How the number is reached that is at a path: by way of an object."""
+        for other, route, value in self._paths():
+            if other == path and type(value) is float and route is not None and any(
+                    kind == OBJECT for kind, _ in route):
+                return route
+        return None
+
+    def _paths(self) -> Iterator[tuple[str, Route | None, Any]]:
+        """The places that count, for people, how they are reached from the arguments, and what is there."""
+        routes: dict[int, Route] = {id(self.tree): ()}
         places: dict[int, str] = {id(self.tree): ""}
         for each in self.snapshot.functions:
             for name, cell in zip(each.__code__.co_freevars, each.__closure__ or (), strict=True):
@@ -389,16 +476,31 @@ class Inputs:
                     path = str(key)
                 else:
                     path = f"{place or getattr(container, '__name__', type(container).__name__)}.{key}"
+                route = None
+                if id(container) in routes and kind in (LIST, TUPLE, DICT, OBJECT):
+                    route = (*routes[id(container)], (kind, key))
                 if id(value) in self._numbers:
                     places.setdefault(id(value), path)
-                    found[path] = f"{type(value).__name__} of {len(value)}" if hasattr(type(value), "__len__") and \
-                        isinstance(value, list | tuple | dict) else f"object of type {type(value).__name__}"
-                elif isinstance(value, ArrayBase):
-                    found[path] = _words_of_array(value)
-                else:
-                    text = repr(value)
-                    found[path] = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
-        return found
+                    if route is not None:
+                        routes.setdefault(id(value), route)
+                yield path, route, value
+
+
+def _numbers_at(tree: list[Any], routes: Sequence[Route]) -> dict[tuple[int, Any], _Number]:
+    """The numbers to which routes lead, with arrays that stand for them."""
+    found: dict[tuple[int, Any], _Number] = {}
+    cls = type_of_numbers(tree)
+    for route in routes if cls is not None else ():
+        container: Any = None
+        value: Any = tree
+        try:
+            for kind, key in route:
+                container, value = value, value[key] if kind == TUPLE else read_place(value, kind, key)
+        except (AttributeError, LookupError, TypeError):
+            continue
+        if type(value) is float or type(value) is int:
+            found[id(container), key] = _Number(container, kind, key, cls(value))
+    return found
 
 
 _UNDEFINED = KIND["undefined"]

@@ -27,6 +27,7 @@ from .format import (
     FORMAT,
     MODES,
     NESTED,
+    NUMBER,
     NUMBERS,
     PART,
     SAME,
@@ -273,7 +274,7 @@ def _read_plan(data: Mapping[str, Any], entry: Entry) -> Plan:
 def _read_code(code: int, value: Sequence[Any]) -> Any:
     if code == ANY:
         return None
-    if code == FLAT:
+    if code == FLAT or code == NUMBER:
         return own_by_name(value[0])
     if code == TENSOR or code == NESTED:
         return own_by_name(value[0]), read_shape(value[1])
@@ -294,7 +295,7 @@ def _read_code(code: int, value: Sequence[Any]) -> Any:
     if code == CONTENT:
         if isinstance(value[0], dict) and "array" in value[0]:
             shape, kind, digest = value[0]["array"]
-            return np.empty(0, np.dtype(kind)), (np.ndarray, tuple(shape), kind, bytes.fromhex(digest))
+            return np.empty(0, kind), (np.ndarray, tuple(shape), np.dtype(kind), bytes.fromhex(digest))
         found = read(value[0])
         return found, token_of(found)
     return value[0]

@@ -37,7 +37,7 @@ from .._trees.kinds import (
     about,
     kind_at,
 )
-from .inputs import Inputs, fill, token_of
+from .inputs import Inputs, NotANumber, fill, token_of
 from .plan import Found
 
 __all__ = ["TEMPLATES", "Outcome"]
@@ -100,6 +100,8 @@ class Outcome:
             position += len(now)
             if any(primal(a) is not primal(b) or vertex_of(a) is not vertex_of(b)
                    for a, b in zip(now, before, strict=True)):
+                if inputs.is_number(array):
+                    raise NotANumber("it is changed")
                 self.stores.append((number, tuple(map(self._value, now)), array._s if array._depth < 0 else None))
         #: Gradients that the function has let flow to its inputs: the position of the node, and the slot; -1: none any
         #: more.
@@ -236,6 +238,8 @@ class Outcome:
         if owner is array:
             number = self._inputs.number_of_array(array)
             if number >= 0:
+                if self._inputs.is_number(array):
+                    raise NotANumber("it is kept, or returned")
                 return _INPUT, number
         else:
             for tree_array in self._inputs.arrays:

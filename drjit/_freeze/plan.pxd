@@ -3,11 +3,11 @@ cimport cython
 from drjit_core.ir.dual cimport primal, vertex_of
 from drjit_core.ir.frames cimport code_of, defaults_of
 from drjit_core.ir.node cimport Node
-from drjit._base.handle cimport Handle
+from drjit._base.handle cimport Handle, fresh_array
 from drjit._trees.contents cimport contents_of, entries_of
 
 cdef int _EVALUATED, _LITERAL, _UNDEFINED
-cdef int _ANY, _FLAT, _TENSOR, _NESTED, _ARRAY, _CONTAINER, _KNOWN, _PART, _SAME, _EQUAL, _CONTENT, _NUMBERS
+cdef int _ANY, _FLAT, _TENSOR, _NESTED, _ARRAY, _CONTAINER, _KNOWN, _PART, _SAME, _EQUAL, _CONTENT, _NUMBERS, _NUMBER
 cdef int _OWNER, _CELL, _LIST, _TUPLE, _MODULE, _VARIABLES
 cdef object _MISSING
 cdef frozenset _PLAIN

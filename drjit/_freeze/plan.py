@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, code_of, defaults_of, primal, vertex_of
+from drjit_core import KIND, code_of, defaults_of, literal, primal, vertex_of
 
 from .._access.store import owner_of
 from .._base.array import ArrayBase
+from .._base.handle import fresh_array
 from .._trees.contents import contents_of, entries_of, listed
 from .._trees.kinds import (
     CELL,
@@ -43,11 +44,12 @@ __all__ = ["CODES", "OWNER", "Found", "Plan", "Step"]
 _EVALUATED, _LITERAL, _UNDEFINED = KIND["evaluated"], KIND["literal"], KIND["undefined"]
 #: What is known of a value: nothing that counts; an array that has not been seen yet, by its kind; one that has; a
 #: container, likewise; a part of an array; an object that must be itself, or equal, or equal after a look at its
-#: contents; an array of numbers.
-_ANY, _FLAT, _TENSOR, _NESTED, _ARRAY, _CONTAINER, _KNOWN, _PART, _SAME, _EQUAL, _CONTENT, _NUMBERS = range(12)
+#: contents; an array of numbers; a number for which an array stands.
+_ANY, _FLAT, _TENSOR, _NESTED, _ARRAY, _CONTAINER, _KNOWN, _PART, _SAME, _EQUAL, _CONTENT, _NUMBERS, \
+    _NUMBER = range(13)
 #: What files call them.
 CODES = ("any", "flat", "tensor", "nested", "array", "container", "known", "part", "same", "equal", "content",
-         "numbers")
+         "numbers", "number")
 #: A container that is none of those in a snapshot: the variable of an optimiser.
 OWNER = _OWNER = -1
 _CELL, _LIST, _TUPLE, _MODULE, _VARIABLES = CELL, LIST, TUPLE, MODULE, VARIABLES
@@ -367,6 +369,15 @@ def _fits(code: int, expected: Any, value: Any, found: Found) -> bool:
         found.arrays.append(owner)
         found.nodes += nodes
         return True
+    if code == _NUMBER:
+        if type(value) is not float and type(value) is not int:
+            return False
+        array = fresh_array(expected)
+        array._o = None
+        array._n = literal(expected._type, value)
+        found.arrays.append(array)
+        found.nodes.append(array._n)
+        return True
     if code == _NUMBERS:
         return type(value) is expected[0] and [primal(node).payload for node in value._nodes()] == expected[1]
     return True
@@ -397,6 +408,8 @@ def _described(value: Any, inputs: Inputs, known: dict[int, Any], arrays: dict[i
             return _ARRAY, place
         if value._depth < 0:
             return _TENSOR, (type(value), shape)
+        if inputs.is_number(value):
+            return _NUMBER, type(value)
         return (_NESTED, (type(value), shape)) if value._depth else (_FLAT, type(value))
     kind = kind_at(value)
     if kind in (GENERATOR, REFERRING) and not (isinstance(value, frozenset) and not _refer(value)):

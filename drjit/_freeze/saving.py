@@ -31,6 +31,7 @@ from .format import (
     KNOWN,
     MODES,
     NESTED,
+    NUMBER,
     NUMBERS,
     PART,
     SAME,
@@ -167,7 +168,7 @@ class _Divided:
         mine = step.number in self.paths and step.fixed is None
         (self.steps if mine else self._others).append(step)
         for number, (code, value) in enumerate(zip(step.codes, step.values, strict=True)):
-            if code == FLAT or code == TENSOR:
+            if code in (FLAT, TENSOR, NUMBER):
                 self._array(mine, 1)
             elif code == NESTED:
                 self._array(mine, value[1])
@@ -254,7 +255,7 @@ def _written_plan(divided: _Divided, distinct: bool) -> dict[str, Any]:
 
 def _written_code(code: int, value: Any, path: str) -> list[Any]:
     """What is known of a place."""
-    if code == FLAT:
+    if code == FLAT or code == NUMBER:
         return [name_of(value, path)]
     if code == TENSOR or code == NESTED:
         return [name_of(value[0], path), written_shape(value[1])]
@@ -274,8 +275,8 @@ def _written_code(code: int, value: Any, path: str) -> list[Any]:
         return [name_of(value[0], path), list(map(core.number_in, value[1]))]
     if code == CONTENT:
         array, token = value
-        if type(array) is np.ndarray:
-            return [{"array": [list(token[1]), token[2], token[3].hex()]}]
+        if type(array) is np.ndarray and not array.dtype.hasobject and array.dtype.names is None:
+            return [{"array": [list(token[1]), array.dtype.str, token[3].hex()]}]
         if isinstance(array, set):
             return [written(array, path)]
         raise Refused(path, f"is an object of the type {type(array).__name__}, which a file cannot hold")

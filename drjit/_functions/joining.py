@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .._access.extents import alike
 from .._access.slicing import normalise_axis
 from .._arrays.broadcasting import concatenate, make, transposed
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, ShapeError, SizeError, describe
-from .._base.nodes import broadcast
 from .._base.types import lookup
 from .._base.types import reshape as reshape_type
 from .._base.typing import ArrayT
@@ -74,9 +74,7 @@ def _concat(function: str, values: list[ArrayT], axis: int | None) -> ArrayT:
                                 "convert them to tensors first.")
         if len({value._static_shape() for value in values}) > 1:
             raise SizeError(f"{function}(): the arrays have different numbers of components.")
-        widths = [value._width(function) for value in values]
-        rows = [[broadcast(node, width) if node.size else node for node in value._nodes()]
-                for value, width in zip(values, widths, strict=True)]
+        rows = [alike(value, function) for value in values]
         return wrap(cls, [concatenate(parts) for parts in zip(*rows, strict=True)])
     rank = len(values[0]._s)
     found = normalise_axis(function, axis, rank)

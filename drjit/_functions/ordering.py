@@ -13,6 +13,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import Node, cast, literal, ops
 
+from .._access.extents import alike
 from .._access.slicing import TRUE, normalise_axes, normalise_axis, strided
 from .._arrays.broadcasting import concatenate, make, transposed
 from .._arrays.tensor import TensorBase
@@ -106,10 +107,9 @@ def _sort(function: str, value: Any, axis: Any, descending: Any, positions: bool
         if place != array._depth:
             raise TypeError(f"{function}(): {describe(array)} is sorted along its last axis only, each component by "
                             f"itself; found axis={axis}.")
-        width = array._width(function)
-        _require_few(function, width)
-        return wrap(cls, [_sorted(broadcast(node, width) if node.size else node, width, positions, descending)
-                          for node in array._nodes()])
+        nodes = alike(array, function)
+        _require_few(function, max([node.size for node in nodes], default=0))
+        return wrap(cls, [_sorted(node, node.size, positions, descending) for node in nodes])
     except CORE_ERRORS as error:
         raise translate(error, function) from None
 

@@ -13,13 +13,13 @@ from typing import Any
 import drjit_core as core
 from drjit_core import COMPUTES_IN, REDUCTIONS, Node, ReduceOp, cast, invalid, literal
 
+from .._access.extents import alike
 from .._access.slicing import normalise_axes
 from .._arrays.broadcasting import make
 from .._arrays.tensor import TensorBase
 from .._base.arguments import require_count
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
-from .._base.nodes import broadcast
 from .._base.types import SCALAR
 from .._base.typing import ArrayT, T
 from .._base.values import is_ndarray, plain_scalar
@@ -95,8 +95,7 @@ def _scan_array(scan: _Scan, array: Any, axis: Any) -> Any:
         nodes, shape = array._nodes(), array._static_shape()
         for each in axes:
             if each == depth:
-                width = array._width(scan.function)
-                nodes = [scan.along(broadcast(node, width), (1, 0, 1)) if node.size else node for node in nodes]
+                nodes = [scan.along(node, (1, 0, 1)) if node.size else node for node in alike(array, scan.function)]
             else:
                 nodes = _scan_components(scan, nodes, shape, each)
         return wrap(type(array), nodes)
@@ -265,15 +264,15 @@ def _scan_blocks(scan: _Scan, array: Any, length: int) -> Any:
         if isinstance(array, TensorBase):
             _require_fit(scan, array, array._n.size, length)
             return make(type(array), scan.along(array._n, (0, length, 1)), array._s)
-        width = array._width(scan.function)
-        _require_fit(scan, array, width, length)
-        return wrap(type(array), [scan.along(broadcast(node, width), (0, length, 1)) if node.size else node
-                                  for node in array._nodes()])
+        nodes = alike(array, scan.function)
+        if nodes:
+            _require_fit(scan, array, core.size_of(nodes[0]), length)
+        return wrap(type(array), [scan.along(node, (0, length, 1)) if node.size else node for node in nodes])
     except CORE_ERRORS as error:
         raise translate(error, scan.function) from None
 
 
-def _require_fit(scan: _Scan, array: Any, size: int, length: int) -> None:
+def _require_fit(scan: _Scan, array: Any, size: Any, length: int) -> None:
     if length > size > 1:
         raise SizeError(f"{scan.function}(): 'block_size' ({length}) exceeds the number of elements of "
-                        f"{describe(array)} ({size}).")
+                        f"{describe(array)} ({int(size)}).")

@@ -12,6 +12,7 @@ from typing import Any
 
 import drjit_core as core
 
+from .._access.extents import are_extents, repeated, reversed_, tiled
 from .._access.slicing import contiguous_strides, normalise_axes, normalise_axis, strided
 from .._arrays.broadcasting import make, transposed
 from .._base.arguments import require_count, require_tensor
@@ -110,9 +111,12 @@ def moveaxis(arg: ArrayT, /, source: int | tuple[int, ...], destination: int | t
 # --- orders of entries -----------------------------------------------------------------------------------------------
 
 
-def _map_rows(array: Any, change: Callable[[Any], Any]) -> Any:
-    """An array each of whose components has been changed along the trailing, dynamic axis."""
+def _map_rows(array: Any, change: Callable[[Any], Any], recorded: Callable[[Any], Any] | None = None) -> Any:
+    """An array each of whose components has been changed along the trailing, dynamic axis; in another way while a
+    function is recorded."""
     nodes = array._nodes()
+    if recorded is not None and len({node.size for node in nodes}) == 1 and are_extents(*nodes):
+        return wrap(type(array), list(map(recorded, nodes)))
     width = array._width("drjit")
     return wrap(type(array), [change(broadcast(node, width)) for node in nodes])
 
@@ -147,7 +151,8 @@ def reverse(value: Any, axis: int = 0) -> Any:
     if array._depth < 0:
         return array[(*(slice(None),) * found, slice(None, None, -1))]
     if found == array._depth and array._dynamic:
-        return _map_rows(array, lambda node: strided(node, (node.size,), (-1,), node.size - 1) if node.size else node)
+        return _map_rows(array, lambda node: strided(node, (node.size,), (-1,), node.size - 1) if node.size else node,
+                         reversed_)
     shape, nodes = array._static_shape(), array._nodes()
     inner = math.prod(shape[found + 1:])
     return wrap(type(array), [nodes[outer + k * inner + rest]
@@ -206,7 +211,8 @@ def _tile(function: str, value: Any, counts: tuple[int, ...]) -> Any:
     if array._depth >= 0 and len(counts) == 1:
         if not array._dynamic:
             return wrap(type(array), array._nodes() * counts[0]) if array._record.shape == (-1,) else value
-        return _map_rows(array, lambda node: strided(node, (counts[0], node.size), (0, 1)))
+        return _map_rows(array, lambda node: strided(node, (counts[0], node.size), (0, 1)),
+                         (lambda node: tiled(node, counts[0])) if counts[0] > 0 else None)
     if array._depth > 0 or not array._dynamic:
         raise ArgumentError(f"{function}(): only flat arrays and tensors are repeated along several axes, found "
                             f"{array._name} and {len(counts)} counts.")
@@ -286,7 +292,8 @@ def _repeat(function: str, value: Any, counts: Any, axis: Any) -> Any:
         each = [counts] * len(nodes) if isinstance(counts, int) else counts
         return wrap(type(array), [node for node, times in zip(nodes, each, strict=True) for _ in range(times)])
     if isinstance(counts, int):
-        return value if counts == 1 else _map_rows(array, lambda node: strided(node, (node.size, counts), (1, 0)))
+        return value if counts == 1 else _map_rows(array, lambda node: strided(node, (node.size, counts), (1, 0)),
+                                                   (lambda node: repeated(node, counts)) if counts > 0 else None)
     width = array._width(function)
     _total(function, width, counts)
     index = [k for k, times in enumerate(counts) for _ in range(times)]

@@ -249,6 +249,44 @@ def compare_launches(number: int) -> int:
     return replays
 
 
+def compare_saved(number: int, path: str) -> int:
+    """Compare a program with one that has been saved and loaded; returns how many of its calls that has served for, or
+    -1 if it cannot be saved."""
+    kind, seed = case_of(number)
+    make = KINDS[kind][0]
+    one, other, third = make(seed), make(seed), make(seed)
+    frozen = dr.freeze(other.function)
+    calls(other, frozen, seed)
+    try:
+        frozen.save(path)
+    except RuntimeError as error:
+        assert "() cannot be saved: " in str(error), error
+        return -1
+    loaded = dr.load_frozen(path)
+    core.state.assumed.clear()
+    served = 0
+
+    def function(**given: Any) -> Any:
+        nonlocal served
+        if "would raise" in loaded.explain(**given):
+            return third.function(**given)
+        served += 1
+        return loaded(**given)
+
+    expected, found = calls(one, one.function, seed), calls(third, function, seed)
+    for call, (first, second) in enumerate(zip(expected, found, strict=True)):
+        if isinstance(second, tuple) and ("is being recorded" in second[1] or "loaded from a file" in second[1]):
+            continue
+        if isinstance(first, Gradients) and kind == "expressions":
+            first, second = first.tame(second), second.tame(first)
+        if isinstance(first, tuple) and isinstance(second, tuple):
+            continue
+        found_different = difference(first, second)
+        assert not found_different, f"program {number} ({kind}), event {call}{found_different}\n{one.text}"
+    core.state.assumed.clear()
+    return served
+
+
 def check(number: int) -> str:
     """Compare a program with itself on both backends; returns what has come of it."""
     frozen, refused = compare(number, True)

@@ -290,4 +290,5 @@ def sized(size: Extent, node: Node) -> Node:
         else:
             size.decide(size.expression, size.value, f"{words(size.expression)} == {size.value}")
         state.recording.sizes[node.id] = size.expression
+        state.recording.presume(size.value, size.expression)
     return node

@@ -34,6 +34,7 @@ from ..ops.table import (
     ACCESS,
     BOUND,
     COUNTER,
+    DUAL,
     EVALUATED,
     FETCH,
     INVALID,
@@ -69,7 +70,8 @@ class Recorder(Listener):
     the launches make.
     """
 
-    def __init__(self, arguments: Sequence[Node], target: Target, donated: Container[int] = ()) -> None:
+    def __init__(self, arguments: Sequence[Node], target: Target, donated: Container[int] = (),
+                 presumes: bool = False) -> None:
         super().__init__()
         self.target = target
         #: Whether some program depends on there being one thread, or several.
@@ -98,6 +100,13 @@ class Recorder(Listener):
         self.written: set[int] = set()
         self._donated: list[weakref.ref[Node]] = []
         self._arguments_at_hand = [(node.type, node.size) for node in arguments]
+        #: What numbers of elements are presumed to be that are plain numbers: the sizes of arguments that have as many,
+        #: or else of what has been computed.
+        self._presumed: dict[int, list[Expression]] = {}
+        self._presumes = presumes
+        self._relied_on: set[int] = set()
+        for number, node in enumerate(arguments):
+            self.presume(node.size, Size(number))
         #: What the function gets for its arguments, and what was given, by the ids of that.
         self.given: dict[int, Node] = {}
         self.actuals = self._given(arguments, donated)
@@ -133,6 +142,25 @@ class Recorder(Listener):
                 self._own.add(number)
         return actuals
 
+    def presume(self, size: int, expression: Expression) -> None:
+        """Let a plain number be an expression. If others have the same value, they must have that in each replay."""
+        if self._presumes and size > 1:
+            known = self._presumed.setdefault(size, [])
+            if expression not in known:
+                known.append(expression)
+                if size in self._relied_on:
+                    self._unified((known[0], expression))
+
+    def _presume_of(self, size: int) -> Expression:
+        """What a plain number is presumed to be."""
+        known = self._presumed.get(size)
+        if not known:
+            return size
+        if size not in self._relied_on:
+            self._relied_on.add(size)
+            self._unified(known)
+        return known[0]
+
     @property
     def argument_sizes(self) -> list[int]:
         """How large the arguments at hand are."""
@@ -157,7 +185,9 @@ class Recorder(Listener):
 
     def _made(self, node: Node) -> int:
         """The place of an array that a launch, or nobody but its memory, makes."""
-        size = self.sizes.get(node.id, node.size)
+        size = self.sizes.get(node.id)
+        if size is None:
+            size = self._presume_of(node.size)
         place = self._new(size)
         self._own.add(place)
         self.made.append(Made(place, node.type, node.size, self._number(size)))
@@ -192,6 +222,8 @@ class Recorder(Listener):
 
     def expression(self, node: Node) -> Expression:
         """The expression of a node's number of elements: that of the leaves that have as many."""
+        if node.kind == DUAL and node.d0 is not None:
+            node = node.d0
         found = self.sizes.get(node.id)
         if found is not None or node.size <= 1:
             return node.size if found is None else found
@@ -207,7 +239,7 @@ class Recorder(Listener):
                 known = None if place is None else self.extents[place]
                 leaves.append(part.size if known is None else known)
             elif part.kind <= UNDEFINED or part.kind in (COUNTER, ACCESS, REDUCE):
-                leaves.append(part.size)
+                leaves.append(self._presume_of(part.size))
             else:
                 for operand in _sized_alike(part, node.size):
                     if operand.id not in seen:
@@ -218,6 +250,8 @@ class Recorder(Listener):
 
     def _fixed(self, size: int) -> Expression:
         """A size of which is not known what it follows from: nothing but arguments of these sizes will do."""
+        if size in self._presumed:
+            return self._presume_of(size)
         for number, (_, found) in enumerate(self._arguments_at_hand):
             if found > 1:
                 self.guards.append(Guard(Size(number), found, found, f"{words(Size(number))} == {found}"))
@@ -309,7 +343,8 @@ class Recorder(Listener):
             width = self._fixed(program.units * program.unit)
         elif program.width > 1:
             width = self._unified([self.expression(node) for node in program.order if node.size == program.width and (
-                node.kind in (EVALUATED, COUNTER, ACCESS) or node.kind <= UNDEFINED)] or [program.width])
+                node.kind in (EVALUATED, COUNTER, ACCESS) or node.kind <= UNDEFINED)] or [
+                    self._presume_of(program.width)])
         for decision in decisions_of(program):
             quantity = width if decision.memory is None else self.expression(decision.memory)
             if not isinstance(quantity, int):

@@ -24,7 +24,7 @@ from ..ops import semantics
 from ..ops.table import BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
 from . import backends, bounds, exclusion, relaunch
 from .backend import KernelBackend, bring
-from .contents import read_element
+from .contents import read_bytes, read_element
 from .evaluation import evaluate
 from .host import in_memory
 from .recorder import Constant, Recorder
@@ -47,13 +47,16 @@ _ANOTHER_PATTERN = "types, aliases or kinds of arguments, flags, or the backend 
 _LLVM, _LLVM_BIT, _lock = backends.LLVM, backends.LLVM.where, exclusion.lock
 
 
-def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node],
-           donated: Container[int] = ()) -> tuple[Recording, list[Node]]:
+def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node], donated: Container[int] = (),
+           presumes: bool = False) -> tuple[Recording, list[Node]]:
     """Call a function of nodes, evaluate what it returns, and record that; its results are evaluated (or literals).
 
     Some arguments may be *donated*, by their numbers: nobody but the caller holds these nodes, now and in replays, and
     the caller uses them no more, so that what the function writes to them is written in place.  It gets each in a list
     of one, to take it from there.
+
+    Numbers of elements that are no extents may be ``presumed`` to be the sizes of arguments that have as many. Whoever
+    says so finds out whether they are, by comparing recordings for other sizes.
 
     Raises a ``RuntimeError`` if the function looks at contents of arrays, or writes to others than its arguments, and
     whatever it raises.
@@ -68,7 +71,7 @@ def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node],
     with exclusion.lock:
         target = backend.target()
     pattern = pattern_of(arguments)
-    recorder = context.recording = Recorder(arguments, target, donated)
+    recorder = context.recording = Recorder(arguments, target, donated, presumes)
     try:
         results = list(function(*recorder.actuals))
         if deferred.chain.statements:
@@ -257,8 +260,7 @@ class Recording:
                 and [each[:2] for each in self.readings] == [each[:2] for each in other.readings]
                 and self._numbers == other._numbers and self._order == other._order
                 and self._written == other._written
-                and [(place, id(node)) for place, node in self._captured]
-                == [(place, id(node)) for place, node in other._captured]
+                and _same_arrays(self._captured, other._captured)
                 and _free(self._made) == _free(other._made)
                 and list(map(_described, self._results)) == list(map(_described, other._results))
                 and [stage.described() for stage in self.stages] == [stage.described() for stage in other.stages])
@@ -486,6 +488,22 @@ class _Part(NamedTuple):
     bounds: list[tuple[int, float, float]]
     numbers: list[tuple[int, int, int]]
     made: list[Made]
+
+
+#: So many bytes of captured arrays are compared.
+_MOST_COMPARED = 1 << 12
+
+
+def _same_arrays(captured: Sequence[tuple[int, Node]], others: Sequence[tuple[int, Node]]) -> bool:
+    """Whether captured arrays are the same, in the same places."""
+    return len(captured) == len(others) and all(place == another and _same_array(node, found) for (
+        place, node), (another, found) in zip(captured, others, strict=True))
+
+
+def _same_array(one: Node, other: Node) -> bool:
+    """Whether two captured arrays, which nobody changes, are the same, or hold the same numbers."""
+    return one is other or one.type == other.type and one.size == other.size and \
+        one.payload.nbytes <= _MOST_COMPARED and read_bytes(one, looks=False) == read_bytes(other, looks=False)
 
 
 def _alike(parts: Sequence[_Part], others: Sequence[_Part]) -> bool:

@@ -1,0 +1,190 @@
+"""What makes a frozen function be recorded again, and what does not: one row for each kind of change."""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.llvm import Float as Plain
+from drjit.llvm.ad import Array3f, Float, Float64, TensorXf, Texture2f, UInt
+from drjit.opt import SGD, Adam, RMSProp
+
+
+class Colour(enum.Enum):
+    RED, BLUE = 1, 2
+
+
+@dataclass
+class One:
+    x: Any
+
+
+@dataclass
+class Two:
+    x: Any
+
+
+Pair = namedtuple("Pair", "x y")
+
+
+def floats(n: int, cls: Any = Float) -> Any:
+    return cls(np.arange(n) + 1.0)
+
+
+def tensor(*shape: int) -> Any:
+    return TensorXf(np.ones(shape, np.float32))
+
+
+def with_grad(array: Any) -> Any:
+    dr.enable_grad(array)
+    return array
+
+
+def twice(x: Any, y: Any) -> Any:
+    return x + 1, y * 2
+
+
+#: The function, the arguments of calls in order, and how many recordings there are after each.
+ROWS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]]] = {
+    "other widths": (lambda x: x + 1, [(floats(3),), (floats(4),), (floats(1000),)], [1, 1, 1]),
+    "one element and several": (lambda x: x + 1, [
+        (floats(3),), (dr.opaque(Float, 2),), (floats(5),), (dr.opaque(Float, 3),)], [1, 2, 2, 2]),
+    "no elements": (lambda x: x + 1, [(floats(3),), (Float(),), (floats(4),), (Float(),)], [1, 2, 2, 2]),
+    "widths that were equal": (twice, [
+        (floats(3), floats(3)), (floats(4), floats(4)), (floats(3), floats(4)), (floats(5), floats(6)),
+        (floats(7), floats(7))], [1, 1, 2, 2, 2]),  # one kernel, or two
+    "widths that must be equal": (lambda x, y: x * y, [
+        (floats(3), floats(3)), (floats(4), floats(4)), (floats(4), dr.opaque(Float, 2))], [1, 1, 2]),
+    "one variable twice": (twice, [
+        (a := floats(3), a), (b := floats(3), floats(3)), (b, Float(b)), (a, a), (floats(4), floats(4))],
+        [1, 2, 3, 3, 3]),
+    "other shapes of tensors": (lambda t: t + 1, [(tensor(2, 3),), (tensor(4, 3),), (tensor(2, 3),)], [1, 2, 2]),
+    "rank": (lambda t: t + 1, [(tensor(6),), (tensor(2, 3),)], [1, 2]),
+    "type": (lambda x: x + 1, [(floats(3),), (floats(3, Plain),), (floats(3, Float64),), (
+        floats(3, UInt),)], [1, 2, 3, 4]),
+    "kinds of arrays": (lambda x: x + 1, [(floats(3),), (Array3f(floats(2)),)], [1, 2]),
+    "numbers": (lambda x, k: x if k is None else x + 1, [(floats(3), k) for k in (
+        1, 2, 1.0, True, 1, "a", b"a", 1j, None, Colour.RED, Colour.BLUE, int, float, len, max, None, Colour.RED)],
+        [1, 2, 3, 4, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 14, 14]),
+    "zeros of both signs": (lambda x, k: x + k, [(floats(3), k) for k in (0.0, -0.0, 0.0)], [1, 2, 2]),
+    "a number and an array": (lambda x, k: x + k, [(floats(3), 2), (floats(3), dr.opaque(Float, 2)), (
+        floats(3), 2)], [1, 2, 2]),
+    "structures": (lambda x: x, [(floats(3),), ([floats(3)],), ((floats(3),),), ({"a": floats(3)},), (
+        {"b": floats(3)},), ([floats(3), 1],), (OrderedDict(a=floats(3)),), (Pair(floats(3), 1),), ([floats(4)],)],
+        [1, 2, 3, 4, 5, 6, 7, 8, 8]),
+    "order of keys": (lambda d: d["a"] + 1, [({"a": floats(3), "b": 1},), ({"b": 1, "a": floats(3)},)], [1, 2]),
+    "types of data classes": (lambda o: o.x + 1, [(One(floats(3)),), (Two(floats(3)),), (One(floats(2)),)], [1, 2, 2]),
+    "derivatives": (lambda x: x * 2, [(floats(3),), (with_grad(floats(3)),), (floats(3),)], [1, 2, 2]),
+    "constants": (lambda x, y: x + y, [(floats(2), Float(k)) for k in (1, 1, 2, 3, 3)], [1, 1, 2, 2, 2]),
+    "constants that differ at different times": (lambda x, y, z: x + y * z, [
+        (floats(2), Float(1), Float(5)), (floats(2), Float(2), Float(5)), (floats(2), Float(3), Float(6)),
+        (floats(2), Float(4), Float(7))], [1, 2, 3, 3]),
+    "a constant and an array": (lambda x, y: x + y, [(floats(2), Float(1)), (floats(2), dr.opaque(Float, 1)), (
+        floats(2), Float(1))], [1, 2, 2]),
+    "NumPy arrays": (lambda x, a: x + float(a.sum()), [(floats(3), np.arange(3)), (floats(3), np.arange(3)), (
+        floats(3), np.arange(4))], [1, 1, 2]),
+    "contents of textures": (lambda t: t.eval(dr.llvm.ad.Array2f(0.5, 0.5))[0] + dr.opaque(Float, 0), [
+        (Texture2f(tensor(2, 2, 1)),), (Texture2f(tensor(2, 2, 1) * 2),)], [1, 1]),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_what_is_recorded_again(name: str) -> None:
+    function, calls, expected = ROWS[name]
+    frozen = dr.freeze(function, dynamic=None)
+    found = []
+    for args in calls:
+        one = frozen(*args)
+        other = function(*args)
+        assert str(one) == str(other)
+        found.append(frozen.n_recordings)
+    assert found == expected and frozen.n_cached_recordings == expected[-1]
+
+
+def test_ways_of_passing_arguments_are_keys() -> None:
+    frozen = dr.freeze(lambda x, k=2: x * k)
+    x = floats(3)
+    for call, count in ((lambda: frozen(x), 1), (lambda: frozen(x, 2), 2), (lambda: frozen(x, k=2), 3), (
+            lambda: frozen(x=x, k=2), 4), (lambda: frozen(k=2, x=x), 5), (lambda: frozen(x), 5)):
+        call()
+        assert frozen.n_recordings == count
+
+
+def test_flags_are_keys() -> None:
+    frozen, x = dr.freeze(lambda x: x * 2 + 1), floats(3)
+    frozen(x)
+    for flag, count in ((dr.JitFlag.FastMath, 2), (dr.JitFlag.Debug, 3), (dr.JitFlag.KernelHistory, 3), (
+            dr.JitFlag.LaunchBlocking, 3)):
+        with dr.scoped_set_flag(flag, not dr.flag(flag)):
+            frozen(x)
+            assert frozen.n_recordings == count
+    frozen(x)
+    assert frozen.n_recordings == 3
+    dr.kernel_history_clear()
+
+
+def test_what_is_emptied_is_not_recorded_again() -> None:
+    frozen, x = dr.freeze(lambda x: dr.sum(x * 2)), floats(3)
+    frozen(x)
+    for empty in (dr.flush_kernel_cache, dr.flush_malloc_cache):
+        empty()
+        frozen(x)
+    assert frozen.n_recordings == 1
+
+
+def test_blocks_of_other_numbers_are_right() -> None:
+    frozen = dr.freeze(lambda x: dr.block_sum(x, 2))
+    for n in (4, 6, 8, 10, 100):
+        assert np.array_equal(frozen(floats(n)), dr.block_sum(floats(n), 2))
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_reductions_into_arrays_are_one_recording(inside: bool) -> None:
+    def into(x: Any, target: Any) -> Any:
+        result = dr.zeros(Float, 4) if inside else Float(target)
+        dr.scatter_add(result, x, UInt(1))
+        return result
+
+    frozen = dr.freeze(into)
+    for n in (5, 6, 7, 100):
+        assert np.array_equal(frozen(floats(n), dr.opaque(Float, 1, 4)), into(floats(n), dr.opaque(Float, 1, 4)))
+    assert frozen.n_recordings == 1
+
+
+@pytest.mark.parametrize(("kind", "most"), [(SGD, 1), (RMSProp, 1), (Adam, 2)])
+def test_steps_of_optimisers(kind: Any, most: int) -> None:
+    opt = kind(lr=0.1, params={"x": dr.opaque(Float, 0, 3)})
+
+    @dr.freeze
+    def step(opt: Any, target: Any) -> Any:
+        loss = dr.mean(dr.square(opt["x"] - target))
+        dr.backward(loss)
+        opt.step()
+        return loss
+
+    for _ in range(6):
+        step(opt, floats(3))
+    assert step.n_recordings == most
+
+
+def test_generators() -> None:
+    @dr.freeze
+    def draw(rng: Any, x: Any) -> Any:
+        return rng.random(Float, 4) + x
+
+    numbers = []
+    for rng in (dr.rng(seed=1), dr.rng(seed=1), dr.rng(seed=2)):
+        numbers.append([draw(rng, floats(4)).numpy().tolist() for _ in range(4)])
+    assert numbers[0] == numbers[1] != numbers[2]
+    recordings, rng = draw.n_recordings, dr.rng(seed=2)
+    assert recordings <= 7  # what begins as Python numbers becomes constants, and then arrays
+    assert numbers[2] == [draw(rng, floats(4)).numpy().tolist() for _ in range(4)] and draw.n_recordings == recordings
+    rng = dr.rng(seed=1)
+    assert numbers[0] == [(rng.random(Float, 4) + floats(4)).numpy().tolist() for _ in range(4)]
