@@ -3049,7 +3049,7 @@ def column_stack(arrays: Sequence[ArrayT], /) -> ArrayT:
 def compress(arg: ArrayBase, /) -> Any:
     """The positions of the elements of a mask that are set, in order: unsigned integers of 32 bits."""
 def concat(arr: Sequence[ArrayT], /, axis: int | None = 0) -> ArrayT:
-    """Arrays or tensors of one type joined along an existing axis; ``axis=None`` joins them raveled."""
+    """Arrays or tensors of one type joined along an existing axis; ``axis=None`` joins them raveled, in a flat array."""
 def conj(arg: T, /) -> T:
     """Conjugate of complex numbers and quaternions; other values are returned as they are."""
 def convolve(source: ArrayT, filter: str | Callable[[float], float] | Sequence[float] | ArrayBase, filter_radius: float | None = None, axis: int | Sequence[int] | None = None, boundary: str = 'zero', normalize: bool | None = None, mode: Literal["symbolic", "evaluated"] | None = None) -> ArrayT:
@@ -3345,7 +3345,7 @@ def fmin(arg0: float, arg1: float, /) -> float: ...
 def fmin(arg0: _NumPyArray, arg1: AnyArray | float | _NumPyArray, /) -> Any: ...
 @overload
 def fmin(arg0: AnyArray | float, arg1: _NumPyArray, /) -> Any: ...
-def format(fmt: Any, *args: Any, limit: int = 20, **kwargs: Any) -> str:
+def format(fmt: Any = ..., *args: Any, limit: int = 20, **kwargs: Any) -> str:
     """Text of a format string with arguments, or of a single value: arrays and PyTrees, indented."""
 def forward(arg: Any, flags: Any = ...) -> None:
     """Set the gradient of an array to one, and call :func:`forward_from`."""
@@ -3797,7 +3797,7 @@ def ones(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
     """An array of ones (``True`` for masks), a literal that takes no memory."""
 def ones_like(arg: T, /) -> T:
     """Ones of the type and shape of an array, tensor or PyTree, see :func:`ones` and :func:`zeros_like`."""
-def opaque(dtype: Any, value: Any = ..., shape: int | Sequence[int] = 1) -> Any:
+def opaque(dtype: Any = ..., value: Any = ..., shape: int | Sequence[int] = 1, *, arg: Any = ...) -> Any:
     """An array filled with a value, in memory: what :func:`full` returns, followed by :func:`make_opaque`."""
 def opaque_width(*args: Any) -> Any:
     """The :func:`width` of PyTrees as an evaluated array of unsigned integers, of the backend of their first array."""
@@ -3837,7 +3837,7 @@ def prefix_reduce(op: ReduceOp, value: T, axis: int | tuple[int, ...] = 0, exclu
     """The running reduction of an array, tensor or sequence: each element becomes the reduction of those before it."""
 def prefix_sum(value: T, axis: int | tuple[int, ...] = 0, reverse: bool = False) -> T:
     """The sums of all elements before each one: :func:`prefix_reduce` with ``ReduceOp.Add``, exclusive."""
-def print(fmt: Any, *args: Any, active: AnyArray | Sequence[bool] | bool = True, end: str = '\n', file: Any = None, limit: int = 20, mode: str = 'auto', **kwargs: Any) -> None:
+def print(fmt: Any = ..., *args: Any, active: AnyArray | Sequence[bool] | bool = True, end: str = '\n', file: Any = None, limit: int = 20, mode: str = 'auto', **kwargs: Any) -> None:
     """Print what :func:`format` returns, followed by ``end``, to ``file`` (by default the standard output)."""
 @overload
 def prod(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:

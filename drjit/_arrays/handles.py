@@ -26,7 +26,7 @@ from .._rules.matrix import dot, multiply
 from .operands import failed, mixed
 
 __all__ = ["Component", "FlatHandle", "MatrixProduct", "NestedHandle", "TensorHandle", "TensorPlan", "component_of",
-           "inner_product", "matrix_product", "shape_of", "square", "tensor"]
+           "inner_product", "matrix_product", "reshaped", "shape_of", "square", "tensor"]
 
 _Array = TypeVar("_Array")
 #: Operations by their numbers (see :mod:`drjit._base.operators`).
@@ -384,12 +384,8 @@ class TensorHandle(TensorSlots):
 
     def _inplace(self, operation: int, other: Any) -> Any:
         result = self._forward(operation, other)
-        kind: Any = type(result)
-        if kind is type(self) and result._s != self._s:
-            method = f"__i{method_of(_OPERATIONS[operation])[2:]}"
-            name = kind._name  # type: ignore[attr-defined]
-            raise SizeError(f"{name}.{method}(): the result has the shape {result._s}, but in-place operators "
-                            f"do not change the shape of a tensor, which is {self._s}; use a new name for the result.")
+        if type(result) is type(self) and result._s != self._s:
+            raise reshaped(self, result, method_of(_OPERATIONS[operation]))
         return _assigned(self, result)
 
     def _unary(self, operation: int) -> Any:
@@ -398,6 +394,12 @@ class TensorHandle(TensorSlots):
         except FAILURES as error:
             raise translate(error, CallSite(_UNARY_METHODS[operation], type(self))) from None
         return tensor(type(self), node, self._s)
+
+
+def reshaped(array: Any, result: Any, method: str) -> SizeError:
+    """The error of an in-place operator that would change the shape of a tensor."""
+    return SizeError(f"{array._name}.__i{method[2:]}(): the result has the shape {result._s}, but in-place operators "
+                     f"do not change the shape of a tensor, which is {array._s}; use a new name for the result.")
 
 
 def tensor(cls: type[_Array], node: core.Node, shape: tuple[int, ...]) -> _Array:

@@ -55,7 +55,7 @@ def product(site: Site, left: Any, right: Any, flags: tuple[bool, bool] = (False
             return apply(MUL, site, (left, right))
         if left._depth == right._depth == 1 and not left._special and not right._special:
             cls, (a, b) = operands(site, (left, right))
-            return wrap(cls._leaf, [_dot(a, b) if a else literal(cls._type, 0)])
+            return wrap(cls._leaf, [rules.dot(a, b) if a else literal(cls._type, 0)])
         return static_product(left, right)
     except FAILURES as error:
         raise translate(error, site, (left, right)) from None
@@ -146,13 +146,6 @@ def _static_product(left: Any, right: Any) -> Any:
     else:
         shape = (size, *entry)
     return wrap(reshape(retype(package._plain, scalar), shape), nodes)
-
-
-def _dot(a: Sequence[Node], b: Sequence[Node]) -> Node:
-    node = ops.mul(a[0], b[0])
-    for first, second in zip(a[1:], b[1:], strict=True):
-        node = ops.fma(first, second, node)
-    return node  # type: ignore[no-any-return]
 
 
 def is_tensor(value: Any) -> bool:
@@ -282,7 +275,7 @@ def _fused(a: _Operand, b: _Operand, sizes: tuple[int, ...], extent: int) -> Nod
         wide = COMPUTES_IN[a.node.type]
         columns = [cast(strided(a.node, sizes, (*a.batch, a.row, 0), k * a.column), wide) for k in range(extent)]
         rows = [cast(strided(b.node, sizes, (*b.batch, 0, b.column), k * b.row), wide) for k in range(extent)]
-        return _dot(columns, rows)
+        return rules.dot(columns, rows)
     first = positions(Access(0, sizes, (*a.batch, a.row, 0)), a.node.size)
     second = positions(Access(0, sizes, (*b.batch, 0, b.column)), b.node.size)
     return _product(a.node, b.node, first, second, extent, (a.column, b.row), math.prod(sizes))

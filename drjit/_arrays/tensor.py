@@ -45,7 +45,7 @@ from .components import without_components
 from .construction import flat_node, ndarray_node, with_derivatives
 from .dlpack import from_dlpack, speaks
 from .format import format_element, shown_positions
-from .handles import TensorHandle
+from .handles import TensorHandle, reshaped
 from .operators import integer_power, matmul, positive, power, reverse_matmul, reverse_power
 
 __all__ = ["TensorBase"]
@@ -64,9 +64,7 @@ def _inplace(operator: Operator, method: str) -> Operator:
         if result.__class__ is not self.__class__:
             return result
         if result._s != self._s:
-            raise SizeError(f"{self._name}.__i{method[2:]}(): the result has the shape {result._s}, but in-place "
-                            f"operators do not change the shape of a tensor, which is {self._s}; use a new name for "
-                            "the result.")
+            raise reshaped(self, result, method)
         self._assign(result)
         return self
 

@@ -74,8 +74,8 @@ def _called(function: str, target: Callable[..., Any], args: tuple[Any, ...], kw
     if "active" in kwargs:
         active = plain_scalar(kwargs["active"])
         if active.__class__ is not bool:
-            raise TypeError(f"{function}(): 'active' must be a bool where 'index' is an int, found "
-                            f"{describe(kwargs['active'])}.")
+            raise ArgumentError(f"{function}(): 'active' must be a bool where 'index' is an int, found "
+                                f"{describe(kwargs['active'])}.")
         if not active:
             return None
         if not _takes_active(target):

@@ -210,8 +210,8 @@ def dispatch(inst: Any, target: Callable[..., Any], *args: Any, **kwargs: Any) -
     if not callable(target):
         raise TypeError(f"{function}(): 'target' must be callable, found {describe(target)}.")
     if isinstance(inst, ArrayBase) and getattr(inst, "_registry", None) is None:
-        raise TypeError(f"{function}(): 'inst' must be an array of instances (see drjit.instance_array), found "
-                        f"{describe(inst)}.")
+        raise ArgumentError(f"{function}(): 'inst' must be an array of instances (see drjit.instance_array), found "
+                            f"{describe(inst)}.")
     if not isinstance(inst, ArrayBase):
         return target(inst, *args, **kwargs)
     return _dispatch(function, inst, lambda instance: functools.partial(target, instance), args, kwargs)

@@ -35,7 +35,7 @@ from .._access.lanes import (
     with_lanes,
 )
 from .._access.store import innermost_journal, store_same, store_written
-from .._base.arguments import require_count
+from .._base.arguments import require_bool, require_count
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, BoundsError, SizeError, describe, translate
 from .._base.nodes import broadcast, index_node, index_type
@@ -332,8 +332,7 @@ class Local(Generic[T]):
     def _position(self, index: Any, active: Any, function: str) -> int | None:
         """The index of an access in drjit.scalar, ``None`` if it is masked out."""
         taken = plain_scalar(active)
-        if taken.__class__ is not bool:
-            raise TypeError(f"{function}(): 'active' must be a bool, found {describe(active)} ({active!r}).")
+        require_bool(function, "active", active if taken is None else taken)
         position = plain_integer(index)
         if position is None:
             raise TypeError(f"{function}(): 'index' must be an int, found {describe(index)} ({index!r}).")

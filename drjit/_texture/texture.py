@@ -28,6 +28,7 @@ from drjit_core import (
 
 from .._access.lanes import TRUE, WATCHES, note_read, with_lanes
 from .._access.store import store, store_written
+from .._base.arguments import require_bool
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.links import links
@@ -115,8 +116,7 @@ class TextureBase:
         if first not in given:
             raise TypeError(f"{function}(): the argument '{first}' is missing.")
         for name in ("use_accel", "migrate", "writable", "srgb"):
-            if given.get(name, False).__class__ is not bool:
-                raise TypeError(f"{function}(): '{name}' must be a bool, found {describe(given[name])}.")
+            require_bool(function, name, given.get(name, False))
         self._accel, self._srgb = given.get("use_accel", True), given.get("srgb", False)
         self._writable = given.get("writable", False)
         self._filter = given.get("filter_mode", FilterMode.Linear)

@@ -283,9 +283,10 @@ def _false_like(x: Any) -> Any:
 # --- functions -------------------------------------------------------------------------------------------------------
 
 
-def _finished(function: Any, name: str, text: str, differentiable: bool) -> Any:
+def documented(function: Any, name: str, text: str, differentiable: bool = True, module: str = _NAMESPACE) -> Any:
+    """A function with its name, its module and its description."""
     function.__name__ = function.__qualname__ = name
-    function.__module__ = _NAMESPACE
+    function.__module__ = module
     function.__doc__ = f"{text}\n\nLazy{'; differentiable' if differentiable else ''}."
     return function
 
@@ -349,7 +350,7 @@ def _unary(name: str, text: str, *, real: Formula | None = None, pair: Formula |
         return operation.one(x)  # type: ignore[no-any-return]
 
     enter(name, operation.one)
-    return _finished(function, name, text, result != "bool" and real is not None)  # type: ignore[no-any-return]
+    return documented(function, name, text, result != "bool" and real is not None)  # type: ignore[no-any-return]
 
 
 def _binary(name: str, text: str, *, real: Formula | None = None, pair: Formula | None = None,
@@ -377,7 +378,7 @@ def _binary(name: str, text: str, *, real: Formula | None = None, pair: Formula 
     def function(x1: Array | complex, x2: Array | complex, /) -> Array:
         return operation.two(x1, x2)  # type: ignore[no-any-return]
 
-    return _finished(function, name, text, smooth and real is not None)  # type: ignore[no-any-return]
+    return documented(function, name, text, smooth and real is not None)  # type: ignore[no-any-return]
 
 
 def _logical(name: str, text: str, formula: Formula) -> Callable[[Any, Any], Array]:
@@ -389,7 +390,7 @@ def _logical(name: str, text: str, formula: Formula) -> Callable[[Any, Any], Arr
         common_shape(full, [a, b])
         return wrap(dtypes.bool, formula(a._parts[0], b._parts[0]))
 
-    return _finished(function, name, text, False)  # type: ignore[no-any-return]
+    return documented(function, name, text, False)  # type: ignore[no-any-return]
 
 
 _magnitude = _unary("abs", "", real=dr.abs, integer=_int_abs)

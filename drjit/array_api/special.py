@@ -18,6 +18,7 @@ from . import _dtypes as dtypes
 from ._data import wrap
 from ._elementwise import _expit as _logistic
 from ._elementwise import _log1p as _log_plus_one
+from ._elementwise import documented
 from ._operands import as_float, converted, operands
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _of_one(name: str, text: str, formula: Formula, derivative: Formula | None =
             return converted(wrap(dtypes.float32, formula(converted(array, dtypes.float32)._parts[0])), dtypes.float16)
         return wrap(array._dtype, formula(array._parts[0]))
 
-    return _finished(function, name, text)  # type: ignore[no-any-return]
+    return documented(function, name, text, module=_NAMESPACE)  # type: ignore[no-any-return]
 
 
 def _of_two(name: str, text: str, formula: Formula, by_x: Formula, by_y: Formula) -> Callable[[Any, Any], Array]:
@@ -61,14 +62,7 @@ def _of_two(name: str, text: str, formula: Formula, by_x: Formula, by_y: Formula
         found = wrap(a._dtype, formula(a._parts[0], b._parts[0]))
         return converted(found, dtypes.float16) if half else found
 
-    return _finished(function, name, text)  # type: ignore[no-any-return]
-
-
-def _finished(function: Any, name: str, text: str) -> Any:
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{text} Lazy; differentiable."
-    function.__module__ = _NAMESPACE
-    return function
+    return documented(function, name, text, module=_NAMESPACE)  # type: ignore[no-any-return]
 
 
 # --- formulas --------------------------------------------------------------------------------------------------------

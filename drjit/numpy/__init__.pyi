@@ -11,8 +11,8 @@ from ._ufuncs import ufunc as ufunc
 from drjit.array_api import (
     Array as Array, bool as bool, complex128 as complex128, complex64 as complex64, e as e, float16 as float16,
     float32 as float32, float64 as float64, from_dlpack as from_dlpack, inf as inf, int16 as int16, int32 as int32,
-    int64 as int64, int8 as int8, nan as nan, newaxis as newaxis, pi as pi, uint16 as uint16, uint32 as uint32, uint64
-    as uint64, uint8 as uint8
+    int64 as int64, int8 as int8, lib as lib, nan as nan, newaxis as newaxis, pi as pi, uint16 as uint16, uint32 as
+    uint32, uint64 as uint64, uint8 as uint8
 )
 from ._creation import (
     arange as arange, array as array, asanyarray as asanyarray, asarray as asarray, ascontiguousarray as

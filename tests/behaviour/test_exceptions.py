@@ -37,6 +37,14 @@ PROGRAMS: dict[str, tuple[Callable[[], Any], tuple[type[Exception], ...]]] = {
     "local memory is read": (lambda: dr.alloc_local(l.Float, 4, l.Float(0))[7], (RuntimeError, IndexError)),
     "local memory is written": (lambda: dr.alloc_local(l.Float, 4, l.Float(0)).write(l.Float(0), 7),
                                 (RuntimeError, IndexError)),
+    "a condition of numbers": (lambda: dr.if_stmt((l.Float(1),), l.Float(1), abs, abs), (TypeError, RuntimeError)),
+    "a condition of numbers in a loop": (lambda: dr.while_loop((l.Float(1),), lambda x: x, lambda x: (x,)),
+                                         (TypeError, RuntimeError)),
+    "an index of numbers": (lambda: dr.switch(l.Float(0, 1), [abs, abs], l.Float(1)), (TypeError, RuntimeError)),
+    "instances of numbers": (lambda: dr.dispatch(l.UInt(0, 1), abs), (TypeError, RuntimeError)),
+    "a mask for a number": (lambda: dr.switch(0, [abs], l.Float(1), active=l.Bool(True)), (TypeError, RuntimeError)),
+    "an argument too many": (lambda: dr.switch(l.UInt(0, 1), [lambda x: x] * 2, l.Float(1), active=l.Bool(True, False)),
+                             (TypeError, RuntimeError)),
     "upsampled to nothing": (lambda: dr.upsample(T(l.TensorXf, (2, 2)), scale_factor=[2, 0]), (TypeError, ValueError)),
 }
 
