@@ -276,7 +276,8 @@ class Array(Methods):
 
     @property
     def tensor(self) -> Any:
-        """The Dr.Jit tensor that holds the elements, or a pair of them for complex numbers; no copy."""
+        """The Dr.Jit tensor that holds the elements, or a pair of them for complex numbers; no copy, but of small
+        arrays that have been computed at once."""
         parts = given(self)
         return parts[0] if len(parts) == 1 else parts
 

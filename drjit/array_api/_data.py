@@ -221,6 +221,8 @@ def value_of(array: Storage, most: int) -> Any:
         return None
     value = array._value
     if value is None or value.base is not whole:
+        if 0 in array.shape:
+            return None
         offset, strides = view.place
         size = array._dtype.itemsize
         value = _ndarray(array.shape, array._dtype.numpy, whole, offset * size,
@@ -392,7 +394,7 @@ def part_of(array: Storage, key: Any) -> Array | None:
 def viewed(array: Storage, load: Callable[[Any], Any], place: tuple[int, tuple[int, ...]] | None = None) -> Array:
     """A view of an array, whose place is asked for when it is needed, unless it is given."""
     most = eager()
-    if most and hasattr(load, "shape") and value_of(array, most) is not None:
+    if most and hasattr(load, "shape") and 0 not in load.shape and value_of(array, most) is not None:
         root = array if array._view is None else array._view.root
         if root._value is not None:
             place = View(array, load, place, _ALL).place

@@ -38,8 +38,8 @@ WRITES: dict[str, Callable[..., Any]] = {
     x.__setitem__(..., np.roll(x, 1)), "sorted": lambda np, x, y, i, j: x.__setitem__(..., np.sort(x, axis=-1)),
     "where": lambda np, x, y, i, j: x.__setitem__(..., np.where(x > i, x, j)),
     "maximum": lambda np, x, y, i, j: np.maximum(x, i, out=x)}
-#: NumPy's are read-only, or views of what ours are copies of.
-_ALIASED = {"broadcast", "diagonal", "meshgrid", "cov"}
+#: NumPy's are read-only, or views of what ours are copies of, or lie in another order in memory.
+_ALIASED = {"broadcast", "diagonal", "meshgrid", "cov", "argwhere"}
 #: Operators in place, which make new numbers of arrays without axes here: those are scalars in NumPy, unless they are
 #: made by functions that create arrays.
 _IN_PLACE = {"add", "subtract", "row", "part of it"}
