@@ -458,7 +458,8 @@ class Snapshot:
         be what they are, since they are forgotten."""
         for name, value in now.items():
             old = before.get(name, MISSING)
-            if old is MISSING and self.traced and has_array(value):
+            if old is MISSING and self.traced and has_array(value) and not [
+                    each for each in before.values() if each is value]:
                 self.begun = [*self.begun, (generator, name)]
             if value is old or not (has_array(old) and has_array(value)):
                 continue

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import collections
 import functools
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,13 @@ from drjit.llvm.ad import Float64 as F
 from drjit.llvm.ad import UInt32 as U
 
 MODES = "symbolic", "evaluated"
+
+
+@pytest.fixture(autouse=True)
+def without_cycles() -> Iterator[None]:
+    """Classes are cycles, which keep what their methods know alive."""
+    yield
+    gc.collect()
 
 
 def attribute(compute: Callable[[], Any]) -> tuple[Callable[[], Any], Callable[[], Any]]:

@@ -373,7 +373,7 @@ class _Loop(Construct):
                 raise self.refusal(self.LOOKED_AT.format(self.name(self.first_array + number)))
         for i in self.presumed:
             if self.variables[i].id in read and self.results[i] is not self.variables[i]:
-                raise self.refusal(self.LOOKED_AT, self.variables[i])
+                raise self.refusal(self.LOOKED_AT.format(self.name(i)))
 
     def unchanged(self) -> frozenset[int]:
         """Positions of variables that the body leaves alone, or gives the literal that they are, and has never changed.
