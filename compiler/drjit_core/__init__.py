@@ -71,6 +71,7 @@ from .ir.dual import (
 )
 from .ir.expansion import expansion
 from .ir.expansion import read as read_memory
+from .ir.apart import SHARED, apart
 from .ir.extents import size_of
 from .ir.number import number
 from .ir.packets import LONGEST_ROW

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy as shallow_copy
 from typing import Any
 
 import drjit_core as core
 from drjit_core import (
     BAKED,
     COMPUTES_IN,
-    HUB,
-    STRUCTURE,
     Flow,
     JitBackend,
     Node,
     ReduceMode,
     Vertex,
     cast,
-    dual,
     gather,
     literal,
     ops,
     primal,
     tracked,
-    vertex_of,
 )
 
 from .._access.lanes import TRUE
@@ -33,6 +28,7 @@ from .._base.nodes import broadcast
 from .._base.types import UINT32, relative, retype
 from .._functions.creation import arange
 from .._promotion.promote import wrap
+from .structure import Structure
 from .vector import CoopVec
 from .views import MatrixView
 
@@ -151,61 +147,6 @@ def _view_in(view: MatrixView, buffer: Node) -> MatrixView:
     return view._with(_buffer=wrap(retype(type(view._buffer), buffer.type), [buffer]))
 
 
-class _Structure:
-    """What an operation has to do with derivatives whose operands are several vertices: the payload of its vertex (see
-    :class:`drjit_core.Copy`)."""
-
-    again = True
-    name: str
-    label: str
-
-    def __init__(self, nodes: list[Node]) -> None:
-        self.operands = nodes
-        found = [vertex for node in nodes if (vertex := tracked(node)) is not None]
-        self.inputs = list(dict.fromkeys(found))
-        self.received: dict[int, Node] = {}
-        self.sent: dict[int, Node] = {}
-        self.outputs: list[tuple[int, int]] = []
-
-    def attached(self, nodes: list[Node]) -> list[Node]:
-        """The results, with their vertices."""
-        hub = Vertex(HUB, 0, 1, info=self)
-        hub.label = self.label
-        self.outputs = [(node.type, node.size) for node in nodes]
-        return [dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=place))
-                for place, node in enumerate(nodes)]
-
-    @staticmethod
-    def uses(place: int) -> tuple[bool, bool]:
-        """Whether an input is read by index as a whole, and whether it is used in another way."""
-        del place
-        return False, True
-
-    def nodes(self) -> list[Node]:
-        """The values that the derivative needs."""
-        return [primal(node) for node in self.operands]
-
-    def kept(self, flow: Flow) -> list[Node]:
-        """The operands, with their vertices if the derivative is differentiated."""
-        return self.operands if flow.again else [primal(node) for node in self.operands]
-
-    def changes(self, flow: Flow) -> list[Node | None]:
-        """The changes of the operands."""
-        return [flow.change(tracked(node)) for node in self.operands]
-
-    def moved(self, copy: core.Copy) -> _Structure:
-        """The same operation where other nodes and vertices stand for those that it has kept."""
-        def linked(node: Node) -> Node:
-            vertex = vertex_of(node)
-            return copy.node(primal(node)) if vertex is None else dual(copy.node(primal(node)), copy.vertex(vertex))
-
-        new = shallow_copy(self)
-        new.operands = [linked(node) for node in self.operands]
-        new.inputs = [copy.vertex(vertex) for vertex in self.inputs]
-        new.received, new.sent = {}, {}
-        return new
-
-
 def _padded(count: int) -> int:
     return -(-count // _PADDED) * _PADDED
 
@@ -215,7 +156,7 @@ def _filled(changes: list[Node | None], like: list[Node]) -> list[Node]:
     return [literal(node.type, 0) if change is None else change for change, node in zip(changes, like, strict=True)]
 
 
-class Product(_Structure):
+class Product(Structure):
     """A product with a vector, whose operands are the buffers of the matrix and of the bias, if there is one, and the
     components.
 
@@ -302,7 +243,7 @@ class Product(_Structure):
             self.sent[place] = total
 
 
-class Outer(_Structure):
+class Outer(Structure):
     """The sum over elements of the products of components of two vectors: its derivatives are products of a matrix and
     a vector."""
 

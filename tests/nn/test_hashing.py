@@ -11,6 +11,7 @@ import pytest
 import drjit as dr
 from drjit import nn
 from drjit.llvm.ad import Array2f, Array2f64, Array2u, ArrayXf, ArrayXf16, Bool, Float, Float16, Float64, TensorXf, UInt
+from drjit.nn import hashing
 from tests.nn.model import features
 
 KINDS: dict[str, Any] = {"grid": nn.HashGridEncoding, "permuto": nn.PermutoEncoding}
@@ -140,3 +141,87 @@ def test_encodings_are_trees_and_layers(kind: str) -> None:
     assert len(packed(v)) == 3 and packed.layers[0].encoding.params is enc.params
     with pytest.raises(ValueError, match="takes 2 components"):
         nn.Sequential(nn.HashEncodingLayer(enc)).alloc(TensorXf, 3)
+
+
+# --- level by level --------------------------------------------------------------------------------------------------
+
+
+def apart(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+    monkeypatch.setattr(hashing, "_IN_CACHE", 0)
+    monkeypatch.setattr(hashing, "_MANY", many)
+
+
+def lookup(kind: str, leaf: Any, n: int, masked: bool) -> tuple[Any, Any]:
+    """Features of an encoding, and the gradient of something of them."""
+    wide = Float if leaf is Float16 else leaf
+    enc = KINDS[kind](leaf, 3, **OPTIONS, rng=dr.rng(3))
+    p = [wide(row) for row in np.random.default_rng(1).random((3, n))]
+    dr.enable_grad(enc.data)
+    found = enc(p, dr.arange(UInt, n) % 3 != 0 if masked else True)
+    total = wide(0)
+    for place, component in enumerate(found):
+        total = dr.fma(wide(component) * wide(component), place + 1, total)
+    dr.backward(dr.sum(total))
+    return np.array(found, np.float64), np.array(enc.data.grad, np.float64)
+
+
+@pytest.mark.parametrize(("leaf", "tolerance"), [(Float, 1e-5), (Float64, 1e-12), (Float16, 2e-3)])
+@pytest.mark.parametrize(("n", "masked"), [(100, True), (40_000, False)])
+def test_level_by_level_is_the_same(kind: str, leaf: Any, tolerance: float, n: int, masked: bool,
+                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    apart(monkeypatch, 1)
+    features_apart, gradient_apart = lookup(kind, leaf, n, masked)
+    apart(monkeypatch, 1 << 60)
+    found, gradient = lookup(kind, leaf, n, masked)
+    assert np.array_equal(found, features_apart)
+    assert np.allclose(gradient, gradient_apart, rtol=tolerance, atol=tolerance * abs(gradient).max())
+
+
+def test_other_derivatives_level_by_level(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    enc = KINDS[kind](Float64, 2, **OPTIONS)
+    p = [Float64(row) for row in np.random.default_rng(1).random((2, 50))]
+    data = enc.data.numpy()
+    direction = np.linspace(-1, 1, len(data))
+
+    def value(data: Any) -> Any:
+        enc.set_params(data)
+        return dr.sum(sum(component ** 3 * (place + 1) for place, component in enumerate(enc(p))))
+
+    results = []
+    for many in (1, 1 << 60):
+        apart(monkeypatch, many)
+        _, second = dr.hvp(value, Float64(data), Float64(direction))
+        weights = Float64(data)
+        dr.enable_grad(weights)
+        dr.set_grad(weights, Float64(direction))
+        results.append((second.numpy(), dr.forward_to(value(weights)).numpy()))
+    for found, expected in zip(*results, strict=True):
+        assert np.allclose(found, expected, rtol=1e-12) and found.any()
+
+
+def test_recordings_know_whether_levels_are_apart(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    apart(monkeypatch, 1000)
+    enc = KINDS[kind](Float, 2, **OPTIONS)
+
+    @dr.freeze
+    def function(enc: Any, x: Any, y: Any) -> Any:
+        return dr.sum(enc([x, y]), axis=0)
+
+    for n, recordings in ((500, 1), (700, 1), (2000, 2), (3000, 2), (500, 2)):
+        x, y = (Float(row) for row in np.random.default_rng(n).random((2, n)))
+        assert np.array_equal(function(enc, x, y), dr.sum(enc([x, y]), axis=0))
+        assert function.n_recordings == recordings
+
+
+def test_a_level_is_a_kernel(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    apart(monkeypatch, 1000)
+    enc = KINDS[kind](Float, 2, **OPTIONS)
+    p = [Float(row) for row in np.random.default_rng(1).random((2, 1000))]
+    dr.eval(enc.data)
+    dr.enable_grad(enc.data)
+    for few, many in (p, 4), ([x[:999] for x in p], 1):
+        dr.eval(few)
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+            dr.kernel_history_clear()
+            dr.eval(enc(few))
+            assert len([kernel for kernel in dr.kernel_history() if kernel["size"] >= 999]) == many

@@ -67,7 +67,8 @@ class Kernel:
     """Nodes that one launch produces: stores, reductions and scatters of one stage and domain; or results of one step,
     which is a list of launches of its own."""
 
-    __slots__ = ("columns", "domain", "order", "outputs", "part", "row", "stack", "stage", "undefined", "width")
+    __slots__ = ("apart", "columns", "domain", "order", "outputs", "part", "row", "stack", "stage", "undefined",
+                 "width")
 
     def __init__(self, stage: int, domain: Domain, row: int = 0, columns: int = 0, part: int = 0) -> None:
         self.stage = stage
@@ -76,6 +77,7 @@ class Kernel:
         self.row = row  # number of points of a row, if something asks for rows of some length
         self.columns = columns  # number of rows that are reduced to one, column by column; 0: none
         self.part = part  # how many of them, or of the elements of a row, at a time; 0: all
+        self.apart = False  # whether what it does is kept apart: it computes whatever is not in memory anyway
         self.outputs: list[Node] = []
         #: Arrays of undefined contents that are read or written by index, and need memory.
         self.undefined: list[Node] = []
@@ -261,7 +263,14 @@ def _copy(target: Any) -> Node:
 
 def _in_memory(node: Node) -> bool:
     """Whether a node's result exists only when the kernel that computes it has ended."""
-    return IS_BARRIER[node.kind] or is_version(node)
+    return IS_BARRIER[node.kind] or is_version(node) or node.kind == OPAQUE and node.attr != 0
+
+
+def _group(node: Any) -> int:
+    """The number of what is computed apart, or writes to memory that is (see :mod:`..ir.apart`); else 0."""
+    while node.kind == SCATTER:
+        node = node.d0
+    return max(0, node.attr) if node.kind == OPAQUE else 0
 
 
 def _is_of_rows(segment: Node) -> bool:
@@ -529,6 +538,8 @@ class _Planner:
                 part = 0 if part == extent else part
         elif node.id in self.rows.each:
             width = node.size * row
+        elif node.kind in (OPAQUE, SCATTER) and (group := _group(node)):
+            part = -self.steps.setdefault((group,), len(self.steps) + 1)
         key = (stage, width, row, columns, part)
         kernel = self.kernels.get(key)
         if kernel is None and self.rows.fused and not columns and not part:  # where there are regions, rows stay apart
@@ -540,6 +551,7 @@ class _Planner:
                     return found
         if kernel is None:
             kernel = self.kernels[key] = Kernel(stage, flat(width or node.size), row, columns, max(0, part))
+            kernel.apart = part < 0
         return kernel
 
     def claim(self, kernel: Kernel) -> None:
@@ -621,6 +633,8 @@ class _Planner:
                 node.size in (1, kernel.width) and self.rows.whole.get(node.id, kernel.row) == kernel.row
                 or kernel.row and node.size * kernel.row == kernel.width
                 and self.rows.each.get(node.id, kernel.row) == kernel.row):
+            return False
+        if kernel.apart and node.size in (1, kernel.width) and node.id not in self.stored:
             return False
         if node.id in self.stored or self.is_dear(node) or \
                 node.size not in (1, kernel.width) and not self.rows.may_be_computed_once_a_row(node):
