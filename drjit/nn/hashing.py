@@ -26,6 +26,7 @@ from drjit_core import (
     current,
     gather,
     literal,
+    mod,
     ops,
     primal,
     scatter,
@@ -61,7 +62,6 @@ _ALL_TABLES = 1 << 27
 
 
 _and: Callable[[Node, Node], Node] = ops.and_
-_mod: Callable[[Node, Node], Node] = ops.mod
 
 
 class _Level:
@@ -336,7 +336,7 @@ class HashEncoding(Stateful):
         else:
             index = self._hash(corner)
         entries = level.entries
-        return _mod(index, literal(UINT32, entries)) if entries & (entries - 1) else _and(index, _whole(entries - 1))
+        return mod(index, literal(UINT32, entries)) if entries & (entries - 1) else _and(index, _whole(entries - 1))
 
     def _hash(self, corner: Sequence[Node]) -> Node:
         raise NotImplementedError
