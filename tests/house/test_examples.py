@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 #: expected: the area of the Mandelbrot set, pi, the solid angle of a sphere as the camera projects it, a concentration
 #: that neither dies out nor fills everything, how many decibels better a photograph becomes, the variance of sums of
 #: steps of length 1, the part of a picture that a scene covers, its brightness, small errors, a share of digits, and
-#: how many times smaller an error, and noise far away, become.
+#: how many times smaller an error, and noise far away, become, and how well a photograph is learned, in decibels.
 CASES = [
     ("mandelbrot", {"size": 120, "iterations": 100}, 1.5066, 0.1, (120, 120)),
     ("monte_carlo_pi", {"points": 1 << 16}, math.pi, 0.03, (1200, 600)),
@@ -33,6 +33,7 @@ CASES = [
     ("pose", {"count": 50}, 0.0, 0.1, (1950, 442)),
     ("fit_texture", {"size": 64, "steps": 60}, 3.2, 1.0, (1200, 300)),
     ("checkers", {"size": 200}, 2.1, 0.5, (600, 200)),
+    ("neural_image", {"size": 100, "steps": 80}, 30.9, 1.5, (1300, 340)),
 ]
 
 
@@ -48,7 +49,7 @@ def load(name):
 def test_picture_and_number(name, arguments, expected, tolerance, size, tmp_path):
     image = pytest.importorskip("PIL.Image")
     pytest.importorskip("matplotlib")
-    if name in ("fit_photo", "fit_texture", "digits"):
+    if name in ("fit_photo", "fit_texture", "digits", "neural_image"):
         pytest.importorskip("sklearn")
     if name == "pose":
         pytest.importorskip("scipy", minversion="1.17")
