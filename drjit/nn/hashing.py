@@ -47,6 +47,7 @@ from .._random.generator import Generator
 from .._random.generator import rng as new_generator
 from .structure import Structure
 from .vector import CoopVec
+from .views import Packable
 
 __all__ = ["HashEncoding", "HashGridEncoding", "PermutoEncoding"]
 
@@ -77,7 +78,7 @@ def _whole(value: int) -> Node:
     return literal(UINT32, value % (1 << 32), 1, BAKED)
 
 
-class HashEncoding(Stateful):
+class HashEncoding(Stateful, Packable):
     """Base class of the encodings: levels of increasing resolution, each with a table of features at the vertices of a
     lattice, of which those around a position are interpolated.
 
@@ -385,6 +386,12 @@ class HashEncoding(Stateful):
         result.__dict__.update(self.__dict__)
         result.data = children["data"][0]
         return result
+
+    def _map_parameters(self, visit: Callable[[Any], Any]) -> Any:
+        return self  # tables are no matrices: they stay where they are
+
+    def _be_packed(self, packed: bool) -> None:
+        pass
 
     def __repr__(self) -> str:
         shown = ["dtype=" + repr(self._dtype), *(f"{name}={getattr(self, name)}" for name in self._options)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -141,6 +141,29 @@ def test_encodings_are_trees_and_layers(kind: str) -> None:
     assert len(packed(v)) == 3 and packed.layers[0].encoding.params is enc.params
     with pytest.raises(ValueError, match="takes 2 components"):
         nn.Sequential(nn.HashEncodingLayer(enc)).alloc(TensorXf, 3)
+
+
+class Field(nn.Module):
+    """A module that holds an encoding itself, not in a layer."""
+
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"encoding": object, "net": object}
+
+    def __init__(self, encoding: Any = None, net: Any = None) -> None:
+        self.encoding, self.net = encoding, net
+
+    def __call__(self, *p: Any) -> Any:
+        return self.net(nn.CoopVec(self.encoding(p)))
+
+
+def test_encodings_in_modules_are_not_packed(kind: str) -> None:
+    net = nn.Sequential(nn.Linear(8, 5), nn.ReLU(), nn.Linear(-1, 3)).alloc(TensorXf)
+    field = Field(KINDS[kind](Float, 2, **OPTIONS), net)
+    packed = nn.pack(field)
+    assert packed.encoding is field.encoding and len(packed["weights"]) == 8 * 5 + 5 + 5 * 3 + 3
+    x, y = Float(0.1, 0.7), Float(0.3, 0.2)
+    expected = TensorXf(nn.pack(net)(nn.CoopVec(field.encoding([x, y]))))
+    assert np.allclose(TensorXf(packed(x, y)), expected)
+    assert nn.unpack(packed).encoding is field.encoding
 
 
 # --- level by level --------------------------------------------------------------------------------------------------
