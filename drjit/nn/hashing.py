@@ -42,6 +42,7 @@ from .._base.nodes import broadcast
 from .._base.types import BOOL, FLOAT64, INT32, UINT32, relative, reshape, retype
 from .._base.values import is_ndarray
 from .._functions.states import Place, Stateful
+from .._functions.traits import tensor_t
 from .._promotion.promote import wrap
 from .._random.generator import Generator
 from .._random.generator import rng as new_generator
@@ -55,6 +56,8 @@ __all__ = ["HashEncoding", "HashGridEncoding", "PermutoEncoding"]
 _PRIMES = 1, 2654435761, 805459861, 3674653429, 2097192037, 1434869437, 2165219737
 #: The multiplier of hashes of permutohedral lattices.
 _MULTIPLIER = 2531011
+#: How the features of a level lie.
+_STORAGES = "hash", "dense", "tiled"
 #: Bytes of parameters that lie in a core's own cache; and positions for which more of them are looked up level by
 #: level: 1M positions in 16 levels of 4 MiB take 0.41 s of processor time together, 0.1 so.
 _IN_CACHE, _MANY = 1 << 20, 1 << 14
@@ -68,10 +71,11 @@ _and: Callable[[Node, Node], Node] = ops.and_
 class _Level:
     """The numbers of a level."""
 
-    __slots__ = ("dense", "entries", "offset", "resolution", "scale")
+    __slots__ = ("entries", "offset", "resolution", "scale", "stride")
 
-    def __init__(self, scale: float, resolution: int, entries: int, offset: int, dense: bool) -> None:
-        self.scale, self.resolution, self.entries, self.offset, self.dense = scale, resolution, entries, offset, dense
+    def __init__(self, scale: float, resolution: int, entries: int, offset: int, stride: int) -> None:
+        self.scale, self.resolution, self.entries, self.offset = scale, resolution, entries, offset
+        self.stride = stride  # entries from one row of vertices to the next; 0: they are found by hashes
 
 
 def _whole(value: int) -> Node:
@@ -95,7 +99,8 @@ class HashEncoding(Stateful, Packable):
     def __init__(self, dtype: Any, dimension: int, *, n_levels: int = 16, n_features_per_level: int = 2,
                  hashmap_size: int = 2**19, base_resolution: int = 16, per_level_scale: float = 2,
                  align_corners: bool = False, smooth_weight_gradients: bool = False,
-                 smooth_weight_lambda: float = 1.0, init_scale: float = 0.0001, rng: Generator | None = None) -> None:
+                 smooth_weight_lambda: float = 1.0, init_scale: float = 0.0001, rng: Generator | None = None,
+                 max_resolution: int | None = None, storage: str = "hash") -> None:
         name = f"drjit.nn.{type(self).__name__}"
         if not isinstance(dtype, type) or not issubclass(dtype, ArrayBase) or dtype._kind != "f":
             raise RuntimeError(f"{name}(): 'dtype' must be an array type of floating-point numbers, found "
@@ -104,6 +109,14 @@ class HashEncoding(Stateful, Packable):
                            ("n_features_per_level", n_features_per_level), ("hashmap_size", hashmap_size)):
             if value.__class__ is not int or value < 1:
                 raise ValueError(f"{name}(): {key!r} must be a positive int, found {value!r}.")
+        if max_resolution is not None:
+            if max_resolution.__class__ is not int or max_resolution < base_resolution or n_levels < 2:
+                raise ValueError(f"{name}(): 'max_resolution' is an int of at least 'base_resolution', "
+                                 f"{base_resolution}, which the last of several levels has, found {max_resolution!r}.")
+            per_level_scale = (max_resolution / base_resolution) ** (1 / (n_levels - 1))
+        if storage not in _STORAGES:
+            raise ValueError(f"{name}(): 'storage' must be one of {', '.join(map(repr, _STORAGES))}, found "
+                             f"{storage!r}.")
         if dimension > len(_PRIMES):
             raise ValueError(f"{name}(): 'dimension' must be at most {len(_PRIMES)}, found {dimension}.")
         if n_features_per_level % 2:
@@ -118,16 +131,24 @@ class HashEncoding(Stateful, Packable):
         self._base_resolution, self._per_level_scale = base_resolution, per_level_scale
         self._align_corners, self._init_scale = bool(align_corners), init_scale
         self._smooth_weight_gradients, self._smooth_weight_lambda = bool(smooth_weight_gradients), smooth_weight_lambda
+        self._storage, self._interpolation = storage, "linear"
         self._levels: list[_Level] = []
         offset = 0
         for number in range(n_levels):
-            scale = base_resolution * per_level_scale ** number - 1
+            last = max_resolution is not None and number == n_levels - 1
+            scale = max_resolution - 1. if last else base_resolution * per_level_scale ** number - 1  # type: ignore[operator]
             resolution = math.ceil(scale) + 1
-            vertices, features = resolution ** dimension, n_features_per_level
-            entries = min(-(-vertices // features) * features, hashmap_size)
-            self._levels.append(_Level(scale, resolution, entries, offset, vertices <= entries))
+            stride = min(resolution, base_resolution) if storage == "tiled" else resolution
+            vertices, features = stride ** dimension, n_features_per_level
+            entries = -(-vertices // features) * features
+            if storage == "hash":
+                entries = min(entries, hashmap_size)
+            self._levels.append(_Level(scale, resolution, entries, offset, stride if vertices <= entries else 0))
             offset += entries
         self._entries = offset
+        if offset * n_features_per_level >= 1 << 32:
+            raise ValueError(f"{name}(): {offset * n_features_per_level} parameters are more than indices of 32 bits "
+                             "reach.")
         generator = new_generator() if rng is None else rng
         self.data = generator.uniform(leaf, self.n_params, -init_scale, init_scale)
 
@@ -191,13 +212,28 @@ class HashEncoding(Stateful, Packable):
         """
         return self._levels[level].offset
 
-    def __call__(self, p: Any, active: Any = True) -> Any:
+    def level(self, number: int) -> Any:
+        """The table of a level: a tensor of entries and features, a copy through which derivatives flow.
+
+        >>> from drjit.llvm import Float
+        >>> dr.nn.HashGridEncoding(Float, 2, base_resolution=4).level(0).shape
+        (16, 2)
+        """
+        level, count = self._levels[number], self._n_features_per_level
+        tensor: Any = tensor_t(type(self.data))
+        return tensor(self.data, (self._entries, count))[level.offset:level.offset + level.entries]
+
+    def __call__(self, p: Any, active: Any = True, levels: Any = None) -> Any:
         """The features of positions in the unit cube, all of the first level, of the second one …, as an ``ArrayXf``.
 
         ``p`` has a component for each dimension: a nested array, a sequence of flat arrays, a cooperative vector, or a
         tensor of dimensions and positions; other numbers of them raise an ``AssertionError``. Where ``active`` is
         not set, features are zero, and nothing is read. Arithmetic is in the precision of the position, the result in
         that of the parameters.
+
+        ``levels`` is how many levels count: of a number in between, the last one does by its fraction, and features of
+        those behind it are zero. Training that begins with few levels, and lets more come in, finds coarse shapes
+        first. In a frozen function it is an array, which may change.
 
         >>> from drjit.llvm import Array2f, Float
         >>> dr.nn.HashGridEncoding(Float, 2)(Array2f(0.25, 0.5)).shape
@@ -207,7 +243,11 @@ class HashEncoding(Stateful, Packable):
         mask = self._mask(active)
         diff = self._dtype._record.diff or any(tracked(node) is not None for node in nodes)
         leaf = relative(self._dtype, self._dtype._record.backend, diff)
-        return wrap(reshape(leaf, (-1,)), self._features(nodes, mask))
+        found = self._features(nodes, mask)
+        if levels is not None:
+            found = [ops.mul(node, self._share(levels, place // self._n_features_per_level, node.type))
+                     for place, node in enumerate(found)]
+        return wrap(reshape(leaf, (-1,)), found)
 
     # --- arguments ---------------------------------------------------------------------------------------------------
 
@@ -242,6 +282,19 @@ class HashEncoding(Stateful, Packable):
                 raise TypeError(f"drjit.nn.HashEncoding: 'active' must be a mask or a bool, found {describe(active)}.")
             return active._nodes()[0]
         return TRUE if active else literal(BOOL, False)
+
+    @staticmethod
+    def _share(levels: Any, number: int, type_: int) -> Node:
+        """By how much a level counts, of a number of levels."""
+        if not isinstance(levels, ArrayBase):
+            return literal(type_, min(max(float(levels) - number, 0.0), 1.0))
+        if levels._depth or levels._kind not in "iuf":
+            raise TypeError(f"drjit.nn.HashEncoding: 'levels' must be a number or a flat array, found "
+                            f"{describe(levels)}.")
+        count = cast(levels._nodes()[0], type_)
+        none, all_ = literal(type_, 0), literal(type_, 1)
+        share: Node = ops.minimum(ops.maximum(ops.sub(count, literal(type_, number)), none), all_)
+        return share
 
     # --- tracing -----------------------------------------------------------------------------------------------------
 
@@ -315,7 +368,11 @@ class HashEncoding(Stateful, Packable):
                 ops.fma(coordinate, scale, literal(coordinate.type, 0.5))
             below = ops.floor(primal(at))
             cells.append(cast(cast(below, INT32), UINT32))
-            fractions.append(ops.sub(at, below))
+            fraction = ops.sub(at, below)
+            if self._interpolation == "smoothstep":
+                three, two = literal(fraction.type, 3), literal(fraction.type, 2)
+                fraction = ops.mul(ops.mul(fraction, fraction), ops.sub(three, ops.mul(two, fraction)))
+            fractions.append(fraction)
         return cells, fractions
 
     def _smoothed(self, weights: Sequence[Node]) -> Node:
@@ -329,10 +386,12 @@ class HashEncoding(Stateful, Packable):
 
     def _index(self, corner: Sequence[Node], level: _Level) -> Node:
         """The entry of a vertex within its level."""
-        if level.dense:
+        if level.stride:
+            if self._storage == "tiled":
+                corner = [mod(coordinate, literal(UINT32, level.stride)) for coordinate in corner]
             index, step = corner[0], 1
             for coordinate in corner[1:]:
-                step *= level.resolution
+                step *= level.stride
                 index = ops.add(index, ops.mul(coordinate, literal(UINT32, step % (1 << 32))))
         else:
             index = self._hash(corner)
@@ -394,7 +453,9 @@ class HashEncoding(Stateful, Packable):
         pass
 
     def __repr__(self) -> str:
-        shown = ["dtype=" + repr(self._dtype), *(f"{name}={getattr(self, name)}" for name in self._options)]
+        shown = ["dtype=" + repr(self._dtype), *(f"{name}={getattr(self, name)}" for name in self._options),
+                 *(f"{name}={value!r}" for name, usual in (("storage", "hash"), ("interpolation", "linear"))
+                   if (value := getattr(self, name)) != usual)]
         return f"{self._title}(\n    " + ",\n    ".join(shown) + "\n)"
 
 
@@ -486,6 +547,12 @@ class HashGridEncoding(HashEncoding):
     - ``smooth_weight_gradients``: derivatives by positions add those with the weights ``(1 - cos(pi * w)) / 2`` in
       place of ``w``, times ``smooth_weight_lambda``; values stay what they are.
     - ``init_scale``: parameters are drawn between ``-init_scale`` and ``init_scale``, by ``rng`` or ``dr.rng()``.
+    - ``max_resolution``: that of the last level, in place of ``per_level_scale``.
+    - ``interpolation``: ``"linear"``, or ``"smoothstep"``, whose derivative by the position is continuous.
+    - ``storage``: ``"hash"``; ``"dense"``, tables of all vertices, however many; or ``"tiled"``, tables of
+      ``base_resolution`` vertices along each axis, which are repeated.
+
+    Positions may be negative, and beyond 1: cells are found by rounding down, and indices wrap around.
 
     Derivatives flow to the parameters and to positions. Those of half precision are summed in single precision.
 
@@ -502,13 +569,18 @@ class HashGridEncoding(HashEncoding):
     def __init__(self, dtype: Any, dimension: int, *, n_levels: int = 16, n_features_per_level: int = 2,
                  hashmap_size: int = 2**19, base_resolution: int = 16, per_level_scale: float = 2,
                  align_corners: bool = False, torchngp_compat: bool = False, smooth_weight_gradients: bool = False,
-                 smooth_weight_lambda: float = 1.0, init_scale: float = 0.0001, rng: Generator | None = None) -> None:
+                 smooth_weight_lambda: float = 1.0, init_scale: float = 0.0001, rng: Generator | None = None,
+                 max_resolution: int | None = None, interpolation: str = "linear", storage: str = "hash") -> None:
+        if interpolation not in ("linear", "smoothstep"):
+            raise ValueError("drjit.nn.HashGridEncoding(): 'interpolation' must be 'linear' or 'smoothstep', found "
+                             f"{interpolation!r}.")
         super().__init__(
             dtype, dimension, n_levels=n_levels, n_features_per_level=n_features_per_level, hashmap_size=hashmap_size,
             base_resolution=base_resolution, per_level_scale=per_level_scale,
             align_corners=align_corners and not torchngp_compat, smooth_weight_gradients=smooth_weight_gradients,
-            smooth_weight_lambda=smooth_weight_lambda, init_scale=init_scale, rng=rng)
-        self._torchngp_compat = bool(torchngp_compat)
+            smooth_weight_lambda=smooth_weight_lambda, init_scale=init_scale, rng=rng, max_resolution=max_resolution,
+            storage=storage)
+        self._torchngp_compat, self._interpolation = bool(torchngp_compat), interpolation
 
     def _hash(self, corner: Sequence[Node]) -> Node:
         result = corner[0]
@@ -594,7 +666,7 @@ def _option(name: str, value: Any) -> property:
 for _name, _value in (("dtype", "<class 'drjit.llvm.Float'>"), ("dimension", 2), ("hashmap_size", 2**19),
                       ("n_levels", 1), ("n_features_per_level", 2), ("base_resolution", 16), ("per_level_scale", 2),
                       ("align_corners", False), ("smooth_weight_gradients", False), ("smooth_weight_lambda", 1.0),
-                      ("init_scale", 0.0001)):
+                      ("init_scale", 0.0001), ("storage", "'hash'"), ("interpolation", "'linear'")):
     setattr(HashEncoding, _name, _option(_name, _value))
 HashEncoding.torchngp_compat = _option("torchngp_compat", False)  # type: ignore[attr-defined]
 del _name, _value

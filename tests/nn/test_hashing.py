@@ -143,6 +143,81 @@ def test_encodings_are_trees_and_layers(kind: str) -> None:
         nn.Sequential(nn.HashEncodingLayer(enc)).alloc(TensorXf, 3)
 
 
+# --- beyond the reference --------------------------------------------------------------------------------------------
+
+
+def test_the_last_level_has_the_largest_resolution(kind: str) -> None:
+    enc = KINDS[kind](Float, 2, n_levels=6, base_resolution=7, max_resolution=100)
+    assert [level.resolution for level in enc._levels][::5] == [7, 100]
+    assert np.isclose(enc.per_level_scale, (100 / 7) ** 0.2)
+    for options in ({"max_resolution": 3}, {"n_levels": 1, "max_resolution": 20}, {"storage": "sparse"}):
+        with pytest.raises(ValueError, match=r"max_resolution|storage"):
+            KINDS[kind](Float, 2, base_resolution=4, **options)
+
+
+@pytest.mark.parametrize("storage", ["dense", "tiled"])
+def test_dense_and_tiled_tables(storage: str) -> None:
+    enc = nn.HashGridEncoding(Float64, 2, n_levels=3, base_resolution=4, hashmap_size=16, storage=storage, init_scale=1)
+    assert [enc.level(number).shape[0] for number in range(3)] == ([16, 64, 256] if storage == "dense" else [16] * 3)
+    x, y = np.random.default_rng(0).random((2, 50))
+    found = enc([Float64(x), Float64(y)]).numpy()
+    for number, side in enumerate((4, 8, 16)):
+        table, tile = enc.level(number).numpy(), side if storage == "dense" else 4
+        expected = np.zeros((2, 50))
+        px, py = (v * (side - 1) + 0.5 for v in (x, y))
+        for dx in (0, 1):
+            for dy in (0, 1):
+                kx, ky = np.floor(px).astype(int) + dx, np.floor(py).astype(int) + dy
+                weight = abs(1 - dx - px % 1) * abs(1 - dy - py % 1)
+                index = (kx + ky * side) % side ** 2 if storage == "dense" else kx % tile + ky % tile * tile
+                expected += weight * table[index].T
+        assert np.allclose(found[2 * number:2 * number + 2], expected)
+
+
+def test_smoothstep_has_continuous_derivatives() -> None:
+    options = {**OPTIONS, "n_levels": 1, "base_resolution": 5, "align_corners": True}
+    smooth = nn.HashGridEncoding(Float64, 1, interpolation="smoothstep", rng=dr.rng(1), **options)
+    linear = nn.HashGridEncoding(Float64, 1, rng=dr.rng(1), **options)
+    x = np.linspace(0.01, 0.99, 77)
+    fraction = x * 4 - np.floor(x * 4)
+    moved = (np.floor(x * 4) + fraction ** 2 * (3 - 2 * fraction)) / 4
+    assert np.allclose(smooth([Float64(x)]).numpy(), linear([Float64(moved)]).numpy())
+    edges = Float64([0.25 - 1e-9, 0.25 + 1e-9, 0.5 - 1e-9, 0.5 + 1e-9])
+    dr.enable_grad(edges)
+    dr.backward(dr.sum(smooth([edges])[0]))
+    assert np.allclose(edges.grad, 0, atol=1e-6)
+    assert "interpolation='smoothstep'" in repr(smooth) and "storage" not in repr(linear)
+
+
+def test_levels_come_in_one_after_the_other(kind: str) -> None:
+    enc = KINDS[kind](Float, 2, **OPTIONS)
+    p = [Float(0.1, 0.7), Float(0.3, 0.2)]
+    features = enc(p).numpy()
+    shares = np.repeat([1, 1, 0.25, 0], 2)[:, None]
+    for levels in (2.25, Float(2.25)):
+        assert np.allclose(enc(p, True, levels).numpy(), features * shares)
+    assert not enc(p, levels=0).numpy().any() and np.array_equal(enc(p, levels=9).numpy(), features)
+    with pytest.raises(TypeError, match="levels"):
+        enc(p, levels=Bool(True))
+
+    @dr.freeze
+    def function(enc: Any, x: Any, y: Any, levels: Any) -> Any:
+        return enc([x, y], levels=levels)
+
+    dr.eval(enc.data)
+    for levels in (1.5, 3, 0.5, 2):
+        assert np.allclose(function(enc, *p, Float(levels)).numpy(), enc(p, levels=levels).numpy())
+    assert function.n_recordings <= 2
+
+
+def test_gradients_flow_through_the_table_of_a_level(kind: str) -> None:
+    enc = KINDS[kind](Float, 2, **OPTIONS)
+    dr.enable_grad(enc.data)
+    dr.backward(dr.sum(enc.level(1).array * 3))
+    gradient, first = enc.data.grad.numpy(), 2 * enc.level_offset(1)
+    assert set(gradient[first:2 * enc.level_offset(2)]) == {3} and not gradient[:first].any()
+
+
 class Field(nn.Module):
     """A module that holds an encoding itself, not in a layer."""
 
