@@ -243,7 +243,8 @@ class Inputs:
         self.names = _mentioned(snapshot.codes)
         parts: Any = tuple([self._part(container, kind, [item for item in items if item[2]])
                             for container, kind, items in self.entries()])
-        parts += (frozenset(map(_Same, snapshot.codes)), *[(_Same(code), left) for _, (code, left, _) in self.waiting])
+        parts += (frozenset(map(_Same, snapshot.codes)), *[
+            (None if code is None else _Same(code), left) for _, (code, left, _) in self.waiting])
         for owner, counts in found:
             self.variables.append(_Variable(owner, len(self.arrays), counts))
             self.arrays.append(owner.array())
