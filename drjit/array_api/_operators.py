@@ -7,6 +7,7 @@ All else, promotion and messages, is what the public function does.
 
 from __future__ import annotations
 
+import importlib
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -58,8 +59,7 @@ def go_together(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
 def _quiet_state() -> tuple[Any, Any]:
     """How NumPy is told to say nothing of numbers that are infinite or NaN: a context variable, and what to set it to.
     ``np.errstate`` does so, but takes longer than an operation."""
-    from numpy._core import umath as internals
-
+    internals = importlib.import_module("numpy._core.umath")
     return internals._extobj_contextvar, internals._make_extobj(all="ignore")
 
 
