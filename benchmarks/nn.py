@@ -35,7 +35,8 @@ def timed(name: str, function: Callable[[], Any]) -> None:
         dr.sync_thread()
         times.append((time.perf_counter() - start, processor_time() - used))
     best = min(times[1:])
-    print(f"{name:28} first {times[0][0]:6.3f} s, then {best[0]:6.3f} s, processor {best[1]:6.3f} s", flush=True)
+    print(f"{name:28} first {times[0][0]:6.3f} s (processor {times[0][1]:6.3f}), then {best[0]:6.3f} s "
+          f"(processor {best[1]:6.3f})", flush=True)
 
 
 def networks(samples: int, width: int) -> None:
