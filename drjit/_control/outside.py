@@ -270,7 +270,8 @@ class Variables:
             (first,) = stands.get(("first",), (None,))
             results += self.added(new, after, first)
         sought = {key: (change, found[key][0]) for key, change in zip(found, kept_new, strict=True)
-                  if self.first is None and call.snapshot is not None and may_find(call.snapshot, change)}
+                  if self.first is None and call.snapshot is not None and not call.holds(change.container) and
+                  may_find(call.snapshot, change)}
         self.keep(leaves, formals, results)
         self.new = [change for change in kept_new if place_key(*change[:3]) not in sought]
         stands |= {key: entry.stood for key, entry in new.items()}
