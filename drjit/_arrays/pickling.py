@@ -139,6 +139,8 @@ def restore_array(array: ArrayBase, state: Any) -> None:
     target._o = None
     if array._depth < 0:
         target._s = tuple(state["shape"])
+    elif array._depth > 0:
+        target._c = nodes  # which tells that it is nested
     store_same(array, nodes)
     if "attributes" in state:
         target.__dict__.update(state["attributes"])
