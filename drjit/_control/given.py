@@ -24,6 +24,7 @@ from .._base.errors import ArgumentError
 from .._base.handle import held
 from .._base.weak import remembered
 from .._trees.contents import attributes_of
+from .._trees.kinds import OBJECT
 from .._trees.pytree import TreeSpec, children, construct, extras, flatten, flatten_nodes
 from .places import Change
 from .snapshot import Snapshot, snapshot
@@ -407,7 +408,7 @@ class Call:
             write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
         if changes and returned is not None:
             inside, kept = containers_of(returned) - self.moved, containers_of(values)
-            changes = [change for change in changes if id(change.container) not in kept and (
+            changes = [change for change in changes if not _is_entry(change) or id(change.container) not in kept and (
                 id(change.container) not in inside or self.is_outside(change.container))]
         return changes
 
@@ -630,6 +631,11 @@ def containers_of(value: Any, found: set[int] | None = None) -> set[int]:
         for _, entry in items:
             containers_of(entry, found)
     return found
+
+
+def _is_entry(change: Change) -> bool:
+    """Whether a place in a container of a tree is one of those that the tree has, and no attribute besides."""
+    return change.kind != OBJECT or change.key in dict(_items(change.container))
 
 
 def _items(value: Any) -> list[tuple[Any, Any]]:

@@ -26,9 +26,9 @@ from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases, defaults
 from .attempts import retried
 from .entries import Late
-from .given import Call, Given, objects_of
+from .given import Call, Given, containers_of, objects_of
 from .outside import Variables, presumed, remember
-from .places import Change, place_key, words_of
+from .places import Change, place_key, reorder, words_of
 from .shapes import Reshaped, Shapes
 from .snapshot import Snapshot, snapshot
 from .state import equal, mask_of, shape_of
@@ -125,6 +125,11 @@ class SymbolicLoop:
                 self.variables.restore()
             raise
         self.returned = None
+        if self.called.snapshot is not None and self.called.snapshot.reordered:
+            inside = containers_of(found)
+            for table, _, keys in self.called.snapshot.reordered:
+                if id(table) in inside:
+                    reorder(table, keys)
         return found
 
     def others(self, late: Late | None = None) -> Variables:

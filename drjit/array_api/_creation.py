@@ -12,7 +12,7 @@ import numpy as np
 import drjit as dr
 
 from . import _dtypes as dtypes
-from ._data import Storage, constant, default_dtype, expanded, of_value, wrap
+from ._data import Storage, constant, copy_of, default_dtype, expanded, of_value, wrap
 from ._dlpack import shared
 from ._dtypes import DType, DTypeLike, FInfo, IInfo, promoted
 from ._evaluation import eager
@@ -84,7 +84,7 @@ def array_from(function: str, obj: Any, dtype: DTypeLike | None = None, copy: bo
         if copy is False and wanted is not obj._dtype:
             raise ValueError(f"{function}(): {obj._dtype} cannot become {wanted} without a copy.")
         found = converted(obj, _not_complex(function, obj._dtype, wanted))
-        return wrap(wanted, *[type(part)(part) for part in found._parts]) if copy and found is obj else found
+        return copy_of(found) if copy and found is obj else found
     number = obj if isinstance(obj, (bool, int, float, complex)) else None
     if number is not None:
         if copy is False:
@@ -508,7 +508,7 @@ def astype(x: Array, dtype: DTypeLike, /, *, copy: bool = True, device: Any = No
     if array._dtype.kind == "c" and wanted.kind not in "cb":
         raise TypeError(f"{function}(): complex numbers cannot become {wanted}; take real() or imag() of them.")
     if wanted is array._dtype:
-        return wrap(wanted, *[type(part)(part) for part in array._parts]) if copy else array
+        return copy_of(array) if copy else array
     return converted(array, wanted)
 
 

@@ -183,7 +183,9 @@ def given(array: Storage) -> tuple[Any, ...]:
     """The tensors of an array, for those who may write to them."""
     parts = parts_of(array)
     if COMPILED:
-        array._given, array._value = True, None
+        array._given = True
+        if array._held is not None:  # else the value is all that there is, within functions of constructs
+            array._value = None
     return parts
 
 
@@ -443,7 +445,12 @@ def copy_of(array: Storage) -> Array:
     value = value_of(array, most) if most else None
     if value is not None:
         return of_value(array._dtype, value.copy())
-    return wrap(array._dtype, *[type(part)(part) for part in array._parts])
+    return wrap(array._dtype, *map(own, array._parts))
+
+
+def own(part: Any) -> Any:
+    """A tensor of its own with the same elements: that of a variable of derivatives depends on it, and is none."""
+    return part * 1 if is_variable((part,)) else type(part)(part)
 
 
 def constant(dtype: DType, number: complex, shape: tuple[int, ...] = ()) -> Array:

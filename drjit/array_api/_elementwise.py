@@ -17,7 +17,7 @@ import numpy as np
 import drjit as dr
 
 from . import _dtypes as dtypes
-from ._data import Storage, constant, copy_of, expanded, wrap
+from ._data import Storage, constant, copy_of, expanded, own, wrap
 from ._dtypes import DType
 from ._operands import as_float, common_shape, converted, number_of, operands, require_array, require_kind, with_number
 from ._operators import Operation, enter
@@ -423,7 +423,8 @@ log2 = _unary("log2", "The logarithm to base 2.", real=dr.log2, pair=_pairs("log
 logical_not = _unary("logical_not", "Whether elements are false, or 0.", boolean=operator.invert, integer=_is_zero,
                      real=_is_zero, pair=_parts_are(_is_zero, _and), result="bool")
 negative = _unary("negative", "The negative.", real=operator.neg, integer=operator.neg, pair=_by_parts(operator.neg))
-positive = _unary("positive", "The elements themselves.", real=_same, integer=_same, pair=_same)
+positive = _unary("positive", "The elements themselves.", real=own, integer=_same,
+                  pair=lambda z: (own(z[0]), own(z[1])))
 reciprocal = _unary("reciprocal", "1 / x.", real=lambda x: 1 / x, pair=_pairs("reciprocal"))
 round = _unary("round", "The nearest integer; the even one of two that are equally near.", real=dr.round, integer=_same,
                pair=_by_parts(dr.round))

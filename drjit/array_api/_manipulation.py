@@ -14,7 +14,19 @@ import drjit as dr
 from drjit.detail import permuted, reshaped
 
 from . import _dtypes as dtypes
-from ._data import Storage, contiguous_strides, copy_of, evaluated, expanded, part_of, view_by, view_of, viewed, wrap
+from ._data import (
+    Storage,
+    contiguous_strides,
+    copy_of,
+    evaluated,
+    expanded,
+    own,
+    part_of,
+    view_by,
+    view_of,
+    viewed,
+    wrap,
+)
 from ._operands import (
     common_shape,
     describe,
@@ -97,7 +109,8 @@ def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
     if strides is None and copy is False:
         raise ValueError(f"{function}(): a view of the shape {array.shape} whose elements do not follow each other "
                          f"cannot get the shape {shape!r} without a copy.")
-    return each(array, load) if copy or strides is None else view_of(array, load, offset, strides)
+    return each(array, lambda part: own(load(part)) if copy else load(part)) if copy or strides is None else \
+        view_of(array, load, offset, strides)
 
 
 class _Shaped:

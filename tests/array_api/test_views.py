@@ -11,7 +11,7 @@ import pytest
 
 import drjit as dr
 import drjit.array_api as xp
-from drjit.llvm.ad import UInt32
+from drjit.llvm.ad import Bool, UInt32
 
 
 def random_key(shape, rng):
@@ -403,3 +403,28 @@ def test_what_is_exported_shows_no_later_writes(export, make, evaluated):
         write()
         dr.eval(x)
         np.testing.assert_array_equal(found, before)
+
+
+def test_copies_of_variables_are_none() -> None:
+    """They may be written to, and lead to the gradient of what they are copies of."""
+    makers = [
+        lambda x: x.copy(), lambda x: xp.asarray(x, copy=True), copy.copy, copy.deepcopy, lambda x: +x,
+        lambda x: x.flatten(), lambda x: xp.astype(x, x.dtype), lambda x: xp.repeat(x, 1)]
+    for make in makers:
+        x = xp.asarray([1.0, 2.0, 3.0])
+        dr.enable_grad(x)
+        copied = make(x)
+        copied[0] = 5
+        dr.backward(xp.sum(copied * copied))
+        assert np.asarray(dr.grad(x)).tolist() == [0, 4, 6]
+
+
+def test_sides_of_branches_change_views_that_they_know() -> None:
+    a = xp.asarray(np.array([1.0, 2.0, 3.0], np.float32))
+    v = a[:]
+
+    def side() -> None:
+        v.__iadd__(10)
+
+    dr.if_stmt((), Bool(True, False, True), side, lambda: None, mode="evaluated")
+    assert np.asarray(a).tolist() == np.asarray(v).tolist() == [11, 2, 13]

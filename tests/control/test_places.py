@@ -365,3 +365,23 @@ def test_evaluated_loops_find_what_iterations_have_made() -> None:
 
     dr.while_loop((UInt(0, 0),), lambda i: i < 3, body, mode="evaluated")
     assert [list(entry) for (entry,) in holder.function] == [[1, 1], [1, 1], [0, 0]]
+
+
+class Counted:
+    """An object whose field is state, and that has an attribute besides."""
+
+    DRJIT_STRUCT = {"a": Float}  # noqa: RUF012
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("cls", [Counted, type("List", (list,), {})])
+def test_attributes_of_what_is_state_that_are_no_fields_are_places(cls: type, mode: str) -> None:
+    state = cls() if cls is Counted else cls([Float(1, 2, 3)])
+    state.a, state.c = Float(1, 2, 3), Float(0, 0, 0)
+
+    def body(i: UInt, s: Any) -> Any:
+        s.c = s.c + 1
+        return i + 1, s
+
+    dr.while_loop((UInt(0, 0, 0), state), lambda i, s: i < UInt(0, 1, 2), body, mode=mode)
+    assert list(state.c) == [0, 1, 2]

@@ -554,8 +554,8 @@ def describe_value(node: Node) -> str:
     # an inner loop's values may depend on variables of the loops around it only
     names: dict[str, list[str]] = {}
     arrays: list[str] = []
-    if is_version(node) and is_apart(origin) and place is not None and place.name_of is not None:
-        arrays = [place.name_of(position) for position, value in enumerate(place.initial)
+    if is_version(node) and is_apart(origin) and place is not None and place.functions is not None:
+        arrays = [place.functions.name_of(position) for position, value in enumerate(place.initial)
                   if position >= place.variables and value is origin.d0][:1]
     for formal in formals:
         where = _known.get(formal.scope)
