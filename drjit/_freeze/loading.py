@@ -43,7 +43,7 @@ from .inputs import Inputs, token_of
 from .outcome import TEMPLATES, Outcome
 from .plan import CODES, Plan, Step
 
-__all__ = ["Loaded", "load_frozen"]
+__all__ = ["Loaded", "NoRecording", "load_frozen"]
 
 _LITERAL = KIND["literal"]
 
@@ -94,7 +94,7 @@ def load_frozen(path: str | Any) -> Any:
         raise core.Damaged(f"drjit.load_frozen(): {name} is not what this package writes: {error!r}.") from None
 
 
-class _Unlike(RuntimeError):
+class NoRecording(RuntimeError):
     """A call is like none of those that have been recorded."""
 
 
@@ -161,9 +161,9 @@ class Loaded:
         if _made_opaque(args, kwargs):
             try:
                 return frozen(*args, **kwargs)
-            except _Unlike:
+            except NoRecording:
                 pass
-        raise _Unlike(f"drjit.load_frozen(): {self._name}() {reason}.")
+        raise NoRecording(f"drjit.load_frozen(): {self._name}() {reason}.")
 
     def _adapt(self, frozen: Frozen) -> bool:
         """Know what has become known since; whether anything is different."""
