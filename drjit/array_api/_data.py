@@ -35,10 +35,9 @@ if TYPE_CHECKING:
     from ._array import Array
 
 __all__ = ["Storage", "View", "constant", "contiguous_strides", "copy_of", "default_dtype", "evaluated", "expanded",
-           "given", "has_value", "hold", "in_body", "made", "of_value", "own_tensors", "part_of", "part_of_constant",
-           "parts_of",
-           "register", "require_writable", "tensors_of", "value_of", "view_by", "view_of", "view_of_part",
-           "view_of_zeros", "viewed", "was_read", "wrap", "written"]
+           "given", "has_value", "hold", "in_body", "made", "of_value", "own", "own_tensors", "part_of",
+           "part_of_constant", "parts_of", "register", "require_writable", "same", "tensors_of", "value_of", "view_by",
+           "view_of", "view_of_part", "view_of_zeros", "viewed", "was_read", "wrap", "written"]
 
 
 #: Views of all tensors of an array, and zeros beside real ones.
@@ -350,8 +349,8 @@ def view_of(array: Storage, load: Callable[[Any], Any], offset: int, strides: tu
 
 def view_of_part(array: Storage, number: int) -> Array:
     """A view of the real (0) or imaginary part of a complex array."""
-    result = made(array._dtype.part, (_same(parts_of(array)[number]),))
-    result._view = View(array, _same, array.place, number)
+    result = made(array._dtype.part, (same(parts_of(array)[number]),))
+    result._view = View(array, same, array.place, number)
     was_read(result)
     return result
 
@@ -364,7 +363,8 @@ def view_of_zeros(array: Storage) -> Array:
     return result
 
 
-def _same(part: Any) -> Any:
+def same(part: Any) -> Any:
+    """A tensor of its own with the same elements, and the same derivatives."""
     return type(part)(part)
 
 
@@ -450,7 +450,7 @@ def copy_of(array: Storage) -> Array:
 
 def own(part: Any) -> Any:
     """A tensor of its own with the same elements: that of a variable of derivatives depends on it, and is none."""
-    return part * 1 if is_variable((part,)) else type(part)(part)
+    return part * 1 if is_variable((part,)) else same(part)
 
 
 def constant(dtype: DType, number: complex, shape: tuple[int, ...] = ()) -> Array:

@@ -35,6 +35,7 @@ from ._data import (
     part_of,
     parts_of,
     require_writable,
+    same,
     tensors_of,
     value_of,
     view_of,
@@ -223,7 +224,7 @@ def get(array: Storage, key: Any) -> Array:
         if len(basic) == sum([isinstance(entry, int) for entry in basic]) and basic and Ellipsis not in (
                 key if isinstance(key, tuple) else ()):  # one element; with '...' it is a view
             return each(array, lambda part: part[basic])
-        return view_of(array, (lambda part: part[basic]) if basic else _same, *_placed_by(array, entries))
+        return view_of(array, (lambda part: part[basic]) if basic else same, *_placed_by(array, entries))
     return _selected(function, array, entries)
 
 
@@ -233,7 +234,7 @@ def _selected(function: str, array: Storage, entries: list[Any]) -> Array:
     if found is not None:
         return found  # type: ignore[no-any-return]
     kept, arrays, axes, front = _split(function, array, entries)
-    view = each(array, lambda part: part[kept]) if kept else each(array, _same)
+    view = each(array, lambda part: part[kept]) if kept else each(array, same)
     if not axes:  # a mask without axes: a new axis of one entry, or none
         count = int(bool(arrays[0][0]))
         return each(view, lambda part: part[None][slice(0, count)])
@@ -241,10 +242,6 @@ def _selected(function: str, array: Storage, entries: list[Any]) -> Array:
     wanted = (*shape, *rest)
     flat = each(_moved(view, axes), lambda part: _gathered(part, positions, inside, wanted))
     return _placed(flat, len(shape), front)
-
-
-def _same(part: Any) -> Any:
-    return type(part)(part)
 
 
 def _placed_by(array: Storage, entries: Sequence[Any]) -> tuple[int, tuple[int, ...]]:
