@@ -128,12 +128,14 @@ def _nothing_left_open() -> Iterator[None]:
     """No test leaves behind a construct of this thread that it has begun."""
     yield
     from drjit._access.lanes import in_plain_code
-    from drjit._access.store import innermost_journal
-    from drjit_core import innermost
+    from drjit._access.store import innermost_journal, no_journal
+    from drjit_core import innermost, state
 
     assert innermost() is None
     assert in_plain_code()
     assert innermost_journal() is None
+    assert no_journal()
+    assert state.recording is None
 
 
 @pytest.fixture(autouse=True)

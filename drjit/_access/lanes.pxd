@@ -25,6 +25,8 @@ cdef class on_part:
 cpdef Node lane_mask(Py_ssize_t width)
 @cython.locals(result=Node, lanes=Node)
 cpdef Node with_lanes(Node mask, Py_ssize_t width)
+cpdef tuple depths()
+cpdef cut_to(tuple depths)
 cpdef note_version(Node node, Node original)
 @cython.locals(origins=dict, node=Node, version=Node, before=Node)
 cpdef note_writes(object nodes)

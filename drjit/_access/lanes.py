@@ -57,10 +57,10 @@ from drjit_core import (
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "fitting", "for_lanes", "in_plain_code", "innermost_part",
-           "innermost_width", "lane_mask", "made_from", "masked_access", "note_origin", "note_read", "note_version",
-           "note_writes", "on_part", "part_depth", "part_of", "part_runs", "symbolic_width", "watched", "widest_mask",
-           "with_lanes", "written_apart", "written_from"]
+__all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "cut_to", "depths", "fitting", "for_lanes", "in_plain_code",
+           "innermost_part", "innermost_width", "lane_mask", "made_from", "masked_access", "note_origin", "note_read",
+           "note_version", "note_writes", "on_part", "part_depth", "part_of", "part_runs", "symbolic_width", "watched",
+           "widest_mask", "with_lanes", "written_apart", "written_from"]
 
 TRUE = literal(BOOL, True)
 
@@ -156,6 +156,20 @@ class on_part:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  traceback: TracebackType | None) -> None:
         _stack.parts.pop()
+
+
+def depths() -> tuple[int, int, int]:
+    """How many masks, uncertain ones and parts there are."""
+    return len(_stack.masks), len(_stack.uncertain), len(_stack.parts)
+
+
+def cut_to(depths: tuple[int, int, int]) -> None:
+    """End what has begun since."""
+    masks, uncertain, parts = depths
+    del _masked[len(_masked) + masks - len(_stack.masks):]
+    del _stack.masks[masks:]
+    del _stack.uncertain[uncertain:]
+    del _stack.parts[parts:]
 
 
 def innermost_part() -> Part | None:

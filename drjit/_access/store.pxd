@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from drjit_core.context cimport current
 from drjit_core.ir.node cimport Node as _Node
 from drjit_core.ir.symbolic cimport Tracing, innermost, traced_elsewhere
 from drjit._base.handle cimport Handle, is_flat
@@ -49,5 +50,7 @@ cdef class noted:
 
 @cython.locals(region=Tracing)
 cpdef Journal innermost_journal()
+cpdef tuple standing()
+cpdef end_since(tuple before)
 @cython.locals(changed=Handle)
 cpdef store_same(Handle array, object nodes, object position=*)

@@ -23,6 +23,7 @@ from typing import Any
 
 from drjit_core import (
     Node,
+    current,
     dual,
     import_copy,
     innermost,
@@ -38,10 +39,10 @@ from .._base.errors import SizeError
 from .._base.handle import is_flat, views
 from .._base.nodes import broadcast, elements_of, pack
 from .._trees.pytree import resized
-from .lanes import VERSIONS, note_version, note_writes
+from .lanes import VERSIONS, cut_to, depths, note_version, note_writes
 
-__all__ = ["Journal", "innermost_journal", "no_journal", "note_narrow", "noted", "owner_of", "settled", "store",
-           "store_result", "store_same", "store_written"]
+__all__ = ["Journal", "end_since", "innermost_journal", "no_journal", "note_narrow", "noted", "owner_of", "settled",
+           "standing", "store", "store_result", "store_same", "store_written"]
 
 
 def store(array: Any, nodes: Sequence[Node], position: int | None = None, written: bool = False) -> None:
@@ -416,6 +417,22 @@ class noted:
             if journal.writes:
                 journals[-1].writes = {**journal.writes, **journals[-1].writes}
         journal.entries = _NOTHING  # which hold what later writes could otherwise write to in place
+
+
+def standing() -> tuple[int, tuple[int, int, int], Any]:
+    """What of constructs runs in this thread now, for :func:`end_since`."""
+    return len(_running.journals), depths(), current().derivatives
+
+
+def end_since(before: tuple[int, tuple[int, int, int], Any]) -> None:
+    """End what a construct has begun, which has raised. All of that has ended by itself, but at the limit of recursion,
+    where a call of ``__exit__`` raises, too."""
+    journals, lanes, derivatives = before
+    for journal in reversed(_running.journals[journals:]):
+        journal.roll_back()
+    del _running.journals[journals:]
+    cut_to(lanes)
+    current().derivatives = derivatives
 
 
 def innermost_journal() -> Journal | None:

@@ -1,6 +1,7 @@
 cimport cython
 
 from drjit_core.context cimport current
+from drjit._access.store cimport end_since, standing
 from drjit_core.ir.node cimport Node
 from drjit._control.given cimport Given
 from drjit._control.choice cimport Results, SymbolicChoice, run_directly

@@ -8,6 +8,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, JitFlag, current, ops
 
+from .._access.store import end_since, standing
 from .._base.arguments import require_bool, require_label, require_mode
 from .._base.errors import ArgumentError, SizeError, describe, presented
 from .choice import Results, Returned, SymbolicChoice, run_directly
@@ -33,6 +34,7 @@ def branch(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
     _check(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict)
     if mode == "scalar" or mode is None and cond.__class__ is bool:
         return (true_fn if cond else false_fn)(*args)
+    before = standing()
     try:
         given = Given(FUNCTION, args)
         if given.spec.is_flat:
@@ -42,6 +44,7 @@ def branch(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
             return _joined(given, _mask(cond), cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict,
                            fill, sides)
     except Exception as error:
+        end_since(before)
         raise presented(error, FUNCTION)  # noqa: B904
 
 

@@ -1,4 +1,5 @@
 from drjit_core.context cimport current
+from drjit._access.store cimport end_since, standing
 from drjit_core.ir.node cimport Node
 from drjit._control.choice cimport Results, SymbolicChoice, called_directly
 from drjit._control.given cimport Given

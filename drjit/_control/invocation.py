@@ -11,7 +11,7 @@ import drjit_core as core
 from drjit_core import KIND, JitFlag, current, ops
 
 from .._access.lanes import TRUE, Watch, fitting, masked_access, on_part, watched, with_lanes, written_from
-from .._access.store import noted
+from .._access.store import end_since, noted, standing
 from .._base.arguments import require_label, require_mode
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, presented
@@ -47,9 +47,11 @@ def call(function: str, index: Any, argument: str, targets: Sequence[Callable[..
     if not (isinstance(index, ArrayBase) and not index._depth and index._dynamic and index._type == UINT32):
         raise ArgumentError(f"{function}(): '{argument}' must be a flat array of 32-bit unsigned integers, found "
                             f"{describe(index)}.")
+    before = standing()
     try:
         return _Call(function, index, targets, names, args, kwargs, mode, label, nothing).result()
     except Exception as error:
+        end_since(before)
         raise presented(error, function)  # noqa: B904
 
 

@@ -1,6 +1,7 @@
 cimport cython
 
 from drjit_core.context cimport current
+from drjit._access.store cimport end_since, standing
 from drjit._control.given cimport Given
 from drjit._control.iteration cimport SymbolicLoop, require_tuple
 from drjit._control.state cimport told_apart, uninitialized

@@ -9,7 +9,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import JitFlag, current
 
-from .._access.store import noted
+from .._access.store import end_since, noted, standing
 from .._base.arguments import require_bool, require_count, require_label, require_mode
 from .._base.errors import ArgumentError, SizeError, describe, presented
 from .evaluated import Evaluated
@@ -30,9 +30,11 @@ def loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., A
     """``dr.while_loop``; the condition is a mask if it is told what that is at first (``test``; ``True``: nobody has
     computed it), and the body may find a variable ``late``."""
     names = _checked(state, cond, body, labels, label, mode, strict, compress, max_iterations)
+    before = standing()
     try:
         return _run(state, cond, body, names, label, mode, strict, max_iterations, compress, late, test)
     except Exception as error:
+        end_since(before)
         raise presented(error, FUNCTION)  # noqa: B904
 
 
