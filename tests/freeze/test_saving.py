@@ -402,7 +402,7 @@ known = [1]
 tracked = Tracked(1, 2, 3)
 
 
-def test_what_cannot_be_written_is_refused_with_its_place(path: str) -> None:
+def test_what_cannot_be_written_is_refused_with_its_place(path: str, request: pytest.FixtureRequest) -> None:
     local = type("Local", (), {})
 
     def appends(x: Any) -> Any:
@@ -422,6 +422,7 @@ def test_what_cannot_be_written_is_refused_with_its_place(path: str) -> None:
         return x + 1
 
     dr.enable_grad(tracked)
+    request.addfinalizer(lambda: dr.disable_grad(tracked))
     opt = SGD(lr=0.1, params={"x": Tracked(1, 2)})
 
     def steps(x: Any) -> Any:
