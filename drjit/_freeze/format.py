@@ -50,8 +50,10 @@ class Refused(Exception):
 # --- values by name, and as JSON --------------------------------------------------------------------------------------
 
 def _name_of(value: Any) -> list[str] | None:
-    """Where a class or function is found by its name."""
+    """Where a class or function is found by its name, or an object of ours that is the value of a variable."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if name is None and isinstance(module, str) and is_ours(module):
+        name = value.__reduce__()
     if not isinstance(module, str) or not isinstance(name, str) or _found(module, name) is not value:
         return None
     return [module, name]
@@ -103,7 +105,7 @@ def written(value: Any, path: str) -> Any:
         return {"enum": [name_of(cls, path), value.name]}
     if isinstance(value, np.generic):
         return {"scalar": [value.dtype.str, value.tobytes().hex()]}
-    if isinstance(value, type) or callable(value):
+    if isinstance(value, type) or callable(value) or isinstance(_name_of(value), list):
         return {"named": name_of(value, path)}
     raise Refused(path, f"is an object of the type {cls.__name__}, which a file cannot hold")
 

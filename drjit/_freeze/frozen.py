@@ -70,7 +70,7 @@ class Entry:
         #: Whether it is known that it is good for other sizes; ``None``: nobody has tried.
         self.general: bool | None = None
         #: Likewise for other sizes that follow from contents.
-        self.settled: bool | None = None if recording.readings else True
+        self.settled: bool | None = None if recording.reads else True
         self.derivatives: dict[int, core.Recording] = {}
         #: Why there are none, by modes.
         self.failures: dict[int, str] = {}

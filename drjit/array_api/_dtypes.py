@@ -80,19 +80,14 @@ class DType:
     def __hash__(self) -> int:
         return hash(self.numpy)  # which NumPy finds equal
 
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
-        return _named, (self.name,)
+    def __reduce__(self) -> str:
+        return self.name  # of the variable of this module
 
 
 #: What names a data type where one is asked for.
 DTypeLike = DType | np.dtype[Any] | type | str
 
 _BY_NAME: dict[str, DType] = {}
-
-
-def _named(name: str) -> DType:
-    return _BY_NAME[name]
-
 
 bool = DType("bool")
 int8, int16, int32, int64 = DType("int8"), DType("int16"), DType("int32"), DType("int64")

@@ -7,12 +7,13 @@ dL/d(real) + i dL/d(imag), so that the adjoint of a matrix is its conjugate tran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import drjit as dr
+from drjit.detail import call_host, records
 
 from . import _dtypes as dtypes
 from ._creation import asarray
@@ -56,9 +57,8 @@ def computed(function: str, value: Callable[..., Any], arguments: Sequence[Stora
     outputs: list[Any] = []
 
     def joined(parts: Sequence[Any], types: Sequence[Any], shapes: Sequence[Any]) -> list[Array]:
-        left = list(parts)
-        return [wrap(dtype, *[_shaped(left.pop(0), shape) for _ in range(2 if dtype.kind == "c" else 1)])
-                for dtype, shape in zip(types, shapes, strict=True)]
+        several = [shape for dtype, shape in zip(types, shapes, strict=True) for _ in range(1 + (dtype.kind == "c"))]
+        return _joined(map(_shaped, parts, several), types)
 
     class Rule(dr.CustomOp):
         differentiable = True
@@ -91,8 +91,13 @@ def computed(function: str, value: Callable[..., Any], arguments: Sequence[Stora
             return function
 
     results = dr.custom(Rule, tuple([part for array in arguments for part in array._parts]))
-    left = list(results)
-    return [wrap(dtype, *[left.pop(0) for _ in range(2 if dtype.kind == "c" else 1)]) for dtype in outputs]
+    return _joined(results, outputs)
+
+
+def _joined(parts: Iterable[Any], types: Sequence[Any]) -> list[Array]:
+    """Arrays of some data types, of their parts."""
+    left = iter(parts)
+    return [wrap(dtype, *[next(left) for _ in range(1 + (dtype.kind == "c"))]) for dtype in types]
 
 
 def _shaped(part: Any, shape: tuple[int, ...]) -> Any:
@@ -104,9 +109,26 @@ def _shaped(part: Any, shape: tuple[int, ...]) -> Any:
 
 def _values(value: Callable[..., Any], arguments: Sequence[Storage], half: bool) -> list[Array]:
     settle(*[array for array in arguments if not has_value(array)])
-    found = value(*[on_host(array) for array in arguments])
-    arrays = [imported(np.asarray(entry)) for entry in (found if isinstance(found, tuple) else (found,))]
+    arrays = _recorded(value, arguments) if records() else _found(value, arguments)
     return [converted(array, dtypes.float16) if half and array._dtype is dtypes.float32 else array for array in arrays]
+
+
+def _found(value: Callable[..., Any], arguments: Sequence[Storage]) -> list[Array]:
+    found = value(*[on_host(array) for array in arguments])
+    return [imported(np.asarray(entry)) for entry in (found if isinstance(found, tuple) else (found,))]
+
+
+def _recorded(value: Callable[..., Any], arguments: Sequence[Storage]) -> list[Array]:
+    """The same within a frozen function, whose replays compute it again."""
+    given, made = [array._dtype for array in arguments], list[Any]()
+
+    def parts(*tensors: Any) -> list[Any]:
+        found = _found(value, _joined(tensors, given))
+        made[:] = [array._dtype for array in found]
+        return [part for array in found for part in array._parts]
+
+    parts.__name__ = value.__name__
+    return _joined(call_host(parts, *[part for array in arguments for part in array._parts]), made)
 
 
 def imported(result: np.ndarray[Any, Any]) -> Array:

@@ -136,6 +136,7 @@ def _of(name: str, value: Any, *rest: Any) -> Any:
         except np.linalg.LinAlgError as error:
             raise LinAlgError(f"{_NAMESPACE}.{name}(): {error}") from None
 
+    run.__name__ = name
     return run
 
 
@@ -607,10 +608,14 @@ def matrix_rank(x: Array, /, *, rtol: Any = None) -> Array:
     array = _matrices("matrix_rank", x)
     if not array.shape[-1] or not array.shape[-2]:
         return constant(asarray(0)._dtype, 0, array.shape[:-2])
-    values = computed(f"{_NAMESPACE}.matrix_rank", _of("matrix_rank", np.linalg.svdvals), [_detached(array)])[0]
     limit = _tolerance(array, rtol)
-    bound = np.asarray(values).max(axis=-1, keepdims=True) * (limit[..., None] if np.ndim(limit) else limit)
-    return asarray(np.count_nonzero(np.asarray(values) > bound, axis=-1).astype(np.int64))
+
+    def rank(a: Any) -> Any:
+        values = np.linalg.svdvals(a)
+        bound = values.max(axis=-1, keepdims=True) * (limit[..., None] if np.ndim(limit) else limit)
+        return np.count_nonzero(values > bound, axis=-1).astype(np.int64)
+
+    return computed(f"{_NAMESPACE}.matrix_rank", _of("matrix_rank", rank), [_detached(array)])[0]
 
 
 def _detached(array: Storage) -> Array:

@@ -462,6 +462,8 @@ def call_site(otherwise: str) -> str:
     if first:
         cls = type(called.f_locals.get(first))
         name = _method_name(cls, code, first == "self")
+        if cls.__module__.partition(".")[0] == "drjit_core":  # nobody calls its methods
+            return otherwise
         if name or first == "self":
             return f"{cls.__module__}.{cls.__qualname__}.{name}" if name else otherwise
     return _function_name(called.f_globals["__name__"], code) or otherwise

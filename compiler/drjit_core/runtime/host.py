@@ -6,7 +6,7 @@ The host touches memory once the last launch that uses it has ended.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..flags import state
@@ -23,8 +23,8 @@ from .contents import address_of, bytes_of, in_memory, looked_at, read_bytes, re
 from .elements import pack
 from .evaluation import evaluate
 
-__all__ = ["copied", "exchange_of", "exported_view", "filled", "host_view", "import_copy", "import_shared", "in_memory",
-           "opaque", "opaque_all", "read_bytes", "read_element", "shown", "state_of", "sync", "unshared",
+__all__ = ["call_host", "copied", "exchange_of", "exported_view", "filled", "host_view", "import_copy", "import_shared",
+           "in_memory", "opaque", "opaque_all", "read_bytes", "read_element", "shown", "state_of", "sync", "unshared",
            "write_element"]
 
 
@@ -43,6 +43,33 @@ def opaque_all(nodes: Sequence[Node], where: int = 0) -> list[Node]:
     evaluate(values)
     return [_with_derivative(node, opaque(value)) if node.kind == DUAL else opaque(value)
             for node, value in zip(nodes, values, strict=True)]
+
+
+def call_host(function: Callable[[Sequence[Node]], Sequence[Node]], operands: Sequence[Node]) -> list[Node]:
+    """What a function makes of nodes without derivatives, which are evaluated for it; its results are, and in memory of
+    their own. It may look at contents while something is recorded: replays call it again, for operands of these sizes.
+    """
+    nodes = opaque_all(operands)
+    empty = [None if node.kind == EVALUATED else node for node in nodes]
+
+    def called(given: Sequence[Node]) -> list[Node]:
+        left = iter(given)
+        return list(map(unshared, opaque_all(function([node or next(left) for node in empty]))))
+
+    def again(given: Sequence[Node]) -> list[Node]:
+        return [node for node in called(given) if node.kind == EVALUATED]
+
+    given, recorder = [node for node in nodes if node.kind == EVALUATED], state.recording
+    if recorder is None:
+        return called(given)
+    again.__name__ = function.__name__
+    state.recording = None
+    try:
+        results = called(given)
+    finally:
+        state.recording = recorder
+    recorder.called(again, given, [node for node in results if node.kind == EVALUATED])
+    return results
 
 
 def _with_derivative(node: Node, value: Node) -> Node:

@@ -26,7 +26,7 @@ from .backend import KernelBackend
 from .bounds import Access
 from .contents import read_bytes
 from .host import import_copy
-from .recorder import Constant
+from .recorder import Constant, HostCall, Reading
 from .recording import Contents, Recording
 from .stages import Made, Stage, Tables
 from .steps import texts_of
@@ -111,7 +111,9 @@ def with_bound(recording: Recording, given: Mapping[int, Node]) -> Recording:
                tuple([(node, memory) for node, memory, _ in pairs]) if shared else ())
     return Recording(backend_of(recording), pattern, contents._replace(
         sizes=[contents.sizes[number] for number in kept], rows=terms.rows, guards=guards, guarded=guarded,
-        readings=[(stage, place(where), value) for stage, where, value in contents.readings],
+        pauses=[pause._replace(place=place(pause.place)) if isinstance(pause, Reading) else pause._replace(
+            operands=tuple(map(place, pause.operands)), results=tuple([
+                (place(where), type_, size) for where, type_, size in pause.results])) for pause in contents.pauses],
         captured=[*((new[number], node) for number, node in given.items()),
                   *((place(number), node) for number, node in contents.captured)],
         numbers=[(place(number), type_, term) for number, type_, term in contents.numbers],
@@ -184,6 +186,10 @@ class Packer:
         """A recording, and whether it is good for arguments of other sizes."""
         contents = recording.contents()
         target = contents.target
+        calls = [pause for pause in contents.pauses if isinstance(pause, HostCall)]
+        if calls:
+            raise RuntimeError(f"it calls {getattr(calls[0].function, '__name__', 'a function')}() on the host between "
+                               "launches, which is no part of a file")
         self._add_texts(recording, contents, general)
         captured = {id(node): number for number, (_, node) in enumerate(contents.captured)}
         return {
@@ -195,7 +201,7 @@ class Packer:
             "guards": [[number, *([each.argument for each in guard.expression.operands]  # type: ignore[union-attr]
                                   if number < 0 else [number_in(guard.low), number_in(guard.high)]), guard.reason]
                        for guard, number in zip(contents.guards, contents.guarded, strict=True)],
-            "readings": list(map(list, contents.readings)),
+            "readings": list(map(list, contents.pauses)),
             "captured": [[place, self.array(node)] for place, node in contents.captured],
             "numbers": list(map(list, contents.numbers)), "made": list(map(list, contents.made)),
             "places": contents.places, "written": contents.written, "order": contents.order,
@@ -236,7 +242,7 @@ class Packer:
         for case in [sizes, *others]:
             nodes = {number: _like(kinds[3 * number + 1], size) for number, size in enumerate(case)}
             nodes.update(dict(contents.captured))
-            values = _values(rows, case, contents.readings)
+            values = _values(rows, case, contents.pauses)
             for place, type_, size, number in contents.made:
                 nodes[place] = _like(type_, size if number < 0 or values is None else values[number])
             for stage in stages:
@@ -266,12 +272,12 @@ def _like(type_: int, size: int) -> Node:
     return build.undefined(type_, max(int(size), 1))
 
 
-def _values(rows: Sequence[Any], sizes: Sequence[int], readings: Sequence[Any]) -> list[Any] | None:
+def _values(rows: Sequence[Any], sizes: Sequence[int], pauses: Sequence[Any]) -> list[Any] | None:
     """What expressions are for some sizes; ``None`` if they are not defined."""
     found: list[Any] = []
     try:
         for kind, what, operands in rows:
-            found.append(sizes[what] if kind == SIZE else readings[what][2] if kind == CONTENT else 1 if kind == VALUE
+            found.append(sizes[what] if kind == SIZE else pauses[what].value if kind == CONTENT else 1 if kind == VALUE
                          else what if kind == CONSTANT else what(*[found[number] for number in operands]))
     except ArithmeticError:
         return None
@@ -323,7 +329,7 @@ class Unpacker:
             data["sizes"],
             [(_ROW_NUMBERS[kind], _FUNCTIONS[what] if kind == "operation" else number_from(what), tuple(operands))
              for kind, what, operands in data["rows"]],
-            guards, guarded, list(map(tuple, data["readings"])), captured,
+            guards, guarded, [Reading(*each) for each in data["readings"]], captured,
             list(map(tuple, data["numbers"])), [Made(*each) for each in data["made"]],
             data["places"], data["written"], data["order"],
             [self._result(result, captured) for result in data["results"]], list(map(self._stage, data["stages"])))

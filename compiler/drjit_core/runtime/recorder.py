@@ -15,7 +15,7 @@ import math
 import operator
 import weakref
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..codegen.program import Program
@@ -51,7 +51,7 @@ from .backend import LoadedKernel
 from .buffer import Buffer
 from .stages import Listener, Made, Stage
 
-__all__ = ["Constant", "Recorder"]
+__all__ = ["Constant", "HostCall", "Reading", "Recorder"]
 
 
 class Constant(NamedTuple):
@@ -61,6 +61,23 @@ class Constant(NamedTuple):
     value: int  # number of a term
     size: int  # likewise
     attr: int
+
+
+class Reading(NamedTuple):
+    """Replays read a number of elements, which launches have found, before they go on."""
+
+    stage: int  # how many stages there are before
+    place: int
+    value: int  # what there was
+
+
+class HostCall(NamedTuple):
+    """Replays call a function of the host, which looks at arrays and makes others, before they go on."""
+
+    stage: int  # how many stages there are before
+    function: Callable[[Sequence[Node]], Sequence[Node]]
+    operands: tuple[int, ...]  # places
+    results: tuple[tuple[int, int, int], ...]  # (place, type, size)
 
 
 class Recorder(Listener):
@@ -84,8 +101,8 @@ class Recorder(Listener):
         self.sizes: dict[int, Expression] = {}
         #: The expressions that replays evaluate.
         self.terms = Terms()
-        #: What is read between launches: after how many stages, at which place, and what was there.
-        self.readings: list[tuple[int, int, int]] = []
+        #: What the host does between launches.
+        self.pauses: list[Reading | HostCall] = []
         self.numbers: list[tuple[int, int, int]] = []  # (place, type, term) of numbers that are parameters
         self.captured: dict[int, Node] = {}  #: Captured arrays, by place: inputs of each replay.
         self.extents: list[Expression | None] = [None] * len(arguments)  # numbers of elements, by place
@@ -269,8 +286,24 @@ class Recorder(Listener):
 
     def read(self, node: Node, value: int) -> Extent:
         """A number of elements that was read from an evaluated node."""
-        self.readings.append((len(self.stages), self.place_of(node), value))
-        return Extent(value, Content(len(self.readings) - 1), self.guards)
+        self.pauses.append(Reading(len(self.stages), self.place_of(node), value))
+        return Extent(value, Content(len(self.pauses) - 1), self.guards)
+
+    def called(self, function: Callable[[Sequence[Node]], Sequence[Node]], operands: Sequence[Node],
+               results: Sequence[Node]) -> None:
+        """A function of the host has looked at evaluated arrays, and made others in memory of their own: replays call
+        it again, for arrays of these sizes."""
+        for node in operands:
+            size = self.expression(node)
+            if not isinstance(size, int):
+                self.guards.append(Guard(size, node.size, node.size, f"{words(size)} == {node.size}"))
+            self._fixed(node.size)
+        places = []
+        for node in results:
+            place = self._places[node.payload] = self._new(node.size)
+            self._own.add(place)
+            places.append((place, node.type, node.size))
+        self.pauses.append(HostCall(len(self.stages), function, tuple(map(self.place_of, operands)), tuple(places)))
 
     # Told by those who evaluate.
 
@@ -426,7 +459,7 @@ class Recorder(Listener):
     def refuse_host(self) -> None:
         """Raise, since the host wants to look at memory."""
         raise RuntimeError(
-            f"{call_site('eval')}(): this program is being recorded, and looks at the contents of an array: a replay "
+            f"{call_site('freeze')}(): this program is being recorded, and looks at the contents of an array: a replay "
             "would not do so. What it does must not depend on them: use dr.select, symbolic loops and branches, or "
             "look at the contents outside.")
 

@@ -30,7 +30,7 @@ cdef class Recording:
     cdef readonly object pattern
     cdef readonly list stages
     cdef readonly list guards
-    cdef readonly list readings
+    cdef readonly list pauses
     cdef readonly bint sensitive
     cdef readonly object target
     cdef object _backend

@@ -27,7 +27,7 @@ from .backend import KernelBackend, bring
 from .contents import read_bytes, read_element
 from .evaluation import evaluate
 from .host import in_memory
-from .recorder import Constant, Recorder
+from .recorder import Constant, HostCall, Reading, Recorder
 from .stages import Made, Stage, note_releases
 
 __all__ = ["UNLIKE_CONTENTS", "Contents", "Recorded", "Recording", "pattern_of", "record"]
@@ -167,7 +167,7 @@ class Contents(NamedTuple):
     rows: list[tuple[int, Any, tuple[int, ...]]]  # expressions, see :class:`drjit_core.ir.extents.Terms`
     guards: list[Guard]
     guarded: list[int]  # the expression of each, by its number; -1 if it is that two arguments are equally large
-    readings: list[tuple[int, int, int]]
+    pauses: list[Reading | HostCall]
     captured: list[tuple[int, Node]]
     numbers: list[tuple[int, int, int]]
     made: list[Made]
@@ -189,7 +189,7 @@ def _contents_of(recorder: Recorder, results: Sequence[Node]) -> Contents:
     guarded = [recorder.terms.number(guard.expression) if _pair_of(guard) is None else -1 for guard in guards]
     return Contents(
         recorder.target, recorder.sensitive, recorder.argument_sizes, recorder.terms.rows, guards, guarded,
-        recorder.readings, list(recorder.captured.items()), recorder.numbers, recorder.made, len(recorder.extents),
+        recorder.pauses, list(recorder.captured.items()), recorder.numbers, recorder.made, len(recorder.extents),
         sorted(recorder.written), order, found, recorder.stages)
 
 
@@ -197,7 +197,7 @@ class Recording:
     """What a function of nodes has launched, ready to be launched again."""
 
     __slots__ = ("_alike", "_backend", "_bounds", "_captured", "_count", "_guarded", "_kinds", "_made", "_numbers",
-                 "_order", "_parts", "_results", "_rows", "_sizes", "_written", "guards", "pattern", "readings",
+                 "_order", "_parts", "_results", "_rows", "_sizes", "_written", "guards", "pattern", "pauses",
                  "sensitive", "stages", "target")
 
     def __init__(self, backend: KernelBackend, pattern: Any, contents: Contents) -> None:
@@ -212,17 +212,17 @@ class Recording:
         self._alike = [pair for guard in self.guards if (pair := _pair_of(guard)) is not None]
         self._bounds = _bounds_of(self.guards, self._guarded)
         self._rows = contents.rows
-        #: What replays read between launches: after how many stages, from which place, and what there was.
-        self.readings = contents.readings
+        #: What the host does between launches.
+        self.pauses = contents.pauses
         self._parts: list[_Part] = []
         self._captured = contents.captured
         self._numbers, self._made = contents.numbers, contents.made
         self._count, self._written = contents.places, contents.written
         self.stages = contents.stages
         note_releases(self.stages, [*range(len(self._kinds) // 3), *(place for place, _ in self._captured),
-                                    *(place for _, place, _ in self.readings),
+                                    *(place for pause in self.pauses for place in _places_of(pause)),
                                     *(result for result in self._results if isinstance(result, int))])
-        if self.readings:
+        if self.pauses:
             self._split()
 
     def contents(self) -> Contents:
@@ -233,16 +233,17 @@ class Recording:
                 rows[number] = kind, what, operands
         parts = self._parts or [_Part([], [], [], self._numbers, self._made)]
         return Contents(
-            self.target, self.sensitive, self._sizes, rows, self.guards, self._guarded, self.readings, self._captured,
+            self.target, self.sensitive, self._sizes, rows, self.guards, self._guarded, self.pauses, self._captured,
             [each for part in parts for each in part.numbers], [each for part in parts for each in part.made],
             self._count, self._written, self._order, self._results, self.stages)
 
     def _split(self) -> None:
-        """Divide the recording into what is launched, computed and compared before, between and after what is read."""
+        """Divide the recording into what is launched, computed and compared before, between and after what the host
+        does."""
         levels: list[int] = []  # how much must have been read before an expression is known
         for kind, what, operands in self._rows:
             levels.append(what + 1 if kind == CONTENT else max([levels[number] for number in operands], default=0))
-        stages = [stage for stage, _, _ in self.readings]
+        stages = [pause.stage for pause in self.pauses]
         for level, (first, last) in enumerate(zip([0, *stages], [*stages, len(self.stages)], strict=True)):
             self._parts.append(_Part(
                 self.stages[first:last],
@@ -257,7 +258,7 @@ class Recording:
         """Whether another recording of the same function, for arguments of other sizes, is the same: no number in it
         has been computed from sizes in a way that nobody has noticed."""
         return (self._rows == other._rows and _alike(self._parts, other._parts)
-                and [each[:2] for each in self.readings] == [each[:2] for each in other.readings]
+                and [_same_pause(each) for each in self.pauses] == [_same_pause(each) for each in other.pauses]
                 and self._numbers == other._numbers and self._order == other._order
                 and self._written == other._written
                 and _same_arrays(self._captured, other._captured)
@@ -275,6 +276,11 @@ class Recording:
                 return False
             self.pattern = (self.pattern[0], number, *self.pattern[2:])
         return True
+
+    @property
+    def reads(self) -> bool:
+        """Whether replays read numbers of elements, which launches find."""
+        return any(isinstance(pause, Reading) for pause in self.pauses)
 
     @property
     def where(self) -> int:
@@ -463,10 +469,13 @@ class Recording:
         """Launch what goes before each number that is read, and what follows; whether the recording is good for it."""
         for level, part in enumerate(self._parts):
             if level:
-                _, place, known = self.readings[level - 1]
-                read = int(read_element(nodes[place], 0))
-                if same and read != known:
-                    return False
+                pause, read = self.pauses[level - 1], None
+                if isinstance(pause, HostCall):
+                    _call(pause, nodes)
+                else:
+                    read = int(read_element(nodes[pause.place], 0))
+                    if same and read != pause.value:
+                        return False
                 try:
                     for number, kind, what, operands in part.rows:
                         values[number] = read if kind == CONTENT else what(*[values[each] for each in operands])
@@ -478,6 +487,26 @@ class Recording:
                 self._prepare(part.numbers, part.made, nodes, values)
             self._run_stages(part.stages, nodes, values)
         return True
+
+
+def _places_of(pause: Reading | HostCall) -> list[int]:
+    """The places that the host looks at."""
+    return [pause.place] if isinstance(pause, Reading) else [*pause.operands, *[place for place, _, _ in pause.results]]
+
+
+def _same_pause(pause: Reading | HostCall) -> Any:
+    """What is equal where the host does the same for arguments of other sizes."""
+    return pause[:2] if isinstance(pause, Reading) else pause
+
+
+def _call(call: HostCall, nodes: list[Any]) -> None:
+    """Call a function of the host once more, and put what it makes where launches expect it."""
+    results = call.function([nodes[place] for place in call.operands])
+    if [(node.type, node.size) for node in results] != [each[1:] for each in call.results]:
+        raise RuntimeError("a function that a recording calls on the host has made arrays of other types or sizes than "
+                           "when it was recorded")
+    for (place, _, _), node in zip(call.results, results, strict=True):
+        nodes[place] = node
 
 
 class _Part(NamedTuple):

@@ -1,0 +1,205 @@
+"""Functions that NumPy computes, within frozen functions: replays compute them again, between their launches."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+import drjit.array_api as xp
+from drjit.llvm.ad import Float, TensorXf
+
+RNG = np.random.default_rng(3)
+
+
+def matrices(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Matrices that are neither singular nor far from symmetric ones."""
+    found = RNG.standard_normal(shape) + 4 * np.eye(shape[-2], shape[-1])
+    if np.dtype(dtype).kind == "c":
+        found = found + 1j * RNG.standard_normal(shape)
+    return found.astype(dtype)
+
+
+def positive(a: Any) -> Any:
+    return xp.matmul(a, xp.conj(xp.matrix_transpose(a)))
+
+
+#: What is frozen, with operations before and after.
+FUNCTIONS = {
+    "inv": lambda a: xp.linalg.inv(a + 1) * 2,
+    "solve": lambda a: xp.linalg.solve(a, a[..., :1] + 1),
+    "det": lambda a: xp.linalg.det(a) + 1,
+    "slogdet": lambda a: tuple(xp.linalg.slogdet(a)),
+    "cholesky": lambda a: xp.linalg.cholesky(positive(a)),
+    "qr": lambda a: xp.matmul(*xp.linalg.qr(a)),
+    "svd": lambda a: xp.linalg.svdvals(a),
+    "eigh": lambda a: xp.linalg.eigh(positive(a)).eigenvalues,
+    "eigvals": lambda a: xp.linalg.eigvals(a),
+    "pinv": lambda a: xp.linalg.pinv(a),
+    "rank": lambda a: xp.linalg.matrix_rank(a),
+    "fft": lambda a: xp.fft.fft(a * 2),
+    "round trip": lambda a: xp.fft.ifft(xp.fft.fft(a) * 0.5),
+    "fftn": lambda a: xp.abs(xp.fft.fftn(a)),
+    "several": lambda a: (xp.linalg.inv(xp.linalg.inv(a) + 1), xp.fft.fft(xp.linalg.inv(a))),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_replays_compute_it_again(name: str, dtype: str) -> None:
+    function = FUNCTIONS[name]
+    frozen = dr.freeze(function)
+    calls = 0
+    for shape in ((3, 3), (3, 3), (4, 4), (3, 3), (2, 3, 3), (2, 3, 3), (30, 30), (30, 30)):
+        given = matrices(shape, dtype)
+        found, expected = frozen(xp.asarray(given)), function(xp.asarray(given))
+        calls += 1
+        for one, other in zip(*[each if isinstance(each, tuple) else (each,) for each in (found, expected)],
+                              strict=True):
+            assert one.dtype == other.dtype and one.shape == other.shape
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+    assert frozen.n_recordings == 4 < calls
+
+
+def test_results_of_earlier_calls_stay() -> None:
+    frozen = dr.freeze(lambda a: xp.linalg.inv(a))
+    given = [xp.asarray(matrices((40, 40), "float32")) for _ in range(4)]
+    found = [frozen(a) for a in given]
+    for a, inverse in zip(given, found, strict=True):
+        np.testing.assert_array_equal(np.asarray(inverse), np.asarray(xp.linalg.inv(a)))
+    found[3][0, 0] = 7.0
+    again = frozen(given[3])
+    assert float(again[0, 0]) == float(xp.linalg.inv(given[3])[0, 0])
+    assert frozen.n_recordings == 1
+
+
+def test_results_may_be_written_to() -> None:
+    def function(a: Any) -> Any:
+        found = xp.linalg.inv(a)
+        found[0, :] = 1.0
+        return found, xp.sum(found)
+
+    frozen = dr.freeze(function)
+    for _ in range(3):
+        a = xp.asarray(matrices((3, 3), "float32"))
+        for one, other in zip(frozen(a), function(a), strict=True):
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+    assert frozen.n_recordings == 1
+
+
+def test_derivatives() -> None:
+    def loss(a: Any, b: Any) -> Any:
+        return xp.sum(xp.linalg.solve(a, b) ** 2) + xp.sum(xp.abs(xp.fft.fft(b)))
+
+    frozen = dr.freeze(loss)
+    for _ in range(3):
+        gradients = []
+        a, b = matrices((4, 4), "float64"), RNG.standard_normal((4, 2))
+        for function in (loss, frozen):
+            x, y = xp.asarray(a), xp.asarray(b)
+            dr.enable_grad(x, y)
+            dr.backward(function(x, y))
+            gradients.append([np.asarray(dr.grad(each)) for each in (x, y)])
+        for one, other in zip(*gradients, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert frozen.n_recordings == 1
+
+
+def test_a_step_of_an_optimisation() -> None:
+    """The gradient is computed within the frozen function."""
+    def step(x: Any, a: Any) -> Any:
+        dr.enable_grad(x)
+        loss = xp.sum((xp.linalg.inv(a * x) - 0.5) ** 2)
+        dr.backward(loss)
+        return dr.detach(x) - 0.01 * dr.grad(x), dr.detach(loss)
+
+    frozen = dr.freeze(step)
+    a = xp.asarray(matrices((3, 3), "float64"))
+    x, y = xp.asarray(1.5, dtype=xp.float64), xp.asarray(1.5, dtype=xp.float64)
+    for _ in range(5):
+        (x, one), (y, other) = frozen(x, a), step(y, a)
+        assert float(one) == float(other) and float(x) == float(y)
+    assert frozen.n_recordings == 2  # of a number first, which then turns out to change
+
+
+def test_what_raises_has_changed_nothing() -> None:
+    def function(state: Any, a: Any) -> Any:
+        state["count"] = state["count"] + 1
+        state["inverse"] = xp.linalg.inv(a)
+        return state["inverse"] + 1
+
+    frozen, good = dr.freeze(function), xp.asarray(matrices((3, 3), "float32"))
+    state = {"count": dr.opaque(Float, 0), "inverse": xp.zeros((3, 3))}
+    for _ in range(2):
+        frozen(state, good)
+    before = np.asarray(state["inverse"])
+    with pytest.raises(np.linalg.LinAlgError, match="ingular"):
+        frozen(state, xp.zeros((3, 3)))
+    assert state["count"].numpy()[0] == 2
+    np.testing.assert_array_equal(np.asarray(state["inverse"]), before)
+    frozen(state, good)
+    assert state["count"].numpy()[0] == 3
+
+
+def test_sizes_that_were_found() -> None:
+    """Numbers of elements are read between launches, too."""
+    def function(a: Any, x: Any) -> Any:
+        kept = dr.gather(Float, x, dr.compress(x > 0))
+        return xp.linalg.inv(a), dr.sum(kept), kept
+
+    frozen = dr.freeze(function)
+    for k in range(6):
+        a, x = xp.asarray(matrices((3, 3), "float32")), Float(RNG.standard_normal(9 + k % 2))
+        found, expected = frozen(a, x), function(a, x)
+        np.testing.assert_array_equal(np.asarray(found[0]), np.asarray(expected[0]))
+        assert found[1] == expected[1] and list(found[2]) == list(expected[2])
+
+
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_functions_of_ones_own(size: int) -> None:
+    """Literals, arrays without elements, and results of other types."""
+    def on_host(x: Any, y: Any) -> list[Any]:
+        return [TensorXf(np.sort(x.numpy())), TensorXf(y.numpy() + 1)]
+
+    def function(x: Any) -> Any:
+        one, other = dr.detail.call_host(on_host, x * -1, TensorXf([2.0]))
+        return one + 1, other * x
+
+    frozen = dr.freeze(function)
+    for k in range(4):
+        x = TensorXf(np.arange(size, dtype=np.float32) + k)
+        for one, other in zip(frozen(x), function(x), strict=True):
+            assert one.shape == other.shape and one.numpy().tolist() == other.numpy().tolist()
+    assert frozen.n_recordings == 1 + (size == 1)  # of a number first, which then turns out to change
+
+
+def test_functions_that_make_something_else_are_refused() -> None:
+    frozen = dr.freeze(lambda x: dr.detail.call_host(lambda x: [TensorXf(np.ones(int(x[0]), np.float32))], x)[0] + x)
+    for _ in range(2):
+        assert frozen(TensorXf([3, 2, 1])).numpy().tolist() == [4, 3, 2]
+    with pytest.raises(RuntimeError, match="other types or sizes than when it was recorded"):
+        frozen(TensorXf([1, 2, 3]))
+
+
+def test_files_hold_none(tmp_path: Any) -> None:
+    frozen = dr.freeze(lambda a: xp.linalg.inv(a))
+    frozen(xp.asarray(matrices((3, 3), "float32")))
+    path = os.fspath(tmp_path / "inverse")
+    with pytest.raises(RuntimeError, match=r"cannot be saved: it calls inv\(\) on the host between launches"):
+        frozen.save(path)
+    assert not os.path.exists(path)
+
+
+def test_arrays_of_the_standard_are_saved(tmp_path: Any) -> None:
+    frozen = dr.freeze(lambda a, b: {"sum": xp.sum(a * b, axis=0), "above": a > b})
+    a, b = xp.asarray(matrices((3, 4), "float32")), xp.asarray(matrices((3, 4), "float32"))
+    expected = frozen(a, b)
+    path = os.fspath(tmp_path / "sums")
+    frozen.save(path)
+    found = dr.load_frozen(path)(a, b)
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype
+        np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(value))
