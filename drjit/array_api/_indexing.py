@@ -444,9 +444,7 @@ def put(array: Storage, key: Any, value: Any) -> None:
     require_writable(function, array)
     number = number_of(value)
     if isinstance(value, Storage):
-        if promoted(array._dtype, value._dtype) is not array._dtype and value._dtype is not array._dtype:
-            raise TypeError(f"{function}(): elements of {value._dtype} cannot be assigned to an array of "
-                            f"{array._dtype}; convert them with astype().")
+        _require_kind(function, value._dtype, array._dtype)
         source = converted(value, array._dtype)
     elif number is not None:
         source = literal(function, array._dtype, _exact(function, array._dtype, number))
@@ -488,9 +486,16 @@ def _exact(function: str, dtype: DType, number: Any) -> Any:
     return bool(number) if dtype.kind == "b" else int(number) if dtype.kind in "iu" else number
 
 
+def _require_kind(function: str, own: DType, dtype: DType) -> None:
+    """Refuse elements that would lose fractions or imaginary parts when they are assigned, or become truth values; they
+    may be rounded, and integers of other sizes begin again at the ends, as with NumPy."""
+    if "biufc".index("i" if own.kind == "u" else own.kind) > "biufc".index(dtype.kind):
+        raise TypeError(f"{function}(): elements of {own} cannot be assigned to an array of {dtype}; convert them with "
+                        "astype().")
+
+
 def _source(function: str, dtype: DType, value: Any) -> Array:
-    """A sequence or an array of another library that is assigned: its elements lose neither fractions nor imaginary
-    parts, and may be rounded."""
+    """A sequence or an array of another library that is assigned."""
     if not isinstance(value, (list, tuple, np.ndarray, dr.ArrayBase)) and not hasattr(value, "__array__"):
         raise TypeError(f"{function}(): the value must be an array, a number or a sequence of them, found "
                         f"{describe(value)}.")
@@ -500,11 +505,8 @@ def _source(function: str, dtype: DType, value: Any) -> Array:
         if dtype.kind == "b":
             raise
         return array_from(function, value, dtype)
-    own = found._dtype
-    if found.size and "biufc".index("i" if own.kind == "u" else own.kind) > "biufc".index(dtype.kind) or \
-            (own.kind == "b") != (dtype.kind == "b") and found.size:
-        raise TypeError(f"{function}(): elements of {own} cannot be assigned to an array of {dtype}; convert them with "
-                        "astype().")
+    if found.size:
+        _require_kind(function, found._dtype, dtype)
     return array_from(function, value, dtype) if isinstance(value, (list, tuple)) else converted(found, dtype)
 
 

@@ -133,7 +133,7 @@ def test_wrong_keys(key, error, message):
 @pytest.mark.parametrize("value, error, message", [
     ([1.5, 2], TypeError, "elements of float64 cannot be assigned to an array of int8"),
     (np.array([1.5, 2]), TypeError, "elements of float64"), ([1j, 2], TypeError, "elements of complex128"),
-    ([True, False], TypeError, "elements of bool"), ([300, 1], OverflowError, "300 does not fit into int8"),
+    ([300, 1], OverflowError, "300 does not fit into int8"),
     (["a", "b"], TypeError, "found str"), ("ab", TypeError, "found str"), (None, TypeError, "found NoneType"),
     ([1, [2]], ValueError, "ragged"), ([1, 2, 3], ValueError, r"shape \(3,\) cannot be assigned .* shape \(2,\)")])
 def test_wrong_values(value, error, message):
@@ -141,6 +141,27 @@ def test_wrong_values(value, error, message):
     with pytest.raises(error, match=rf"Array\.__setitem__\(\): .*{message}"):
         x[1:3] = value
     assert x.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("key", [slice(1, 3), [1, 2], slice(None), "mask"], ids=str)
+@pytest.mark.parametrize("origin", [xp.asarray, np.asarray, list])
+@pytest.mark.parametrize("target, source", [
+    ("float32", "float64"), ("float32", "int64"), ("int32", "int64"), ("uint8", "int64"), ("int8", "bool"),
+    ("complex64", "float64"), ("float64", "bool"), ("int64", "float64"), ("float32", "complex64"), ("bool", "int32"),
+    ("bool", "float32"), ("int32", "uint64"), ("float16", "float32"), ("complex64", "complex128")])
+def test_values_are_converted_that_lose_neither_fractions_nor_imaginary_parts(target, source, origin, key):
+    own, given = np.array([0, 1, 0, 1]).astype(target), np.array([1, 0, 1, 1]).astype(source)
+    x = xp.asarray(own)
+    place = xp.asarray([False, True, True, False]) if key == "mask" else key
+    expected = [False, True, True, False] if key == "mask" else key
+    value = given[expected]
+    if "biufc".index("i" if given.dtype.kind == "u" else given.dtype.kind) > "biufc".index(own.dtype.kind):
+        with pytest.raises(TypeError, match=r"__setitem__\(\): elements of .* cannot be assigned to an array of"):
+            x[place] = origin(value)
+    else:
+        x[place] = origin(value)
+        own[expected] = value
+    assert x.dtype == own.dtype and x.tolist() == own.tolist()
 
 
 def test_values_of_other_libraries_are_converted():
