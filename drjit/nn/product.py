@@ -106,8 +106,10 @@ def _products(matrix: MatrixView, nodes: list[Node], bias: MatrixView | None = N
     views = [matrix] if bias is None else [matrix, bias]
     sources = [view._buffer._n for view in views]
     tracks = any(tracked(node) is not None for node in (*sources, *nodes))
-    if matrix._buffer._record.backend is not JitBackend.LLVM or tracks and core.current().region is not None or \
-            not rows * columns or 0 in [node.size for node in (*sources, *nodes)]:
+    # the gradient of a matrix is a sum over samples, which regions have none of
+    within = tracks and core.current().region is not None and any(map(core.surely_tracked, sources))
+    if matrix._buffer._record.backend is not JitBackend.LLVM or within or not rows * columns or \
+            0 in [node.size for node in (*sources, *nodes)]:
         return _added([_sum([(_read(matrix, row, column), nodes[column]) for column in range(columns)])
                        for row in range(rows)], bias)
     plain = [_view_in(view, primal(view._buffer._n)) for view in views]

@@ -17,8 +17,8 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 #: expected: the area of the Mandelbrot set, pi, the solid angle of a sphere as the camera projects it, a concentration
 #: that neither dies out nor fills everything, how many decibels better a photograph becomes, the variance of sums of
 #: steps of length 1, the part of a picture that a scene covers, its brightness, small errors, a share of digits, and
-#: how many times smaller an error, and noise far away, become, how well a photograph is learned, in decibels, the part
-#: of a picture again, and a loss.
+#: how many times smaller an error, and noise far away, become, how well a photograph is learned, in decibels, how much
+#: of a surface is, the part of a picture again, and a loss.
 CASES = [
     ("mandelbrot", {"size": 120, "iterations": 100}, 1.5066, 0.1, (120, 120)),
     ("monte_carlo_pi", {"points": 1 << 16}, math.pi, 0.03, (1200, 600)),
@@ -35,6 +35,7 @@ CASES = [
     ("fit_texture", {"size": 64, "steps": 60}, 3.2, 1.0, (1200, 300)),
     ("checkers", {"size": 200}, 2.1, 0.5, (600, 200)),
     ("neural_image", {"size": 100, "steps": 80}, 30.9, 1.5, (1300, 340)),
+    ("neural_surface", {"size": 100, "steps": 300}, 0.92, 0.06, (1300, 420)),
     ("orbit", {"size": 80}, 0.75, 0.01, (320, 80)),
     ("train_frozen", {"size": 60, "steps": 200, "points": 500}, 0.05, 0.04, (120, 60)),
 ]

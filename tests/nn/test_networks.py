@@ -227,6 +227,58 @@ def test_networks_in_loops_calls_and_frozen_functions() -> None:
     assert frozen.n_recordings == 1 or frozen.n_recordings == 2
 
 
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("how", ["symbolic", "evaluated", "switch", "if"])
+def test_derivatives_by_inputs_in_regions_are_products(how: str, order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where derivatives of something else are tracked, and the state of a loop could have some."""
+    net = nn.pack(nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(-1, 8), nn.Sin(1.5), nn.Linear(-1, 2)).alloc(
+        TensorXf64, rng=dr.rng(seed=1)), layout="training")
+    other = Float64(1)
+    dr.enable_grad(other)
+
+    def step(x: Any, y: Any) -> Any:
+        a, b = net(nn.CoopVec(x, y))
+        return x + 0.3 * a, y + 0.2 * b
+
+    def three(how: str, x: Any, y: Any) -> Any:
+        if how == "symbolic" or how == "evaluated":
+            return dr.while_loop((UInt(0, 0, 0), x, y), lambda k, x, y: k < UInt(3, 1, 2), lambda k, x, y: (
+                k + 1, *step(x, y)), mode=how, max_iterations=3)[1:]
+        for k in range(3):
+            if how == "switch":
+                x, y = dr.switch(UInt(UInt(3, 1, 2) > k), [lambda x, y: (x, y), step], x, y)
+            elif how == "if":
+                x, y = dr.if_stmt((x, y), UInt(3, 1, 2) > k, step, lambda x, y: (x, y))
+            else:
+                a, b = step(x, y)
+                x, y = dr.select(UInt(3, 1, 2) > k, a, x), dr.select(UInt(3, 1, 2) > k, b, y)
+        return x, y
+
+    def derivatives(how: str) -> Any:
+        given = Float64(0.1, 0.2, 0.3), Float64(-0.1, 0.5, 0.7)
+        dr.enable_grad(given)
+        first, second = three(how, *given)
+        result = dr.sum(first * second + second)
+        dr.backward(result)
+        found = [each.grad.numpy() for each in given]
+        again = Float64(0.1, 0.2, 0.3), Float64(-0.1, 0.5, 0.7)
+        dr.enable_grad(again)
+        dr.set_grad(again[0], 1)
+        dr.set_grad(again[1], 2)
+        return [*found, dr.forward_to(sum(three(how, *again))).numpy()]
+
+    def second(how: str) -> Any:
+        found = dr.hvp(lambda x, y: dr.sum(three(how, x, y)[0] ** 2), (Float64(0.1, 0.2, 0.3), Float64(0.1, 0.5, 0.7)),
+                       (Float64(1, 2, 3), Float64(0, 1, 0)))
+        return [each.numpy() for pair in found for each in pair]
+
+    if order == 1 or how != "symbolic":
+        monkeypatch.setattr("drjit.nn.product._sum", None)
+    function = derivatives if order == 1 else second
+    for one, two in zip(function(how), function("plain"), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-12)
+
+
 @pytest.mark.parametrize(("dtype", "leaf"), [(TensorXf, Float), (TensorXf16, Float16)])
 def test_a_network_learns(dtype: Any, leaf: Any) -> None:
     net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(-1, 16), nn.LeakyReLU(), nn.Linear(-1, 1), prefix="mlp")
