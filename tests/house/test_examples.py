@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 #: that neither dies out nor fills everything, how many decibels better a photograph becomes, the variance of sums of
 #: steps of length 1, the part of a picture that a scene covers, its brightness, small errors, a share of digits, and
 #: how many times smaller an error, and noise far away, become, how well a photograph is learned, in decibels, how much
-#: of a surface is, the part of a picture again, and a loss.
+#: of a surface is, how far thrown balls miss, the part of a picture again, and a loss.
 CASES = [
     ("mandelbrot", {"size": 120, "iterations": 100}, 1.5066, 0.1, (120, 120)),
     ("monte_carlo_pi", {"points": 1 << 16}, math.pi, 0.03, (1200, 600)),
@@ -36,6 +36,7 @@ CASES = [
     ("checkers", {"size": 200}, 2.1, 0.5, (600, 200)),
     ("neural_image", {"size": 100, "steps": 80}, 30.9, 1.5, (1300, 340)),
     ("neural_surface", {"size": 100, "steps": 300}, 0.92, 0.06, (1300, 420)),
+    ("torch_throw", {"steps": 60}, 0.4, 0.3, (1300, 500)),
     ("orbit", {"size": 80}, 0.75, 0.01, (320, 80)),
     ("train_frozen", {"size": 60, "steps": 200, "points": 500}, 0.05, 0.04, (120, 60)),
 ]
@@ -55,6 +56,8 @@ def test_picture_and_number(name, arguments, expected, tolerance, size, tmp_path
     pytest.importorskip("matplotlib")
     if name in ("fit_photo", "fit_texture", "digits", "neural_image"):
         pytest.importorskip("sklearn")
+    if name == "torch_throw":
+        pytest.importorskip("torch")
     if name == "pose":
         pytest.importorskip("scipy", minversion="1.17")
     output = tmp_path / "out" / f"{name}.png"
