@@ -1,8 +1,8 @@
 """A network of PyTorch learns to throw, by derivatives of a simulation that PyTorch has no operation for.
 
 The network chooses with which velocity a ball must be thrown to be at a given point after a given time, against the
-drag of the air and a wind that depends on the height. The flight is a loop of this package, one kernel, and its derivative
-another one; for PyTorch, ``dr.wrap`` makes it a differentiable function of tensors, whose memory is shared.
+drag of the air and a wind that depends on the height. The flight is a loop of this package, one kernel, and its
+derivative another one; for PyTorch, ``dr.wrap`` makes it a differentiable function of tensors, whose memory is shared.
 
 Run ``python examples/torch_throw.py``; the picture is ``examples/out/torch_throw.png``. Needs PyTorch and matplotlib.
 """

@@ -57,10 +57,10 @@ from drjit_core import (
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "cut_to", "depths", "fitting", "for_lanes", "in_plain_code",
-           "innermost_part", "innermost_width", "lane_mask", "made_from", "masked_access", "note_origin", "note_read",
-           "note_version", "note_writes", "on_part", "part_depth", "part_of", "part_runs", "symbolic_width", "watched",
-           "widest_mask", "with_lanes", "written_apart", "written_from"]
+__all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "begun", "cut_to", "depths", "fitting", "for_lanes",
+           "in_plain_code", "innermost_part", "innermost_width", "lane_mask", "made_from", "masked_access",
+           "note_origin", "note_read", "note_version", "note_writes", "on_part", "part_depth", "part_of", "part_runs",
+           "symbolic_width", "watched", "widest_mask", "with_lanes", "written_apart", "written_from"]
 
 TRUE = literal(BOOL, True)
 
@@ -92,8 +92,8 @@ class _Stack(threading.local):
 
 
 _stack = _Stack()
-#: As many entries as there are masks, of all threads.
-_masked: list[bool] = []
+#: As many entries as there are masks and parts, and journals of evaluated constructs, of all threads.
+begun: list[bool] = []
 
 
 class masked_access:
@@ -112,7 +112,7 @@ class masked_access:
 
     def __enter__(self) -> None:
         _stack.masks.append(self.mask)
-        _masked.append(True)
+        begun.append(True)
         if not self.some:
             _stack.uncertain.append(self.mask)
         if any_vertex():
@@ -130,7 +130,7 @@ class masked_access:
                     abandon(scope)
         finally:
             _stack.masks.pop()
-            _masked.pop()
+            begun.pop()
             if not self.some:
                 _stack.uncertain.pop()
             if not _stack.masks:
@@ -152,10 +152,12 @@ class on_part:
 
     def __enter__(self) -> None:
         _stack.parts.append(self.part)
+        begun.append(True)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  traceback: TracebackType | None) -> None:
         _stack.parts.pop()
+        begun.pop()
 
 
 def depths() -> tuple[int, int, int]:
@@ -166,7 +168,7 @@ def depths() -> tuple[int, int, int]:
 def cut_to(depths: tuple[int, int, int]) -> None:
     """End what has begun since."""
     masks, uncertain, parts = depths
-    del _masked[len(_masked) + masks - len(_stack.masks):]
+    del begun[len(begun) + masks + parts - len(_stack.masks) - len(_stack.parts):]
     del _stack.masks[masks:]
     del _stack.uncertain[uncertain:]
     del _stack.parts[parts:]
@@ -359,7 +361,7 @@ def in_plain_code() -> bool:
 
 def with_lanes(mask: core.Node, width: int) -> core.Node:
     """A mask of an access of ``width`` elements, without the lanes that do not take part."""
-    if not _masked or not _stack.masks:
+    if not begun or not _stack.masks:
         return mask
     lanes = lane_mask(width)
     result = mask if lanes is None else lanes if mask is TRUE else _and(mask, lanes)

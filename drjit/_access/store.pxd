@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t
 from drjit_core.context cimport current
 from drjit_core.ir.node cimport Node as _Node
 from drjit_core.ir.symbolic cimport Tracing, innermost, traced_elsewhere
+from drjit._access.lanes cimport begun
 from drjit._base.handle cimport Handle, is_flat
 
 

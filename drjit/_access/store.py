@@ -39,7 +39,7 @@ from .._base.errors import SizeError
 from .._base.handle import is_flat, views
 from .._base.nodes import broadcast, elements_of, pack
 from .._trees.pytree import resized
-from .lanes import VERSIONS, cut_to, depths, note_version, note_writes
+from .lanes import VERSIONS, begun, cut_to, depths, note_version, note_writes
 
 __all__ = ["Journal", "end_since", "innermost_journal", "no_journal", "note_narrow", "noted", "owner_of", "settled",
            "standing", "store", "store_result", "store_same", "store_written"]
@@ -401,6 +401,7 @@ class noted:
         region = innermost()
         self.journal.scope = 0 if region is None else region.id
         _running.journals.append(self.journal)
+        begun.append(True)
         return self.journal
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
@@ -411,6 +412,7 @@ class noted:
                 journal.roll_back()
         finally:
             journals.pop()
+            begun.pop()
         if kind is None and journals and journals[-1].scope == journal.scope:
             if journal.entries:
                 journals[-1].entries = {**journal.entries, **journals[-1].entries}
@@ -421,7 +423,12 @@ class noted:
 
 def standing() -> tuple[int, tuple[int, int, int], Any]:
     """What of constructs runs in this thread now, for :func:`end_since`."""
+    if not begun:
+        return 0, _NO_LANES, current().derivatives
     return len(_running.journals), depths(), current().derivatives
+
+
+_NO_LANES = 0, 0, 0
 
 
 def end_since(before: tuple[int, tuple[int, int, int], Any]) -> None:
@@ -430,6 +437,7 @@ def end_since(before: tuple[int, tuple[int, int, int], Any]) -> None:
     journals, lanes, derivatives = before
     for journal in reversed(_running.journals[journals:]):
         journal.roll_back()
+    del begun[len(begun) + journals - len(_running.journals):]
     del _running.journals[journals:]
     cut_to(lanes)
     current().derivatives = derivatives
