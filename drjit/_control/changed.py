@@ -58,6 +58,11 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
                     f"{words.function}(): {words.traced} puts the contents of an array that it writes to by index in "
                     f"the place of those of {name_in_program(array, functions)}. Read them with drjit.gather() "
                     f"instead, or {words.otherwise}.")
+            if primal(new) is primal(old):
+                raise SymbolicValue(
+                    f"{words.function}(): {words.traced} enables or disables derivatives of "
+                    f"{name_in_program(array, functions)}: they are those of the whole array, whichever elements take "
+                    f"part. Do that before the {words.noun}, use drjit.detach(), or {words.otherwise}.")
             yield array, position, old if origin is None else origin, new
 
 

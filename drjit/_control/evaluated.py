@@ -240,6 +240,8 @@ def _join_arrays(join: Join, journal: Journal, known: set[int], lanes: tuple[int
     for array, before, _ in list(journal.entries.values()):
         if id(array) not in known:
             for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
+                if core.primal(new) is core.primal(old):
+                    continue  # but for its derivatives, which are tracked as a whole
                 found = join(new, old)
                 if found is not new:
                     store_result(array, position, found, None, lanes, True)

@@ -177,7 +177,8 @@ def _undone(journal: Journal, known: set[int], covered: set[tuple[int, int]]) ->
     for array, before, _ in list(journal.entries.values()):
         for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
             key = id(array), position
-            if id(array) not in known and new is not old and key not in covered and not written_from(new, old):
+            if id(array) not in known and key not in covered and core.primal(new) is not core.primal(old) and \
+                    not written_from(new, old):  # what is the same but for its derivatives is tracked as a whole
                 found[key] = array, position, old, new
                 store(array, [old], position)
     return found
