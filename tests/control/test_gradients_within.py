@@ -338,6 +338,7 @@ def test_arrays_are_tracked_as_a_whole(name: str, construct: str, others: bool) 
         dr.backward(x * 2)
         assert list(x.grad) == [2, 2, 2, 2]
     x = fresh()
-    with pytest.raises(RuntimeError, match=r"outside of the symbolic loop|enables or disables derivatives of the array"):
+    with pytest.raises(RuntimeError,
+                       match=r"outside of the symbolic loop|enables or disables derivatives of the array"):
         run(construct, "symbolic", lambda: TRACKING[name](x))
     assert dr.grad_enabled(x) is before

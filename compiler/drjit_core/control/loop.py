@@ -412,9 +412,9 @@ class _Loop(Construct):
         return False
 
     def puts_in(self, region: Region, positions: frozenset[int]) -> bool:
-        """Let what some variables are, which the functions leave alone, be in their place in the region that was traced:
-        whether that is all that another trace would do, since nothing that is computed of them would be known, simpler,
-        or computed outside."""
+        """Let what some variables are, which the functions leave alone, be in their place in the region that was
+        traced: whether that is all that another trace would do, since nothing that is computed of them would be known,
+        simpler, or computed outside."""
         traced = self.traced[0]
         if traced.region.taped or self.statements or traced.adopted or traced.latest or self.has_deferred() or \
                 current().recording is not None:
@@ -434,9 +434,8 @@ class _Loop(Construct):
         for part in region.parts:
             for node in part:
                 if node.kind < FIRST_ELEMENTWISE:
-                    for operand in operands(node):
-                        if operand.id in stands:
-                            return False
+                    if not stands.keys().isdisjoint([operand.id for operand in operands(node)]):
+                        return False
                     continue
                 a, b, c, used, varies = node.d0, node.d1, node.d2, False, False
                 for operand in (a, b, c):

@@ -156,8 +156,8 @@ class _Repetition(Recorded):
     def add_adopted(self, region: Tracing, tape: Tape) -> None:
         """Make variables of arrays from outside that have turned out to be some.
 
-        The vertices that these have outside, and those of what they were presumed to be, stand for them in the tape: the
-        program has found them under no other name, or else the body is called again.
+        The vertices that these have outside, and those of what they were presumed to be, stand for them in the tape:
+        the program has found them under no other name, or else the body is called again.
         """
         if not tape.adopted:
             return
@@ -167,7 +167,7 @@ class _Repetition(Recorded):
         self.adopt()
         if not found:
             return
-        for position, vertex in found.items():
+        for vertex in found.values():
             if vertex.id <= tape.boundary and not held:
                 held = holders[0]()
             others = [each for each in found.values() if each is vertex]
