@@ -67,8 +67,8 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
 
 
 def is_retracked(new: Node, old: Node) -> bool:
-    """Whether a component is what it was, but for derivatives, which a function has enabled or disabled; another constant
-    of the same value may have been put there."""
+    """Whether a component is what it was, but for derivatives, which a function has enabled or disabled; another
+    constant of the same value may have been put there."""
     if primal(new) is not primal(old):
         return False
     before, after = vertex_of(old), vertex_of(new)
