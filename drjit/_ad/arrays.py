@@ -7,7 +7,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import drjit_core as core
-from drjit_core import LEAF, STRUCTURE, Node, Vertex, dual, literal, ops, primal, surely_tracked, tracked, vertex_of
+from drjit_core import (
+    LEAF,
+    STRUCTURE,
+    Node,
+    Vertex,
+    dual,
+    is_apart,
+    literal,
+    ops,
+    primal,
+    surely_tracked,
+    tracked,
+    vertex_of,
+)
 
 from .._access.store import store
 from .._base.array import ArrayBase
@@ -80,6 +93,11 @@ def enable_grad(*args: Any) -> None:
         return
     for array in variables("drjit.enable_grad", *args):
         nodes = array._nodes()
+        for node in nodes:
+            if vertex_of(node) is not None and is_apart(primal(node)) and not surely_tracked(node):
+                raise core.SymbolicValue(
+                    "drjit.enable_grad(): the array was made outside of the symbolic loop that is being traced, whose "
+                    "derivatives would not be those of what it is outside. Enable them before the loop.")
         if any(vertex_of(node) is None for node in nodes):
             # (Variables of users have some information, others have none: see `drjit.detail.is_variable`.)
             store(array, [node if vertex_of(node) is not None else
@@ -225,7 +243,11 @@ def clear_grad(arg: Any, /) -> None:
     >>> x.grad
     [0]
     """
-    core.clear_gradients(vertices_of("drjit.clear_grad", arg))
+    vertices = vertices_of("drjit.clear_grad", arg)
+    if core.innermost() is not None:
+        for vertex in vertices:
+            _require_local("drjit.clear_grad", vertex)
+    core.clear_gradients(vertices)
 
 
 def set_grad(target: Any, source: Any) -> None:
@@ -256,6 +278,23 @@ def _require_inside(function: str, vertex: Vertex) -> None:
         raise core.SymbolicValue(
             f"{function}(): this changes the gradient of an array that was made outside of the symbolic loop, branch "
             "or call that is being traced. Return what is to be added, and add it there.")
+
+
+def _require_local(function: str, vertex: Vertex) -> None:
+    """In a symbolic construct, refuse to replace a gradient of which there is a part outside, which elements that take
+    part would lose; or in a loop, what earlier iterations have added to it."""
+    regions, origin, repeats = core.state.open, vertex, False
+    while origin is not None and origin.scope in regions:
+        region = regions[origin.scope]
+        if region.entries is None or origin.id not in region.entries:
+            return
+        repeats = repeats or region.noun == "loop"
+        origin = region.entries[origin.id]
+    if origin is not None and (repeats and origin is not vertex or origin.gradient is not None or origin.pending):
+        raise core.SymbolicValue(
+            f"{function}(): this replaces the gradient of an array that was made outside of the symbolic loop, branch "
+            "or call that is being traced, which only adds to it in the end. Use drjit.accum_grad() to add, clear "
+            "the gradient before, or use mode='evaluated'.")
 
 
 def accum_grad(target: Any, source: Any) -> None:
@@ -290,6 +329,8 @@ def _accumulate(function: str, target: Any, source: Any, *, clear: bool) -> None
             vertex = tracked(node)
             if vertex is not None:
                 _require_inside(function, vertex)
+                if clear and core.innermost() is not None:
+                    _require_local(function, vertex)
                 if gradient.size or not vertex.size:
                     found.append((vertex, gradient))
                 else:

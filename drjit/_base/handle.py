@@ -11,7 +11,7 @@ import gc
 import weakref
 from typing import Any
 
-from drjit_core import primal
+from drjit_core import primal, vertex_of
 
 __all__ = ["Handle", "add_view", "adopt", "flat_component", "fresh", "fresh_array", "held", "holders", "is_flat",
            "live_arrays", "view_at", "views"]
@@ -89,14 +89,16 @@ def live_arrays() -> list[Any]:
 
 
 def holders() -> dict[int, int]:
-    """How many arrays and components hold each node, those that refer to others aside, by the nodes' ids."""
+    """How many arrays and components hold each node, those that refer to others aside, by the nodes' ids: values, of
+    duals, whose vertices are counted by the complements of their ids."""
     found: dict[int, int] = {}
     for array in live_arrays():
         if getattr(array, "_o", array) is None:
             for node in getattr(array, "_c", None) or [getattr(array, "_n", None)]:
                 if node is not None:
-                    number = primal(node).id
-                    found[number] = found.get(number, 0) + 1
+                    vertex = vertex_of(node)
+                    for number in (primal(node).id,) if vertex is None else (primal(node).id, ~vertex.id):
+                        found[number] = found.get(number, 0) + 1
     return found
 
 

@@ -2,7 +2,7 @@
 
 cimport cython
 from cpython.object cimport PyObject, PyTypeObject
-from drjit_core.ir.dual cimport followed, primal
+from drjit_core.ir.dual cimport followed, primal, vertex_of
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.number cimport number
 from drjit_core.ir.trace cimport cast
@@ -109,7 +109,8 @@ def live_arrays():
 
 
 def holders():
-    """How many arrays hold a node, components of others aside, by the ids of nodes: values, of duals."""
+    """How many arrays hold a node, components of others aside, by the ids of nodes: values, of duals, whose vertices are
+    counted by the complements of their ids."""
     cdef PyObject* each = _youngest
     cdef Handle array
     cdef Node entry
@@ -121,15 +122,22 @@ def holders():
                 if array._c is not None:
                     for entry in array._c:
                         if entry is not None:
-                            entry = primal(entry)
-                            found[entry.id] = found.get(entry.id, 0) + 1
+                            _note_held(found, entry)
                 elif array._n is not None:
-                    entry = primal(array._n)
-                    found[entry.id] = found.get(entry.id, 0) + 1
+                    _note_held(found, array._n)
             each = array.older
         else:
             each = (<Handle> each).older
     return found
+
+
+cdef void _note_held(dict found, Node entry) except *:
+    """Count the value of a node, and its vertex."""
+    cdef object vertex = vertex_of(entry)
+    if vertex is not None:
+        found[~vertex.id] = found.get(~vertex.id, 0) + 1
+        entry = primal(entry)
+    found[entry.id] = found.get(entry.id, 0) + 1
 
 
 cpdef object view_at(Handle owner, Py_ssize_t position):

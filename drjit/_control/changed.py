@@ -8,16 +8,16 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, SymbolicValue, primal
+from drjit_core import Node, SymbolicValue, primal, vertex_of
 
 from .._access.store import Journal
 from .._base.array import ArrayBase
 from .given import Call
 from .wording import Words, name_in_program, place_in_program
 
-__all__ = ["changed_arrays"]
+__all__ = ["changed_arrays", "is_retracked"]
 
-_OPAQUE, _PHI = core.KIND["opaque"], core.KIND["phi"]
+_LITERAL, _OPAQUE, _PHI = core.KIND["literal"], core.KIND["opaque"], core.KIND["phi"]
 
 
 def changed_arrays(words: Words, journal: Journal, known: set[int], functions: Sequence[Callable[..., Any]],
@@ -58,7 +58,23 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
                     f"{words.function}(): {words.traced} puts the contents of an array that it writes to by index in "
                     f"the place of those of {name_in_program(array, functions)}. Read them with drjit.gather() "
                     f"instead, or {words.otherwise}.")
+            if is_retracked(new, old):
+                raise SymbolicValue(
+                    f"{words.function}(): {words.traced} enables or disables derivatives of "
+                    f"{name_in_program(array, functions)}: they are those of the whole array, whichever elements take "
+                    f"part. Do that before the {words.noun}, use drjit.detach(), or {words.otherwise}.")
             yield array, position, old if origin is None else origin, new
+
+
+def is_retracked(new: Node, old: Node) -> bool:
+    """Whether a component is what it was, but for derivatives, which a function has enabled or disabled; another
+    constant of the same value may have been put there."""
+    if primal(new) is not primal(old):
+        return False
+    before, after = vertex_of(old), vertex_of(new)
+    if after is None:
+        return before is not None and primal(old).kind != _LITERAL
+    return before is None and after.rule is core.LEAF
 
 
 def _is_of_another(origin: Node, old: Node, journal: Journal) -> bool:

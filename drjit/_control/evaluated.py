@@ -30,6 +30,7 @@ from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases
+from .changed import is_retracked
 from .given import Call, Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
 from .places import Change, are_others, difference_at, reorder, restore, words_of
@@ -240,6 +241,8 @@ def _join_arrays(join: Join, journal: Journal, known: set[int], lanes: tuple[int
     for array, before, _ in list(journal.entries.values()):
         if id(array) not in known:
             for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
+                if is_retracked(new, old):
+                    continue  # as a whole
                 found = join(new, old)
                 if found is not new:
                     store_result(array, position, found, None, lanes, True)

@@ -12,7 +12,17 @@ from types import CodeType
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, SymbolicValue, adopt, depend_on, late_formal, ops, primal
+from drjit_core import (
+    Node,
+    SymbolicValue,
+    adopt,
+    depend_on,
+    late_formal,
+    late_variable,
+    ops,
+    primal,
+    vertex_of,
+)
 
 from .._access.store import Journal, owner_of, store_same
 from .._base.array import ArrayBase
@@ -469,10 +479,10 @@ class Variables:
                     assert first is not None
                     stand = first
                 elif key == ("late",):
-                    stand = late_formal(initial)
+                    stand = late_variable(initial)
                 elif key[0] == "once":
                     assert first is not None
-                    stand = late_formal(initial)
+                    stand = late_variable(initial)
                     node = ops.select(first, node, stand)
                 elif stand is not initial:
                     pass
@@ -480,9 +490,12 @@ class Variables:
                     region.again |= initial.kind == _LITERAL
                 elif initial.kind == _OPAQUE:
                     region.again |= _may_have_been_read(initial, region.live)
-                region.again |= (region.entries is not None and core.is_float(primal(node).type)
-                                 and not core.is_version(primal(node)) and entry.may_have_derivatives())
-                adopt(number, primal(initial), primal(stand), primal(node))
+                before = initial
+                if core.is_version(primal(node)):
+                    before, stand = primal(initial), primal(stand)
+                elif region.entries is not None and core.is_float(node.type) and vertex_of(stand) is None:
+                    region.again |= entry.may_have_derivatives()
+                adopt(number, before, stand, primal(node))
                 entry.stood.append(stand)
                 self.initial.append(initial)
                 results.append(node)

@@ -20,6 +20,7 @@ from .._base.nodes import broadcast
 from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .aliases import Aliases
+from .changed import is_retracked
 from .choice import Effects, Joint, Results, argument_of, blended, invoked
 from .given import Call, Given
 from .places import is_kept_by_class, place_key
@@ -177,7 +178,8 @@ def _undone(journal: Journal, known: set[int], covered: set[tuple[int, int]]) ->
     for array, before, _ in list(journal.entries.values()):
         for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
             key = id(array), position
-            if id(array) not in known and new is not old and key not in covered and not written_from(new, old):
+            if id(array) not in known and new is not old and key not in covered and not written_from(new, old) and \
+                    not is_retracked(new, old):  # which it is as a whole
                 found[key] = array, position, old, new
                 store(array, [old], position)
     return found

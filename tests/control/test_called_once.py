@@ -67,8 +67,8 @@ class Calls:
 
 
 # --- programs that give reasons to trace again -----------------------------------------------------------------------
-# Exceptions: what writes by index what is differentiated has no derivative of its own, and runs in evaluated mode when
-# that is found out; a loop that changes an array from outside that has derivatives begins anew, with it as a variable.
+# The exception: what writes by index what is differentiated has no derivative of its own, and runs in evaluated mode
+# when that is found out.
 
 
 class Program(NamedTuple):
@@ -643,7 +643,7 @@ def statement_continue(calls: Calls, mode: Any, x: Any) -> Any:
     return function(x, limits())
 
 
-@program(differentiated={"body": 2, "leaving": 2}, body=3, leaving=3, after=1)
+@program(body=3, leaving=3, after=1)
 def statement_return_from_a_loop(calls: Calls, mode: Any, x: Any) -> Any:
     @dr.syntax
     def function(x: Any, n: Any) -> Any:

@@ -334,3 +334,38 @@ def test_constants_and_a_program_that_asks_for_the_width() -> None:
     for _ in range(2):
         expected = expected * 1.5 + width + 3
     assert dr.all(x == expected)
+
+
+def _inner(i: Any, x: Any, k: Any, o: Any) -> Any:
+    return i + 1, dr.while_loop((UInt(0), x, k), lambda j, x, k: j < 2, lambda j, x, k: (j + 1, x * k + o, k))[1], k, o
+
+
+#: Bodies that leave the last two of the state alone, ``k`` and ``o``, and do something with them.
+ALONE: dict[str, Callable[..., Any]] = {
+    "used": lambda i, x, k, o: (i + 1, x * k - x, k, o),
+    "all operands": lambda i, x, k, o: (i + 1, dr.fma(x, k, o), k, o),
+    "one of them alone": lambda i, x, k, o: (i + 1, x + k * o, k, o),
+    "twice": lambda i, x, k, o: (i + 1, dr.fma(k, k, x) + dr.select(x > k, k, o), k, o),
+    "given to another": lambda i, x, k, o: (i + 1, k, k, o),
+    "read by index": lambda i, x, k, o: (i + 1, x + dr.gather(Float, k, i % len(k)), k, o),
+    "written by the side": lambda i, x, k, o: (dr.scatter_add(TARGET, k, i % 5), (i + 1, x * k, k, o))[1],
+    "in a branch": lambda i, x, k, o: (i + 1, dr.if_stmt((x,), x > k, lambda x: x - o, lambda x: x + k), k, o),
+    "in a loop": _inner,
+    "of the condition": lambda i, x, k, o: (i + UInt(o > 1) + 1, x * k, k, o),
+}
+TARGET = Float(0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("wide", [1, 3])
+@pytest.mark.parametrize("name", ALONE)
+def test_variables_that_are_left_alone_are_what_they_are_outside(name: str, wide: int) -> None:
+    found = []
+    for mode in ("symbolic", "evaluated"):
+        TARGET[:] = 0
+        for literal in (False, True):
+            values = [Float(value[:wide]) for value in ([1, 2, -3], [0.5, 2, 3], [4, -1, 2])]
+            k, o = (Float(1.5), Float(2)) if literal else values[1:]
+            _, *results = dr.while_loop((dr.zeros(UInt, wide), values[0], k, o), lambda i, x, k, o: i < UInt(o + 3),
+                                        ALONE[name], mode=mode)
+            found.append([list(result) for result in (*results, TARGET)])
+    assert found[:2] == found[2:]

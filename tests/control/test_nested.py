@@ -121,8 +121,7 @@ def test_a_loop_that_is_narrower_than_what_is_around_it_knows_how_wide_it_is() -
 @pytest.mark.parametrize("level", [same_loop, branches, calls], ids=lambda level: level.__name__)
 def test_functions_that_change_what_they_know_are_called_once(level: Level, type_: Any) -> None:
     called = [traced(level, depth, type_, add_to_total)[1] for depth in DEPTHS]
-    # Derivatives of a loop take another call if an array turns out to be a variable of it; one at each level.
-    assert called == ([1, 1, 1] if type_ is Float or level is not same_loop else [3, 5, 7])
+    assert called == [1, 1, 1]
 
 
 def test_an_array_that_bodies_find_under_two_names() -> None:

@@ -16,7 +16,7 @@ from ..context import current
 from ..errors import SymbolicValue
 from ..ir.build import apart, append, new_formal
 from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
-from ..ir.dual import primal, refuse, tracked
+from ..ir.dual import dual, primal, refuse, tracked
 from ..ir.extents import sized_as
 from ..ir.frames import is_internal, user_place
 from ..ir.node import Node
@@ -32,13 +32,14 @@ from ..ir.symbolic import (
     require_memory,
     scope_of_all,
 )
-from ..ir.vertex import any_vertex
+from ..ir.vertex import LEAF, Vertex, any_vertex
 from ..messages import LEVELS, logger
 from ..ops.table import LITERAL, LOOP, PHI, RESULT
-from ..types import BOOL, LogLevel
+from ..types import BOOL, IS_FLOAT, LogLevel
 from .source import Ambiguous, Source
 
-__all__ = ["Construct", "Functions", "Restart", "Traced", "adopt", "depend_on", "late_formal", "raised_here",
+__all__ = ["Construct", "Functions", "Restart", "Traced", "adopt", "depend_on", "late_formal", "late_variable",
+           "raised_here",
            "written_widths"]
 
 _NONE: frozenset[int] = frozenset()
@@ -246,7 +247,10 @@ class Construct:
         except Exception as error:
             self.failure = error
         finally:
-            traced.latest, traced.lent, traced.adopted = region.latest, region.borrowed, region.adopted
+            traced.latest, traced.lent = region.latest, region.borrowed
+            if region.adopted:
+                traced.adopted = [(number, primal(before), primal(stand), after)
+                                  for number, before, stand, after in region.adopted]
             traced.statements = region.statements if traced.source is None else traced.source.statements
             if traced.statements:
                 self.statements = [*self.statements, *traced.statements]
@@ -484,6 +488,18 @@ def late_formal(before: Node) -> Node:
     region = innermost()
     assert region is not None and region.live is not None
     return new_formal(before.type, max(before.size, region.live.size), -4, False, region.id, before.where)
+
+
+def late_variable(before: Node) -> Node:
+    """The same, with a derivative if that may turn out to be asked for, as variables have that are known before."""
+    region, scope = innermost(), current().derivatives
+    formal = late_formal(primal(before))
+    assert region is not None
+    if region.entries is None or not IS_FLOAT[formal.type] or scope is not None and not scope.records:
+        return formal
+    leaf = Vertex(LEAF, formal.type, formal.size)
+    region.entries[leaf.id] = tracked(before)
+    return dual(formal, leaf)
 
 
 def depend_on(results: Sequence[Node], values: Sequence[Node], since: int = -1) -> bool:

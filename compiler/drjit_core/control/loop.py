@@ -270,7 +270,7 @@ class _Loop(Construct):
                 if self.leaves_trace(size):
                     return self.finish(self.region(), size)
                 self.constant |= fresh
-                known = not self.uses(region, fresh)
+                known = not self.uses(region, fresh) or self.puts_in(region, fresh)
             elif not self.constant <= unchanged:
                 self.changed |= self.constant - unchanged
                 self.constant -= self.changed
@@ -410,6 +410,57 @@ class _Loop(Construct):
                 return True
         region.formals = tuple(self.but(self.constant, self.variables))
         return False
+
+    def puts_in(self, region: Region, positions: frozenset[int]) -> bool:
+        """Let what some variables are, which the functions leave alone, be in their place in the region that was
+        traced: whether that is all that another trace would do, since nothing that is computed of them would be known,
+        simpler, or computed outside."""
+        traced = self.traced[0]
+        if traced.region.taped or self.statements or traced.adopted or traced.latest or self.has_deferred() or \
+                current().recording is not None:
+            return False
+        scope, stands = region.id, dict[int, Node]()
+        for i in positions:
+            formal, value = self.variables[i], self.given[i]
+            if self.results[i] is not formal or formal.payload or value.kind == LITERAL or value.size != formal.size:
+                return False
+            stands[formal.id] = value
+        if len(set(stands.values())) < len(stands) or self.test.id in stands:
+            return False
+        for i, result in enumerate(self.results):
+            if result.id in stands and i not in positions:
+                return False
+        users = []
+        for part in region.parts:
+            for node in part:
+                if node.kind < FIRST_ELEMENTWISE:
+                    if not stands.keys().isdisjoint([operand.id for operand in operands(node)]):
+                        return False
+                    continue
+                a, b, c, used, varies = node.d0, node.d1, node.d2, False, False
+                for operand in (a, b, c):
+                    if operand is not None:
+                        if operand.id in stands:
+                            used = True
+                        elif operand.scope == scope:
+                            varies = True
+                if used:
+                    if not varies:
+                        return False
+                    users.append(node)
+        for node in users:
+            a, b, c = node.d0, node.d1, node.d2
+            if a is not None and a.id in stands:
+                node.d0 = stands[a.id]
+            if b is not None and b.id in stands:
+                node.d1 = stands[b.id]
+            if c is not None and c.id in stands:
+                node.d2 = stands[c.id]
+        region.formals = tuple(self.but(self.constant, self.variables))
+        region.captures = (*region.captures, *[value for value in stands.values() if value not in region.captures])
+        for i in positions:
+            self.variables[i] = self.results[i] = traced.results[i] = self.given[i]
+        return True
 
     def but_arrays(self, positions: frozenset[int]) -> frozenset[int]:
         """Positions of variables, without those of the caller's arrays."""

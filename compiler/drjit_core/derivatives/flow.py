@@ -30,7 +30,7 @@ __all__ = ["ENDED", "Flow", "evaluate_by", "full"]
 _ADD, _AUTO = ReduceOp.Add.value, ReduceMode.Auto.value
 #: Among the contributions that wait, the array that others are scattered to.
 _SCATTERED = 0
-_PLUS, _MUL, _FMA = KIND["add"], KIND["mul"], KIND["fma"]
+_PLUS, _MUL, _FMA, _SELECT = KIND["add"], KIND["mul"], KIND["fma"], KIND["select"]
 _HUB = HUB
 
 #: How many vertices derivatives flow through before their gradients are evaluated where the values were. (A cloth of
@@ -204,6 +204,16 @@ class Flow:
         if vertex.gradient is not None or vertex.pending is not None or vertex.sparse:
             self.note(vertex)
             vertex.gradient, vertex.pending, vertex.sparse = None, None, False
+
+    def replace(self, vertex: Vertex) -> None:
+        """Clear the gradient of a vertex that is about to get another one: where elements take part."""
+        before = None
+        if vertex.id <= self.limit and self.part is not None and vertex.size != 1:
+            before = self.gradient(vertex)
+        self.clear(vertex)
+        if before is not None and self.part is not None:
+            kept = ternary(_SELECT, self.part(vertex.size), literal(vertex.type, 0), before)
+            vertex.gradient, vertex.sparse = kept, True
 
     def give(self, vertex: Vertex | None, gradient: Node, width: int, sparse: bool = False) -> None:
         """Add to the gradient of a vertex what an operation of some width has to say about each of its elements."""

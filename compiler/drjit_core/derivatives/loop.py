@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ..context import state
 from ..control.extend import Counted, construct_of, fits, most_iterations, pruned
 from ..control.loop import while_loop
+from ..control.source import holders
 from ..errors import NoDerivative, SymbolicValue
 from ..ir.build import append, literal, where_of
 from ..ir.deferred import assume_not
@@ -31,7 +32,7 @@ from ..ir.dual import primal, refuse_for, tracked, vertex_of
 from ..ir.extension import take_over
 from ..ir.node import Node
 from ..ir.region import Control, Loop, operands
-from ..ir.symbolic import call_site, innermost, undo_writes, writes_so_far
+from ..ir.symbolic import Tracing, call_site, innermost, undo_writes, writes_so_far
 from ..ir.trace import ops, reduce
 from ..ir.vertex import Vertex
 from ..ops.table import LITERAL, LOOP, RESULT
@@ -116,6 +117,7 @@ class _Repetition(Recorded):
         assert region is not None
         scope = state.derivatives
         records = scope is None or scope.records
+        del self.given[len(formals):]  # of a call before, which has turned out to have more variables
         self.tapes[0], refused = tape, _ = taped(body, formals, {
             position: tracked(node) for position, node in enumerate(self.given)
             if TYPES[node.type].kind == "f" and (records or vertex_of(node) is not None)})
@@ -123,11 +125,14 @@ class _Repetition(Recorded):
         self.same = {position for position, leaf in tape.leaves.items() if tape.vertices[position] is leaf and
                      tape.values[position] is formals[position] and vertex_of(self.given[position]) is not None}
         tape.vertices = []
+        stands = [primal(stand) for _, stand in tape.adopted.values()]
+        self.add_adopted(region, tape)
         self.chosen = chosen = self.differentiated(tape)
         unchanged = chosen & self.same
         self.changed = self.places = sorted(chosen - unchanged)
         for position in self.changed:
-            if tape.leaves[position].gradient is not None:
+            leaf = tape.leaves[position]
+            if leaf.id in region.reached if leaf.id <= tape.boundary else leaf.gradient is not None:
                 raise SymbolicValue(
                     f"{call_site('while_loop')}(): a traversal in the body of this symbolic loop has let derivatives "
                     f"flow to the state variable {name_of(position)!r}, and they would have to go on to what it "
@@ -142,20 +147,42 @@ class _Repetition(Recorded):
         tape.keep(self.changed)
         try:
             tape.ends(self.changed)
-            if self.changed and (region.latest or region.outside or region.adopted) and self.reads_written(formals):
+            if self.changed and (region.latest or region.outside or stands) and self.reads_written(formals, stands):
                 raise NoDerivative("there is no derivative of a symbolic loop that reads by index what it writes")
         except NoDerivative as error:
             refuse_for(NoDerivative, str(error), self.outer(tape, tape.leaves.values()))
             self.changed = self.places = []
 
-    def reads_written(self, formals: Sequence[Node]) -> bool:
+    def add_adopted(self, region: Tracing, tape: Tape) -> None:
+        """Make variables of arrays from outside that have turned out to be some.
+
+        The vertices that these have outside, and those of what they were presumed to be, stand for them in the tape:
+        the program has found them under no other name, or else the body is called again.
+        """
+        if not tape.adopted:
+            return
+        count, held = len(self.given), dict[int, int]()
+        found = {position: vertex for position, (_, stand) in enumerate(tape.adopted.values(), count)
+                 if (vertex := vertex_of(stand)) is not None}
+        self.adopt()
+        if not found:
+            return
+        for vertex in found.values():
+            if vertex.id <= tape.boundary and not held:
+                held = holders[0]()
+            others = [each for each in found.values() if each is vertex]
+            region.again |= len(others) > 1 or vertex.id <= tape.boundary and held.get(~vertex.id, 0) > 1
+        stood = {vertex.id for vertex in found.values()}
+        tape.keep_leaves({position: leaf for position, leaf in tape.leaves.items() if leaf.id not in stood} | found)
+
+    def reads_written(self, formals: Sequence[Node], stands: Sequence[Node]) -> bool:
         """Whether derivatives need what the body writes by index."""
-        (tape, demand), = self.recordings()
-        return demand.writes or _made_of(demand.captures, [stand for _, stand in tape.adopted.values()], formals)
+        (_, demand), = self.recordings()
+        return demand.writes or _made_of(demand.captures, stands, formals)
 
     def differentiated(self, tape: Tape) -> set[int]:
         """Positions of the state that is differentiated: initial values are, or what it becomes depends on what is."""
-        found = {position for position, node in enumerate(self.given) if tracked(node) is not None}
+        found = {position for position in tape.leaves if tracked(self.given[position]) is not None}
         results = {position: vertex for position in tape.leaves if (vertex := tape.results[position]) is not None}
         reached = tape.reached(results.values())
         while True:

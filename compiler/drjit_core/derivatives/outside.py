@@ -36,6 +36,7 @@ class Outside:
     def __init__(self, region: Tracing, vertices: list[Vertex], variables: dict[int, Vertex]) -> None:
         self.region = region
         self.variables = variables
+        region.reached = region.reached.union([vertex.id for vertex in vertices])
         entries = region.entries or {}
         ends = [(vertex, vertex) for vertex in vertices]
         ends += [(vertex, origin) for vertex in variables.values() if (origin := entries[vertex.id]) is not None]

@@ -54,13 +54,13 @@ class Tape:
         self.scope = region.id
         #: Older vertices are from outside.
         self.boundary = boundary
-        #: Arrays from outside that turned out to be variables, by numbers, with what stood for them; and what stood for
-        #: all variables, these included.
+        #: Arrays from outside that turned out to be variables, by numbers, with what stood for them (duals); and what
+        #: stood for all variables, these included.
         self.adopted: dict[int, tuple[Node, Node]] = _NOTHING
         self.formals = [primal(formal) for formal in formals]
         if region.adopted:
             self.adopted = {number: (before, stand) for number, before, stand, _ in sorted(region.adopted, key=_number)}
-            self.formals += [stand for _, stand in self.adopted.values()]
+            self.formals += [primal(stand) for _, stand in self.adopted.values()]
         self.masks = [mask for mask in (region.entering, region.live) if mask is not None]
         #: By positions of variables, the vertices that they had.
         self.keep_leaves(leaves)
@@ -423,8 +423,8 @@ class Recorded:
         if not origins:
             return
         for tape in self.tapes.values():
-            tape.formals = [*tape.formals[:count], *(tape.adopted[number][1] if number in tape.adopted else
-                                                     origins[number] for number in sorted(origins))]
+            tape.formals = [*tape.formals[:count], *(primal(tape.adopted[number][1] if number in tape.adopted else
+                                                            origins[number]) for number in sorted(origins))]
             tape.adopted = _NOTHING
         self.given += [origins[number] for number in sorted(origins)]
 

@@ -547,7 +547,7 @@ def add_gradients(gradients: Sequence[tuple[Vertex, Node]], *, clear: bool) -> N
         flow = Flow(scope=isolating_scope())
         if clear:
             for vertex, _ in gradients:
-                flow.clear(vertex)
+                flow.replace(vertex)
         for vertex, gradient in gradients:
             flow.bring(vertex, gradient, gradient.size)
             flow.gradient(vertex)
@@ -566,9 +566,9 @@ def set_ones(vertices: Sequence[Vertex]) -> None:
 def clear_gradients(vertices: Iterable[Vertex]) -> None:
     """Set the gradients of vertices to zero."""
     with _lock:
-        flow = Flow()
+        flow = Flow(scope=isolating_scope())
         for vertex in vertices:
-            flow.clear(vertex)
+            flow.replace(vertex)
 
 
 def leave(scope: Scope) -> list[Node]:

@@ -43,6 +43,7 @@ cdef class Tracing:
     cdef public bint cautious
     cdef public dict constants
     cdef public list adopted
+    cdef public frozenset reached
     cdef public dict but_elements
     cdef public dict roots
     cdef public dict latest

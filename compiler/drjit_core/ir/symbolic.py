@@ -48,7 +48,7 @@ class Tracing:
     __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "but_elements", "by_index", "cautious", "constants",
                  "deferred", "defers", "differentiates", "entering", "entries", "id", "initial", "journal", "label",
                  "functions", "latest", "live", "measured", "noun", "open", "outer", "outside", "perhaps_read", "place",
-                 "read", "refused", "relied", "roots", "single", "statements", "taped", "uniform",
+                 "reached", "read", "refused", "relied", "roots", "single", "statements", "taped", "uniform",
                  "variables", "widths")
 
     def __init__(self, label: str | None, place: tuple[CodeType, int] | None, functions: Any = None,
@@ -108,9 +108,11 @@ class Tracing:
         #: Whether constructs within have relied on that, or on its width, which may be why something
         #: went wrong.
         self.relied = self.cautious = False
-        #: What turned out to be a variable: its number, what it is before, what stands for it in this trace, and what
-        #: it becomes.
+        #: What turned out to be a variable: its number, what it is before, what stands for it in this trace (duals, if
+        #: they have derivatives), and what it becomes.
         self.adopted: list[tuple[int, Node, Node, Node]] = _EMPTY
+        #: The ids of the vertices from outside that traversals within have reached.
+        self.reached: frozenset[int] = _NONE
         #: Positions of formals that a value is but for elements that were set, by the value's id.
         self.but_elements: dict[int, int] = _NOTHING
         #: The formal that each version of this region, which a write has replaced or made, goes back to, by ids.
