@@ -22,7 +22,7 @@ from drjit_core import KIND, cast, literal, ops
 from .._access.lanes import TRUE, fitting, made_from, masked_access, on_part, watched, with_lanes, written_from
 from .._access.store import Journal, noted, store_result
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, SizeError
+from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
 from .._base.types import BOOL, UINT32
 from .._functions.ordering import set_positions
@@ -35,7 +35,7 @@ from .iteration import FUNCTION, changed_size, condition_of, flattened, require_
 from .places import Change, are_others, difference_at, reorder, restore, words_of
 from .shapes import changed_shape
 from .snapshot import Snapshot, snapshot
-from .state import shape_of
+from .state import difference_of, shape_of
 from .wording import require_variables
 
 __all__ = ["Evaluated"]
@@ -59,10 +59,11 @@ class _Objects:
     nodes are held by nothing else while the body runs, so that it writes to their memory in place.
     """
 
-    def __init__(self, given: Given, names: Sequence[str]) -> None:
+    def __init__(self, given: Given, names: Sequence[str], strict: bool) -> None:
         self.first = given
         self.given = given
         self.names = names
+        self.strict = strict
         self.last: tuple[Any, list[Any], Call] | None = None
         #: The caller's arrays that are given themselves, by their places.
         self.own = given.arrays()
@@ -171,8 +172,8 @@ class _Objects:
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
                                      if isinstance(array, ArrayBase)}.difference(given), self.lanes)
         self.width = max(self.width, active.size)
-        if are_others(leaves, call.arrays) and not _is_set(active, self.width):
-            self.require_same_objects(leaves, call.arrays)
+        if not self.given.plain:
+            self.require_same_objects(leaves, call.arrays, active)
         self.note_places(call, changes, active, join)
         for place, first, count in self.first.spec.positions():
             if place in self.own:
@@ -203,14 +204,23 @@ class _Objects:
         if call.snapshot is not None and not call.snapshot.same:
             self.known = {key: known for key, known in self.known.items() if known.refresh()}
 
-    def require_same_objects(self, leaves: Sequence[Any], before: Sequence[Any]) -> None:
-        """Refuse other objects, with arrays, as state, which elements that have finished would not have."""
-        for place, (new, old) in enumerate(zip(leaves, before, strict=True)):
-            if are_others([new], [old]):
-                raise ArgumentError(
-                    f"{FUNCTION}(): the body of this loop returns another object, with arrays, as the state variable "
-                    f"'{self.first.spec.paths(self.names)[place]}', which elements that have finished would not have. "
-                    "Change what the object holds instead, or make its class a PyTree.")
+    def require_same_objects(self, leaves: Sequence[Any], before: Sequence[Any], active: core.Node) -> None:
+        """Refuse other objects as state that are no arrays, which elements that have finished would not have."""
+        place = difference_of(before, leaves)
+        if place < 0 or _is_set(active, self.width):
+            return
+        old, new = before[place], leaves[place]
+        path = self.first.spec.paths(self.names)[place]
+        if are_others([new], [old]):
+            raise ArgumentError(
+                f"{FUNCTION}(): the body of this loop returns another object, with arrays, as the state variable "
+                f"'{path}', which elements that have finished would not have. Change what the object holds instead, or "
+                "make its class a PyTree.")
+        if self.strict:
+            raise ArgumentError(
+                f"{FUNCTION}(): the body of this loop changed the state variable '{path}' of type {describe(old)} from "
+                f"{old!r} to {new!r}, also for elements that have finished: Python objects are not tracked. Use a "
+                "Dr.Jit array instead, or pass strict=False.")
 
     def finish(self, nodes: Sequence[core.Node], spec: TreeSpec | None = None) -> Any:
         """The state after the loop."""
@@ -310,8 +320,8 @@ class Evaluated:
     """
 
     def __init__(self, given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str],
-                 compress: bool = False, first: Any = None) -> None:
-        self.objects = _Objects(given, names)
+                 compress: bool, first: Any, strict: bool) -> None:
+        self.objects = _Objects(given, names, strict)
         self.nodes, self.spec = list(given.nodes), given.spec
         self.state = _State(self.nodes)
         self.cond, self.body, self.names = cond, body, names

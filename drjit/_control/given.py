@@ -30,7 +30,7 @@ from .places import Change
 from .snapshot import Snapshot, snapshot
 from .state import copies
 
-__all__ = ["Call", "Given", "as_before", "as_left", "become", "filled", "objects_of", "refilled"]
+__all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "filled", "objects_of", "refilled"]
 
 #: What most calls have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
@@ -189,13 +189,14 @@ def _copied(spec: TreeSpec, places: Iterator[int], copied: bool = False) -> set[
 
 
 class as_before:
-    """Let a tree be as it was if a construct raises, whatever the setters of its objects do."""
+    """Let a tree be as it was if a construct raises, whatever the setters of its objects do, and if it has ``several``
+    iterations, whatever the first ones have done."""
 
     __slots__ = ("given", "noted", "snapshot", "tree")
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: Given, several: bool = False) -> None:
         self.given = given
-        self.tree = None if self.given.spec.is_flat or not _runs_code(self.given.spec) else self.given.tree
+        self.tree = None if given.spec.is_flat or not (several or _runs_code(given.spec)) else given.tree
 
     def __enter__(self) -> None:
         if self.tree is not None:
@@ -207,7 +208,7 @@ class as_before:
         if self.tree is not None:
             self.noted.__exit__(kind, error, traceback)
             if kind is not None and self.snapshot is not None:
-                self.snapshot.undo()
+                self.snapshot.undo(lambda change: True)
 
 
 def _runs_code(spec: TreeSpec) -> bool:
@@ -391,17 +392,18 @@ class Call:
         own = given.spec.positions() if self.arrays is given.leaves else ()
         return {id(given.leaves[place]): self.nodes[first:first + count] for place, first, count in own}
 
-    def leave(self, returned: Any = None, values: Sequence[Any] = ()) -> list[Change]:
+    def leave(self, returned: Any = None, values: Sequence[Any] = (), counts: bool = False) -> list[Change]:
         """Let everything be as it was; returns the places that hold other arrays than before, but for those of
         containers that were ``returned``, unless these are from outside, and of those in ``values`` of places.
 
-        Numbers, texts and the like remain what the function has made of them.
+        Numbers, texts and the like remain what the function has made of them, unless those in the arguments ``count``,
+        too.
         """
         if self.copies:
             self.settle()
         changes: list[Change] = _EMPTY
         if self.snapshot is not None:
-            changes = self.snapshot.undo()
+            changes = self.snapshot.undo(self.is_in_arguments if counts else None)
             self.same = self.snapshot.same
         for container, before, new in reversed(self.held):
             now = dict(_items(container))
@@ -411,6 +413,10 @@ class Call:
             changes = [change for change in changes if not _is_entry(change) or id(change.container) not in kept and (
                 id(change.container) not in inside or self.is_outside(change.container))]
         return changes
+
+    def is_in_arguments(self, change: Change) -> bool:
+        """Whether a place is an entry of one of the containers that are arguments."""
+        return self.holds(change.container) and _is_entry(change)
 
     def note_moved(self, value: Any, before: Any) -> bool:
         """See which of the caller's containers are in other places of what was returned than of what was given, or

@@ -12,9 +12,10 @@ from .._base.array import ArrayBase
 from .._base.errors import user_part
 from .._base.handle import held
 from .._trees.classes import sole_array
+from .._trees.holders import are_same
 from .._trees.pytree import TreeSpec, flatten
 
-__all__ = ["copies", "equal", "lane_shape", "mask_of", "shape_of", "told_apart", "uninitialized"]
+__all__ = ["copies", "difference_of", "lane_shape", "mask_of", "shape_of", "told_apart", "uninitialized"]
 
 #: Classes of traced masks of one dimension.
 _masks: set[type] = set()
@@ -90,7 +91,7 @@ def uninitialized(error: Exception, nodes: Sequence[core.Node], spec: TreeSpec) 
     return -1
 
 
-def equal(old: Any, new: Any) -> bool:
+def _equal(old: Any, new: Any) -> bool:
     """Whether two objects other than traced arrays are known to be equal."""
     if isinstance(old, ArrayBase):
         return [node.payload for node in old._nodes()] == [node.payload for node in new._nodes()]
@@ -98,3 +99,12 @@ def equal(old: Any, new: Any) -> bool:
         return bool(old == new)
     except Exception:  # of objects that hold symbolic arrays, or several elements
         return False
+
+
+def difference_of(before: Sequence[Any], after: Sequence[Any]) -> int:
+    """The first place in which leaves other than traced arrays are not known to be equal; -1 if there is none."""
+    for place, (old, new) in enumerate(zip(before, after, strict=True)):
+        if old is not new and not (isinstance(new, ArrayBase) and new._dynamic) and not (
+                are_same(old, new) or _equal(old, new)):
+            return place
+    return -1
