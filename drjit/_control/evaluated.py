@@ -194,6 +194,7 @@ class _Objects:
                 reorder(table, keys)
             if call.snapshot.waiting:
                 require_variables(FUNCTION, call.snapshot)
+        changes = [change for change in changes if change.now is not change.before]  # which a class shows all the same
         if changes:
             self.places.insert(0, changes)
             moved = [isinstance(change.now, ArrayBase) and bool(call.places_of(change.now)) for change in changes]

@@ -27,6 +27,7 @@ cdef class Given:
     cdef public list leaves
     cdef public TreeSpec spec
     cdef public bint plain
+    cdef public bint adorned
     cdef public int apart
     @cython.locals(leaves=list, leaf=Handle)
     cpdef bint is_apart(self) except -1
@@ -59,6 +60,8 @@ cdef class Call:
     cdef public list stands
     cdef public list objects
     cdef public dict owned
+    cdef public list attributes
+    cdef public list adorned
     cdef public set moved
     cdef public list shared
     cdef public object tree
