@@ -33,9 +33,9 @@ from .._trees.pytree import TreeSpec, flatten_nodes
 from .attempts import retried
 from .changed import changed_arrays
 from .given import Call, Given, as_left, become, containers_of, refilled
-from .places import Change, are_others, difference_at, keep_new, place_key, restore, words_of
+from .places import Change, are_others, difference_at, is_kept_by_class, keep_new, place_key, restore, words_of
 from .snapshot import Snapshot, snapshot
-from .state import difference_of
+from .state import difference_of, is_made_of
 from .wording import Words, name_in_program, require_data
 
 __all__ = ["Effects", "Joint", "Results", "Returned", "SymbolicChoice", "argument_of", "blended", "called_directly",
@@ -46,6 +46,7 @@ _LITERAL = core.KIND["literal"]
 #: What most constructs have no entries in: whoever adds the first one replaces it.
 _EMPTY: list[Any] = []
 _NOTHING: dict[Any, Any] = {}
+_NONE: set[Any] = set()
 
 
 class Results:
@@ -259,7 +260,7 @@ def _owner(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec) -> Any:
 class Effects(Returned):
     """What one function of a branch or call has returned, and done besides."""
 
-    __slots__ = ("arrays", "call", "changed", "contents", "label", "left", "places", "shapes")
+    __slots__ = ("arrays", "call", "changed", "common", "contents", "label", "left", "places", "shapes")
 
     def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None) -> None:
         self.call = call_
@@ -279,12 +280,24 @@ class Effects(Returned):
         #: Places that hold other arrays, and what they hold after it.
         self.places: dict[Any, Change] = _NOTHING
         self.contents: dict[Any, Returned] = _NOTHING
+        #: Those of which nothing was there before, and which hold the same for all elements.
+        self.common: set[Any] = _NONE
 
-    def note(self, places: Sequence[Change]) -> None:
-        """Note places that hold other arrays."""
+    def note(self, places: Sequence[Change], since: int = -1) -> None:
+        """Note places that hold other arrays. If the function was computed, what was made ``since`` a node of some id
+        may have been made of the elements that it was called for."""
         if places:
             self.places = {place_key(*change[:3]): change for change in places}
             self.contents = {key: self.found(change.now) for key, change in self.places.items()}
+            self.common = {key for key, change in self.places.items() if change.before is MISSING and (
+                is_kept_by_class(change) or not self.depends(self.contents[key].nodes, since))}
+
+    def depends(self, nodes: Sequence[core.Node], since: int) -> bool:
+        """Whether any of what the function has made depends on the elements that it was called for."""
+        given, region = self.call.nodes, core.innermost()
+        if since >= 0:
+            return is_made_of(nodes, given, since)
+        return bool([node for node in nodes if region is not None and node.scope == region.id or node in given])
 
     def found(self, value: Any) -> Returned:
         """What is found in a place."""
@@ -327,8 +340,9 @@ class Joint:
     """What the functions of a branch or call change besides what they return: arguments, arrays from outside, and
     places, of which each element has what the function has left that it took.
 
-    Those that are ``computed`` may put something in a new place for some elements; others have zeros. Places hold an
-    array that all functions have left there (``keeps``), unless elements may take none.
+    What a function puts in a new place for its elements is zero for others. Places hold an array that all functions
+    have left there (``keeps``), unless elements may take none. Functions may have been ``computed``, one after the
+    other.
     """
 
     __slots__ = ("arrays", "changed", "effects", "given", "lanes", "new", "nodes", "places")
@@ -341,7 +355,7 @@ class Joint:
                                           if computed or not is_version(primal(node))})
         self.arrays: dict[Any, tuple[Any, int, core.Node]] = {}
         self.places: dict[Any, _Place] = {}
-        #: New places, of which nobody knows what they hold in other elements.
+        #: New places that hold what one function has put there for all elements, since it depends on none.
         self.new: list[Change] = []
         for each in effects:
             for key, (array, position, before, _) in each.arrays.items():
@@ -353,12 +367,13 @@ class Joint:
                 if change.now is MISSING:
                     raise ArgumentError(f"{words.function}(): '{each.label}' removes {where}, which only some elements "
                                         "would have. Let it stay.")
-                is_new = change.before is MISSING and bool([other for other in effects if key not in other.places])
+                having = [other for other in effects if key in other.places]
+                is_new = change.before is MISSING and len(having) < len(effects)
                 if is_new and each.call.holds(change.container):
                     raise ArgumentError(
                         f"{words.function}(): '{each.label}' adds {where}, an argument, and others do not, so that its "
                         "structure would differ between elements. Add it before.")
-                if is_new and not computed:
+                if is_new and len(having) == 1 and key in each.common:
                     self.new.append(change)
                     continue
                 self.places[key] = _Place(change._replace(before=each.call.caller_of(change)), words, [

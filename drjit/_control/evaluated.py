@@ -32,10 +32,10 @@ from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases
 from .given import Call, Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
-from .places import Change, are_others, difference_at, reorder, restore, words_of
+from .places import Change, are_others, difference_at, is_kept_by_class, reorder, restore, words_of
 from .shapes import changed_shape
 from .snapshot import Snapshot, snapshot
-from .state import difference_of, shape_of
+from .state import difference_of, is_made_of, shape_of
 from .wording import require_variables
 
 __all__ = ["Evaluated"]
@@ -64,6 +64,8 @@ class _Objects:
         self.given = given
         self.names = names
         self.strict = strict
+        #: Later nodes have larger ids.
+        self.since = core.nothing(BOOL).id
         self.last: tuple[Any, list[Any], Call] | None = None
         #: The caller's arrays that are given themselves, by their places.
         self.own = given.arrays()
@@ -97,7 +99,7 @@ class _Objects:
     def tested(self, call: Call, changes: list[Change], nodes: list[core.Node], journal: Journal,
                active: core.Node | None, join: Join) -> None:
         """Join what the condition has changed, which it is called with in lanes that are ``active``, all at first."""
-        self.note_places(call, changes, TRUE if active is None else active, join)
+        self.note_places(call, changes, TRUE if active is None else active, join, nodes)
         if not journal.entries and not journal.writes:
             return
         if active is not None:
@@ -174,7 +176,7 @@ class _Objects:
         self.width = max(self.width, active.size)
         if not self.given.plain:
             self.require_same_objects(leaves, call.arrays, active)
-        self.note_places(call, changes, active, join)
+        self.note_places(call, changes, active, join, before)
         for place, first, count in self.first.spec.positions():
             if place in self.own:
                 results[first:first + count] = self.own[place]._nodes()
@@ -187,8 +189,9 @@ class _Objects:
             self.given.nodes = []
         return before, results, after
 
-    def note_places(self, call: Call, changes: list[Change], active: core.Node, join: Join) -> None:
-        """Join what a function has put in places."""
+    def note_places(self, call: Call, changes: list[Change], active: core.Node, join: Join,
+                    nodes: Sequence[core.Node]) -> None:
+        """Join what a function has put in places, given the nodes of the state before it."""
         if call.snapshot is not None:
             for table, _, keys in call.snapshot.reordered:  # each iteration finds what the last one has left
                 reorder(table, keys)
@@ -201,7 +204,7 @@ class _Objects:
             if any(moved) and _is_set(active, self.width):  # what was in another place is the same array still
                 restore([change._replace(before=change.now) for change in itertools.compress(changes, moved)])
                 changes = [change for change, is_moved in zip(changes, moved, strict=True) if not is_moved]
-            _join_places(join, changes, self.lanes, active, self.width)
+            _join_places(join, changes, self.lanes, active, self.width, nodes, self.since)
         if call.snapshot is not None and not call.snapshot.same:
             self.known = {key: known for key, known in self.known.items() if known.refresh()}
 
@@ -257,11 +260,15 @@ def _join_arrays(join: Join, journal: Journal, known: set[int], lanes: tuple[int
 
 
 def _join_places(join: Join, changes: Sequence[Change], lanes: tuple[int, ...], active: core.Node,
-                 width: int) -> None:
-    """Let places that a function has changed hold what they held before in lanes that take no part. Something of
-    another type can be there only if all lanes take part."""
+                 width: int, given: Sequence[core.Node], since: int) -> None:
+    """Let places that a function has changed hold what they held before in lanes that take no part, or zeros if what is
+    put in a new place depends on lanes. Something of another type can be there only if all lanes take part."""
     for change in changes:
         value = change.now
+        if change.before is MISSING and not is_kept_by_class(change):
+            new, leaves, spec = flatten_nodes(change.now, FUNCTION)
+            if is_made_of(new, given, since) and not _is_set(active, width):
+                value = spec.rebuild_nodes([join(node, literal(node.type, 0)) for node in new], leaves, lanes)
         if change.before is not MISSING and change.now is not MISSING:
             old, objects, before = flatten_nodes(change.before, FUNCTION)
             new, leaves, spec = flatten_nodes(change.now, FUNCTION)

@@ -49,6 +49,8 @@ class Sides:
                  named: bool, results: Results) -> None:
         self.words, self.given, self.functions, self.labels = words, given, functions, labels
         self.named, self.results = named, results
+        #: Later nodes have larger ids.
+        self.since = core.nothing(core.VarType.Bool.value).id
         #: The arguments as functions are given them: with what was written to them by index.
         self.nodes = list(given.nodes)
         #: The caller's arrays that functions are given themselves, where they are given all elements.
@@ -106,7 +108,7 @@ class Sides:
             except BaseException:
                 call.leave(None, (), self.results.strict)
                 raise
-            effects.note(call.leave(None, (), self.results.strict))
+            effects.note(call.leave(None, (), self.results.strict), self.since)
             if call.snapshot is not None and call.snapshot.waiting:
                 require_variables(self.words.function, call.snapshot)
             if aliases is not None:

@@ -15,8 +15,9 @@ from .._trees.classes import sole_array
 from .._trees.holders import are_same
 from .._trees.pytree import TreeSpec, flatten
 
-__all__ = ["copies", "difference_of", "lane_shape", "mask_of", "shape_of", "told_apart", "uninitialized"]
+__all__ = ["copies", "difference_of", "is_made_of", "lane_shape", "mask_of", "shape_of", "told_apart", "uninitialized"]
 
+_EVALUATED, _LITERAL = core.KIND["evaluated"], core.KIND["literal"]
 #: Classes of traced masks of one dimension.
 _masks: set[type] = set()
 
@@ -108,3 +109,11 @@ def difference_of(before: Sequence[Any], after: Sequence[Any]) -> int:
                 are_same(old, new) or _equal(old, new)):
             return place
     return -1
+
+
+def is_made_of(nodes: Sequence[core.Node], given: Sequence[core.Node], since: int) -> bool:
+    """Whether any of what a function has computed may be one of some nodes that it was given, or computed of them: of
+    what is evaluated, and was made ``since`` a node of some id, nobody knows."""
+    made, wide = [[core.primal(node) for node in each if node.kind != _LITERAL] for each in (nodes, given)]
+    return bool([node for node in made if node in wide or node.kind == _EVALUATED and node.id > since]) or \
+        core.depend_on(made, wide)

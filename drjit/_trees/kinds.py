@@ -175,9 +175,9 @@ if type(look_through) is not FunctionType:  # the compiled form: functions of ou
 
 def _is_slot(cls: type, name: str, entry: Any) -> bool:
     """Whether an entry of a class is an attribute that its instances store: compiled classes describe what is in their
-    ``__slots__`` as others do properties."""
-    kind = entry.__class__
-    return kind is MemberDescriptorType or kind is GetSetDescriptorType and name in vars(cls).get("__slots__", ())
+    ``__slots__`` as others do properties. Those of Python have members that are no attributes, but their content."""
+    kind, slots = entry.__class__, vars(cls).get("__slots__")
+    return slots is not None and (kind is MemberDescriptorType or kind is GetSetDescriptorType and name in slots)
 
 
 def _is_not_ours(cls: type) -> bool:
