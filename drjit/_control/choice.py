@@ -154,9 +154,10 @@ class Results:
                     fresh[place] = fresh[before]
         if self.spec.children is None:
             return fresh[0]
-        if not calls:
-            return self.spec.rebuild(fresh)
         values = [each.value for each in returned]
+        if not calls:
+            return self.spec.rebuild(fresh) if not values or self.spec.is_flat else \
+                refilled(values[:1], self.spec, iter(fresh), _none, become)
         owned = [id(call_.own(value)) for call_, value in zip(calls, values, strict=True)]
         if self.spec.is_flat and any(map(owned[0].__ne__, owned)):
             return tuple(fresh)
@@ -740,6 +741,10 @@ def _of_all(values: Sequence[core.Node], width: int) -> list[core.Node]:
 
 def _first(values: Sequence[Any], spec: TreeSpec) -> Any:
     return values[0]
+
+
+def _none(values: Sequence[Any], spec: TreeSpec) -> Any:
+    return None
 
 
 def argument_of(value: core.Node, nodes: Sequence[core.Node]) -> int | None:

@@ -23,7 +23,7 @@ from .._base.array import DERIVED, ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
 from .._base.weak import remembered
-from .._trees.contents import attributes_of, share_attributes, write_place
+from .._trees.contents import attributes_in_dict, attributes_of, share_attributes, write_place
 from .._trees.holders import has_array
 from .._trees.kinds import MISSING, OBJECT, about, is_own
 from .._trees.pytree import TreeSpec, children, construct, extras, flatten, flatten_nodes
@@ -317,7 +317,8 @@ class Call:
             self.owned = {}
             for array, original in zip(self.arrays, given.leaves, strict=True):
                 if array is not original and isinstance(array, ArrayBase) and about(type(original)).has_more:
-                    share_attributes(array, original)
+                    if not share_attributes(array, original) or about(type(original)).slots:
+                        self.adorned = [*self.adorned, (array, original, attributes_of(array))]
                     self.owned[id(array)] = original
         if spec.is_flat:
             self.tree = tuple(self.arrays)
@@ -350,9 +351,9 @@ class Call:
             if inner.children is None:
                 own[key] = places[0]
         if issubclass(spec.cls, tuple):
-            found = construct(spec.cls, new, spec.shape)
+            found = construct(spec.cls, new)
             self.owned[id(found)] = value
-            if spec.cls is not tuple and about(spec.cls).has_more:
+            if spec.cls is not tuple:
                 share_attributes(found, value)
             return found
         found, new = value, {key: new[key] for key in entries}
@@ -379,22 +380,22 @@ class Call:
         else:
             self.adorned = [*self.adorned, (stand, original, attributes_of(stand))]
 
-    def settle_attributes(self) -> None:
-        """See what attributes others than children have become of objects that do not share them: arrays are refused,
-        numbers and the like remain what the function has made of them."""
-        for stand, original, before in self.adorned:
-            inside = set(map(id, self.arrays)) | set(map(id, self.stands))
-            now = attributes_of(stand)
-            for name, value in now.items():
+    def settle_attributes(self) -> str:
+        """See what has become of attributes, others than children, that objects do not share with those that they stand
+        for: numbers and the like remain what the function has made of them; returns one that holds another array."""
+        adorned, self.adorned = self.adorned, _EMPTY
+        inside = set(map(id, self.arrays)) | set(map(id, self.stands))
+        for stand, original, before in adorned:
+            shared = attributes_in_dict(original) if attributes_in_dict(stand) is attributes_in_dict(original) else {}
+            for name, value in attributes_of(stand).items():
                 old = before.get(name, MISSING)
-                if value is old or not inside.isdisjoint([id(leaf) for each in (old, value)
-                                                          for leaf in flatten(each, "")[0]]):
+                if value is old or name in shared or not inside.isdisjoint(
+                        [id(leaf) for each in (old, value) for leaf in flatten(each, "")[0]]):
                     continue
                 if has_array(old) or has_array(value):
-                    raise ArgumentError(
-                        f"{self.given.function}(): a function changes {words_of(original, OBJECT, name)}, which is "
-                        "state, and does not show that among its children. Let __drjit_children__() return it, too.")
+                    return words_of(original, OBJECT, name)
                 write_place(original, OBJECT, name, value)
+        return ""
 
     def spec(self) -> TreeSpec:
         """The structure of what the function is called with, in which tensors may have other shapes."""
@@ -411,8 +412,6 @@ class Call:
                 if len(leaves) == count:
                     arrays[first:first + count] = leaves
             self.arrays = arrays
-            if self.adorned:
-                self.settle_attributes()
 
     def changed(self) -> dict[int, core.Node]:
         """The arrays that were changed in place: what they are, by the positions of their nodes."""
@@ -448,6 +447,7 @@ class Call:
         if self.copies:
             self.settle()
         changes: list[Change] = _EMPTY
+        refused = self.settle_attributes() if self.adorned else ""
         if self.snapshot is not None:
             changes = self.snapshot.undo(self.is_in_arguments if counts else None)
             self.same = self.snapshot.same
@@ -456,6 +456,10 @@ class Call:
         for container, before, new in reversed(self.held):
             now = dict(_items(container))
             write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
+        if refused:
+            raise ArgumentError(
+                f"{self.given.function}(): a function changes {refused}, which is state, and no entry or child of it. "
+                "Let __drjit_children__() return that, too, or keep it elsewhere.")
         if changes and returned is not None:
             inside, kept = containers_of(returned) - self.moved, containers_of(values)
             changes = [change for change in changes if not _is_entry(change) or id(change.container) not in kept and (
@@ -646,7 +650,7 @@ def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], owner
         made = like.__drjit_rebuild__(new)
         return made if container is None else become(container, made)
     if container is None:
-        return new if spec.cls is dict else construct(spec.cls, new, spec.shape)
+        return new if spec.cls is dict else construct(spec.cls, new, extras(values[0]) if spec.shape else ())
     now = dict(_items(container))
     write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
     return container

@@ -116,8 +116,9 @@ def _module_variables(module: ModuleType) -> dict[str, Any]:
 
 def share_attributes(stand: Any, original: Any) -> bool:
     """Let an object have the attributes of another one: the same ones, if it has no others, which is returned."""
-    own = getattr(original, "__dict__", None)
-    shares = type(own) is dict and (isinstance(stand, (tuple, ArrayBase)) or not stand.__dict__)
+    own, mine = [getattr(each, "__dict__", None) for each in (original, stand)]
+    shares = type(own) is dict and type(mine) is dict and not [
+        name for name, value in mine.items() if own.get(name, MISSING) is not value]
     if shares:
         stand.__dict__ = own
     known = attributes_of(stand)
