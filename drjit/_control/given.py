@@ -69,8 +69,8 @@ class Given:
         #: Whether these are flat, and all are others; -1 as long as nobody has asked.
         self.apart = -1
         #: Whether any array has attributes; whether there is nothing but arrays, which have none.
-        self.adorned = bool(DERIVED) and any([isinstance(leaf, ArrayBase) and about(type(leaf)).has_more
-                                              for leaf in self.leaves])
+        self.adorned = bool(DERIVED) and bool([leaf for leaf in self.leaves if isinstance(leaf, ArrayBase) and about(
+            type(leaf)).has_more])
         self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves) and not self.adorned
 
     def filled(self, returned: Any, leaves: Sequence[Any], call: Call, before: Sequence[core.Node],
@@ -250,8 +250,8 @@ class Call:
     it finds one array wherever it is one. What the function knows may be ``known`` already.
     """
 
-    __slots__ = ("adorned", "arrays", "attributes", "copies", "given", "held", "inside", "moved", "nodes", "numbered", "numbers", "objects",
-                 "owned", "same", "shared", "snapshot", "stands", "touched", "tree")
+    __slots__ = ("adorned", "arrays", "attributes", "copies", "given", "held", "inside", "moved", "nodes", "numbered",
+                 "numbers", "objects", "owned", "same", "shared", "snapshot", "stands", "touched", "tree")
 
     def __init__(self, given: Given, nodes: list[core.Node], function: Callable[..., Any] | None,
                  spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, journal: Journal | None = None,

@@ -87,8 +87,9 @@ class About:
             not is_own(str(cls.__module__)) and not issubclass(cls, (type, ModuleType, classmethod, staticmethod))
         #: The user's classes that objects of it may find attributes in, or it itself, and whether it is one itself, but
         #: for those of libraries.
-        self.bases: tuple[type, ...] = tuple([base for base in (*reversed(type(cls).__mro__), *reversed(
-            cls.__mro__[1:])) if _is_users(base)])
+        around: Any = type(cls)
+        self.bases: tuple[type, ...] = tuple([base for base in (*reversed(around.__mro__), *reversed(cls.__mro__[1:]))
+                                              if _is_users(base)])
         self.is_users = _is_users(cls)
 
 

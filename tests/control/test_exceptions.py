@@ -244,7 +244,7 @@ class Stop(Exception):
 @pytest.mark.parametrize("compress", [True, False])
 def test_what_evaluated_loops_have_written_is_undone(compress: bool, carried: bool) -> None:
     """That of earlier iterations, too, which kernels have done: to a copy, of which there is one for all iterations."""
-    for first in (True, False):
+    for _ in range(2):
         table, whole, rounds = dr.zeros(Float, 4), Float(1, 2), list[Any]()
         dr.eval(table, whole)
         view = np.from_dlpack(table)
