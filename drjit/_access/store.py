@@ -6,10 +6,10 @@ in-place operators, labels, evaluation that turns a literal into memory. An arra
 shows in all of the owner's components that somebody holds.
 
 While the body of a symbolic loop is traced, a :class:`Journal` remembers what changed arrays held before: they get it
-back when the body raises, or is traced again, and at the end the loop decides what their changes mean. That of an
-evaluated construct does not hold what was there before a write by index: that would be one more holder of the memory,
-which would be copied before each write. It notes which version that was, and as long as no kernel has done the write,
-which holds it, it can be undone.
+back when the body raises, or is traced again, and at the end the loop decides what their changes mean. Of evaluated
+constructs only the outermost one holds what was there before a write by index, so that memory is copied before the
+first kernel that writes to it, and not before each: those within note which version that was, to which writes can be
+undone that no kernel has done.
 """
 
 from __future__ import annotations
@@ -196,8 +196,9 @@ class Journal:
         self.entries: dict[int, tuple[Any, list[Node], tuple[int, ...] | None]] = _NOTHING
         #: Flat arrays that hold what stands for it while the function runs, each with the node that it had.
         self.loans: list[Any] = _EMPTY
-        #: Arrays that evaluated constructs have written to by index, with which versions of their components they had.
-        self.writes: dict[int, tuple[Any, list[tuple[int, Any]]]] = _NOTHING
+        #: Arrays that evaluated constructs have written to by index, with which versions of their components they had,
+        #: and these themselves, unless a construct around this one holds what there was before.
+        self.writes: dict[int, tuple[Any, list[tuple[int, Any]], list[Node]]] = _NOTHING
         #: Of the outermost function: which arrays bodies within must be given themselves, by where these are and their
         #: codes.
         self.lent: dict[Any, set[int]] = _NOTHING
@@ -260,9 +261,13 @@ class Journal:
     def note_write(self, array: Any) -> None:
         """Remember which versions of its components an array has, which is about to be written to by index."""
         array, _ = owner_of(array)
-        if id(array) not in self.writes:
+        number = id(array)
+        if number not in self.writes:
+            known = [True for journal in _running.journals if journal.scope == self.scope and (
+                number in journal.writes or number in journal.entries)]
             self.writes = self.writes or {}
-            self.writes[id(array)] = array, [(primal(node).id, vertex_of(node)) for node in array._nodes()]
+            self.writes[number] = array, [(primal(node).id, vertex_of(node)) for node in array._nodes()], \
+                _EMPTY if known else list(array._nodes())
 
     def before(self, array: Any) -> list[Node]:
         """The nodes that an array had, unless it has been changed by nothing, or only by writes by index: then those
@@ -286,8 +291,8 @@ class Journal:
                 array._n = self.loans[position + 1]
             self.loans = _EMPTY
         if self.writes:
-            for array, versions in self.writes.values():
-                store_same(array, [_unwritten(node, *version) for node, version in zip(
+            for array, versions, nodes in self.writes.values():
+                store_same(array, nodes or [_unwritten(node, *version) for node, version in zip(
                     array._nodes(), versions, strict=True)])
             self.writes = _NOTHING
 
@@ -418,7 +423,7 @@ class noted:
                 journals[-1].entries = {**journal.entries, **journals[-1].entries}
             if journal.writes:
                 journals[-1].writes = {**journal.writes, **journals[-1].writes}
-        journal.entries = _NOTHING  # which hold what later writes could otherwise write to in place
+        journal.entries = journal.writes = _NOTHING  # which hold what later writes could otherwise write to in place
 
 
 def standing() -> tuple[int, tuple[int, int, int], Any]:

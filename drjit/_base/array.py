@@ -41,7 +41,10 @@ from .links import links
 from .operators import FlatSlots, NestedSlots, TensorSlots
 from .records import Record, members
 
-__all__ = ["LIMIT", "ArrayBase"]
+__all__ = ["DERIVED", "LIMIT", "ArrayBase"]
+
+#: Whether there are classes of arrays whose objects have attributes: those that programs derive may.
+DERIVED: list[bool] = []
 
 #: Number of entries of a dimension above which ``repr`` and ``print`` leave out most.
 LIMIT = 20
@@ -123,6 +126,8 @@ class ArrayBase:
             raise TypeError(f"{cls.__name__}: multiple bases have instance lay-out conflict: a class of arrays is "
                             "one of flat arrays, of nested arrays or of tensors, found the bases "
                             f"{', '.join(base.__name__ for base in cls.__bases__)}.")
+        if vars(cls).get("__slots__", True) and not DERIVED:
+            DERIVED.append(True)
 
     def __delitem__(self, key: Any) -> NoReturn:
         raise no_deletion(self)

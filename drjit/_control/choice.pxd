@@ -96,7 +96,8 @@ cdef class Effects(Returned):
     cdef public dict contents
     cdef public dict left
     cdef public dict arrays
-    cpdef note(self, list places)
+    cdef public set common
+    cpdef note(self, list places, object since=*)
 
 
 cdef class Joint:

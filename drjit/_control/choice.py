@@ -32,10 +32,10 @@ from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .attempts import retried
 from .changed import changed_arrays
-from .given import Call, Given, as_left, become, refilled
-from .places import Change, are_others, difference_at, keep_new, place_key, restore, words_of
+from .given import Call, Given, as_left, become, containers_of, refilled
+from .places import Change, are_others, difference_at, is_kept_by_class, keep_new, place_key, restore, words_of
 from .snapshot import Snapshot, snapshot
-from .state import equal
+from .state import difference_of, is_made_of
 from .wording import Words, name_in_program, require_data
 
 __all__ = ["Effects", "Joint", "Results", "Returned", "SymbolicChoice", "argument_of", "blended", "called_directly",
@@ -46,6 +46,7 @@ _LITERAL = core.KIND["literal"]
 #: What most constructs have no entries in: whoever adds the first one replaces it.
 _EMPTY: list[Any] = []
 _NOTHING: dict[Any, Any] = {}
+_NONE: set[Any] = set()
 
 
 class Results:
@@ -110,13 +111,13 @@ class Results:
         if len(self.spec.traced()) == len(leaves):  # there is nothing but traced arrays
             return
         if self.strict:
-            for place, (old, new) in enumerate(zip(self.leaves, leaves, strict=True)):
-                if not (isinstance(new, ArrayBase) and new._dynamic or old is new or equal(old, new)):
-                    path = self.spec.paths(self.root(other.value))[place]
-                    raise ArgumentError(
-                        f"{self.function}(): '{self.which}' and '{which}' return different values of '{path}', a "
-                        f"Python object of type {describe(old)} that is not tracked: {old!r} and {new!r}. Use a Dr.Jit "
-                        f"array instead{self.otherwise}.")
+            place = difference_of(self.leaves, leaves)
+            if place >= 0:
+                old, new = self.leaves[place], leaves[place]
+                raise ArgumentError(
+                    f"{self.function}(): '{self.which}' and '{which}' return different values of "
+                    f"'{self.spec.paths(self.root(other.value))[place]}', a Python object of type {describe(old)} that "
+                    f"is not tracked: {old!r} and {new!r}. Use a Dr.Jit array instead{self.otherwise}.")
         else:
             self.leaves = [old if isinstance(new, ArrayBase) and new._dynamic else new
                            for old, new in zip(self.leaves, leaves, strict=True)]
@@ -153,9 +154,10 @@ class Results:
                     fresh[place] = fresh[before]
         if self.spec.children is None:
             return fresh[0]
-        if not calls:
-            return self.spec.rebuild(fresh)
         values = [each.value for each in returned]
+        if not calls:
+            return self.spec.rebuild(fresh) if not values or self.spec.is_flat else \
+                refilled(values[:1], self.spec, iter(fresh), _none, become)
         owned = [id(call_.own(value)) for call_, value in zip(calls, values, strict=True)]
         if self.spec.is_flat and any(map(owned[0].__ne__, owned)):
             return tuple(fresh)
@@ -259,7 +261,7 @@ def _owner(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec) -> Any:
 class Effects(Returned):
     """What one function of a branch or call has returned, and done besides."""
 
-    __slots__ = ("arrays", "call", "changed", "contents", "label", "left", "places", "shapes")
+    __slots__ = ("arrays", "call", "changed", "common", "contents", "label", "left", "places", "shapes")
 
     def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None) -> None:
         self.call = call_
@@ -279,12 +281,24 @@ class Effects(Returned):
         #: Places that hold other arrays, and what they hold after it.
         self.places: dict[Any, Change] = _NOTHING
         self.contents: dict[Any, Returned] = _NOTHING
+        #: Those of which nothing was there before, and which hold the same for all elements.
+        self.common: set[Any] = _NONE
 
-    def note(self, places: Sequence[Change]) -> None:
-        """Note places that hold other arrays."""
+    def note(self, places: Sequence[Change], since: int = -1) -> None:
+        """Note places that hold other arrays. If the function was computed, what was made ``since`` a node of some id
+        may have been made of the elements that it was called for."""
         if places:
             self.places = {place_key(*change[:3]): change for change in places}
             self.contents = {key: self.found(change.now) for key, change in self.places.items()}
+            self.common = {key for key, change in self.places.items() if change.before is MISSING and (
+                is_kept_by_class(change) or not self.depends(self.contents[key].nodes, since))}
+
+    def depends(self, nodes: Sequence[core.Node], since: int) -> bool:
+        """Whether any of what the function has made depends on the elements that it was called for."""
+        given, region = self.call.nodes, core.innermost()
+        if since >= 0:
+            return is_made_of(nodes, given, since)
+        return bool([node for node in nodes if region is not None and node.scope == region.id or node in given])
 
     def found(self, value: Any) -> Returned:
         """What is found in a place."""
@@ -327,21 +341,22 @@ class Joint:
     """What the functions of a branch or call change besides what they return: arguments, arrays from outside, and
     places, of which each element has what the function has left that it took.
 
-    Those that are ``computed`` may put something in a new place for some elements; others have zeros. Places hold an
-    array that all functions have left there (``keeps``), unless elements may take none.
+    What a function puts in a new place for its elements is zero for others. Places hold an array that all functions
+    have left there (``keeps``), unless elements may take none. Functions may have been ``computed``, one after the
+    other.
     """
 
     __slots__ = ("arrays", "changed", "effects", "given", "lanes", "new", "nodes", "places")
 
-    def __init__(self, words: Words, given: Given, effects: Sequence[Effects], lanes: tuple[int, ...],
+    def __init__(self, words: Words, given: Given, effects: Sequence[Effects], results: Results,
                  nodes: Sequence[core.Node], computed: bool, keeps: bool) -> None:
-        self.given, self.effects, self.lanes, self.nodes = given, effects, lanes, nodes
+        self.given, self.effects, self.lanes, self.nodes = given, effects, results.lanes, nodes
         #: Arguments, by the positions of nodes; arrays; places.
         self.changed: list[int] = sorted({position for each in effects for position, node in each.changed.items()
                                           if computed or not is_version(primal(node))})
         self.arrays: dict[Any, tuple[Any, int, core.Node]] = {}
         self.places: dict[Any, _Place] = {}
-        #: New places, of which nobody knows what they hold in other elements.
+        #: New places that hold what one function has put there for all elements, since it depends on none.
         self.new: list[Change] = []
         for each in effects:
             for key, (array, position, before, _) in each.arrays.items():
@@ -353,17 +368,18 @@ class Joint:
                 if change.now is MISSING:
                     raise ArgumentError(f"{words.function}(): '{each.label}' removes {where}, which only some elements "
                                         "would have. Let it stay.")
-                is_new = change.before is MISSING and bool([other for other in effects if key not in other.places])
+                having = [other for other in effects if key in other.places]
+                is_new = change.before is MISSING and len(having) < len(effects)
                 if is_new and each.call.holds(change.container):
                     raise ArgumentError(
                         f"{words.function}(): '{each.label}' adds {where}, an argument, and others do not, so that its "
                         "structure would differ between elements. Add it before.")
-                if is_new and not computed:
+                if is_new and len(having) == 1 and key in each.common:
                     self.new.append(change)
                     continue
                 self.places[key] = _Place(change._replace(before=each.call.caller_of(change)), words, [
                     (other, each.contents[key].nothing() if is_new and key not in other.places else
-                     other.standing(key, change, each.call)) for other in effects], lanes, keeps)
+                     other.standing(key, change, each.call)) for other in effects], results, keeps)
 
     def before(self) -> list[core.Node]:
         """What all of it was."""
@@ -410,11 +426,15 @@ class _Place:
     """A place that some of the functions change: its content is a result of all."""
 
     def __init__(self, change: Change, words: Words, found: Sequence[tuple[Effects, Returned]],
-                 lanes: tuple[int, ...], keeps: bool) -> None:
+                 results: Results, keeps: bool) -> None:
         self.change, first = change, found[0][0].label
         #: What it holds after each function.
         self.after = [each for _, each in found]
-        self.spec, self.lanes = self.after[0].spec, lanes
+        self.spec, self.lanes = self.after[0].spec, results.lanes
+        #: Whether it is part of the arguments; elsewhere, what is no array is what the last function has put there.
+        is_strict = results.strict and found[0][0].call.is_in_arguments(change)
+        key = place_key(*change[:3])
+        self.last = [each for effects, each in found if key in effects.places][-1].leaves
         for effects, each in found:
             spec = self.spec.meeting(each.spec)
             if spec is None:
@@ -428,6 +448,14 @@ class _Place:
                     f"{words.function}(): {words_of(change.container, change.kind, change.key)} would be another "
                     f"object in each element: one with arrays after '{first}', and another one after "
                     f"'{effects.label}'. Change what the object holds instead, or make its class a PyTree.")
+            place = difference_of(self.after[0].leaves, each.leaves) if is_strict else -1
+            if place >= 0:
+                values = [every.leaves[place] for every in (self.after[0], each)]
+                path = self.spec.paths(words_of(change.container, change.kind, change.key))[place]
+                raise ArgumentError(
+                    f"{words.function}(): {path} would differ between elements, and is a Python object of type "
+                    f"{describe(values[0])} that is not tracked: it is {values[0]!r} after '{first}', and {values[1]!r}"
+                    f" after '{effects.label}'. Use a Dr.Jit array instead{results.otherwise}.")
             self.spec = spec
         #: What it held before, as far as that is known.
         before = None if change.before is MISSING else Returned(words.function, change.before)
@@ -451,7 +479,7 @@ class _Place:
         left, all_nodes = iter(nodes), list[core.Node]()
         for place, segment in enumerate(self.after[0].segments()):
             all_nodes += segment if place in self.kept else [next(left) for _ in segment]
-        leaves = self.spec.fresh(all_nodes, self.after[0].leaves, self.lanes)
+        leaves = self.spec.fresh(all_nodes, self.last, self.lanes)
         for place, array in self.kept.items():
             leaves[place] = array
         write_place(self.change.container, self.change.kind, self.change.key, self.spec.rebuild(leaves))
@@ -562,9 +590,9 @@ class SymbolicChoice:
             try:
                 effects = Effects(self.labels[number], called, invoked(function, self.named, called.tree))
             except BaseException:
-                called.leave()
+                called.leave(None, (), self.results.strict)
                 raise
-            places = called.leave()
+            places = called.leave(None, (), self.results.strict)
             self.snapshot = called.snapshot if called.same else None
             if called.snapshot is not None and (called.snapshot.data or called.snapshot.waiting):
                 require_data(self.words, called.snapshot, (function,))
@@ -626,7 +654,7 @@ class SymbolicChoice:
         self.results.complete(self.effects, self.labels)
         for effects in self.effects:
             if effects.changed or effects.arrays or effects.places:
-                self.joint = Joint(self.words, self.given, self.effects, self.results.lanes, self.nodes, False,
+                self.joint = Joint(self.words, self.given, self.effects, self.results, self.nodes, False,
                                    self.index is None)
                 break
 
@@ -700,7 +728,8 @@ def _found_by_all(target: Callable[..., Any], named: bool, width: int, given: Gi
             return invoked(target, named, given.tree)
         except BaseException:
             if known is not None:
-                known.undo()
+                inside = containers_of(given.tree)
+                known.undo(lambda change: id(change.container) in inside)
             raise
 
 
@@ -712,6 +741,10 @@ def _of_all(values: Sequence[core.Node], width: int) -> list[core.Node]:
 
 def _first(values: Sequence[Any], spec: TreeSpec) -> Any:
     return values[0]
+
+
+def _none(values: Sequence[Any], spec: TreeSpec) -> Any:
+    return None
 
 
 def argument_of(value: core.Node, nodes: Sequence[core.Node]) -> int | None:

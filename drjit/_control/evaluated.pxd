@@ -15,6 +15,8 @@ cdef class _Objects:
     cdef public Given given
     cdef public object names
     cdef public object last
+    cdef public bint strict
+    cdef public object since
     cdef public dict own
     cdef public set apart
     cdef public bint shared

@@ -22,7 +22,7 @@ from drjit_core import KIND, cast, literal, ops
 from .._access.lanes import TRUE, fitting, made_from, masked_access, on_part, watched, with_lanes, written_from
 from .._access.store import Journal, noted, store_result
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, SizeError
+from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
 from .._base.types import BOOL, UINT32
 from .._functions.ordering import set_positions
@@ -33,10 +33,10 @@ from .aliases import Aliases
 from .changed import is_retracked
 from .given import Call, Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
-from .places import Change, are_others, difference_at, reorder, restore, words_of
+from .places import Change, are_others, difference_at, is_kept_by_class, reorder, restore, words_of
 from .shapes import changed_shape
 from .snapshot import Snapshot, snapshot
-from .state import shape_of
+from .state import difference_of, is_made_of, shape_of
 from .wording import require_variables
 
 __all__ = ["Evaluated"]
@@ -60,10 +60,13 @@ class _Objects:
     nodes are held by nothing else while the body runs, so that it writes to their memory in place.
     """
 
-    def __init__(self, given: Given, names: Sequence[str]) -> None:
+    def __init__(self, given: Given, names: Sequence[str], strict: bool) -> None:
         self.first = given
         self.given = given
         self.names = names
+        self.strict = strict
+        #: Later nodes have larger ids.
+        self.since = core.nothing(BOOL).id
         self.last: tuple[Any, list[Any], Call] | None = None
         #: The caller's arrays that are given themselves, by their places.
         self.own = given.arrays()
@@ -97,7 +100,7 @@ class _Objects:
     def tested(self, call: Call, changes: list[Change], nodes: list[core.Node], journal: Journal,
                active: core.Node | None, join: Join) -> None:
         """Join what the condition has changed, which it is called with in lanes that are ``active``, all at first."""
-        self.note_places(call, changes, TRUE if active is None else active, join)
+        self.note_places(call, changes, TRUE if active is None else active, join, nodes)
         if not journal.entries and not journal.writes:
             return
         if active is not None:
@@ -172,9 +175,9 @@ class _Objects:
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
                                      if isinstance(array, ArrayBase)}.difference(given), self.lanes)
         self.width = max(self.width, active.size)
-        if are_others(leaves, call.arrays) and not _is_set(active, self.width):
-            self.require_same_objects(leaves, call.arrays)
-        self.note_places(call, changes, active, join)
+        if not self.given.plain:
+            self.require_same_objects(leaves, call.arrays, active)
+        self.note_places(call, changes, active, join, before)
         for place, first, count in self.first.spec.positions():
             if place in self.own:
                 results[first:first + count] = self.own[place]._nodes()
@@ -187,31 +190,42 @@ class _Objects:
             self.given.nodes = []
         return before, results, after
 
-    def note_places(self, call: Call, changes: list[Change], active: core.Node, join: Join) -> None:
-        """Join what a function has put in places."""
+    def note_places(self, call: Call, changes: list[Change], active: core.Node, join: Join,
+                    nodes: Sequence[core.Node]) -> None:
+        """Join what a function has put in places, given the nodes of the state before it."""
         if call.snapshot is not None:
             for table, _, keys in call.snapshot.reordered:  # each iteration finds what the last one has left
                 reorder(table, keys)
             if call.snapshot.waiting:
                 require_variables(FUNCTION, call.snapshot)
+        changes = [change for change in changes if change.now is not change.before]  # which a class shows all the same
         if changes:
             self.places.insert(0, changes)
             moved = [isinstance(change.now, ArrayBase) and bool(call.places_of(change.now)) for change in changes]
             if any(moved) and _is_set(active, self.width):  # what was in another place is the same array still
                 restore([change._replace(before=change.now) for change in itertools.compress(changes, moved)])
                 changes = [change for change, is_moved in zip(changes, moved, strict=True) if not is_moved]
-            _join_places(join, changes, self.lanes, active, self.width)
+            _join_places(join, changes, self.lanes, active, self.width, nodes, self.since)
         if call.snapshot is not None and not call.snapshot.same:
             self.known = {key: known for key, known in self.known.items() if known.refresh()}
 
-    def require_same_objects(self, leaves: Sequence[Any], before: Sequence[Any]) -> None:
-        """Refuse other objects, with arrays, as state, which elements that have finished would not have."""
-        for place, (new, old) in enumerate(zip(leaves, before, strict=True)):
-            if are_others([new], [old]):
-                raise ArgumentError(
-                    f"{FUNCTION}(): the body of this loop returns another object, with arrays, as the state variable "
-                    f"'{self.first.spec.paths(self.names)[place]}', which elements that have finished would not have. "
-                    "Change what the object holds instead, or make its class a PyTree.")
+    def require_same_objects(self, leaves: Sequence[Any], before: Sequence[Any], active: core.Node) -> None:
+        """Refuse other objects as state that are no arrays, which elements that have finished would not have."""
+        place = difference_of(before, leaves)
+        if place < 0 or _is_set(active, self.width):
+            return
+        old, new = before[place], leaves[place]
+        path = self.first.spec.paths(self.names)[place]
+        if are_others([new], [old]):
+            raise ArgumentError(
+                f"{FUNCTION}(): the body of this loop returns another object, with arrays, as the state variable "
+                f"'{path}', which elements that have finished would not have. Change what the object holds instead, or "
+                "make its class a PyTree.")
+        if self.strict:
+            raise ArgumentError(
+                f"{FUNCTION}(): the body of this loop changed the state variable '{path}' of type {describe(old)} from "
+                f"{old!r} to {new!r}, also for elements that have finished: Python objects are not tracked. Use a "
+                "Dr.Jit array instead, or pass strict=False.")
 
     def finish(self, nodes: Sequence[core.Node], spec: TreeSpec | None = None) -> Any:
         """The state after the loop."""
@@ -249,11 +263,15 @@ def _join_arrays(join: Join, journal: Journal, known: set[int], lanes: tuple[int
 
 
 def _join_places(join: Join, changes: Sequence[Change], lanes: tuple[int, ...], active: core.Node,
-                 width: int) -> None:
-    """Let places that a function has changed hold what they held before in lanes that take no part. Something of
-    another type can be there only if all lanes take part."""
+                 width: int, given: Sequence[core.Node], since: int) -> None:
+    """Let places that a function has changed hold what they held before in lanes that take no part, or zeros if what is
+    put in a new place depends on lanes. Something of another type can be there only if all lanes take part."""
     for change in changes:
         value = change.now
+        if change.before is MISSING and not is_kept_by_class(change):
+            new, leaves, spec = flatten_nodes(change.now, FUNCTION)
+            if is_made_of(new, given, since) and not _is_set(active, width):
+                value = spec.rebuild_nodes([join(node, literal(node.type, 0)) for node in new], leaves, lanes)
         if change.before is not MISSING and change.now is not MISSING:
             old, objects, before = flatten_nodes(change.before, FUNCTION)
             new, leaves, spec = flatten_nodes(change.now, FUNCTION)
@@ -313,8 +331,8 @@ class Evaluated:
     """
 
     def __init__(self, given: Given, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str],
-                 compress: bool = False, first: Any = None) -> None:
-        self.objects = _Objects(given, names)
+                 compress: bool, first: Any, strict: bool) -> None:
+        self.objects = _Objects(given, names, strict)
         self.nodes, self.spec = list(given.nodes), given.spec
         self.state = _State(self.nodes)
         self.cond, self.body, self.names = cond, body, names

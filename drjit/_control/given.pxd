@@ -27,6 +27,7 @@ cdef class Given:
     cdef public list leaves
     cdef public TreeSpec spec
     cdef public bint plain
+    cdef public bint adorned
     cdef public int apart
     @cython.locals(leaves=list, leaf=Handle)
     cpdef bint is_apart(self) except -1
@@ -59,6 +60,8 @@ cdef class Call:
     cdef public list stands
     cdef public list objects
     cdef public dict owned
+    cdef public list attributes
+    cdef public list adorned
     cdef public set moved
     cdef public list shared
     cdef public object tree
@@ -74,7 +77,7 @@ cdef class Call:
     @cython.locals(found=dict, k=cython.Py_ssize_t, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, depth=cython.int, same=cython.bint, node=Node)
     cpdef dict changed(self)
     @cython.locals(changes=list)
-    cpdef list leave(self, object returned=*, object values=*)
+    cpdef list leave(self, object returned=*, object values=*, bint counts=*)
     cpdef object own(self, object container)
     cpdef list places_of(self, object array)
     cpdef Py_ssize_t original(self, object array) except -2

@@ -19,18 +19,19 @@ import drjit_core as core
 from drjit_core import is_closed, traced_elsewhere
 
 from .._access.store import Journal, noted, owner_of, settled, store, store_result, store_same
-from .._base.array import ArrayBase
+from .._base.array import DERIVED, ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
 from .._base.weak import remembered
-from .._trees.contents import attributes_of
-from .._trees.kinds import OBJECT
+from .._trees.contents import attributes_in_dict, attributes_of, share_attributes, write_place
+from .._trees.holders import has_array
+from .._trees.kinds import MISSING, OBJECT, about, is_own
 from .._trees.pytree import TreeSpec, children, construct, extras, flatten, flatten_nodes
-from .places import Change
+from .places import Change, place_key, words_of
 from .snapshot import Snapshot, snapshot
 from .state import copies
 
-__all__ = ["Call", "Given", "as_before", "as_left", "become", "filled", "objects_of", "refilled"]
+__all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "filled", "objects_of", "refilled"]
 
 #: What most calls have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
@@ -43,7 +44,8 @@ _FEW = 16
 class Given:
     """The arguments of a construct: a tree of arrays and other objects."""
 
-    __slots__ = ("apart", "function", "guessed", "leaves", "lent", "nodes", "numbers", "plain", "spec", "tree")
+    __slots__ = ("adorned", "apart", "function", "guessed", "leaves", "lent", "nodes", "numbers", "plain", "spec",
+                 "tree")
 
     def __init__(self, function: str, tree: Any, spec: TreeSpec | None = None) -> None:
         self.function = function
@@ -66,8 +68,10 @@ class Given:
         self.numbers: dict[int, int] = _NOTHING
         #: Whether these are flat, and all are others; -1 as long as nobody has asked.
         self.apart = -1
-        #: Whether there is nothing but arrays.
-        self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves)
+        #: Whether any array has attributes; whether there is nothing but arrays, which have none.
+        self.adorned = bool(DERIVED) and bool([leaf for leaf in self.leaves if isinstance(leaf, ArrayBase) and about(
+            type(leaf)).has_more])
+        self.plain = self.spec.is_flat and len(self.spec.traced()) == len(self.leaves) and not self.adorned
 
     def filled(self, returned: Any, leaves: Sequence[Any], call: Call, before: Sequence[core.Node],
                after: Sequence[core.Node], stands: Sequence[Any] | None = None, spec: TreeSpec | None = None) -> Any:
@@ -189,13 +193,14 @@ def _copied(spec: TreeSpec, places: Iterator[int], copied: bool = False) -> set[
 
 
 class as_before:
-    """Let a tree be as it was if a construct raises, whatever the setters of its objects do."""
+    """Let a tree be as it was if a construct raises, whatever the setters of its objects do, and if it has ``several``
+    iterations, whatever the first ones have done."""
 
     __slots__ = ("given", "noted", "snapshot", "tree")
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: Given, several: bool = False) -> None:
         self.given = given
-        self.tree = None if self.given.spec.is_flat or not _runs_code(self.given.spec) else self.given.tree
+        self.tree = None if given.spec.is_flat or not (several or _runs_code(given.spec)) else given.tree
 
     def __enter__(self) -> None:
         if self.tree is not None:
@@ -207,7 +212,7 @@ class as_before:
         if self.tree is not None:
             self.noted.__exit__(kind, error, traceback)
             if kind is not None and self.snapshot is not None:
-                self.snapshot.undo()
+                self.snapshot.undo(lambda change: True)
 
 
 def _runs_code(spec: TreeSpec) -> bool:
@@ -245,8 +250,8 @@ class Call:
     it finds one array wherever it is one. What the function knows may be ``known`` already.
     """
 
-    __slots__ = ("arrays", "copies", "given", "held", "inside", "moved", "nodes", "numbered", "numbers", "objects",
-                 "owned", "same", "shared", "snapshot", "stands", "touched", "tree")
+    __slots__ = ("adorned", "arrays", "attributes", "copies", "given", "held", "inside", "moved", "nodes", "numbered",
+                 "numbers", "objects", "owned", "same", "shared", "snapshot", "stands", "touched", "tree")
 
     def __init__(self, given: Given, nodes: list[core.Node], function: Callable[..., Any] | None,
                  spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, journal: Journal | None = None,
@@ -269,8 +274,12 @@ class Call:
         #: What the caller's containers held, and objects that had to be copied, with what they are copies of.
         self.held: list[tuple[Any, dict[Any, Any], dict[Any, Any]]] = _EMPTY
         self.copies: list[tuple[Any, Any, int, int]] = _EMPTY
-        #: The caller's tuples and objects that others stand for, by the ids of these.
+        #: The caller's tuples, objects and arrays that others stand for, by the ids of these.
         self.owned: dict[int, Any] = _NOTHING
+        #: The attributes of objects that others share which stand for these, and others of which copies have some, with
+        #: what these are copies of and had at first.
+        self.attributes: list[Any] = _EMPTY
+        self.adorned: list[tuple[Any, Any, dict[str, Any]]] = _EMPTY
         #: The caller's containers, by their ids, that iterations have returned in other places: elements that have left
         #: before have others there.
         self.moved: set[int] = _NONE
@@ -286,7 +295,8 @@ class Call:
         #: What is held by what the function knows; copies are looked at by their leaves.
         self.snapshot = known
         if known is None and not (self.given.plain and (function is None or is_closed(function))):
-            self.snapshot = snapshot(None if self.given.plain else self.tree, function,
+            tree = None if self.given.plain else self.tree
+            self.snapshot = snapshot((tree, *self.attributes) if self.attributes else tree, function,
                                      [copy for copy, *_ in self.copies] if self.copies else _EMPTY)
 
     def make(self, spec: TreeSpec, own: Mapping[int, ArrayBase], journal: Journal | None,
@@ -303,10 +313,17 @@ class Call:
             self.nodes = given.lend(self.nodes, journal, lent, self.arrays)
             for place in lent:
                 self.arrays[place] = given.leaves[place]
+        if given.adorned:
+            self.owned = {}
+            for array, original in zip(self.arrays, given.leaves, strict=True):
+                if array is not original and isinstance(array, ArrayBase) and about(type(original)).has_more:
+                    if not share_attributes(array, original) or about(type(original)).slots:
+                        self.adorned = [*self.adorned, (array, original, attributes_of(array))]
+                    self.owned[id(array)] = original
         if spec.is_flat:
             self.tree = tuple(self.arrays)
         else:
-            self.held, self.copies, self.owned, self.shared, self.touched = [], [], {}, [], set()
+            self.held, self.copies, self.owned, self.shared, self.touched = [], [], dict(self.owned), [], set()
             self.tree = self.exchanged(given.tree, spec, iter(range(len(self.arrays))), {})
         if given.lent:
             first: dict[int, int] = {}
@@ -334,14 +351,18 @@ class Call:
             if inner.children is None:
                 own[key] = places[0]
         if issubclass(spec.cls, tuple):
-            found = construct(spec.cls, new, spec.shape)
+            found = construct(spec.cls, new)
             self.owned[id(found)] = value
+            if spec.cls is not tuple:
+                share_attributes(found, value)
             return found
         found, new = value, {key: new[key] for key in entries}
         if spec.prototype is not None:
             found = value.__drjit_rebuild__(new)
             self.copies.append((found, value, first, last - first + 1))
             self.owned[id(found)] = value
+            if not is_own(type(value).__module__):
+                self.adorn(found, value)
         else:
             write_entries(value, new)
             now = dict(_items(value))
@@ -350,6 +371,31 @@ class Call:
             self.held.append((value, dict(items), now))
         seen[id(value)] = found, first, last - first + 1
         return found
+
+    def adorn(self, stand: Any, original: Any) -> None:
+        """Let an object that joins by the protocol have the attributes of the one that it stands for."""
+        if share_attributes(stand, original):
+            self.attributes = [*self.attributes, original.__dict__]
+            self.owned[id(original.__dict__)] = original
+        else:
+            self.adorned = [*self.adorned, (stand, original, attributes_of(stand))]
+
+    def settle_attributes(self) -> str:
+        """See what has become of attributes, others than children, that objects do not share with those that they stand
+        for: numbers and the like remain what the function has made of them; returns one that holds another array."""
+        adorned, self.adorned = self.adorned, _EMPTY
+        inside = set(map(id, self.arrays)) | set(map(id, self.stands))
+        for stand, original, before in adorned:
+            shared = attributes_in_dict(original) if attributes_in_dict(stand) is attributes_in_dict(original) else {}
+            for name, value in attributes_of(stand).items():
+                old = before.get(name, MISSING)
+                if value is old or name in shared or not inside.isdisjoint(
+                        [id(leaf) for each in (old, value) for leaf in flatten(each, "")[0]]):
+                    continue
+                if has_array(old) or has_array(value):
+                    return words_of(original, OBJECT, name)
+                write_place(original, OBJECT, name, value)
+        return ""
 
     def spec(self) -> TreeSpec:
         """The structure of what the function is called with, in which tensors may have other shapes."""
@@ -391,26 +437,48 @@ class Call:
         own = given.spec.positions() if self.arrays is given.leaves else ()
         return {id(given.leaves[place]): self.nodes[first:first + count] for place, first, count in own}
 
-    def leave(self, returned: Any = None, values: Sequence[Any] = ()) -> list[Change]:
+    def leave(self, returned: Any = None, values: Sequence[Any] = (), counts: bool = False) -> list[Change]:
         """Let everything be as it was; returns the places that hold other arrays than before, but for those of
         containers that were ``returned``, unless these are from outside, and of those in ``values`` of places.
 
-        Numbers, texts and the like remain what the function has made of them.
+        Numbers, texts and the like remain what the function has made of them, unless those in the arguments ``count``,
+        too.
         """
         if self.copies:
             self.settle()
         changes: list[Change] = _EMPTY
+        refused = self.settle_attributes() if self.adorned else ""
         if self.snapshot is not None:
-            changes = self.snapshot.undo()
+            changes = self.snapshot.undo(self.is_in_arguments if counts else None)
             self.same = self.snapshot.same
+            if changes and self.owned:
+                changes = self.of_owners(changes)
         for container, before, new in reversed(self.held):
             now = dict(_items(container))
             write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
+        if refused:
+            raise ArgumentError(
+                f"{self.given.function}(): a function changes {refused}, which is state, and no entry or child of it. "
+                "Let __drjit_children__() return that, too, or keep it elsewhere.")
         if changes and returned is not None:
             inside, kept = containers_of(returned) - self.moved, containers_of(values)
             changes = [change for change in changes if not _is_entry(change) or id(change.container) not in kept and (
                 id(change.container) not in inside or self.is_outside(change.container))]
         return changes
+
+    def of_owners(self, changes: Sequence[Change]) -> list[Change]:
+        """Changes of attributes of objects that stand for others, which share them, as those of these."""
+        found: dict[Any, Change] = {}
+        for change in changes:
+            owner = self.owned.get(id(change.container))
+            if owner is not None:
+                change = change._replace(container=owner, kind=OBJECT)
+            found.setdefault(place_key(*change[:3]), change)
+        return list(found.values())
+
+    def is_in_arguments(self, change: Change) -> bool:
+        """Whether a place is an entry of one of the containers that are arguments."""
+        return self.holds(change.container) and _is_entry(change)
 
     def note_moved(self, value: Any, before: Any) -> bool:
         """See which of the caller's containers are in other places of what was returned than of what was given, or
@@ -575,12 +643,14 @@ def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], owner
     if issubclass(spec.cls, tuple):
         same = container.__class__ is spec.cls and len(container) == len(new) and \
             all(map(operator.is_, container, new.values()))
-        return container if same else construct(spec.cls, new, spec.shape)
+        return container if same else construct(spec.cls, new, extras(values[0]) if spec.shape else ())
     if spec.prototype is not None:
-        made = values[0].__drjit_rebuild__(new)
+        # with what other attributes the caller's object has by now
+        like = values[0] if container is None or is_own(spec.cls.__module__) else container
+        made = like.__drjit_rebuild__(new)
         return made if container is None else become(container, made)
     if container is None:
-        return new if spec.cls is dict else construct(spec.cls, new, spec.shape)
+        return new if spec.cls is dict else construct(spec.cls, new, extras(values[0]) if spec.shape else ())
     now = dict(_items(container))
     write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
     return container

@@ -31,7 +31,7 @@ from .outside import Variables, presumed, remember
 from .places import Change, place_key, reorder, words_of
 from .shapes import Reshaped, Shapes
 from .snapshot import Snapshot, snapshot
-from .state import equal, mask_of, shape_of
+from .state import difference_of, mask_of, shape_of
 from .wording import Words, name_in_program, require_data
 
 __all__ = ["FUNCTION", "SymbolicLoop", "changed_size", "condition_of", "flattened", "require_tuple"]
@@ -258,7 +258,7 @@ class SymbolicLoop:
             try:
                 results = self.called_body(call, variables)
             except BaseException:
-                call.leave()
+                call.leave(None, (), True)
                 raise
             self.called = call
             return results
@@ -391,9 +391,9 @@ def _longest(numbers: core.Node, others: list[core.Node]) -> int:
 
 def _require_unchanged(before: list[Any], after: list[Any], spec: TreeSpec, names: Sequence[str]) -> None:
     """Refuse changes of what symbolic loops do not track."""
-    for position, (old, new) in enumerate(zip(before, after, strict=True)):
-        if old is new or isinstance(old, ArrayBase) and old._dynamic or equal(old, new):
-            continue
+    position = difference_of(before, after)
+    if position >= 0:
+        old, new = before[position], after[position]
         raise ArgumentError(
             f"{FUNCTION}(): the body of this loop changed the state variable '{spec.paths(names)[position]}' of type "
             f"{describe(old)} from {old!r} to {new!r}. Symbolic loops do not track Python objects: use a Dr.Jit array "

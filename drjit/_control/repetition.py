@@ -99,7 +99,7 @@ def _run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: 
             if given.spec.is_flat:
                 return _traced(given, cond, body, names, label, mode, strict,
                                None if max_iterations == -1 else max_iterations, compress, late, first)
-            with as_before(given):
+            with as_before(given, mode == "evaluated"):
                 return _traced(given, cond, body, names, label, mode, strict,
                                None if max_iterations == -1 else max_iterations, compress, late, first)
     except (SizeError, core.IncompatibleSizes) as error:
@@ -118,13 +118,13 @@ def _traced(given: Given, cond: Callable[..., Any], body: Callable[..., Any], na
         given.nodes = told_apart(given.nodes)
         return Evaluated(given, cond, body, names,
                          bool(current().flags & _COMPRESS_LOOPS if compress is None else compress),
-                         None if first is True else first).run()
+                         None if first is True else first, strict).run()
     try:
         return SymbolicLoop(given, cond, body, names, label, strict, max_iterations, late).run()
     except core.NoDerivative:  # of writes, for example: iterations have some, one by one
         if core.innermost() is not None:
             raise  # there is a construct around this one, which does likewise
-        return Evaluated(given, cond, body, names, False, None if first is True else first).run()
+        return Evaluated(given, cond, body, names, False, None if first is True else first, strict).run()
 
 
 # --- the three modes -------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ cdef class Sides:
     cdef public object functions
     cdef public object labels
     cdef public bint named
+    cdef public object since
     cdef public Results results
     cdef public list nodes
     cdef public dict own

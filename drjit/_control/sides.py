@@ -50,6 +50,8 @@ class Sides:
                  named: bool, results: Results) -> None:
         self.words, self.given, self.functions, self.labels = words, given, functions, labels
         self.named, self.results = named, results
+        #: Later nodes have larger ids.
+        self.since = core.nothing(core.VarType.Bool.value).id
         #: The arguments as functions are given them: with what was written to them by index.
         self.nodes = list(given.nodes)
         #: The caller's arrays that functions are given themselves, where they are given all elements.
@@ -99,15 +101,15 @@ class Sides:
             try:
                 effects = Effects(self.labels[number], call, invoked(function, self.named, call.tree), shapes)
             except SizeError:  # of some elements of an array and all of it, perhaps
-                call.leave()
+                call.leave(None, (), self.results.strict)
                 if aliases is not None:
                     self.require_one_array(aliases, {place for place in self.own
                                                      if aliases.is_found(place, call.snapshot)})
                 raise
             except BaseException:
-                call.leave()
+                call.leave(None, (), self.results.strict)
                 raise
-            effects.note(call.leave())
+            effects.note(call.leave(None, (), self.results.strict), self.since)
             if call.snapshot is not None and call.snapshot.waiting:
                 require_variables(self.words.function, call.snapshot)
             if aliases is not None:
@@ -151,7 +153,7 @@ class Sides:
     def finish(self, values: list[core.Node], keeps: bool) -> Any:
         """The results; what the functions have changed is what it has become. Whether what all of them return of the
         caller's is that (``keeps``): of calls, elements that take none have zeros."""
-        joint = Joint(self.words, self.given, self.effects, self.results.lanes, self.nodes, True, keeps)
+        joint = Joint(self.words, self.given, self.effects, self.results, self.nodes, True, keeps)
         before, found = joint.before(), list[core.Node]()
         for old, *values_ in zip(before, *map(joint.after, range(len(self.joins))), strict=True):
             changed = [(join, now) for join, now in zip(self.joins, values_, strict=True) if now is not old]

@@ -52,7 +52,7 @@ cdef class Snapshot:
     cpdef list changes(self)
     @cython.locals(held=list, kind=cython.int, position=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict)
     cpdef bint refresh(self) except -1
-    cpdef list undo(self)
+    cpdef list undo(self, object counts=*)
 
 
 cpdef Snapshot snapshot(object tree, object function, object apart=*, bint data=*)

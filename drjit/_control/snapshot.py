@@ -472,11 +472,12 @@ class Snapshot:
             if len(held) > len([each for each in now.values() if each is value]):
                 self.waiting = [*self.waiting, (generator, name)]
 
-    def undo(self) -> list[Change]:
+    def undo(self, counts: Callable[[Change], bool] | None = None) -> list[Change]:
         """Let places hold what they held, and dictionaries with arrays have the order that they had; returns the
-        changes that have to do with arrays."""
+        changes that have to do with arrays, and others that are said to count."""
         changes = [change if change.before is MISSING else change._replace(now=unshared(change.now))
-                   for change in self.changes() if has_array(change.before) or has_array(change.now)]
+                   for change in self.changes() if has_array(change.before) or has_array(change.now) or
+                   counts is not None and counts(change)]
         restore(changes)
         for table, keys, _ in self.reordered:
             reorder(table, keys)

@@ -12,10 +12,12 @@ from .._base.array import ArrayBase
 from .._base.errors import user_part
 from .._base.handle import held
 from .._trees.classes import sole_array
+from .._trees.holders import are_same
 from .._trees.pytree import TreeSpec, flatten
 
-__all__ = ["copies", "equal", "lane_shape", "mask_of", "shape_of", "told_apart", "uninitialized"]
+__all__ = ["copies", "difference_of", "is_made_of", "lane_shape", "mask_of", "shape_of", "told_apart", "uninitialized"]
 
+_EVALUATED, _LITERAL = core.KIND["evaluated"], core.KIND["literal"]
 #: Classes of traced masks of one dimension.
 _masks: set[type] = set()
 
@@ -90,7 +92,7 @@ def uninitialized(error: Exception, nodes: Sequence[core.Node], spec: TreeSpec) 
     return -1
 
 
-def equal(old: Any, new: Any) -> bool:
+def _equal(old: Any, new: Any) -> bool:
     """Whether two objects other than traced arrays are known to be equal."""
     if isinstance(old, ArrayBase):
         return [node.payload for node in old._nodes()] == [node.payload for node in new._nodes()]
@@ -98,3 +100,20 @@ def equal(old: Any, new: Any) -> bool:
         return bool(old == new)
     except Exception:  # of objects that hold symbolic arrays, or several elements
         return False
+
+
+def difference_of(before: Sequence[Any], after: Sequence[Any]) -> int:
+    """The first place in which leaves other than traced arrays are not known to be equal; -1 if there is none."""
+    for place, (old, new) in enumerate(zip(before, after, strict=True)):
+        if old is not new and not (isinstance(new, ArrayBase) and new._dynamic) and not (
+                are_same(old, new) or _equal(old, new)):
+            return place
+    return -1
+
+
+def is_made_of(nodes: Sequence[core.Node], given: Sequence[core.Node], since: int) -> bool:
+    """Whether any of what a function has computed may be one of some nodes that it was given, or computed of them: of
+    what is evaluated, and was made ``since`` a node of some id, nobody knows."""
+    made, wide = [[core.primal(node) for node in each if node.kind != _LITERAL] for each in (nodes, given)]
+    return bool([node for node in made if node in wide or node.kind == _EVALUATED and node.id > since]) or \
+        core.depend_on(made, wide)

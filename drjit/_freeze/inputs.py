@@ -312,7 +312,7 @@ class Inputs:
 
     def _token(self, value: Any) -> Any:
         number = self._numbers.get(id(value))
-        if number is not None:
+        if number is not None and not isinstance(value, ArrayBase):
             return (number, token_of(value)) if hides(value) else number
         if isinstance(value, ArrayBase):
             if not value._dynamic:

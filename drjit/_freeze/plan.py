@@ -388,7 +388,7 @@ def _described(value: Any, inputs: Inputs, known: dict[int, Any], arrays: dict[i
     number = inputs.number(value)
     if number >= 0:
         if hides(value) or kind_at(value) == GENERATOR:
-            return (_SAME, value) if kind_at(value) == VALUE else (-1, None)
+            return (_SAME, value) if kind_at(value) == VALUE and not isinstance(value, ArrayBase) else (-1, None)
         if number in known:
             return _KNOWN, number
         known[number] = None

@@ -459,6 +459,14 @@ class Generator:
 
     # --- copies, by value --------------------------------------------------------------------------------------------
 
+    def _another(self) -> Any:
+        """An object of this class, with what attributes those of derived classes have besides."""
+        result: Any = type(self).__new__(type(self))
+        attributes = getattr(self, "__dict__", None)
+        if attributes:
+            result.__dict__.update(attributes)
+        return result
+
     def __copy__(self) -> Any:
         cls: Any = type(self)
         return cls(self)

@@ -177,7 +177,7 @@ class PCG32Base(Generator):
         return {"state": self._state, "inc": self._inc}
 
     def __drjit_rebuild__(self, children: dict[str, Any]) -> Any:
-        result: Any = type(self).__new__(type(self))
+        result = self._another()
         result._state, result._inc = children["state"], children["inc"]
         return result
 

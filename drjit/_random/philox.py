@@ -145,7 +145,7 @@ class PhiloxBase(Generator):
         return {"seed": self._seed, "counter": self._counter}
 
     def __drjit_rebuild__(self, children: dict[str, Any]) -> Any:
-        result: Any = type(self).__new__(type(self))
+        result = self._another()
         result._seed, result._counter, result._iterations = children["seed"], children["counter"], self._iterations
         return result
 

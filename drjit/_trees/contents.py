@@ -42,7 +42,7 @@ from .kinds import (
 )
 
 __all__ = ["attributes_in_dict", "attributes_of", "contents_of", "data_of", "entries_of", "is_small", "listed",
-           "parts_of", "position_of", "read_place", "set_data", "shown", "write_place"]
+           "parts_of", "position_of", "read_place", "set_data", "share_attributes", "shown", "write_place"]
 
 #: Modules with more variables are not looked at.
 _MOST_VARIABLES = 16384
@@ -112,6 +112,20 @@ def _module_variables(module: ModuleType) -> dict[str, Any]:
         return {}
     return {name: value for name, value in vars(module).items() if isinstance(value, ArrayBase) or not (
         name[:2] == "__" or callable(value) or kind_at(value) in (VALUE, MODULE))}
+
+
+def share_attributes(stand: Any, original: Any) -> bool:
+    """Let an object have the attributes of another one: the same ones, if it has no others, which is returned."""
+    own, mine = [getattr(each, "__dict__", None) for each in (original, stand)]
+    shares = type(own) is dict and type(mine) is dict and not [
+        name for name, value in mine.items() if own.get(name, MISSING) is not value]
+    if shares:
+        stand.__dict__ = own
+    known = attributes_of(stand)
+    for name, value in attributes_of(original).items():
+        if name not in known:
+            object.__setattr__(stand, name, value)
+    return shares
 
 
 def contents_of(cell: Any) -> Any:
@@ -212,11 +226,12 @@ def _referents(value: Any) -> list[Any]:
 
 def shown(container: Any, kind: int, key: Any, before: Any = ()) -> Any:
     """What a place shows that holds nothing of its own: an object the attribute of its class, and a class that of one
-    that it is derived from, unless that is computed when it is asked for. ``before`` are changes since."""
+    that it is derived from or of its own class, unless that is computed when it is asked for. ``before`` are changes
+    since."""
     if kind == OBJECT and key in about(type(container)).slots:
         return MISSING
     if kind == OBJECT or kind == CLASS:
-        for cls in type(container).__mro__ if kind == OBJECT else container.__mro__[1:]:
+        for cls in type(container).__mro__ if kind == OBJECT else (*container.__mro__[1:], *type(container).__mro__):
             value = vars(cls).get(key, MISSING)
             for change in before:
                 if change.container is cls and change.key == key:

@@ -2,6 +2,7 @@ cdef inline Py_ssize_t id(object value):  # without an event for audits
     return <Py_ssize_t> <void*> value
 
 cdef dict _about, _libraries, _own
+cdef list DERIVED
 
 
 cdef class About:

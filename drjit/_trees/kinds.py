@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.array import ArrayBase
+from .._base.array import DERIVED, ArrayBase
 from .._base.handle import Handle
 from .._base.weak import note
 from .classes import is_pytree
@@ -78,14 +78,18 @@ class About:
     def __init__(self, cls: type) -> None:
         #: What the content of its objects is, once one has been seen.
         self.kind = _exactly.get(cls, -1)
+        #: The attributes that have places of their own, but for what arrays consist of.
         self.slots = tuple([name for base in cls.__mro__ for name, entry in vars(base).items()
-                            if name not in ("__dict__", "__weakref__") and _is_slot(base, name, entry)])
+                            if name not in ("__dict__", "__weakref__") and _is_slot(base, name, entry) and not (
+                                issubclass(cls, ArrayBase) and is_own(str(base.__module__)))])
         #: Whether its objects have attributes besides their content.
-        self.has_more = self.kind < 0 and bool(cls.__dictoffset__ or self.slots) and cls not in _derived and \
-            _is_not_ours(cls) and not issubclass(cls, (type, ArrayBase, ModuleType))
-        #: The user's classes that objects of it may find attributes in, and whether it is one itself, but for those of
-        #: libraries.
-        self.bases: tuple[type, ...] = tuple([base for base in reversed(cls.__mro__[1:]) if _is_users(base)])
+        self.has_more = self.kind < 0 and bool(cls.__dictoffset__ or self.slots) and \
+            not is_own(str(cls.__module__)) and not issubclass(cls, (type, ModuleType, classmethod, staticmethod))
+        #: The user's classes that objects of it may find attributes in, or it itself, and whether it is one itself, but
+        #: for those of libraries.
+        around: Any = type(cls)
+        self.bases: tuple[type, ...] = tuple([base for base in (*reversed(around.__mro__), *reversed(cls.__mro__[1:]))
+                                              if _is_users(base)])
         self.is_users = _is_users(cls)
 
 
@@ -156,7 +160,9 @@ def buffer_of(value: Any) -> memoryview | None:
 def refers(value: Any) -> bool:
     """Whether something may refer to other objects."""
     cls = type(value)
-    return not (cls is str or cls is int or cls is float or cls is bool or value is None or isinstance(value, Handle))
+    if cls is str or cls is int or cls is float or cls is bool or value is None:
+        return False
+    return not isinstance(value, Handle) or bool(DERIVED) and about(cls).has_more
 
 
 def look_through(cls: type) -> None:
@@ -170,9 +176,9 @@ if type(look_through) is not FunctionType:  # the compiled form: functions of ou
 
 def _is_slot(cls: type, name: str, entry: Any) -> bool:
     """Whether an entry of a class is an attribute that its instances store: compiled classes describe what is in their
-    ``__slots__`` as others do properties."""
-    kind = entry.__class__
-    return kind is MemberDescriptorType or kind is GetSetDescriptorType and name in vars(cls).get("__slots__", ())
+    ``__slots__`` as others do properties. Those of Python have members that are no attributes, but their content."""
+    kind, slots = entry.__class__, vars(cls).get("__slots__")
+    return slots is not None and (kind is MemberDescriptorType or kind is GetSetDescriptorType and name in slots)
 
 
 def _is_not_ours(cls: type) -> bool:

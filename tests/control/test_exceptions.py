@@ -20,7 +20,7 @@ import pytest
 import drjit as dr
 from drjit._base import errors
 from drjit.llvm import Bool, Int, UInt
-from drjit.llvm.ad import Float
+from drjit.llvm.ad import PCG32, Float
 
 
 class Picky(Exception):
@@ -242,9 +242,9 @@ class Stop(Exception):
 
 @pytest.mark.parametrize("carried", [True, False])
 @pytest.mark.parametrize("compress", [True, False])
-def test_writes_of_evaluated_loops_that_no_kernel_has_done_are_undone(compress: bool, carried: bool) -> None:
-    """Those of earlier iterations have happened; what was changed as a whole is as it was."""
-    for first in (True, False):
+def test_what_evaluated_loops_have_written_is_undone(compress: bool, carried: bool) -> None:
+    """That of earlier iterations, too, which kernels have done: to a copy, of which there is one for all iterations."""
+    for _ in range(2):
         table, whole, rounds = dr.zeros(Float, 4), Float(1, 2), list[Any]()
         dr.eval(table, whole)
         view = np.from_dlpack(table)
@@ -263,8 +263,52 @@ def test_writes_of_evaluated_loops_that_no_kernel_has_done_are_undone(compress: 
         with pytest.raises(Stop):
             dr.while_loop((UInt(0, 1), table) if carried else (UInt(0, 1),), lambda i, *_: i < 4, body,
                           mode="evaluated", compress=compress)
-        assert list(table) == [1, 2, 3, 0] and list(whole) == [1, 2]
-        assert first or view.tolist() == [1, 2, 3, 0]  # and nothing was copied (compiling holds nodes for a while)
+        assert list(table) == [0, 0, 0, 0] and list(whole) == [1, 2]
+        assert view.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("construct", ["loop", "call"])
+def test_what_evaluated_constructs_write_to_is_copied_once(construct: str) -> None:
+    """For what raises has changed nothing. Constants are no memory yet."""
+    def run(table: Any) -> None:
+        def body(i: Any) -> Any:
+            dr.scatter_add(table, UInt(1), i)
+            return i + 1
+
+        dr.while_loop((UInt(0, 1),), lambda i: i < 5, body, mode="evaluated") if construct == "loop" else \
+            dr.switch(UInt(0, 1, 0, 1), [body, body], UInt(0, 1, 2, 3), mode="evaluated")
+        dr.eval(table)
+
+    for table, count in ((dr.arange(UInt, 1000) * 2, 1), (dr.zeros(UInt, 1000), 1)):
+        run(dr.copy(table))
+        if count:
+            dr.eval(table)
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+            dr.kernel_history_clear()
+            run(table)
+            assert [entry["size"] for entry in dr.kernel_history()].count(1000) == count
+
+
+@pytest.mark.parametrize(("mode", "number"), [("symbolic", 1), ("evaluated", 1), ("evaluated", 3)])
+def test_objects_are_as_they_were_before_a_loop_that_raises(mode: str, number: int) -> None:
+    """Also what is no array, of what is state."""
+    state, calls = {"n": 0, "values": [Float(1), "a"], "rng": PCG32(2)}, list[int]()
+
+    def body(i: Any, state: Any) -> Any:
+        state["n"] += 1
+        state["values"].append(3)
+        state["values"][1] = "b"
+        state["values"][0] += state["rng"].next_float32()
+        calls.append(1)
+        if len(calls) == number:
+            raise Stop
+        state["values"].pop()
+        return i + 1, state
+
+    with pytest.raises(Stop):
+        dr.while_loop((UInt(0, 1), state), lambda i, _: i < 9, body, mode=mode)
+    assert state["n"] == 0 and [list(state["values"][0]), *state["values"][1:]] == [[1], "a"]
+    assert dr.all(state["rng"].next_float32() == PCG32(2).next_float32())
 
 
 def test_a_value_that_was_kept_of_a_write_that_was_undone() -> None:
