@@ -22,7 +22,7 @@ from drjit_core import (
 )
 
 from .._access.lanes import fitting, masked_access, written_apart, written_from
-from .._access.store import Journal, innermost_journal, noted, store, store_result
+from .._access.store import Journal, innermost_journal, noted, owner_of, store, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
@@ -30,6 +30,7 @@ from .._base.types import BOOL
 from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten_nodes
+from .aliases import Aliases
 from .attempts import retried
 from .changed import changed_arrays
 from .given import Call, Given, as_left, become, refilled
@@ -46,6 +47,7 @@ _LITERAL = core.KIND["literal"]
 #: What most constructs have no entries in: whoever adds the first one replaces it.
 _EMPTY: list[Any] = []
 _NOTHING: dict[Any, Any] = {}
+_NO_PARTS: set[tuple[int, int]] = set()
 
 
 class Results:
@@ -301,12 +303,11 @@ class Effects(Returned):
 
     def after(self, array: Any, nodes: Sequence[core.Node]) -> Sequence[core.Node]:
         """What an array holds after the function, given the nodes of before."""
-        position, found = 0, self.left_in(array)
-        while found is None and isinstance(array, ArrayBase) and array._o is not None:
-            array, place = array._o
-            position += place
-            found = self.left_in(array)
-        return nodes if found is None else found[position:position + len(nodes)]
+        if not isinstance(array, ArrayBase):
+            return nodes
+        owner, first = owner_of(array)
+        found = self.left_in(owner)
+        return nodes if found is None else found[first:first + len(nodes)]
 
     def standing(self, key: Any, change: Change, call_: Call) -> Returned:
         """What a place holds after the function, which perhaps does not change it, as another call does."""
@@ -481,6 +482,8 @@ class SymbolicChoice:
         self.names = names
         self.results = results
         self.count = len(self.nodes)
+        #: The components of larger arrays that are arguments, see :meth:`Aliases.covered`.
+        self.parts = Aliases(given).covered(parts) if (parts := given.parts()) else _NO_PARTS
         #: Arguments that the functions are given as they are, by position.
         self.known: dict[int, core.Node] = _NOTHING
         #: Arrays from outside that the functions write to by index: arrays, components and what these were.
@@ -570,7 +573,7 @@ class SymbolicChoice:
                 require_data(self.words, called.snapshot, (function,))
             changed = called.changed() if journal.entries or journal.loans or called.copies else _NOTHING
             effects.note(places)
-            if changed or self.written or len(journal.entries) > known:
+            if changed or self.written or len(journal.entries) > known or self.parts:
                 effects.left = called.left() | {key: array._nodes() for key, (array, *_) in journal.entries.items()}
                 effects.changed, effects.arrays = changed, self.outside(number, called, effects.leaves, formals)
             self.effects.append(effects)
@@ -599,7 +602,7 @@ class SymbolicChoice:
         numbers = {key: number for number, key in enumerate(self.written)} if self.written else _NOTHING
         functions = (self.functions[number],)
         for array, position, initial, node in changed_arrays(self.words, self.journal, known, functions, called,
-                                                             self.written):
+                                                             self.written, (), self.parts):
             key = id(array), position
             place = numbers.get(key, len(self.written))
             if place < len(variables) and node is variables[place]:

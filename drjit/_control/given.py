@@ -128,6 +128,11 @@ class Given:
                 leaf for leaf in leaves if leaf._o is not None]
         return bool(self.apart)
 
+    def parts(self) -> list[int]:
+        """The places of arrays that are parts of others."""
+        return [] if self.is_apart() else [place for place, *_ in self.spec.traced()
+                                           if getattr(self.leaves[place], "_o", None) is not None]
+
     def lend(self, nodes: list[core.Node], journal: Journal, places: Container[int] | None = None,
              like: Sequence[Any] = ()) -> list[core.Node]:
         """Let the arrays, or those in some places, have other nodes until a journal gives them back what they held;
