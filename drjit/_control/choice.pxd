@@ -61,6 +61,7 @@ cdef class SymbolicChoice(Functions):
     cdef public Snapshot snapshot
     cdef public list effects
     cdef public Joint joint
+    cdef public set parts
     @cython.locals(around=Journal)
     cpdef object run(self)
     cpdef tuple attempt(self)
