@@ -140,12 +140,15 @@ class Begun:
     def is_used(self, formals: Sequence[Node], entry: Place, after: Mapping[Any, Sequence[Node]],
                 state: Sequence[Node]) -> bool:
         """Whether what a place held is used for anything but itself."""
-        others = [*state, *[node for key, nodes in after.items() if self.places.get(key) is not entry
-                            for node in nodes]]
-        own = {primal(node).id for node in formals}
-        return bool([node for node in others if primal(node).id in own]) or depend_on(
-            [*others, *[node for key, nodes in after.items() if self.places.get(key) is entry for node in nodes]],
-            formals)
+        return are_used(formals, [*state, *[node for key, nodes in after.items() if self.places.get(key) is not entry
+                                            for node in nodes]]) or depend_on(
+            [node for key, nodes in after.items() if self.places.get(key) is entry for node in nodes], formals)
+
+
+def are_used(nodes: Sequence[Node], results: Sequence[Node]) -> bool:
+    """Whether any of some results are nodes, or may be computed of these."""
+    own = {primal(node).id for node in nodes}
+    return bool([node for node in results if primal(node).id in own]) or depend_on(results, nodes)
 
 
 class Variables:
@@ -487,9 +490,9 @@ class Variables:
                 continue
             others = [other for other in aliases.others(place) if direct or
                       not changed.keys().isdisjoint(nodes[other]) or
+                      are_used([call.nodes[position] for position in nodes[other]], results[len(call.nodes):]) or
                       depend_on(results, [call.nodes[position] for position in nodes[other]])]
-            if others or direct or depend_on(results, outside) and \
-                    aliases.is_found(place, call.snapshot):
+            if others or direct or are_used(outside, results) and aliases.is_found(place, call.snapshot):
                 lent.update((place, *others))
         if lent != given.lent:
             given.lent = lent
