@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,19 +19,19 @@ import drjit_core as core
 from drjit_core import KIND, cast, literal, ops
 
 from .._access.lanes import TRUE, fitting, made_from, masked_access, on_part, watched, with_lanes, written_from
-from .._access.store import Journal, noted, store_result
+from .._access.store import Journal, noted, overlap, store_result
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError
 from .._base.nodes import broadcast
 from .._base.types import BOOL, UINT32
 from .._functions.ordering import set_positions
-from .._trees.contents import write_place
+from .._trees.contents import read_place, write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases
 from .given import Call, Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
-from .places import Change, are_others, difference_at, reorder, restore, words_of
+from .places import Change, are_others, difference_at, place_key, reorder, restore, words_of
 from .shapes import changed_shape
 from .snapshot import Snapshot, snapshot
 from .state import shape_of
@@ -81,6 +80,9 @@ class _Objects:
         self.known: dict[int, Snapshot] = {}
         #: What places held before the loop.
         self.places: list[list[Change]] = []
+        #: Places that hold an array of others, by their keys: with the mask of lanes that take part since, and what
+        #: the others hold there.
+        self.waiting: dict[Any, tuple[Change, core.Node, list[core.Node]]] = {}
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
         self.width = 0
@@ -173,7 +175,7 @@ class _Objects:
         self.width = max(self.width, active.size)
         if are_others(leaves, call.arrays) and not _is_set(active, self.width):
             self.require_same_objects(leaves, call.arrays)
-        self.note_places(call, changes, active, join)
+        self.note_places(call, changes, active, join, leaves)
         for place, first, count in self.first.spec.positions():
             if place in self.own:
                 results[first:first + count] = self.own[place]._nodes()
@@ -186,8 +188,9 @@ class _Objects:
             self.given.nodes = []
         return before, results, after
 
-    def note_places(self, call: Call, changes: list[Change], active: core.Node, join: Join) -> None:
-        """Join what a function has put in places."""
+    def note_places(self, call: Call, changes: list[Change], active: core.Node, join: Join,
+                    leaves: Sequence[Any] = ()) -> None:
+        """Join what a function has put in places, given the leaves of what it returned."""
         if call.snapshot is not None:
             for table, _, keys in call.snapshot.reordered:  # each iteration finds what the last one has left
                 reorder(table, keys)
@@ -195,13 +198,63 @@ class _Objects:
                 require_variables(FUNCTION, call.snapshot)
         if changes:
             self.places.insert(0, changes)
-            moved = [isinstance(change.now, ArrayBase) and bool(call.places_of(change.now)) for change in changes]
-            if any(moved) and _is_set(active, self.width):  # what was in another place is the same array still
-                restore([change._replace(before=change.now) for change in itertools.compress(changes, moved)])
-                changes = [change for change, is_moved in zip(changes, moved, strict=True) if not is_moved]
-            _join_places(join, changes, self.lanes, active, self.width)
+            put = [leaf for change in changes if change.now is not MISSING
+                   for leaf in flatten_nodes(change.now, FUNCTION)[1] if isinstance(leaf, ArrayBase)]
+            arrays = [*put, *[leaf for leaf in leaves if isinstance(leaf, ArrayBase)]]
+            for change in changes:
+                write_place(change.container, change.kind, change.key, self.joined(call, change, active, join, arrays))
+            for place, *_ in self.given.spec.positions() if leaves else ():
+                if place not in self.own and [leaf for leaf in put if overlap(leaf, leaves[place])]:
+                    self.own[place], self.shared = leaves[place], True  # of which it is given the same next time
+                    self.apart.add(place)
         if call.snapshot is not None and not call.snapshot.same:
             self.known = {key: known for key, known in self.known.items() if known.refresh()}
+
+    def joined(self, call: Call, change: Change, active: core.Node, join: Join, arrays: Sequence[Any]) -> Any:
+        """What a place holds while the loop runs that a function has changed, given all ``arrays`` that it has put
+        somewhere: what it held before in lanes that take no part.
+
+        An array that is in other places, too, remains the same: what lanes hold that take no part is kept apart until
+        the end. Something of another type can be there only if all lanes take part.
+        """
+        if change.before is MISSING or change.now is MISSING:
+            return change.now
+        key, where = place_key(*change[:3]), words_of(change.container, change.kind, change.key)
+        old, objects, before = flatten_nodes(change.before, FUNCTION)
+        new, leaves, spec = flatten_nodes(change.now, FUNCTION)
+        found = before.meeting(spec)
+        if found is None:
+            if before.cls is not spec.cls and (change.before is None or before.traced()) and \
+                    not _is_set(active, self.width):
+                raise ArgumentError(
+                    "{}(): the body of this loop changes {} from {} to {}, which elements that have finished would "
+                    "not have. Begin with what it becomes.".format(FUNCTION, *difference_at(change, before, spec)))
+            return change.now
+        if are_others(leaves, objects) and not _is_set(active, self.width):
+            raise ArgumentError(
+                f"{FUNCTION}(): the body of this loop puts another object, with arrays, in {where}, which elements "
+                "that have finished would not have. Change what the object holds instead, or make its class a PyTree.")
+        _, mask, kept = self.waiting.pop(key, (change, TRUE, old))
+        old = [_blend(mask, *pair) for pair in zip(old, kept, strict=True)]
+        if active.size >= self.width and [leaf for leaf in leaves if isinstance(leaf, ArrayBase) and (
+                call.places_of(leaf) or call.original(leaf) >= 0 or len([
+                    array for array in arrays if overlap(array, leaf)]) > 1)]:
+            if not _is_set(active, self.width):
+                self.waiting[key], self.shared = (change, active, old), True
+            return change.now
+        return found.rebuild_nodes([join(*pair) for pair in zip(new, old, strict=True)], leaves, self.lanes)
+
+    def settle(self) -> None:
+        """Let places have what lanes hold there that have taken no part since: one array where all lanes have one."""
+        known: dict[tuple[Any, ...], Any] = {}
+        for change, mask, kept in self.waiting.values():
+            value = read_place(change.container, change.kind, change.key)
+            nodes, leaves, spec = flatten_nodes(value, FUNCTION)
+            key = (*map(id, leaves), id(mask), *map(id, kept))
+            if key not in known:
+                known[key] = spec.rebuild_nodes([_blend(mask, *pair) for pair in zip(nodes, kept, strict=True)], leaves,
+                                                self.lanes)
+            write_place(change.container, change.kind, change.key, known[key])
 
     def require_same_objects(self, leaves: Sequence[Any], before: Sequence[Any]) -> None:
         """Refuse other objects, with arrays, as state, which elements that have finished would not have."""
@@ -214,6 +267,7 @@ class _Objects:
 
     def finish(self, nodes: Sequence[core.Node], spec: TreeSpec | None = None) -> Any:
         """The state after the loop."""
+        self.settle()
         if self.last is None:
             return self.first.tree
         value, leaves, call = self.last
@@ -243,32 +297,6 @@ def _join_arrays(join: Join, journal: Journal, known: set[int], lanes: tuple[int
                 found = join(new, old)
                 if found is not new:
                     store_result(array, position, found, None, lanes, True)
-
-
-def _join_places(join: Join, changes: Sequence[Change], lanes: tuple[int, ...], active: core.Node,
-                 width: int) -> None:
-    """Let places that a function has changed hold what they held before in lanes that take no part. Something of
-    another type can be there only if all lanes take part."""
-    for change in changes:
-        value = change.now
-        if change.before is not MISSING and change.now is not MISSING:
-            old, objects, before = flatten_nodes(change.before, FUNCTION)
-            new, leaves, spec = flatten_nodes(change.now, FUNCTION)
-            joined = before.meeting(spec)
-            if joined is not None:
-                nodes = [join(*pair) for pair in zip(new, old, strict=True)]
-                value = joined.rebuild_nodes(nodes, leaves, lanes)
-                if are_others(leaves, objects) and not _is_set(active, width):
-                    raise ArgumentError(
-                        f"{FUNCTION}(): the body of this loop puts another object, with arrays, in "
-                        f"{words_of(change.container, change.kind, change.key)}, which elements that have finished "
-                        "would not have. Change what the object holds instead, or make its class a PyTree.")
-            elif before.cls is not spec.cls and (change.before is None or before.traced()) and \
-                    not _is_set(active, width):
-                raise ArgumentError(
-                    "{}(): the body of this loop changes {} from {} to {}, which elements that have finished would "
-                    "not have. Begin with what it becomes.".format(FUNCTION, *difference_at(change, before, spec)))
-        write_place(change.container, change.kind, change.key, value)
 
 
 def _is_set(active: core.Node, width: int) -> bool:
