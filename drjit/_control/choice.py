@@ -301,6 +301,17 @@ class Effects(Returned):
             self.left = self.call.left()
         return self.left.get(id(array))
 
+    def note_arguments(self, aliases: Aliases) -> None:
+        """Note what the function has left in arguments of which it was given others, with some of the elements."""
+        assert self.left is not None
+        for place, first, _ in self.call.given.spec.positions():
+            owner, start, end = aliases.parts[place]
+            changed = {k: self.changed[first + k - start] for k in range(start, end) if first + k - start in
+                       self.changed}
+            if changed:
+                nodes = list(self.left.get(id(owner), owner._nodes()))
+                self.left[id(owner)] = [changed.get(k, node) for k, node in enumerate(nodes)]
+
     def after(self, array: Any, nodes: Sequence[core.Node]) -> Sequence[core.Node]:
         """What an array holds after the function, given the nodes of before."""
         if not isinstance(array, ArrayBase):

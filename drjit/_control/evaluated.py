@@ -198,6 +198,7 @@ class _Objects:
                 require_variables(FUNCTION, call.snapshot)
         if changes:
             self.places.insert(0, changes)
+            changes = list({place_key(*change[:3]): change for change in changes}.values())
             put = [leaf for change in changes if change.now is not MISSING
                    for leaf in flatten_nodes(change.now, FUNCTION)[1] if isinstance(leaf, ArrayBase)]
             arrays = [*put, *[leaf for leaf in leaves if isinstance(leaf, ArrayBase)]]
@@ -236,11 +237,16 @@ class _Objects:
                 "that have finished would not have. Change what the object holds instead, or make its class a PyTree.")
         _, mask, kept = self.waiting.pop(key, (change, TRUE, old))
         old = [_blend(mask, *pair) for pair in zip(old, kept, strict=True)]
-        if active.size >= self.width and [leaf for leaf in leaves if isinstance(leaf, ArrayBase) and (
-                call.places_of(leaf) or call.original(leaf) >= 0 or len([
-                    array for array in arrays if overlap(array, leaf)]) > 1)]:
+        if [leaf for leaf in leaves if isinstance(leaf, ArrayBase) and (
+                call.places_of(leaf) or call.original(leaf) >= 0 or
+                len([array for array in arrays if overlap(array, leaf)]) > 1)]:
+            if active.size < self.width:
+                raise ArgumentError(
+                    f"{FUNCTION}(): the body of this loop puts an array in {where} that is in other places, too, but "
+                    "only after elements that have finished were removed. Put a copy there, or use compress=False.")
+            self.shared = True
             if not _is_set(active, self.width):
-                self.waiting[key], self.shared = (change, active, old), True
+                self.waiting[key] = change, active, old
             return change.now
         return found.rebuild_nodes([join(*pair) for pair in zip(new, old, strict=True)], leaves, self.lanes)
 

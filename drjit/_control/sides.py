@@ -125,6 +125,8 @@ class Sides:
                             if not all(map(written_from, array._nodes(), before))}
             effects.arrays = _undone(journal, known, covered)
             effects.changed = call.changed()
+            if aliases is not None:
+                effects.note_arguments(aliases)
             if aliases is not None and lent:
                 aliases.give_back(lent, journal)
             for change in list(effects.places.values()):
