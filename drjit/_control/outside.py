@@ -137,13 +137,6 @@ class Begun:
         return [array for container, kind, key in self.call.places_of(array)
                 if id(container) not in self.inside and place_key(container, kind, key) not in self.places][:1]
 
-    def is_used(self, formals: Sequence[Node], entry: Place, after: Mapping[Any, Sequence[Node]],
-                state: Sequence[Node]) -> bool:
-        """Whether what a place held is used for anything but itself."""
-        return are_used(formals, [*state, *[node for key, nodes in after.items() if self.places.get(key) is not entry
-                                            for node in nodes]]) or depend_on(
-            [node for key, nodes in after.items() if self.places.get(key) is entry for node in nodes], formals)
-
 
 def are_used(nodes: Sequence[Node], results: Sequence[Node]) -> bool:
     """Whether any of some results are nodes, or may be computed of these."""
@@ -401,7 +394,8 @@ class Variables:
         """
         region = core.innermost()
         assert region is not None
-        for entry in begun.places.values():
+        for key, entry in begun.places.items():
+            others = [*state, *[node for place, nodes in after.items() if place != key for node in nodes]]
             for original, stand, leaf, formals in entry.holds():
                 names, later = begun.names(original, entry), begun.later(leaf, entry)
                 moved, is_changed = leaf is not stand and begun.is_known(leaf), begun.is_changed(stand)
@@ -412,7 +406,8 @@ class Variables:
                     region.again |= bool(names) and not entry.stands  # what was read where is known in another trace
                 elif not entry.stands and (names or [node for node in formals if node.kind == _LITERAL]):
                     region.again = True
-                elif is_changed or begun.is_used(formals, entry, after, state):
+                elif is_changed or are_used(formals, others if leaf is stand else [*others, *after[key]]) or \
+                        depend_on(after[key], formals):
                     raise self.refusal(entry)
 
     def refusal(self, entry: Place) -> SymbolicValue:
