@@ -92,6 +92,7 @@ cdef class Effects(Returned):
     cdef public str label
     cdef public tuple shapes
     cdef public Call call
+    cdef public Py_ssize_t scope
     cdef public dict changed
     cdef public dict places
     cdef public dict contents

@@ -34,7 +34,7 @@ from .aliases import Aliases
 from .attempts import retried
 from .changed import changed_arrays
 from .given import Call, Given, as_left, become, refilled
-from .places import Change, are_others, difference_at, keep_new, place_key, restore, words_of
+from .places import Change, are_others, difference_at, is_kept_by_class, keep_new, place_key, restore, words_of
 from .snapshot import Snapshot, snapshot
 from .state import equal
 from .wording import Words, name_in_program, require_data
@@ -261,13 +261,15 @@ def _owner(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec) -> Any:
 class Effects(Returned):
     """What one function of a branch or call has returned, and done besides."""
 
-    __slots__ = ("arrays", "call", "changed", "contents", "label", "left", "places", "shapes")
+    __slots__ = ("arrays", "call", "changed", "contents", "label", "left", "places", "scope", "shapes")
 
     def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None) -> None:
         self.call = call_
         self.take(self.call.given.function, value)
         #: What messages call the function.
         self.label = label
+        #: The region that it was traced in, if it was.
+        self.scope = 0
         #: What it has left in arrays that it was given, or has changed, by their ids; unknown if it has changed none.
         self.left: dict[int, Sequence[core.Node]] | None = None
         #: If it was called for some elements, the shapes of tensors of these, and of all.
@@ -371,6 +373,11 @@ class Joint:
                         f"{words.function}(): '{each.label}' adds {where}, an argument, and others do not, so that its "
                         "structure would differ between elements. Add it before.")
                 if is_new and not computed:
+                    if not is_kept_by_class(change) and [
+                            node for node in each.contents[key].nodes if node.scope >= effects[0].scope]:
+                        raise ArgumentError(
+                            f"{words.function}(): '{each.label}' adds {where}, computed of what each element has, and "
+                            "elements that do not take it would not have that. Add it before, or return the value.")
                     self.new.append(change)
                     continue
                 self.places[key] = _Place(change._replace(before=each.call.caller_of(change)), words, [
@@ -578,6 +585,9 @@ class SymbolicChoice:
             except BaseException:
                 called.leave()
                 raise
+            region = core.innermost()
+            assert region is not None
+            effects.scope = region.id
             places = called.leave()
             self.snapshot = called.snapshot if called.same else None
             if called.snapshot is not None and (called.snapshot.data or called.snapshot.waiting):
