@@ -128,8 +128,9 @@ class Begun:
         found = [stand for leaf, stand, result in self.arguments
                  if overlap(result, array) or result is stand and overlap(leaf, array)]
         for other in self.places.values():
-            found += [stand for original, stand, leaf, _ in other.holds() if not (other is entry and leaf is array) and (
-                overlap(leaf, array) or leaf is stand and overlap(original, array))]
+            found += [stand for original, stand, leaf, _ in other.holds()
+                      if not (other is entry and leaf is array) and (
+                          overlap(leaf, array) or leaf is stand and overlap(original, array))]
         return found + self.elsewhere(array)
 
     def elsewhere(self, array: Any) -> list[Any]:
@@ -274,6 +275,7 @@ class Variables:
         formals, state = variables[len(values):], [*values, test]
         after: dict[Any, Sequence[Node]] = {}
         position, stands = 0, dict[Any, Sequence[Node]]()
+        key: Any
         for key, entry in self.entries.items():
             count = len(entry.initial)
             stands[key] = formals[position:position + count]
@@ -281,7 +283,7 @@ class Variables:
         new: dict[Any, Any] = {}
         kept_new: list[Change] = []
         for change in changes:
-            key: Any = place_key(*change[:3])
+            key = place_key(*change[:3])
             if key in self.settled:
                 continue
             if change.before is MISSING:  # a new place, with what an iteration has put in it

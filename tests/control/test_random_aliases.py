@@ -104,7 +104,8 @@ def program(seed: int) -> str:
     if kind == "loop":
         returned = parameters if pick.random() < 0.8 else "".join(f", {name}" for name in reversed(names))
         function(f"body(i, y{parameters})", f"i + 1, y{returned}")
-        lines.append(f"_, y, *found = p.loop((p.int(0, 1, 2), y{given}), lambda i, *_: i < {pick.choice([2, 3, 4])}, body)")
+        lines.append(f"_, y, *found = p.loop((p.int(0, 1, 2), y{given}), lambda i, *_: i < {pick.choice([2, 3, 4])}, "
+                     "body)")
     else:
         function(f"first(y{parameters})", f"y{parameters},")
         if pick.random() < 0.5:
