@@ -341,7 +341,8 @@ class Joint:
     """What the functions of a branch or call change besides what they return: arguments, arrays from outside, and
     places, of which each element has what the function has left that it took.
 
-    Those that are ``computed`` may put something in a new place for some elements; others have zeros. Places hold an
+    They may put something in a new place for some elements: others have zeros, unless it is the same for all, and the
+    functions are not ``computed``. Places hold an
     array that all functions have left there (``keeps``), unless elements may take none.
     """
 
@@ -372,12 +373,8 @@ class Joint:
                     raise ArgumentError(
                         f"{words.function}(): '{each.label}' adds {where}, an argument, and others do not, so that its "
                         "structure would differ between elements. Add it before.")
-                if is_new and not computed:
-                    if not is_kept_by_class(change) and [
-                            node for node in each.contents[key].nodes if node.scope >= effects[0].scope]:
-                        raise ArgumentError(
-                            f"{words.function}(): '{each.label}' adds {where}, computed of what each element has, and "
-                            "elements that do not take it would not have that. Add it before, or return the value.")
+                if is_new and not computed and (is_kept_by_class(change) or not [
+                        node for node in each.contents[key].nodes if node.scope >= effects[0].scope]):
                     self.new.append(change)
                     continue
                 self.places[key] = _Place(change._replace(before=each.call.caller_of(change)), words, [
