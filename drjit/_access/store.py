@@ -41,8 +41,8 @@ from .._base.nodes import broadcast, elements_of, pack
 from .._trees.pytree import resized
 from .lanes import VERSIONS, begun, cut_to, depths, note_version, note_writes
 
-__all__ = ["Journal", "end_since", "innermost_journal", "no_journal", "note_narrow", "noted", "owner_of", "settled",
-           "standing", "store", "store_result", "store_same", "store_written"]
+__all__ = ["Journal", "end_since", "extent_of", "innermost_journal", "no_journal", "note_narrow", "noted", "overlap",
+           "owner_of", "settled", "standing", "store", "store_result", "store_same", "store_written"]
 
 
 def store(array: Any, nodes: Sequence[Node], position: int | None = None, written: bool = False) -> None:
@@ -147,6 +147,22 @@ def owner_of(array: Any) -> tuple[Any, int]:
         array, offset = array._o
         first += offset
     return array, first
+
+
+def extent_of(array: Any) -> tuple[Any, int, int]:
+    """The array that holds the contents of one, and which of its nodes these are, from one to another."""
+    owner, first = owner_of(array)
+    return owner, first, first + (len(array._nodes()) if owner._depth >= 0 else 1)
+
+
+def overlap(one: Any, other: Any) -> bool:
+    """Whether arrays are one, or one is part of the other."""
+    if one is other:
+        return True
+    if one._o is None and other._o is None:
+        return False
+    (owner, first, end), (same, start, last) = extent_of(one), extent_of(other)
+    return owner is same and start < end and first < last
 
 
 def store_result(array: Any, position: int, node: Node, like: Any = None, lanes: tuple[int, ...] = (),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from drjit_core import Node
 
-from .._access.store import Journal, owner_of, store_same
+from .._access.store import Journal, extent_of, store_same
 from .._base.array import ArrayBase
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ class Aliases:
     """The arguments by the arrays that hold their contents."""
 
     def __init__(self, given: Given) -> None:
+        self.given = given
         #: Of the place of each array: what holds its contents, and which nodes of that are its own.
         self.parts: dict[int, tuple[Any, int, int]] = {}
-        for place, _, count in given.spec.positions():
-            owner, start = owner_of(given.leaves[place])
-            self.parts[place] = owner, start, start + (count if owner._depth >= 0 else 1)
+        for place, *_ in given.spec.positions():
+            self.parts[place] = extent_of(given.leaves[place])
         #: The places of arrays, by the identity of what holds their contents.
         self.places: dict[int, list[int]] = {}
         for place, (owner, *_) in self.parts.items():
@@ -61,17 +61,15 @@ class Aliases:
 
     def is_found(self, place: int, known: Snapshot | None) -> bool:
         """Whether a function finds an argument, or any of it, among what it is ``known`` to refer to."""
-        owner, start, end = self.parts[place]
-        return known is not None and bool([
-            first for first, count in known.parts_of(owner) if first < end and start < first + count])
+        return known is not None and bool(known.places(self.given.leaves[place]))
 
     def is_part(self, place: int, array: Any) -> bool:
         """Whether an array is an argument, part of it, or what it is part of."""
         if not isinstance(array, ArrayBase):
             return False
         owner, start, end = self.parts[place]
-        other, first = owner_of(array)
-        return other is owner and first < end and start < first + len(array._nodes())
+        other, first, last = extent_of(array)
+        return other is owner and first < end and start < last
 
     def is_changed(self, place: int, journal: Journal, before: Sequence[Node]) -> bool:
         """Whether an argument itself was changed, and not what stands for it, given what it held ``before``."""

@@ -17,7 +17,7 @@ from .wording import Words, name_in_program, place_in_program
 
 __all__ = ["changed_arrays", "is_retracked"]
 
-_LITERAL, _OPAQUE, _PHI = core.KIND["literal"], core.KIND["opaque"], core.KIND["phi"]
+_LITERAL, _OPAQUE = core.KIND["literal"], core.KIND["opaque"]
 
 
 def changed_arrays(words: Words, journal: Journal, known: set[int], functions: Sequence[Callable[..., Any]],
@@ -46,7 +46,7 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
             origin = core.written_outside(primal(new))
             if (id(array), position) not in variables and not journal.is_memory(array):
                 most = _JOURNALED + 2 * sum([leaf is array for leaf in returned])
-                own = old.scope == region.id and primal(old).kind != _PHI or _references(array) <= most
+                own = old.scope == region.id or _references(array) <= most
                 while not own and not owners.use(array):
                     own = _references(array) <= most
                 if own and origin is not None:

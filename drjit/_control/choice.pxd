@@ -61,6 +61,7 @@ cdef class SymbolicChoice(Functions):
     cdef public Snapshot snapshot
     cdef public list effects
     cdef public Joint joint
+    cdef public set parts
     @cython.locals(around=Journal)
     cpdef object run(self)
     cpdef tuple attempt(self)
@@ -91,6 +92,7 @@ cdef class Effects(Returned):
     cdef public str label
     cdef public tuple shapes
     cdef public Call call
+    cdef public Py_ssize_t scope
     cdef public dict changed
     cdef public dict places
     cdef public dict contents

@@ -22,7 +22,7 @@ from drjit_core import (
 )
 
 from .._access.lanes import fitting, masked_access, written_apart, written_from
-from .._access.store import Journal, innermost_journal, noted, store, store_result
+from .._access.store import Journal, innermost_journal, noted, owner_of, store, store_result
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
@@ -30,6 +30,7 @@ from .._base.types import BOOL
 from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten_nodes
+from .aliases import Aliases
 from .attempts import retried
 from .changed import changed_arrays
 from .given import Call, Given, as_left, become, containers_of, refilled
@@ -47,6 +48,7 @@ _LITERAL = core.KIND["literal"]
 _EMPTY: list[Any] = []
 _NOTHING: dict[Any, Any] = {}
 _NONE: set[Any] = set()
+_NO_PARTS: set[tuple[int, int]] = set()
 
 
 class Results:
@@ -313,14 +315,24 @@ class Effects(Returned):
             self.left = self.call.left()
         return self.left.get(id(array))
 
+    def note_arguments(self, aliases: Aliases) -> None:
+        """Note what the function has left in arguments of which it was given others, with some of the elements."""
+        assert self.left is not None
+        for place, first, _ in self.call.given.spec.positions():
+            owner, start, end = aliases.parts[place]
+            changed = {k: self.changed[first + k - start] for k in range(start, end) if first + k - start in
+                       self.changed}
+            if changed:
+                nodes = list(self.left.get(id(owner), owner._nodes()))
+                self.left[id(owner)] = [changed.get(k, node) for k, node in enumerate(nodes)]
+
     def after(self, array: Any, nodes: Sequence[core.Node]) -> Sequence[core.Node]:
         """What an array holds after the function, given the nodes of before."""
-        position, found = 0, self.left_in(array)
-        while found is None and isinstance(array, ArrayBase) and array._o is not None:
-            array, place = array._o
-            position += place
-            found = self.left_in(array)
-        return nodes if found is None else found[position:position + len(nodes)]
+        if not isinstance(array, ArrayBase):
+            return nodes
+        owner, first = owner_of(array)
+        found = self.left_in(owner)
+        return nodes if found is None else found[first:first + len(nodes)]
 
     def standing(self, key: Any, change: Change, call_: Call) -> Returned:
         """What a place holds after the function, which perhaps does not change it, as another call does."""
@@ -509,6 +521,8 @@ class SymbolicChoice:
         self.names = names
         self.results = results
         self.count = len(self.nodes)
+        #: The components of larger arrays that are arguments, see :meth:`Aliases.covered`.
+        self.parts = Aliases(given).covered(parts) if (parts := given.parts()) else _NO_PARTS
         #: Arguments that the functions are given as they are, by position.
         self.known: dict[int, core.Node] = _NOTHING
         #: Arrays from outside that the functions write to by index: arrays, components and what these were.
@@ -598,7 +612,7 @@ class SymbolicChoice:
                 require_data(self.words, called.snapshot, (function,))
             changed = called.changed() if journal.entries or journal.loans or called.copies else _NOTHING
             effects.note(places)
-            if changed or self.written or len(journal.entries) > known:
+            if changed or self.written or len(journal.entries) > known or self.parts:
                 effects.left = called.left() | {key: array._nodes() for key, (array, *_) in journal.entries.items()}
                 effects.changed, effects.arrays = changed, self.outside(number, called, effects.leaves, formals)
             self.effects.append(effects)
@@ -627,7 +641,7 @@ class SymbolicChoice:
         numbers = {key: number for number, key in enumerate(self.written)} if self.written else _NOTHING
         functions = (self.functions[number],)
         for array, position, initial, node in changed_arrays(self.words, self.journal, known, functions, called,
-                                                             self.written):
+                                                             self.written, (), self.parts):
             key = id(array), position
             place = numbers.get(key, len(self.written))
             if place < len(variables) and node is variables[place]:

@@ -9,7 +9,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import Node
 
-from .._access.store import Journal, store, store_result, store_same
+from .._access.store import Journal, owner_of, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.types import BOOL
 from .._trees.contents import write_place
@@ -89,12 +89,12 @@ class Place:
         """See what the arrays were that have been changed in place since, or for which something stands."""
         first = 0
         for place, _, _, count, _ in self.spec.traced():
-            number = id(self.originals[place])
-            noted = journal.entries.get(number)
+            owner, start = owner_of(self.originals[place])
+            noted = journal.entries.get(id(owner))
             if noted is not None:
-                self.initial[first:first + count] = self.before[first:first + count] = noted[1]
+                self.initial[first:first + count] = self.before[first:first + count] = noted[1][start:start + count]
             for k in range(first, first + count):
-                entry = entries.get((number, k - first))
+                entry = entries.get((id(owner), start + k - first))
                 if entry is not None and self.before[k] is entry.stand:
                     self.initial[k] = entry.initial[0]
             first += count
@@ -119,17 +119,24 @@ class Place:
         self.found = found
         return nodes
 
+    def holds(self) -> Iterator[tuple[ArrayBase, ArrayBase, ArrayBase, Sequence[Node]]]:
+        """The arrays before, outside and in this trace, those after an iteration, and the nodes of before."""
+        first, before = 0, self.formals or self.before
+        for place, _, _, count, _ in self.spec.traced():
+            yield (self.originals[place], self.stands[place] if self.stands else self.originals[place],
+                   self.leaves[place], before[first:first + count])
+            first += count
+
     def left(self) -> Iterator[tuple[ArrayBase, int, Node, Node]]:
         """Components of arrays that were changed in place before others came into their places: what they were, and
         what they are."""
-        first, before = 0, self.formals or self.before
-        for place, _, _, count, _ in self.spec.traced():
-            stand = self.stands[place] if self.stands else self.originals[place]
+        first = 0
+        for original, stand, _, before in self.holds():
             if not [leaf for leaf in self.leaves if leaf is stand]:
                 for k, node in enumerate(stand._nodes()):
-                    if node is not before[first + k]:
-                        yield self.originals[place], k, self.initial[first + k], node
-            first += count
+                    if node is not before[k]:
+                        yield original, k, self.initial[first + k], node
+            first += len(before)
 
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         fresh = self.found.fresh(results, self.leaves, self.lanes)

@@ -25,6 +25,7 @@ cdef class _Objects:
     cdef public set moved
     cdef public dict known
     cdef public list places
+    cdef public dict waiting
     cdef public tuple lanes
     cdef public Py_ssize_t width
     cpdef Call call(self, object nodes, object function, TreeSpec spec=*)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,20 +19,20 @@ import drjit_core as core
 from drjit_core import KIND, cast, literal, ops
 
 from .._access.lanes import TRUE, fitting, made_from, masked_access, on_part, watched, with_lanes, written_from
-from .._access.store import Journal, noted, store_result
+from .._access.store import Journal, noted, overlap, store_result
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
 from .._base.types import BOOL, UINT32
 from .._functions.ordering import set_positions
-from .._trees.contents import write_place
+from .._trees.contents import read_place, write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases
 from .changed import is_retracked
 from .given import Call, Given
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
-from .places import Change, are_others, difference_at, is_kept_by_class, reorder, restore, words_of
+from .places import Change, are_others, difference_at, is_kept_by_class, place_key, reorder, restore, words_of
 from .shapes import changed_shape
 from .snapshot import Snapshot, snapshot
 from .state import difference_of, is_made_of, shape_of
@@ -85,6 +84,9 @@ class _Objects:
         self.known: dict[int, Snapshot] = {}
         #: What places held before the loop.
         self.places: list[list[Change]] = []
+        #: Places that hold an array of others, by their keys: with the mask of lanes that take part since, and what
+        #: the others hold there.
+        self.waiting: dict[Any, tuple[Change, core.Node, list[core.Node]]] = {}
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
         self.width = 0
@@ -177,7 +179,7 @@ class _Objects:
         self.width = max(self.width, active.size)
         if not self.given.plain:
             self.require_same_objects(leaves, call.arrays, active)
-        self.note_places(call, changes, active, join, before)
+        self.note_places(call, changes, active, join, before, leaves)
         for place, first, count in self.first.spec.positions():
             if place in self.own:
                 results[first:first + count] = self.own[place]._nodes()
@@ -191,8 +193,9 @@ class _Objects:
         return before, results, after
 
     def note_places(self, call: Call, changes: list[Change], active: core.Node, join: Join,
-                    nodes: Sequence[core.Node]) -> None:
-        """Join what a function has put in places, given the nodes of the state before it."""
+                    nodes: Sequence[core.Node], leaves: Sequence[Any] = ()) -> None:
+        """Join what a function has put in places, given the nodes of the state before it, and the leaves of what it
+        returned."""
         if call.snapshot is not None:
             for table, _, keys in call.snapshot.reordered:  # each iteration finds what the last one has left
                 reorder(table, keys)
@@ -201,13 +204,77 @@ class _Objects:
         changes = [change for change in changes if change.now is not change.before]  # which a class shows all the same
         if changes:
             self.places.insert(0, changes)
-            moved = [isinstance(change.now, ArrayBase) and bool(call.places_of(change.now)) for change in changes]
-            if any(moved) and _is_set(active, self.width):  # what was in another place is the same array still
-                restore([change._replace(before=change.now) for change in itertools.compress(changes, moved)])
-                changes = [change for change, is_moved in zip(changes, moved, strict=True) if not is_moved]
-            _join_places(join, changes, self.lanes, active, self.width, nodes, self.since)
+            changes = list({place_key(*change[:3]): change for change in changes}.values())
+            put = [leaf for change in changes if change.now is not MISSING
+                   for leaf in flatten_nodes(change.now, FUNCTION)[1] if isinstance(leaf, ArrayBase)]
+            arrays = [*put, *[leaf for leaf in leaves if isinstance(leaf, ArrayBase)]]
+            for change in changes:
+                write_place(change.container, change.kind, change.key,
+                            self.joined(call, change, active, join, arrays, nodes))
+            for place, *_ in self.given.spec.positions() if leaves else ():
+                if place not in self.own and [leaf for leaf in put if overlap(leaf, leaves[place])]:
+                    self.own[place], self.shared = leaves[place], True  # of which it is given the same next time
+                    self.apart.add(place)
         if call.snapshot is not None and not call.snapshot.same:
             self.known = {key: known for key, known in self.known.items() if known.refresh()}
+
+    def joined(self, call: Call, change: Change, active: core.Node, join: Join, arrays: Sequence[Any],
+               nodes: Sequence[core.Node]) -> Any:
+        """What a place holds while the loop runs that a function has changed, given all ``arrays`` that it has put
+        somewhere, and the nodes of the state before it: what it held before in lanes that take no part, or zeros if
+        what is put in a new place depends on lanes.
+
+        An array that is in other places, too, remains the same: what lanes hold that take no part is kept apart until
+        the end. Something of another type can be there only if all lanes take part.
+        """
+        if change.now is MISSING or change.before is MISSING and is_kept_by_class(change):
+            return change.now
+        new, leaves, spec = flatten_nodes(change.now, FUNCTION)
+        shared = [leaf for leaf in leaves if isinstance(leaf, ArrayBase) and (
+            call.places_of(leaf) or call.original(leaf) >= 0 or
+            len([array for array in arrays if overlap(array, leaf)]) > 1)]
+        if change.before is MISSING:
+            if shared or _is_set(active, self.width) or not is_made_of(new, nodes, self.since):
+                return change.now
+            return spec.rebuild_nodes([join(node, literal(node.type, 0)) for node in new], leaves, self.lanes)
+        key, where = place_key(*change[:3]), words_of(change.container, change.kind, change.key)
+        old, objects, before = flatten_nodes(change.before, FUNCTION)
+        found = before.meeting(spec)
+        if found is None:
+            if before.cls is not spec.cls and (change.before is None or before.traced()) and \
+                    not _is_set(active, self.width):
+                raise ArgumentError(
+                    "{}(): the body of this loop changes {} from {} to {}, which elements that have finished would "
+                    "not have. Begin with what it becomes.".format(FUNCTION, *difference_at(change, before, spec)))
+            return change.now
+        if are_others(leaves, objects) and not _is_set(active, self.width):
+            raise ArgumentError(
+                f"{FUNCTION}(): the body of this loop puts another object, with arrays, in {where}, which elements "
+                "that have finished would not have. Change what the object holds instead, or make its class a PyTree.")
+        _, mask, kept = self.waiting.pop(key, (change, TRUE, old))
+        old = [_blend(mask, *pair) for pair in zip(old, kept, strict=True)]
+        if shared:
+            if active.size < self.width:
+                raise ArgumentError(
+                    f"{FUNCTION}(): the body of this loop puts an array in {where} that is in other places, too, but "
+                    "only after elements that have finished were removed. Put a copy there, or use compress=False.")
+            self.shared = True
+            if not _is_set(active, self.width):
+                self.waiting[key] = change, active, old
+            return change.now
+        return found.rebuild_nodes([join(*pair) for pair in zip(new, old, strict=True)], leaves, self.lanes)
+
+    def settle(self) -> None:
+        """Let places have what lanes hold there that have taken no part since: one array where all lanes have one."""
+        known: dict[tuple[Any, ...], Any] = {}
+        for change, mask, kept in self.waiting.values():
+            value = read_place(change.container, change.kind, change.key)
+            nodes, leaves, spec = flatten_nodes(value, FUNCTION)
+            key = (*map(id, leaves), id(mask), *map(id, kept))
+            if key not in known:
+                known[key] = spec.rebuild_nodes([_blend(mask, *pair) for pair in zip(nodes, kept, strict=True)], leaves,
+                                                self.lanes)
+            write_place(change.container, change.kind, change.key, known[key])
 
     def require_same_objects(self, leaves: Sequence[Any], before: Sequence[Any], active: core.Node) -> None:
         """Refuse other objects as state that are no arrays, which elements that have finished would not have."""
@@ -229,6 +296,7 @@ class _Objects:
 
     def finish(self, nodes: Sequence[core.Node], spec: TreeSpec | None = None) -> Any:
         """The state after the loop."""
+        self.settle()
         if self.last is None:
             return self.first.tree
         value, leaves, call = self.last
@@ -260,36 +328,6 @@ def _join_arrays(join: Join, journal: Journal, known: set[int], lanes: tuple[int
                 found = join(new, old)
                 if found is not new:
                     store_result(array, position, found, None, lanes, True)
-
-
-def _join_places(join: Join, changes: Sequence[Change], lanes: tuple[int, ...], active: core.Node,
-                 width: int, given: Sequence[core.Node], since: int) -> None:
-    """Let places that a function has changed hold what they held before in lanes that take no part, or zeros if what is
-    put in a new place depends on lanes. Something of another type can be there only if all lanes take part."""
-    for change in changes:
-        value = change.now
-        if change.before is MISSING and not is_kept_by_class(change):
-            new, leaves, spec = flatten_nodes(change.now, FUNCTION)
-            if is_made_of(new, given, since) and not _is_set(active, width):
-                value = spec.rebuild_nodes([join(node, literal(node.type, 0)) for node in new], leaves, lanes)
-        if change.before is not MISSING and change.now is not MISSING:
-            old, objects, before = flatten_nodes(change.before, FUNCTION)
-            new, leaves, spec = flatten_nodes(change.now, FUNCTION)
-            joined = before.meeting(spec)
-            if joined is not None:
-                nodes = [join(*pair) for pair in zip(new, old, strict=True)]
-                value = joined.rebuild_nodes(nodes, leaves, lanes)
-                if are_others(leaves, objects) and not _is_set(active, width):
-                    raise ArgumentError(
-                        f"{FUNCTION}(): the body of this loop puts another object, with arrays, in "
-                        f"{words_of(change.container, change.kind, change.key)}, which elements that have finished "
-                        "would not have. Change what the object holds instead, or make its class a PyTree.")
-            elif before.cls is not spec.cls and (change.before is None or before.traced()) and \
-                    not _is_set(active, width):
-                raise ArgumentError(
-                    "{}(): the body of this loop changes {} from {} to {}, which elements that have finished would "
-                    "not have. Begin with what it becomes.".format(FUNCTION, *difference_at(change, before, spec)))
-        write_place(change.container, change.kind, change.key, value)
 
 
 def _is_set(active: core.Node, width: int) -> bool:

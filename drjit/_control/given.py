@@ -18,7 +18,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import is_closed, traced_elsewhere
 
-from .._access.store import Journal, noted, owner_of, settled, store, store_result, store_same
+from .._access.store import Journal, noted, settled, store, store_result, store_same
 from .._base.array import DERIVED, ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
@@ -131,6 +131,11 @@ class Given:
             self.apart = self.spec.flats is not None and len({id(leaf) for leaf in leaves}) == len(leaves) and not [
                 leaf for leaf in leaves if leaf._o is not None]
         return bool(self.apart)
+
+    def parts(self) -> list[int]:
+        """The places of arrays that are parts of others."""
+        return [] if self.is_apart() else [place for place, *_ in self.spec.traced()
+                                           if getattr(self.leaves[place], "_o", None) is not None]
 
     def lend(self, nodes: list[core.Node], journal: Journal, places: Container[int] | None = None,
              like: Sequence[Any] = ()) -> list[core.Node]:
@@ -567,11 +572,9 @@ class Call:
 
     def finds(self, value: Any) -> bool:
         """Whether the function may find a container or an array, or part of it, besides what it is given."""
-        if self.snapshot is None:
-            return False
         if isinstance(value, ArrayBase):
-            return bool(self.snapshot.parts_of(owner_of(value)[0]))
-        return id(value) in self.snapshot.seen
+            return bool(self.places_of(value))
+        return self.snapshot is not None and id(value) in self.snapshot.seen
 
     def is_outside(self, container: Any) -> bool:
         """Whether the function finds a container of the caller's that is no part of the arguments."""
@@ -585,7 +588,8 @@ class Call:
         return found
 
     def places_of(self, array: Any) -> list[tuple[Any, int, Any]]:
-        """The places in which an array was, of those that the function may find besides what it is given."""
+        """The places in which an array was, or any of it, of those that the function may find besides what it is given.
+        """
         return _EMPTY if self.snapshot is None else self.snapshot.places(array)
 
     def original(self, array: Any) -> int:

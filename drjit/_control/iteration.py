@@ -367,7 +367,7 @@ class SymbolicLoop:
         for array, _, _ in self.journal.entries.values():
             place = call.original(array)
             if place < 0 or final[place] is not array or leaves[place]._o is not None or views(leaves[place]) or \
-                    call.snapshot is not None and call.snapshot.parts_of(leaves[place]) or \
+                    call.places_of(leaves[place]) or \
                     [leaf for leaf in leaves if leaf is leaves[place]][1:]:
                 return False
         return True

@@ -7,7 +7,7 @@ compiler traces again what they have left, with the variables that there turned 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -24,7 +24,7 @@ from drjit_core import (
     vertex_of,
 )
 
-from .._access.store import Journal, owner_of, store_same
+from .._access.store import Journal, extent_of, overlap, owner_of, store_same
 from .._base.array import ArrayBase
 from .._base.handle import holders
 from .._base.types import BOOL
@@ -36,7 +36,7 @@ from .aliases import Aliases
 from .changed import changed_arrays
 from .entries import Argument, Array, Filled, First, Late, Place, PlaceOnce
 from .first import FirstCall
-from .given import Call
+from .given import Call, containers_of
 from .places import Change, are_others, difference_at, keep_new, place_key, words_of
 from .reads import may_find
 from .shapes import Reshaped
@@ -92,6 +92,67 @@ def remember(codes: list[CodeType]) -> None:
     if len(_harmless) > _MOST_CODES:
         _harmless.clear()
     _harmless.add(tuple(map(id, codes)))
+
+
+class Begun:
+    """What was the same array, or part of it, when the body was called, and what is afterwards."""
+
+    def __init__(self, call: Call, aliases: Aliases, journal: Journal, returned: Sequence[Any],
+                 places: Mapping[Any, Place], stands: Mapping[Any, Sequence[Node]]) -> None:
+        self.call, self.journal, self.places = call, journal, places
+        given = call.given
+        #: The ids of containers that places hold.
+        self.inside = set().union(*[containers_of(place.change.before) for place in places.values()])
+        #: Arguments: the caller's arrays, what stands for them, and what is returned in their places.
+        self.arguments = [(given.leaves[place], call.arrays[place], returned[place])
+                          for place, *_ in given.spec.positions()]
+        #: What components of arrays were, if that is something else than outside.
+        self.nodes = {key: nodes[0] for key, nodes in stands.items() if len(nodes) == 1}
+        for place, first, _ in given.spec.positions():
+            if place in given.lent:
+                owner, start, end = aliases.parts[place]
+                self.nodes |= {(id(owner), k): call.nodes[first + k - start] for k in range(start, end)}
+
+    def is_changed(self, array: Any) -> bool:
+        """Whether an array was changed in place."""
+        owner, start, end = extent_of(array)
+        entry = self.journal.entries.get(id(owner))
+        return entry is not None and bool([k for k in range(start, end) if owner._nodes()[k] is not self.nodes.get(
+            (id(owner), k), entry[1][k])])
+
+    def is_known(self, array: Any) -> bool:
+        """Whether an array, or part of it, was there before."""
+        return bool(self.call.places_of(array) or [
+            stand for _, stand, _ in self.arguments if overlap(stand, array)])
+
+    def names(self, array: Any, entry: Place) -> list[Any]:
+        """Arrays that were one with what a place held: what stands for them."""
+        found = [stand for leaf, stand, _ in self.arguments if overlap(leaf, array)]
+        for other in self.places.values():
+            found += [stand for original, stand, *_ in other.holds()
+                      if not (other is entry and original is array) and overlap(original, array)]
+        return found + self.elsewhere(array)
+
+    def later(self, array: Any, entry: Place) -> list[Any]:
+        """What stands for arrays that are one with what a place holds afterwards."""
+        found = [stand for leaf, stand, result in self.arguments
+                 if overlap(result, array) or result is stand and overlap(leaf, array)]
+        for other in self.places.values():
+            found += [stand for original, stand, leaf, _ in other.holds()
+                      if not (other is entry and leaf is array) and (
+                          overlap(leaf, array) or leaf is stand and overlap(original, array))]
+        return found + self.elsewhere(array)
+
+    def elsewhere(self, array: Any) -> list[Any]:
+        """The array, if it is found in places that do not change."""
+        return [array for container, kind, key in self.call.places_of(array)
+                if id(container) not in self.inside and place_key(container, kind, key) not in self.places][:1]
+
+
+def are_used(nodes: Sequence[Node], results: Sequence[Node]) -> bool:
+    """Whether any of some results are nodes, or may be computed of these."""
+    own = {primal(node).id for node in nodes}
+    return bool([node for node in results if primal(node).id in own]) or depend_on(results, nodes)
 
 
 class Variables:
@@ -223,10 +284,16 @@ class Variables:
         all ``variables``, and the ``values`` of the state afterwards, are given."""
         formals, state = variables[len(values):], [*values, test]
         after: dict[Any, Sequence[Node]] = {}
+        position, stands = 0, dict[Any, Sequence[Node]]()
+        key: Any
+        for key, entry in self.entries.items():
+            count = len(entry.initial)
+            stands[key] = formals[position:position + count]
+            position += count
         new: dict[Any, Any] = {}
         kept_new: list[Change] = []
         for change in changes:
-            key: Any = place_key(*change[:3])
+            key = place_key(*change[:3])
             if key in self.settled:
                 continue
             if change.before is MISSING:  # a new place, with what an iteration has put in it
@@ -255,8 +322,12 @@ class Variables:
         changed = call.changed()
         all_results = [*state, *changed.values(), *[node for nodes in after.values() for node in nodes]]
         if changed or journal.entries:
-            self.require_one_array(call, aliases or Aliases(call.given), kept, changed, changes, journal, all_results,
-                                   formals)
+            aliases = aliases or Aliases(call.given)
+            self.require_one_array(call, aliases, kept, changed, journal, all_results, formals)
+        places = {key: entry for key, entry in {**self.entries, **new}.items() if entry.__class__ is Place}
+        if places:
+            self.require_apart(Begun(call, aliases or Aliases(call.given), journal, returned, places, stands), after,
+                               [*state, *changed.values()])
         self.arguments(call, kept, changed, after, new, returned, journal, all_results)
         if self.late is not None and self.late.nodes:
             after["late",] = self.late.nodes
@@ -268,11 +339,6 @@ class Variables:
         if self.presumed and self.codes:
             self.learn(new.values())
         results: list[Node] = []
-        position, stands = 0, dict[Any, Sequence[Node]]()
-        for key, entry in self.entries.items():
-            count = len(entry.initial)
-            stands[key] = formals[position:position + count]
-            position += count
         for key, own in stands.items():
             results += after.get(key, own) if key[0] != "once" or key not in after else [
                 ops.select(stands["first",][0], *pair) for pair in zip(after[key], own, strict=True)]
@@ -321,26 +387,47 @@ class Variables:
         """Note arrays that are changed in place, and then replaced by others: the first iteration changes those of the
         caller.  Returns their ids, and those of arrays that the function has made instead of them."""
         found = set[int]()
-        region = core.innermost()
-        assert region is not None
         for entry in [*self.entries.values(), *new.values()]:
             if isinstance(entry, Place):
                 found |= {id(leaf) for leaf in entry.leaves if not call.places_of(leaf)}
-            if entry.__class__ is not Place:
-                continue
-            for array in entry.originals:
-                if not entry.stands and isinstance(array, ArrayBase) and len(call.places_of(array)) > 1:
-                    region.again = True  # what was read where is known when others stand in the place
-            for array, position, initial, node in entry.left():
-                if len(call.places_of(array)) > (not entry.stands):
-                    change = entry.change
-                    raise SymbolicValue(
-                        f"{self.words.function}(): {self.words.traced} changes an array in place, puts another one in "
-                        f"{words_of(change.container, change.kind, change.key)}, and finds the first one elsewhere, "
-                        "too. Give one of them a copy.")
-                found.add(id(array))
-                self.note_once(array, position, initial, node, after, new)
+            if entry.__class__ is Place:
+                for array, position, initial, node in entry.left():
+                    found.add(id(array))
+                    self.note_once(array, position, initial, node, after, new)
         return found
+
+    def require_apart(self, begun: Begun, after: Mapping[Any, Sequence[Node]],
+                      state: Sequence[Node]) -> None:
+        """Refuse that arrays change in place which are one with others in some iterations only: those in places that
+        hold others afterwards, and are known otherwise before or then.
+
+        What stands for a place in the trace is apart from all others. That is right in all iterations if nothing of it
+        changes in place, or if what the place holds before is not used.
+        """
+        region = core.innermost()
+        assert region is not None
+        for key, entry in begun.places.items():
+            others = [*state, *[node for place, nodes in after.items() if place != key for node in nodes]]
+            for original, stand, leaf, formals in entry.holds():
+                names, later = begun.names(original, entry), begun.later(leaf, entry)
+                moved, is_changed = leaf is not stand and begun.is_known(leaf), begun.is_changed(stand)
+                if moved and is_changed:
+                    raise self.refusal(entry)
+                if not names and not later or not (is_changed or [
+                        each for each in (original, *(leaf,)[:moved], *names, *later) if begun.is_changed(each)]):
+                    region.again |= bool(names) and not entry.stands  # what was read where is known in another trace
+                elif not entry.stands and (names or [node for node in formals if node.kind == _LITERAL]):
+                    region.again = True
+                elif is_changed or are_used(formals, others if leaf is stand else [*others, *after[key]]) or \
+                        depend_on(after[key], formals):
+                    raise self.refusal(entry)
+
+    def refusal(self, entry: Place) -> SymbolicValue:
+        """What is wrong with a change in place of what a place holds in some iterations."""
+        return SymbolicValue(
+            f"{self.words.function}(): {self.words.traced} changes an array in place that is in "
+            f"{words_of(*entry.change[:3])} in some iterations only, and elsewhere, too. Put a copy there, or "
+            f"{self.words.otherwise}.")
 
     def note_once(self, array: ArrayBase, position: int, initial: Node, node: Node, after: dict[Any, Sequence[Node]],
                   new: dict[Any, Any]) -> None:
@@ -379,7 +466,7 @@ class Variables:
         return entry
 
     def require_one_array(self, call: Call, aliases: Aliases, kept: Sequence[bool], changed: dict[int, Node],
-                          changes: Sequence[Change], journal: Journal, results: Sequence[Node],
+                          journal: Journal, results: Sequence[Node],
                           formals: Sequence[Node]) -> None:
         """Begin again if an argument that is changed in place is also another one, or known to the function otherwise:
         it is to find one array everywhere.
@@ -393,7 +480,7 @@ class Variables:
         for (place, first, count), is_kept in zip(given.spec.positions(), kept, strict=True):
             array = given.leaves[place]
             if place in given.lent:
-                if is_kept and not [change for change in changes if aliases.is_part(place, change.before)]:
+                if is_kept:
                     continue
                 if place in guessed:
                     lent.remove(place)
@@ -410,9 +497,9 @@ class Variables:
                 continue
             others = [other for other in aliases.others(place) if direct or
                       not changed.keys().isdisjoint(nodes[other]) or
+                      are_used([call.nodes[position] for position in nodes[other]], results[len(call.nodes):]) or
                       depend_on(results, [call.nodes[position] for position in nodes[other]])]
-            if others or direct or depend_on(results, outside) and \
-                    aliases.is_found(place, call.snapshot):
+            if others or direct or are_used(outside, results) and aliases.is_found(place, call.snapshot):
                 lent.update((place, *others))
         if lent != given.lent:
             given.lent = lent

@@ -33,10 +33,11 @@ class Change(NamedTuple):
 
 
 def place_key(container: Any, kind: int, key: Any) -> tuple[Any, ...]:
-    """What tells a place from others; a cell is known by several names, and dictionaries may have attributes."""
+    """What tells a place from others; a cell is known by several names, variables of modules are in dictionaries,
+    and dictionaries may have attributes."""
     if kind == OBJECT and isinstance(container, dict):
         return id(container), key, kind
-    return id(container), "" if kind == CELL else key
+    return id(vars(container) if kind == MODULE else container), "" if kind == CELL else key
 
 
 def unshared(value: Any) -> Any:

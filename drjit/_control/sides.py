@@ -71,11 +71,12 @@ class Sides:
         aliases = None if shapes is None else Aliases(self.given)
         if aliases is not None and not self.given.lent:
             self.given.lent = {place for place in self.own if aliases.others(place)}
-        try:
-            effects = self.attempt(number, nodes, shapes, own, aliases)
-        except _Shared as found:
-            self.given.lent = self.given.lent | found.places
-            effects = self.attempt(number, nodes, shapes, own, aliases)
+        while True:
+            try:
+                effects = self.attempt(number, nodes, shapes, own, aliases)
+                break
+            except _Shared as found:
+                self.given.lent = self.given.lent | found.places
         self.effects.append(effects)
         self.joins.append(join)
         changed = effects.changed
@@ -128,6 +129,8 @@ class Sides:
                             if not all(map(written_from, array._nodes(), before))}
             effects.arrays = _undone(journal, known, covered)
             effects.changed = call.changed()
+            if aliases is not None:
+                effects.note_arguments(aliases)
             if aliases is not None and lent:
                 aliases.give_back(lent, journal)
             for change in list(effects.places.values()):

@@ -42,10 +42,8 @@ cdef class Snapshot:
     cpdef add_function(self, object function, list todo)
     @cython.locals(arrays=dict, array=Handle, known=tuple, times=dict, found=list, nodes=list, count=cython.Py_ssize_t, node=Node, width=cython.Py_ssize_t)
     cpdef list constants(self, object state)
-    @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t)
+    @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, end=cython.Py_ssize_t, start=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cpdef list places(self, object sought)
-    @cython.locals(found=list, first=cython.Py_ssize_t)
-    cpdef list parts_of(self, object owner)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cpdef list values(self)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict, variables=dict, slots=tuple)
@@ -56,6 +54,7 @@ cdef class Snapshot:
 
 
 cpdef Snapshot snapshot(object tree, object function, object apart=*, bint data=*)
+cdef bint _shares(object value, object owner, Py_ssize_t first, Py_ssize_t end) except -1
 cdef bint _must_be_variable(Node node, dict times) except -1
 cdef list _components(Handle array)
 cdef _compare(object container, int kind, dict before, dict now, list found)

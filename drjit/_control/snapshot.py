@@ -32,6 +32,7 @@ from drjit_core import (
     tracked,
 )
 
+from .._access.store import extent_of
 from .._base.array import ArrayBase
 from .._base.handle import Handle
 from .._base.weak import note
@@ -318,39 +319,26 @@ class Snapshot:
         return found
 
     def places(self, sought: Any) -> list[tuple[Any, int, Any]]:
-        """The places in which an object was, but for those in tuples, which remain as they are."""
+        """The places in which an object was; of an array also those of what it is part of, and of parts of it."""
+        owner, first, end = extent_of(sought) if isinstance(sought, ArrayBase) else (None, 0, 0)
         found: list[tuple[Any, int, Any]] = []
         held, position = self.held, 0
         while position < len(held):
             container, kind, values = held[position], held[position + 1], held[position + 2]
             position += 3
             if kind == CELL:
-                if values is sought:
+                if values is sought or owner is not None and _shares(values, owner, first, end):
                     found.append((container, kind, ""))
-            elif kind == LIST:
+            elif kind == LIST or kind == TUPLE:
                 for key, value in enumerate(values):
-                    if value is sought:
+                    if value is sought or owner is not None and _shares(value, owner, first, end):
                         found.append((container, kind, key))
-            elif kind != TUPLE:
-                first, position = position, position + values
-                for place in range(first, position, 2):
-                    if held[place + 1] is sought:
+            else:
+                start, position = position, position + values
+                for place in range(start, position, 2):
+                    value = held[place + 1]
+                    if value is sought or owner is not None and _shares(value, owner, first, end):
                         found.append((container, DICT if kind == VARIABLES else kind, held[place]))
-        return found
-
-    def parts_of(self, owner: Any) -> list[tuple[int, int]]:
-        """The parts of an array that are in any place: where their nodes begin among those of the array, and how many
-        there are."""
-        found: list[tuple[int, int]] = []
-        for value in self.values():
-            if isinstance(value, Handle):
-                array: Any = value
-                first = 0
-                while array._o is not None:
-                    array, offset = array._o
-                    first += offset
-                if array is owner:
-                    found.append((first, len(value._nodes())))  # type: ignore[attr-defined]
         return found
 
     def values(self) -> list[Any]:
@@ -561,6 +549,16 @@ def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any
             "objects. Not all are looked at, so that what they do to the others may be lost: keep the data in arrays, "
             "or pass what changes as an argument.", RuntimeWarning, file, number, registry=_warned)
     return found if found.held or found.data else None
+
+
+def _shares(value: Any, owner: Any, first: int, end: int) -> bool:
+    """Whether something is an array that holds any of the same contents: some nodes of the owner of these."""
+    if value is owner:
+        return True
+    if not isinstance(value, Handle) or value._o is None:
+        return False
+    other, start, last = extent_of(value)
+    return other is owner and start < end and first < last
 
 
 def _must_be_variable(node: core.Node, times: dict[int, int]) -> bool:

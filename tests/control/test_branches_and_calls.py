@@ -188,7 +188,7 @@ def test_a_new_attribute_is_kept_only_by_a_construct_that_does_not_raise(kind: s
     removes = True
 
     def adds(x: Any) -> Any:
-        scene.new = x * 2
+        scene.new = scene.x * 2
         return x
 
     def other(x: Any) -> Any:
@@ -208,12 +208,34 @@ def test_a_new_attribute_is_kept_only_by_a_construct_that_does_not_raise(kind: s
     assert values(run()) == [1, 3] and sorted(vars(scene)) == ["new", "there", "x"]
 
 
+@pytest.mark.parametrize("kind", ["branch", "call"])
+@pytest.mark.parametrize("place", ["attribute", "entry", "list"])
+@pytest.mark.parametrize("mode", MODES)
+def test_elements_that_put_nothing_in_a_new_place_have_zeros_there(kind: str, place: str, mode: str) -> None:
+    scene, table, seen, x = types.SimpleNamespace(), dict[str, Any](), list[Any](), Float(1, 2)
+
+    def adds(x: Any) -> Any:
+        if place == "attribute":
+            scene.new = x * 2
+        elif place == "entry":
+            table["new"] = x * 2
+        else:
+            seen.append(x * 2)
+        return x
+
+    if kind == "branch":
+        dr.if_stmt((x,), Bool(True, False), lambda x: x, adds, mode=mode)
+    else:
+        dr.switch(UInt32(0, 1), [lambda x: x, adds], x, mode=mode)
+    assert values(scene.new if place == "attribute" else table["new"] if place == "entry" else seen[0]) == [0, 4]
+
+
 def test_functions_that_are_called_again_do_not_find_what_they_have_added() -> None:
     scene, target, calls = types.SimpleNamespace(), empty(3), []
 
     def writes(x: Any) -> Any:
         calls.append(hasattr(scene, "new"))
-        scene.new = x * 2
+        scene.new = Float(2) * 2
         dr.scatter(target, Float(1, 2, 3) * dr.width(x), UInt32(0, 1, 2))
         return x + 1
 
