@@ -6,7 +6,7 @@ from drjit_core.ir.symbolic cimport Tracing, innermost
 from drjit_core.ir.vertex cimport any_vertex
 
 
-cdef list begun
+cdef list _begun
 
 
 @cython.freelist(4)

@@ -94,6 +94,7 @@ class _Stack(threading.local):
 _stack = _Stack()
 #: As many entries as there are masks and parts, and journals of evaluated constructs, of all threads.
 begun: list[bool] = []
+_begun = begun
 
 
 class masked_access:
@@ -112,7 +113,7 @@ class masked_access:
 
     def __enter__(self) -> None:
         _stack.masks.append(self.mask)
-        begun.append(True)
+        _begun.append(True)
         if not self.some:
             _stack.uncertain.append(self.mask)
         if any_vertex():
@@ -130,7 +131,7 @@ class masked_access:
                     abandon(scope)
         finally:
             _stack.masks.pop()
-            begun.pop()
+            _begun.pop()
             if not self.some:
                 _stack.uncertain.pop()
             if not _stack.masks:
@@ -152,12 +153,12 @@ class on_part:
 
     def __enter__(self) -> None:
         _stack.parts.append(self.part)
-        begun.append(True)
+        _begun.append(True)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  traceback: TracebackType | None) -> None:
         _stack.parts.pop()
-        begun.pop()
+        _begun.pop()
 
 
 def depths() -> tuple[int, int, int]:
@@ -168,7 +169,7 @@ def depths() -> tuple[int, int, int]:
 def cut_to(depths: tuple[int, int, int]) -> None:
     """End what has begun since."""
     masks, uncertain, parts = depths
-    del begun[len(begun) + masks + parts - len(_stack.masks) - len(_stack.parts):]
+    del _begun[len(_begun) + masks + parts - len(_stack.masks) - len(_stack.parts):]
     del _stack.masks[masks:]
     del _stack.uncertain[uncertain:]
     del _stack.parts[parts:]
@@ -361,7 +362,7 @@ def in_plain_code() -> bool:
 
 def with_lanes(mask: core.Node, width: int) -> core.Node:
     """A mask of an access of ``width`` elements, without the lanes that do not take part."""
-    if not begun or not _stack.masks:
+    if not _begun or not _stack.masks:
         return mask
     lanes = lane_mask(width)
     result = mask if lanes is None else lanes if mask is TRUE else _and(mask, lanes)

@@ -4,7 +4,6 @@ from libc.stdint cimport int64_t
 from drjit_core.context cimport current
 from drjit_core.ir.node cimport Node as _Node
 from drjit_core.ir.symbolic cimport Tracing, innermost, traced_elsewhere
-from drjit._access.lanes cimport begun
 from drjit._base.handle cimport Handle, is_flat
 
 
@@ -13,6 +12,8 @@ cdef inline Py_ssize_t id(object value):  # without an event for audits
 
 
 cdef dict _NOTHING
+cdef list _begun
+cdef tuple _NO_LANES
 cdef list _EMPTY
 
 

@@ -422,7 +422,7 @@ class noted:
         region = innermost()
         self.journal.scope = 0 if region is None else region.id
         _running.journals.append(self.journal)
-        begun.append(True)
+        _begun.append(True)
         return self.journal
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
@@ -433,7 +433,7 @@ class noted:
                 journal.roll_back()
         finally:
             journals.pop()
-            begun.pop()
+            _begun.pop()
         if kind is None and journals and journals[-1].scope == journal.scope:
             if journal.entries:
                 journals[-1].entries = {**journal.entries, **journals[-1].entries}
@@ -444,12 +444,13 @@ class noted:
 
 def standing() -> tuple[int, tuple[int, int, int], Any]:
     """What of constructs runs in this thread now, for :func:`end_since`."""
-    if not begun:
+    if not _begun:
         return 0, _NO_LANES, current().derivatives
     return len(_running.journals), depths(), current().derivatives
 
 
 _NO_LANES = 0, 0, 0
+_begun = begun
 
 
 def end_since(before: tuple[int, tuple[int, int, int], Any]) -> None:
@@ -458,7 +459,7 @@ def end_since(before: tuple[int, tuple[int, int, int], Any]) -> None:
     journals, lanes, derivatives = before
     for journal in reversed(_running.journals[journals:]):
         journal.roll_back()
-    del begun[len(begun) + journals - len(_running.journals):]
+    del _begun[len(_begun) + journals - len(_running.journals):]
     del _running.journals[journals:]
     cut_to(lanes)
     current().derivatives = derivatives
