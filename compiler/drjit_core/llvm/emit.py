@@ -46,7 +46,7 @@ from ..ops.table import (
 from ..types import ReduceOp
 from . import calls, control, expansions, jit, local, many, memory, outer, products, reduction, rows, short, values
 from .function import FunctionEmitter
-from .lines import ATTRIBUTES
+from .lines import ATTRIBUTES, Lines
 from .module import ModuleContext
 
 __all__ = ["COMBINE", "KERNEL", "ModuleEmitter", "emit", "exports", "packets_per_iteration", "register"]
@@ -114,8 +114,8 @@ class ModuleEmitter:
         kernel = self.linear.kernel
         lines = [self.kernel(kernel)]
         if kernel.reductions:
-            first = outer.combine(self.context.helpers, kernel.reductions, kernel.partial_words)
-            lines.append(many.combine(self.accumulators, self.banks, kernel.reductions, kernel.partial_words, first))
+            lines.append(many.combine(self.context.helpers, self.accumulators, self.banks, kernel.reductions,
+                                      kernel.partial_words))
         targets = [*self.linear.targets, *self.linear.shared]
         lines += [calls.target(self.context, target) for target in targets]
         lines += self.context.helpers.values()
@@ -153,8 +153,7 @@ class ModuleEmitter:
         accumulators = list(self.accumulators.values())
         if banks is not None:
             banks.end()
-        end: list[str] = []
-        done = "done"
+        end = Lines("done")
         if emitter.vectorized:
             entry, latch = emitter.entry.label, emitter.body.label
             end.append(f"%index_next = add i64 %index, {self.lanes}")
@@ -169,8 +168,7 @@ class ModuleEmitter:
         for number, accumulator in self.accumulators.items():
             end += accumulator.store_partial(number, function.partial_words)
         for bank in self.banks:
-            text, done = bank.store_partials(done, function.partial_words)
-            end += text
+            bank.store_partials(end, function.partial_words)
         end += outer.end(emitter)
         if function.streaming and jit.is_x86():
             end.append("call void @llvm.x86.sse.sfence()")
