@@ -135,7 +135,7 @@ def grad_enabled(*args: Any) -> bool:
 
 
 def detach(arg: T, preserve_type: bool = True) -> T:
-    """The same values without derivatives: constants, as far as derivatives go.
+    """``arg`` without derivatives: its values, which are constants as far as derivatives go.
 
     ``arg`` is an array or a PyTree, which is traversed; leaves without arrays are returned as they are. Arrays
     keep their type, unless ``preserve_type`` is false: then they are of the type of the same name that tracks no

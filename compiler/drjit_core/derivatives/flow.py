@@ -36,8 +36,8 @@ _HUB = HUB
 #: How many vertices derivatives flow through before their gradients are evaluated where the values were. (A cloth of
 #: 64² masses, 100 steps, first gradient and later ones: 9.2 and 2 s by one kernel, 0.3 and 0.1 by kernels for a step.)
 WINDOW = 256
-#: The same where a kernel ends anyway, because what goes on from there has been scattered, reduced or the like: the
-#: least of both.
+#: How many vertices that is where a kernel ends anyway, because what goes on from there has been scattered, reduced or
+#: the like: the least of both.
 ENDED = 64
 
 _evaluate: Callable[[list[Node]], Any] | None = None

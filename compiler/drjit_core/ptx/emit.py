@@ -119,7 +119,7 @@ class ModuleEmitter:
         **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), values.elementwise),
         **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), _expanded)}
 
-    #: The same in kernels that go over rows.
+    #: The printers of kernels that go over rows.
     printers_of_rows: ClassVar[dict[int, Printer]] = {**printers, COUNTER: rows.counter, EVALUATED: rows.load,
                                                       VIEW: rows.view}
 
