@@ -294,7 +294,7 @@ def _lanes_of(linear: Linear, traffic: int) -> int:
 
 
 def emit(program: Program) -> Module:
-    """The PTX of a program, for the architecture that its target tells (:attr:`.target.Target.features`)."""
+    """The PTX of a program, for the architecture that its target tells (:attr:`..codegen.target.Target.features`)."""
     linear = linearize(program)
     module = ModuleEmitter(linear, program.target)
     text = module.text()
