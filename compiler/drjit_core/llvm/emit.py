@@ -15,10 +15,10 @@ accessed under the mask of active lanes, and so is everything with an effect (re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
 
 from ..codegen.linear import Function, Instruction, Linear
 from ..codegen.linearize import linearize
+from ..codegen.printers import Printers
 from ..codegen.program import Program
 from ..ops.products import OUTER, PRODUCT
 from ..ops.table import (
@@ -87,7 +87,7 @@ class ModuleEmitter:
     """Builds the text of a module."""
 
     #: What prints an instruction, by its kind.
-    printers: ClassVar[dict[int, Printer]] = {
+    printers = Printers("LLVM", {
         LITERAL: values.literal, UNDEFINED: values.undefined, COUNTER: values.counter, EVALUATED: memory.load,
         LOCAL: local.allocate, CAST: values.conversion, BITCAST: values.conversion,
         ACCESS: memory.access, VIEW: short.view, GATHER: memory.gather, SCATTER: memory.scatter_in_region,
@@ -95,11 +95,11 @@ class ModuleEmitter:
         LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result, PRODUCT: products.product,
         OUTER: outer.outer,
         **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), values.elementwise),
-        **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), expansions.call)}
+        **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), expansions.call)})
 
     #: The printers of kernels that go over rows.
-    printers_of_rows: ClassVar[dict[int, Any]] = {**printers, COUNTER: rows.counter, EVALUATED: rows.load,
-                                                  VIEW: rows.view, SEGMENT: rows.segment}
+    printers_of_rows = Printers("LLVM", {**printers, COUNTER: rows.counter, EVALUATED: rows.load, VIEW: rows.view,
+                                         SEGMENT: rows.segment})
 
     def __init__(self, linear: Linear, lanes: int) -> None:
         self.linear = linear
