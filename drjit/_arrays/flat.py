@@ -16,7 +16,7 @@ from .._promotion.promote import scalar_literal
 from . import operators as make
 from .components import without_components
 from .construction import flat_node
-from .handles import FlatHandle
+from .bases import FlatHandle
 
 __all__ = ["FlatArray"]
 

@@ -20,7 +20,7 @@ from .._promotion.promote import coerce
 from . import operators as make
 from .components import component, missing_attribute, swizzle, swizzled
 from .construction import flipped, nested_nodes
-from .handles import NestedHandle, component_of
+from .bases import NestedHandle, component_of
 
 __all__ = ["NestedArray"]
 

@@ -45,7 +45,7 @@ from .components import without_components
 from .construction import flat_node, ndarray_node, with_derivatives
 from .dlpack import from_dlpack, speaks
 from .format import format_element, shown_positions
-from .handles import TensorHandle, reshaped
+from .bases import TensorHandle, reshaped
 from .operators import integer_power, matmul, positive, power, reverse_matmul, reverse_power
 
 __all__ = ["TensorBase"]

@@ -38,7 +38,7 @@ from drjit_core import (
 
 from .errors import CORE_ERRORS, ArgumentError, ReadOnlyError, Site, SizeError, describe, no_deletion
 from .links import links
-from .operators import FlatSlots, NestedSlots, TensorSlots
+from .methods import FlatSlots, NestedSlots, TensorSlots
 from .records import Record, members
 
 __all__ = ["LIMIT", "ArrayBase"]
