@@ -209,7 +209,8 @@ class Flow:
         """Add to the gradient of a vertex what an operation of some width has to say about each of its elements."""
         if vertex is None or not self.takes(vertex):
             return
-        if self.crosses and vertex.id <= self.limit and self.part is not None:
+        if self.part is not None and (self.crosses if vertex.id <= self.limit else vertex.size == 1 < width):
+            # elements without a part are gone once a sum has been made, even if that is before it crosses the limit
             gradient, sparse = masked(self.part(max(width, gradient.size, vertex.size)), gradient), True
         self.note(vertex)
         if not width and vertex.size:  # of no elements, none says anything
