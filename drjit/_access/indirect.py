@@ -16,8 +16,8 @@ from drjit_core import BAKED, KIND, TYPES, JitFlag, Node, ReduceMode, ReduceOp, 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.handle import held
-from .._base.nodes import broadcast, index_node, index_type
 from .._base.methods import FlatSlots
+from .._base.nodes import broadcast, index_node, index_type
 from .._base.types import BOOL, UINT32, lookup, reshape, retype
 from .._base.typing import T
 from .._base.values import is_ndarray

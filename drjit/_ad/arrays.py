@@ -13,8 +13,8 @@ from .._access.store import store
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.links import links
-from .._base.nodes import broadcast
 from .._base.methods import FlatSlots
+from .._base.nodes import broadcast
 from .._base.types import relative
 from .._base.typing import T
 from .._base.values import plain_scalar

@@ -17,8 +17,8 @@ from .._access.lanes import WATCHES
 from .._access.store import store
 from .._base.errors import FAILURES, CallSite, SizeError, no_deletion, translate
 from .._base.handle import add_view, flat_component, fresh_array, held, view_at
-from .._base.nodes import number_of
 from .._base.methods import FlatSlots, NestedSlots, Operators, TensorSlots
+from .._base.nodes import number_of
 from .._promotion import operations
 from .._promotion.componentwise import Componentwise, Loader, Operation, flat_array, nested_array, trace2, trace3
 from .._promotion.operations import method_of

@@ -9,7 +9,7 @@ loops, however large the matrix.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..codegen.linear import Instruction, Reduction
 from ..codegen.partials import Room, rooms_of
@@ -29,7 +29,7 @@ _FLUSHED = 512
 _LANES = 8
 
 
-def numbers_of(outputs: list[Reduction]) -> dict[int, Room]:
+def numbers_of(outputs: Sequence[Reduction]) -> dict[int, Room]:
     """The rooms of those reductions that are matrices, by their numbers."""
     return rooms_of([output.value.node for output in outputs])
 
@@ -62,7 +62,7 @@ def end(emitter: FunctionEmitter) -> list[str]:
             for number, room in numbers_of(emitter.function.reductions).items() if room.flushed]
 
 
-def combine(w: Writer, helpers: dict[str, str], outputs: list[Reduction], words: int, partials: str) -> None:
+def combine(w: Writer, helpers: dict[str, str], outputs: Sequence[Reduction], words: int, partials: str) -> None:
     """Add up the rooms of all ``%blocks`` and write the outputs, at the beginning of a function."""
     for number, room in numbers_of(outputs).items():
         result = w.parameter(outputs[number].slot, "ptr")
