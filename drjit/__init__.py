@@ -58,7 +58,7 @@ from ._control.call import switch
 from ._control.function import func
 from ._control.instances import dispatch, instance_array
 from ._control.local import Local, alloc_local
-from ._control.loop import while_loop
+from ._control.while_loop import while_loop
 from ._control.syntax import hint, syntax
 from ._random.generator import rng
 from ._tools.auto import set_backend

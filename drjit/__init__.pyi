@@ -226,7 +226,7 @@ class ArrayBase(Generic[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT]):
     def to_numpy(self) -> Any:
         """What :func:`numpy` returns, under the name that pandas has for it and Matplotlib asks for."""
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """The same as :meth:`numpy`, for ``numpy.asarray(x)`` and NumPy's functions; ``dtype`` and ``copy`` are those of NumPy."""
+        """What :meth:`numpy` returns, for ``numpy.asarray(x)`` and NumPy's functions; ``dtype`` and ``copy`` are those of NumPy."""
     def torch(self) -> Any:
         """A PyTorch tensor with these values, which shows the memory of flat arrays and tensors. Nested arrays are copied, and so is what belongs to another package, because programs may write to tensors of PyTorch."""
     def jax(self) -> Any:
@@ -3132,7 +3132,7 @@ def depth_v(arg: Any, /) -> int:
 def det(arg: _Matrices[Any, Any, Any, Any, _R], /) -> _R:
     """Determinant of a matrix, by Laplace expansion."""
 def detach(arg: T, preserve_type: bool = True) -> T:
-    """The same values without derivatives: constants, as far as derivatives go."""
+    """``arg`` without derivatives: its values, which are constants as far as derivatives go."""
 def detached_t(arg: Any, /) -> Any:
     """The type of the same name that does not track derivatives; the type itself for anything but arrays."""
 @overload

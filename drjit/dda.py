@@ -24,7 +24,7 @@ from ._base.array import ArrayBase
 from ._base.errors import ArgumentError, describe
 from ._base.types import INT32, UINT32
 from ._base.values import plain_scalar
-from ._control.loop import while_loop
+from ._control.while_loop import while_loop
 from ._functions.blocks import block_sum
 from ._functions.constants import inf
 from ._functions.creation import arange, zeros

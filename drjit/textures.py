@@ -22,7 +22,7 @@ from ._base.array import ArrayBase
 from ._base.errors import ArgumentError, describe
 from ._base.types import FLOAT32, lookup, reshape, retype
 from ._base.values import plain_scalar
-from ._control.loop import while_loop
+from ._control.while_loop import while_loop
 from ._functions.creation import arange, zeros
 from ._functions.elementwise import abs, ceil, clip, floor, fma, log2, maximum, minimum, round, select, sqrt, trunc
 from ._functions.joining import concat

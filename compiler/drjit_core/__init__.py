@@ -31,9 +31,9 @@ from .control.construct import Functions, Restart, adopt, depend_on, late_formal
 from .control.loop import repeated, while_loop
 from .control.source import holders
 from .control.once import atomic, compensated, once
-from .derivatives.choice import choose
+from .derivatives.of_choices import choose
 from .derivatives.flow import Flow
-from .derivatives.loop import repeat
+from .derivatives.of_loops import repeat
 from .derivatives.tape import Copy, traced_within
 from .derivatives.traversal import (
     CONSUMED,

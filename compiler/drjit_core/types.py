@@ -60,7 +60,7 @@ for _info in (
 ):
     TYPES[_info.type] = _info
 
-#: The same by scalar type for what is asked often: compiled rooms read bytes without making objects.
+#: What is asked often of the records, by scalar type: compiled rooms read bytes without making objects.
 IS_FLOAT = bytes(info is not None and info.is_float for info in TYPES)
 COMPUTES_IN = bytes(info.computes_in if info is not None else VOID for info in TYPES)
 

@@ -7,7 +7,7 @@ from typing import Any
 from drjit_core import KIND, gather
 
 from .._base.handle import held
-from .._base.operators import FlatSlots
+from .._base.methods import FlatSlots
 from .._base.types import BOOL, UINT32
 from .._promotion.componentwise import flat_array
 from .lanes import TRUE, with_lanes

@@ -16,8 +16,8 @@ from drjit_core import BAKED, KIND, TYPES, JitFlag, Node, ReduceMode, ReduceOp, 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.handle import held
+from .._base.methods import FlatSlots
 from .._base.nodes import broadcast, index_node, index_type
-from .._base.operators import FlatSlots
 from .._base.types import BOOL, UINT32, lookup, reshape, retype
 from .._base.typing import T
 from .._base.values import is_ndarray
@@ -33,6 +33,7 @@ __all__ = ["gather", "index_and_mask", "scatter", "scatter_add", "scatter_reduce
 
 _LITERAL = KIND["literal"]
 _AUTO = ReduceMode.Auto
+_LARGEST = (1 << 32) - 1
 
 
 def _leaf_of(function: str, *values: Any) -> type[ArrayBase] | None:
@@ -97,6 +98,8 @@ def _interleaved(index: Node, count: int, size: int, known: bool) -> list[Node]:
     if not index.size:
         return [index] * count
     index = index_node(index, size, True)  # the largest 32-bit number remains none that exists
+    if index.kind == _LITERAL and index.type == UINT32 and index.payload * count > _LARGEST:
+        index = literal(UINT32, _LARGEST, index.size)
     kind = BAKED if known else None
     base = ops.mul(index, literal(index.type, count, 1, kind))
     return [ops.add(base, literal(index.type, k, 1, kind)) for k in range(count)]

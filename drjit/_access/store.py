@@ -218,7 +218,8 @@ class Journal:
         #: Of the outermost function: which arrays bodies within must be given themselves, by where these are and their
         #: codes.
         self.lent: dict[Any, set[int]] = _NOTHING
-        #: Likewise: places that bodies within have turned out to change, by the codes of these and the places' keys.
+        #: Of the outermost function: places that bodies within have turned out to change, by the codes of these and the
+        #: places' keys.
         self.changing: dict[tuple[Any, ...], Any] = _NOTHING
         #: Of evaluated constructs: the region that they run in, 0 if there is none.
         self.scope = 0

@@ -26,8 +26,8 @@ from .._access.store import store
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.links import links
+from .._base.methods import FlatSlots
 from .._base.nodes import broadcast
-from .._base.operators import FlatSlots
 from .._base.types import relative
 from .._base.typing import T
 from .._base.values import plain_scalar
@@ -153,7 +153,7 @@ def grad_enabled(*args: Any) -> bool:
 
 
 def detach(arg: T, preserve_type: bool = True) -> T:
-    """The same values without derivatives: constants, as far as derivatives go.
+    """``arg`` without derivatives: its values, which are constants as far as derivatives go.
 
     ``arg`` is an array or a PyTree, which is traversed; leaves without arrays are returned as they are. Arrays
     keep their type, unless ``preserve_type`` is false: then they are of the type of the same name that tracks no

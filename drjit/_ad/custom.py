@@ -442,7 +442,7 @@ class _Link:
         return found
 
     def moved(self, copy: core.Copy) -> _Link:
-        """The same operation where other nodes and vertices stand for those that it has kept."""
+        """A copy of the operation where other nodes and vertices stand for those that it has kept."""
         def linked(node: Node) -> Node:
             vertex = vertex_of(node)
             return node if vertex is None else dual(primal(node), copy.vertex(vertex))

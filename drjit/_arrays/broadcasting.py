@@ -49,8 +49,8 @@ from .._promotion.plans import (
     tensor_type,
 )
 from .._promotion.promote import scalar_literal
-from .handles import TensorPlan, shape_of
-from .handles import tensor as make
+from .bases import TensorPlan, shape_of
+from .bases import tensor as make
 
 __all__ = ["Shape", "align", "concatenate", "make", "operand", "promote", "tensor_plan", "tensor_select", "transposed"]
 

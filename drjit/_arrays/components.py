@@ -16,7 +16,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ComponentError, SwizzleError
 from .._base.types import reshape
 from .._promotion.promote import coerce, wrap
-from .handles import Component
+from .bases import Component
 
 __all__ = ["absent_component", "component", "missing_attribute", "swizzle", "swizzled",
            "without_components"]

@@ -14,9 +14,9 @@ from .._base.nodes import values
 from .._base.types import base_class
 from .._promotion.promote import scalar_literal
 from . import operators as make
+from .bases import FlatHandle
 from .components import without_components
 from .construction import flat_node
-from .handles import FlatHandle
 
 __all__ = ["FlatArray"]
 

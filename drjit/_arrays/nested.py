@@ -18,9 +18,9 @@ from .._base.array import ArrayBase
 from .._base.types import base_class
 from .._promotion.promote import coerce
 from . import operators as make
+from .bases import NestedHandle, component_of
 from .components import component, missing_attribute, swizzle, swizzled
 from .construction import flipped, nested_nodes
-from .handles import NestedHandle, component_of
 
 __all__ = ["NestedArray"]
 

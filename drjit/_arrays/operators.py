@@ -25,9 +25,9 @@ from .._base.values import plain_scalar
 from .._promotion.operations import POWER, method_of
 from .._promotion.plans import Keys, Operation, Plan, apply, promotion
 from .._promotion.promote import wrap, wrap_like
-from .handles import matrix_product, square
-from .operands import failed, is_foreign, mixed
+from .bases import matrix_product, square
 from .products import PRODUCTS, product
+from .unplanned import failed, is_foreign, mixed
 
 __all__ = ["array_operators", "inplace", "integer_power", "matmul", "matmul_inplace", "positive", "power",
            "power_inplace", "reverse_matmul", "reverse_power"]

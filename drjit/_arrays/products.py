@@ -33,8 +33,8 @@ from .._promotion.plans import apply, leaf_of_elements, operands
 from .._promotion.promote import meeting_package, wrap
 from .._rules import matrix as rules
 from .._rules.combine import inner_product
+from .bases import MatrixProduct, matrix_product
 from .broadcasting import align, make, promote
-from .handles import MatrixProduct, matrix_product
 
 __all__ = ["PRODUCTS", "is_square", "is_tensor", "product", "static_product", "tensor_matmul"]
 

@@ -34,8 +34,8 @@ from .._promotion.promote import convert, leads, repeated, wrap
 from .._rules.complex import integer_power
 from .construction import nested_nodes
 from .nested import NestedArray
-from .operands import mixed
 from .operators import Operator, array_operators, inplace, power, reverse_power
+from .unplanned import mixed
 
 __all__ = ["SpecialArray", "is_real"]
 

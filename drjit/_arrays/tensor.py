@@ -40,12 +40,12 @@ from .._promotion.promote import (
     scalar_literal,
     wrap,
 )
+from .bases import TensorHandle, reshaped
 from .broadcasting import Shape, concatenate, make, tensor_plan, transposed
 from .components import without_components
 from .construction import flat_node, ndarray_node, with_derivatives
 from .dlpack import from_dlpack, speaks
 from .format import format_element, shown_positions
-from .handles import TensorHandle, reshaped
 from .operators import integer_power, matmul, positive, power, reverse_matmul, reverse_power
 
 __all__ = ["TensorBase"]

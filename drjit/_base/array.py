@@ -38,7 +38,7 @@ from drjit_core import (
 
 from .errors import CORE_ERRORS, ArgumentError, ReadOnlyError, Site, SizeError, describe, no_deletion
 from .links import links
-from .operators import FlatSlots, NestedSlots, TensorSlots
+from .methods import FlatSlots, NestedSlots, TensorSlots
 from .records import Record, members
 
 __all__ = ["DERIVED", "LIMIT", "ArrayBase"]
@@ -508,7 +508,7 @@ class ArrayBase:
         return self.numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """The same as :meth:`numpy`, for ``numpy.asarray(x)`` and NumPy's functions; ``dtype`` and ``copy`` are those
+        """What :meth:`numpy` returns, for ``numpy.asarray(x)`` and NumPy's functions; ``dtype`` and ``copy`` are those
         of NumPy.
 
         Raises a ``ValueError`` if ``copy=False`` rules out a copy that would be needed. Evaluates the array and waits

@@ -57,9 +57,10 @@ _PATTERN = re.compile(r"(Array|Matrix|Complex|Quaternion|Tensor)([0-9X]+)(bf16|[
 NOT_LISTED = {"Int16", "UInt16"}
 #: Classes of a package that are no arrays, see drjit._random.generators.
 GENERATORS = ("PCG32", "Philox4x32")
-#: Likewise, see drjit._texture.texture: names, and the scalar types of their texels.
+#: Textures, which are no arrays either, see drjit._texture.texture: names, and the scalar types of their texels.
 TEXTURES = {f"Texture{dimension}{suffix}": scalar.value for dimension in (1, 2, 3) for suffix, scalar in
-            (("f16", VarType.Float16), ("f", VarType.Float32), ("f64", VarType.Float64), ("f8u", VarType.UInt8))}
+            (("bf16", VarType.BFloat16), ("f16", VarType.Float16), ("f", VarType.Float32), ("f64", VarType.Float64),
+             ("f8u", VarType.UInt8))}
 
 
 class Record(NamedTuple):

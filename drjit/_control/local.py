@@ -47,7 +47,7 @@ from .._promotion.promote import coerce, wrap
 from .._trees.pytree import TreeSpec, field_types, flatten, is_pytree
 from .attempts import Wider
 from .bounds import warn_of
-from .loop import while_loop
+from .while_loop import while_loop
 
 __all__ = ["Local", "alloc_local"]
 

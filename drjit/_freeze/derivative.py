@@ -131,5 +131,5 @@ class Call:
         return [primal(node) for node in self.given]
 
     def moved(self, copy: core.Copy) -> Call:
-        """The same call where other nodes stand for those that it has kept: there is none in symbolic constructs."""
+        """A copy of the call for other nodes: there is none in symbolic constructs."""
         raise AssertionError("frozen functions are traced into symbolic constructs")

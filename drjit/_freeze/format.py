@@ -119,7 +119,7 @@ def found_by_name(name: Sequence[str]) -> Any:
 
 
 def own_by_name(name: Sequence[str]) -> Any:
-    """Likewise, of something that must be there."""
+    """What a name of the library stands for, which must be there."""
     found = found_by_name(name) if is_ours(name[0]) else MISSING
     if found is MISSING:
         raise ValueError(f"there is no {'.'.join(name)}")

@@ -69,7 +69,7 @@ class Entry:
         self.sizes = [inputs.nodes[position].size for position in positions]
         #: Whether it is known that it is good for other sizes; ``None``: nobody has tried.
         self.general: bool | None = None
-        #: Likewise for other sizes that follow from contents.
+        #: Whether it is known that it is good for other sizes that follow from contents.
         self.settled: bool | None = None if recording.reads else True
         self.derivatives: dict[int, core.Recording] = {}
         #: Why there are none, by modes.
@@ -332,7 +332,7 @@ class Frozen:
             return other
 
     def _settle(self, entry: Entry, inputs: Inputs) -> None:
-        """Likewise where sizes that follow from contents differ for the first time."""
+        """Find out whether a recording is good for any sizes that follow from contents, when they differ first."""
         with _recording:
             if entry.settled is not None:
                 return

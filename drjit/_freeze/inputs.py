@@ -263,7 +263,7 @@ class Inputs:
         return number if number >= 0 and self.containers[number] is container else -1
 
     def number_of_array(self, array: Any) -> int:
-        """Likewise of an array."""
+        """The position of an array among those that are known, or -1."""
         return self._spans.get(id(array), -1)
 
     def is_number(self, array: Any) -> bool:

@@ -35,7 +35,7 @@ Fill = Callable[[type[ArrayBase], int], Node]
 
 #: The flat array types of the library that have been seen to be available, and the types of their elements.
 _flat_types: dict[Any, int] = {}
-#: Likewise the nested ones whose components are all made alike, and have a fixed number.
+#: The nested ones that are available, whose components are all made alike, and have a fixed number.
 _nested_types: dict[Any, tuple[int, int]] = {}
 
 

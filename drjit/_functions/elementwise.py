@@ -10,8 +10,8 @@ from typing import Any
 
 from drjit_core import FUNCTIONS as ROWS
 
+from .from_table import make
 from .mathematics import OF_ROWS
-from .rows import make
 
 __all__ = ["FUNCTIONS"]
 

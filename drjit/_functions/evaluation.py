@@ -9,7 +9,7 @@ import drjit_core as core
 
 from .._base.array import ArrayBase
 from .._base.errors import SizeError, describe
-from .._base.operators import FlatSlots
+from .._base.methods import FlatSlots
 from .._base.types import UINT32, retype
 from .._base.typing import T
 from .._base.values import is_ndarray, plain_scalar

@@ -8,7 +8,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import Node
 
-from .._arrays.handles import tensor
+from .._arrays.bases import tensor
 
 __all__ = ["call_host", "records"]
 

@@ -1,7 +1,8 @@
 """Elementwise functions with rules of their own: what they do is not the same operation on each component.
 
 Those of the op table's rows have their documentation there (:mod:`drjit_core.ops`); all of them, and those of the rows
-that need no more than what :mod:`drjit._functions.rows` makes of them, are in :mod:`drjit._functions.elementwise`.
+that need no more than what :mod:`drjit._functions.from_table` makes of them, are in
+:mod:`drjit._functions.elementwise`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .._promotion.operations import FMA, LT, MUL
 from .._promotion.plans import SELECT, Operation, apply, of_others, operands
 from .._promotion.promote import wrap, wrap_like
 from .._trees.pytree import is_pytree, transform
-from .rows import dress, from_numpy, make, on_numbers, owner_of, refuse
+from .from_table import dress, from_numpy, make, on_numbers, owner_of, refuse
 
 __all__ = ["OF_ROWS", "deg2rad", "mul_wide", "rad2deg", "reinterpret_array", "step"]
 

@@ -1,4 +1,4 @@
-"""The same elements in another order: permuted axes, reversed entries, and repetitions.
+"""Elements in another order: permuted axes, reversed entries, and repetitions.
 
 All of these are views, which kernels read row by row or through computed indices. Nothing is evaluated, but for arrays
 of counts.

@@ -21,8 +21,8 @@ from .._access.slicing import normalise_axes
 from .._arrays.broadcasting import make
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, describe, translate
+from .._base.methods import FlatSlots, NestedSlots
 from .._base.nodes import broadcast, index_type
-from .._base.operators import FlatSlots, NestedSlots
 from .._base.types import UINT32, reshape, retype
 from .._base.values import is_ndarray, plain_integer, plain_scalar
 from .._promotion.componentwise import flat_array

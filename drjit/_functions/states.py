@@ -48,7 +48,7 @@ class Place(NamedTuple):
 
 
 def detached(array: Any) -> Any:
-    """The same values without derivatives."""
+    """A copy without derivatives."""
     return wrap_like(array, type(array), [primal(node) for node in array._nodes()])
 
 

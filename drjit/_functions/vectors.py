@@ -6,11 +6,11 @@ from typing import Any
 
 from drjit_core import TYPES, ReduceOp, literal, ops, vertex_of
 
-from .._arrays.handles import inner_product
+from .._arrays.bases import inner_product
 from .._arrays.scalar import rounding
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, called, describe, translate
-from .._base.operators import FlatSlots
+from .._base.methods import FlatSlots
 from .._base.types import reshape
 from .._base.typing import ArrayT
 from .._base.values import plain_scalar

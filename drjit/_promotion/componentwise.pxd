@@ -4,7 +4,7 @@ from drjit_core.ir.node cimport Node
 from drjit_core.ir.number cimport number
 from drjit_core.ir.trace cimport binary, cast, ternary, unary
 from drjit._base.handle cimport Handle, fresh_array, held
-from drjit._base.operators cimport FlatSlots, NestedSlots
+from drjit._base.methods cimport FlatSlots, NestedSlots
 
 cdef int _SELECT
 cdef int _FLAT, _NUMBER, _NESTED, _OTHER

@@ -13,8 +13,8 @@ import drjit_core as core
 from drjit_core import KIND, OPS, binary, cast, number, ops, ternary, unary
 
 from .._base.handle import fresh_array, held
+from .._base.methods import FlatSlots
 from .._base.nodes import broadcast
-from .._base.operators import FlatSlots
 
 __all__ = ["Componentwise", "Keys", "Loader", "Operation", "Plan", "of_one", "of_three", "of_two"]
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NoReturn, SupportsIndex
 
 import drjit_core as core
 from drjit_core import (
+    COMPUTES_IN,
     TYPES,
     FilterMode,
     Node,
@@ -32,10 +33,10 @@ from .._base.arguments import require_bool
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.links import links
-from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, SCALAR, UINT32, Record, lookup, require_backend
+from .._base.types import BOOL, FLOAT32, FLOAT64, INT32, SCALAR, UINT32, Record, lookup, require_backend
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import coerce, wrap
-from . import rows
+from . import lookups
 from .grid import Grid, Texels, grid_of, ops, spline_weights
 
 __all__ = ["TextureBase"]
@@ -501,7 +502,7 @@ class TextureBase:
         source = tensor._n
         if WATCHES:
             note_read(source)
-        if source.type == FLOAT16 and not static and tracked(source) is not None:
+        if COMPUTES_IN[source.type] != source.type and not static and tracked(source) is not None:
             source = self._in_single_precision(source)
         grid = grid_of(tensor._s, self._modes, type_, static)
         decode = _decoder(tensor._where) if self._srgb else None
@@ -511,7 +512,7 @@ class TextureBase:
         """Texels in half precision, of which gradients are added up in single precision."""
         wide = self._wide
         if wide is None or wide[0] is not source:
-            wide = self._wide = source, cast(source, FLOAT32)
+            wide = self._wide = source, cast(source, COMPUTES_IN[source.type])
         return wide[1]
 
     def _lookup(self, method: str, pos: Any, active: Any, work: Callable[[Texels, list[Node]], Any]) -> Any:
@@ -528,7 +529,7 @@ class TextureBase:
 
     def _values(self, name: str, pos: Any, active: Any, method: int) -> Any:
         """The result of a lookup that has one value for each channel."""
-        values, type_ = self._lookup(name, pos, active, lambda texels, nodes: rows.lookup(texels, method, nodes))
+        values, type_ = self._lookup(name, pos, active, lambda texels, nodes: lookups.lookup(texels, method, nodes))
         return self._result(values, type_)
 
     # --- lookups -----------------------------------------------------------------------------------------------------
@@ -545,7 +546,8 @@ class TextureBase:
         [[0, 10],
          [0, 0]]
         """
-        return self._values("eval", pos, active, rows.LINEAR if self._filter is FilterMode.Linear else rows.NEAREST)
+        method = lookups.LINEAR if self._filter is FilterMode.Linear else lookups.NEAREST
+        return self._values("eval", pos, active, method)
 
     def eval_fetch(self, pos: Any, active: Any = True) -> tuple[Any, ...]:
         """The texels that linear interpolation is between: a tuple of 2, 4 or 8 results, X changing first.
@@ -567,7 +569,7 @@ class TextureBase:
         >>> Texture1f([[0], [6], [0]]).eval_cubic(0.5)
         [[4]]
         """
-        return self._values("eval_cubic", pos, active, rows.SMOOTH)
+        return self._values("eval_cubic", pos, active, lookups.SMOOTH)
 
     def eval_catmull_rom(self, pos: Any, active: Any = True) -> Any:
         """The cubic spline through the texels at positions, by Catmull and Rom. Whatever the filter mode; it may leave
@@ -577,7 +579,7 @@ class TextureBase:
         >>> Texture1f([[0], [6], [0]]).eval_catmull_rom(0.5)
         [[6]]
         """
-        return self._values("eval_catmull_rom", pos, active, rows.INTERPOLATING)
+        return self._values("eval_catmull_rom", pos, active, lookups.INTERPOLATING)
 
     def eval_cubic_helper(self, pos: Any, active: Any = True) -> Any:
         """What :meth:`eval_cubic` returns.
@@ -775,16 +777,14 @@ def _table(type_: int, where: int) -> Node:
     """The linear values of sRGB codes (IEC 61966-2-1)."""
     codes = [code / 255 for code in range(256)]
     values = [code / 12.92 if code <= 0.04045 else ((code + 0.055) / 1.055) ** 2.4 for code in codes]
-    if type_ == FLOAT16:
-        return cast(_table(FLOAT32, where), FLOAT16)
-    return import_copy(type_, Numbers("f" if type_ == FLOAT32 else "d", values), where)
+    return import_copy(type_, Numbers(TYPES[type_].code, values), where)
 
 
 def _decoder(where: int) -> Callable[[Node, int, int], Node]:
     def decode(value: Node, type_: int, channel: int) -> Node:
         if channel % 4 == 3:
             return ops.mul(cast(value, type_), literal(type_, 1 / 255))
-        table = _table(FLOAT32 if type_ == FLOAT16 else type_, where)
+        table = _table(COMPUTES_IN[type_], where)
         if not where:
             return literal(type_, core.read_element(table, int(value.payload)))
         found = core.gather(table, cast(value, UINT32), TRUE, True)

@@ -69,7 +69,7 @@ class DType:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The same type as NumPy's, as arrays have it."""
+        """This type as NumPy's, as arrays have it."""
         return self.numpy
 
     @property

@@ -122,7 +122,7 @@ class Framework:
         raise NotImplementedError
 
     def plain(self, value: Any) -> Any:
-        """The same array without derivatives, which speaks DLPack."""
+        """An array without its derivatives, which speaks DLPack."""
         raise NotImplementedError
 
     def differentiate(self, function: Callable[[list[Any]], list[Any]], arrays: list[Any],

@@ -477,7 +477,7 @@ class Interpolation(Structure):
         return [*self.position, self.mask]
 
     def moved(self, copy: Copy) -> Structure:
-        """The same for other nodes."""
+        """A copy of the lookup where other nodes and vertices stand for those that it has kept."""
         new: Any = super().moved(copy)
         new.position, new.mask = [copy.node(node) for node in self.position], copy.node(self.mask)
         return new  # type: ignore[no-any-return]

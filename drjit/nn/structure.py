@@ -53,7 +53,7 @@ class Structure:
         return [flow.change(tracked(node)) for node in self.operands]
 
     def moved(self, copy: core.Copy) -> Structure:
-        """The same operation where other nodes and vertices stand for those that it has kept."""
+        """A copy of the operation where other nodes and vertices stand for those that it has kept."""
         def linked(node: Node) -> Node:
             vertex = vertex_of(node)
             return copy.node(primal(node)) if vertex is None else dual(copy.node(primal(node)), copy.vertex(vertex))

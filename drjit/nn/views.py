@@ -176,7 +176,7 @@ class MatrixView:
 
     @property
     def grad(self) -> MatrixView:
-        """The same view of the gradient of the buffer.
+        """This view of the gradient of the buffer.
 
         >>> from drjit.llvm.ad import Float
         >>> x = Float(1, 2)

@@ -46,7 +46,7 @@ def bfloat16_of(expected: dict[str, str | None]) -> dict[str, str]:
 def test_the_types_of_a_package_have_the_names_and_descriptions_of_the_data_file(package: str) -> None:
     module, expected = PACKAGES[package], EXPECTED[package]
     arrays = {name: meta for name, meta in expected.items() if meta is not None} | bfloat16_of(expected)
-    textures = [f"Texture{d}{form}" for d in (1, 2, 3) for form in ("f16", "f", "f64", "f8u")]
+    textures = [f"Texture{d}{form}" for d in (1, 2, 3) for form in ("bf16", "f16", "f", "f64", "f8u")]
     others = {"PCG32", "Philox4x32", *textures, *(["Event"] if not package.startswith("scalar") else [])}
     assert set(module.__all__) == {*arrays, *others}
     assert set(module.__all__) <= set(dir(module))

@@ -156,6 +156,17 @@ def test_one_known_position(access, index) -> None:
         access(index)
 
 
+@pytest.mark.parametrize("index", [UInt(1 << 31), UInt((1 << 31) + 1), Int(-1 << 31), Int((-1 << 31) + 1)])
+def test_rows_that_would_begin_at_an_existing_position(index) -> None:
+    """One known position, of 32 bits, which does not exist, times the length of the rows."""
+    with pytest.raises(IndexError, match="out of bounds"):
+        dr.gather(Array2f, array(), index)
+    target = array()
+    with pytest.raises(IndexError, match="out of bounds"):
+        dr.scatter(target, Array2f(1, 2), index)
+    assert dr.all(target == array()) and dr.all(dr.gather(Array2f, array(), index, False) == 0, axis=None)
+
+
 @pytest.mark.parametrize(("index", "position"), [
     (UInt64(0, 3, (1 << 32) - 1, 1 << 32, (1 << 64) - 1), [0, 3, (1 << 32) - 1, (1 << 32) - 1, (1 << 32) - 1]),
     (Int64(2, -1, -(1 << 32), (1 << 32) + 2), [2] + [(1 << 32) - 1] * 3),

@@ -20,7 +20,9 @@ from drjit_core import (
     cast,
     cond,
     counter,
+    evaluate,
     literal,
+    on_backend,
     ops,
     record,
     scatter,
@@ -32,6 +34,8 @@ from drjit_core.ir.print import format_graph
 from drjit_core.ir.region import all_operands, arguments_of
 from drjit_core.ir.verify import VerificationError, verify
 from drjit_core.ops import table
+from drjit_core.runtime.gpu.texts import PTXTexts
+from drjit_core.runtime.null import Null
 from tests.core.harness import BOOL, FLOAT32, TRUE, UINT32, array, assert_same_bits, key_of, program_of, values
 from tests.core.outside import CROSS, ROW, bilinear, cross, reference
 
@@ -93,6 +97,14 @@ def test_the_key_tells_operands_apart_and_the_listing_shows_them() -> None:
         read(source, u, v, mask), read(source, u, u, mask), read(source, u, v),
         bilinear(source, u, v, uint(HEIGHT), uint(HEIGHT), mask), ops.add(read(source, u, v), u))}) == 5
     assert "bilinear(parameter " in format_program(program_of(read(source, u, v, mask)))
+
+
+def test_backends_that_have_no_text_of_it_say_so() -> None:
+    with on_backend(Null(PTXTexts(90))):
+        node = read()
+        with pytest.raises(NotImplementedError, match="no PTX text of the row 'bilinear'"):
+            evaluate([node])
+    assert_same_bits(values(read()), looked_up(U, V))
 
 
 # --- values ----------------------------------------------------------------------------------------------------------

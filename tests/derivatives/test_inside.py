@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import drjit as dr
-from drjit.llvm.ad import Array3f, Bool, Float, Float16, Int, UInt
+from drjit.llvm.ad import Array3f, Bool, Float, Float16, Int, TensorXf, UInt
 from tests.derivatives.harness import flat
 
 
@@ -613,3 +613,55 @@ def test_state_has_derivatives_inside_only_if_it_has_some_outside() -> None:
     x = dr.while_loop((UInt(0), variable(1, 2), Float(3)), lambda i, *_: i < 3, body, mode="symbolic")
     assert known == [[True, False, True, False], [True, False, True, False, True]]
     assert dr.grad_enabled(x[1]) and not dr.grad_enabled(x[2])
+
+
+#: What there is one of, made of an array from outside; and the derivative by that.
+ONES: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
+    "gather": (lambda w: dr.gather(Float, w, UInt(0)), [1, 0]),
+    "item": (lambda w: w[UInt(1)], [0, 1]),
+    "chain": (lambda w: dr.gather(Float, w, UInt(0)) * dr.gather(Float, w, UInt(1)) * 0.5, [1, 0.5]),
+    "slice": (lambda w: TensorXf(w)[1:].array, [0, 1]),
+}
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("name", ONES)
+def test_elements_that_have_ended_say_nothing_about_what_there_is_one_of(name: str, mode: str) -> None:
+    make, slopes = ONES[name]
+    w = variable(1, 2)
+
+    def body(i: Any, x: Any) -> Any:
+        dr.backward(x * make(w))
+        return i + 1, x
+
+    dr.while_loop((UInt(0, 0), Float(10, 100)), lambda i, x: i < UInt(1, 3), body, mode=mode)
+    assert numbers(w.grad) == [310 * slope for slope in slopes]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_elements_that_take_no_part_say_nothing_about_what_there_is_one_of(mode: str) -> None:
+    w = variable(3)
+
+    def taken(x: Any) -> Any:
+        dr.backward(x * (w * 2))
+        dr.backward((w * 2) + x * 0)
+        return x
+
+    dr.if_stmt((Float(10, 100, 1000),), Bool(True, False, True), taken, lambda x: x, mode=mode)
+    assert numbers(w.grad) == [2 * 1010 + 2 * 2]
+    dr.clear_grad(w)
+    dr.switch(UInt(0, 1, 0), [taken, lambda x: x], Float(10, 100, 1000), mode=mode)
+    assert numbers(w.grad) == [2 * 1010 + 2 * 2]
+
+
+@pytest.mark.parametrize("function", [dr.sum, dr.prod, dr.max, dr.mean, lambda w: dr.dot(w, w)])
+def test_reductions_of_arrays_from_outside_are_refused_in_a_symbolic_body(function: Any) -> None:
+    w = variable(1, 2)
+
+    def body(i: Any, x: Any) -> Any:
+        dr.backward(x * function(w))
+        return i + 1, x
+
+    with pytest.raises(RuntimeError, match=r"drjit\.backward\(\).*needs the values of all elements"):
+        dr.while_loop((UInt(0, 0), Float(10, 100)), lambda i, x: i < UInt(1, 3), body, mode="symbolic")
+    assert numbers(w.grad) == [0, 0]

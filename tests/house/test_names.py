@@ -64,7 +64,7 @@ def test_the_documentation_of_an_elementwise_function_has_examples_that_run(name
 
 def test_no_module_of_the_array_layer_lists_the_functions_of_rows() -> None:
     """A new row needs no other line: neither the facade nor the package names it."""
-    for path in (ROOT / "__init__.py", ROOT / "_functions" / "elementwise.py", ROOT / "_functions" / "rows.py",
+    for path in (ROOT / "__init__.py", ROOT / "_functions" / "elementwise.py", ROOT / "_functions" / "from_table.py",
                  pathlib.Path(importlib.import_module("drjit_core").__file__ or "")):
         named = {node.value for node in ast.walk(ast.parse(path.read_text("utf-8")))
                  if isinstance(node, ast.Constant) and isinstance(node.value, str)}

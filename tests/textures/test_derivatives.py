@@ -16,12 +16,14 @@ from drjit.llvm.ad import (
     Array2f,
     Array2f64,
     Array3f64,
+    BFloat16,
     Bool,
     Float,
     Float16,
     Float64,
     TensorXf,
     TensorXf64,
+    Texture1bf16,
     Texture1f,
     Texture1f16,
     Texture1f64,
@@ -139,8 +141,9 @@ def test_texels_of_8_bits_have_no_derivative_but_positions_do() -> None:
     assert dr.allclose(dr.grad(position), Array2f(2, 0))
 
 
-def test_gradients_of_half_precision_are_added_in_single() -> None:
-    texture, value = Texture1f16([1], 1), Float16(1)
+@pytest.mark.parametrize(("kind", "number"), [(Texture1f16, Float16), (Texture1bf16, BFloat16)])
+def test_gradients_of_half_precision_are_added_in_single(kind: Any, number: Any) -> None:
+    texture, value = kind([1], 1), number(1)
     dr.enable_grad(value)
     texture.set_value(value)
     dr.backward(texture.eval(dr.full(Float, 0.5, 100000)).x * 2**-8)

@@ -6,6 +6,7 @@ import importlib
 import itertools
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -13,14 +14,14 @@ import drjit as dr
 from drjit import FilterMode, WrapMode, llvm, scalar
 from tests.textures import model
 
-FORMATS = {"f": np.float32, "f16": np.float16, "f64": np.float64, "f8u": np.uint8}
+FORMATS = {"f": np.float32, "bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.float16, "f64": np.float64, "f8u": np.uint8}
 PRECISIONS = {"f": np.float32, "f16": np.float16, "f64": np.float64}
 SHAPES = {1: [(7,), (1,), (2,)], 2: [(5, 4), (1, 3)], 3: [(3, 5, 4), (2, 1, 2)]}
 COUNT = 64
 TOLERANCE = {np.float32: 2e-5, np.float16: 2e-2, np.float64: 1e-12}
 
 
-def texels(shape: tuple[int, ...], dtype: type, rng: np.random.Generator) -> Any:
+def texels(shape: tuple[int, ...], dtype: Any, rng: np.random.Generator) -> Any:
     if dtype is np.uint8:
         return rng.integers(0, 256, shape, dtype=np.uint8)
     return (rng.random(shape) * 2 - 1).astype(dtype)
@@ -80,7 +81,7 @@ def compare(module: Any, form: str, channels: int, shape: tuple[int, ...], mode:
     pos = getattr(module, f"Array{dimension}{suffix}")(*positions) if dimension > 1 else \
         getattr(module, f"Array1{suffix}")(getattr(module, {"f": "Float", "f16": "Float16", "f64": "Float64"}[suffix])(
             positions[0]))
-    modes, values = [mode] * dimension, data / 255 if form == "f8u" else data
+    modes, values = [mode] * dimension, data / 255 if form == "f8u" else data.astype(np.float64)
     with np.errstate(all="ignore"):
         expected = {"linear": model.linear(values, positions, modes, border, dtype),
                     "cubic": model.cubic(values, positions, modes, border, dtype),

@@ -35,7 +35,7 @@ def test_they_are_made_in_two_ways() -> None:
     for name in ("scalar", "llvm", "llvm.ad", "auto", "auto.ad"):
         module = importlib.import_module(f"drjit.{name}")
         for dimension in (1, 2, 3):
-            for form in ("f", "f16", "f64", "f8u"):
+            for form in ("f", "bf16", "f16", "f64", "f8u"):
                 cls = getattr(module, f"Texture{dimension}{form}")
                 texture = cls([2] * dimension, 3)
                 assert texture.value().shape == (3 * 2**dimension,) and cls.__name__ == f"Texture{dimension}{form}"
@@ -101,7 +101,7 @@ def test_values_are_set_and_seen() -> None:
 
 def test_texels_are_written() -> None:
     for module in (llvm, ad):
-        for form in ("f", "f16", "f64"):
+        for form in ("f", "bf16", "f16", "f64"):
             texture = getattr(module, f"Texture2{form}")([2, 3], 2, writable=True)
             before = texture.eval([0.0, 0.0])
             texture.write(module.Array2u([0, 2, 3, 0, 2**31], [0, 1, 0, 2, 0]),

@@ -417,7 +417,7 @@ class Program:
         self.key += (LOCAL << TYPE_BITS | node.type, node.size)
 
     def append_opaque(self, node: Node) -> None:
-        """The same value, whatever becomes of it."""
+        """Note that a copy is the value that it is of, whatever becomes of it."""
         assert node.d0 is not None
         self.order.pop()
         self.append_alias(node, node.d0)

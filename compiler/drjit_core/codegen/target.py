@@ -194,7 +194,7 @@ class Target(NamedTuple):
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def cut(self, domain: Domain) -> Domain:
-        """The same domain, its rows in parts if they are few and long."""
+        """A domain with its rows in parts if they are few and long."""
         rows, part = self.rows, self.rows.part
         if domain.is_flat or domain.columns or domain.rows >= rows.few or domain.row < 2 * part:
             return domain

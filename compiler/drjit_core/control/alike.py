@@ -30,7 +30,7 @@ __all__ = ["KEPT_APART", "NEIGHBOURS", "OF_ELEMENTS", "check_alike"]
 
 #: The mode of plain writes to arrays of which each element reads and writes a part of its own only.
 KEPT_APART = 15
-#: The same where it is known which part: that of element ``k`` are the positions
+#: The mode of such writes where it is known which part: that of element ``k`` are the positions
 #: ``(k // NEIGHBOURS * entries + entry) * NEIGHBOURS + k % NEIGHBOURS``. What has been written so is read so as long as
 #: it has not been evaluated.
 OF_ELEMENTS = 14

@@ -66,7 +66,7 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     as it does not, it may look at their elements.
 
     Operations on duals are recorded if the loop ``differentiates``: by variables of the body's own, which no result is
-    differentiated by. Others are :func:`drjit_core.derivatives.loop.repeat`'s work.
+    differentiated by. Others are :func:`drjit_core.derivatives.of_loops.repeat`'s work.
 
     If it is traced ``again``, that says what is known of it.
     """

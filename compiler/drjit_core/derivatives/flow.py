@@ -36,8 +36,8 @@ _HUB = HUB
 #: How many vertices derivatives flow through before their gradients are evaluated where the values were. (A cloth of
 #: 64² masses, 100 steps, first gradient and later ones: 9.2 and 2 s by one kernel, 0.3 and 0.1 by kernels for a step.)
 WINDOW = 256
-#: The same where a kernel ends anyway, because what goes on from there has been scattered, reduced or the like: the
-#: least of both.
+#: How many vertices that is where a kernel ends anyway, because what goes on from there has been scattered, reduced or
+#: the like: the least of both.
 ENDED = 64
 
 _evaluate: Callable[[list[Node]], Any] | None = None
@@ -219,7 +219,8 @@ class Flow:
         """Add to the gradient of a vertex what an operation of some width has to say about each of its elements."""
         if vertex is None or not self.takes(vertex):
             return
-        if self.crosses and vertex.id <= self.limit and self.part is not None:
+        if self.part is not None and (self.crosses if vertex.id <= self.limit else vertex.size == 1 < width):
+            # elements without a part are gone once a sum has been made, even if that is before it crosses the limit
             gradient, sparse = masked(self.part(max(width, gradient.size, vertex.size)), gradient), True
         self.note(vertex)
         if not width and vertex.size:  # of no elements, none says anything

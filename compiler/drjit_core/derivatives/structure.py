@@ -14,6 +14,7 @@ from ..codegen.target import limits
 from ..ir.build import counter, literal
 from ..ir.node import Node
 from ..ir.steps import step, transposed
+from ..ir.symbolic import symbolic_error
 from ..ir.trace import access, cast, gather, ops, reduce, scatter, segment, view
 from ..ir.vertex import Vertex
 from ..ops.table import DUAL
@@ -172,6 +173,8 @@ def _expanded(vertex: Vertex, node: Node) -> Node:
     """What belongs to a result of a reduction, beside each of the elements that were reduced to it."""
     if node.size == 1:
         return node
+    if vertex.rule.name == "reduce":  # in a region, in which each element has a gradient of its own
+        raise symbolic_error(node, "backward", "it needs the values of all elements")
     _, outer, extent, inner, part = vertex.info
     if extent % part == 0:
         shape = [(outer * (extent // part), inner), (part, 0), (inner, 1)]

@@ -25,7 +25,7 @@ class Derivative(NamedTuple):
     forward: Callable[[Sequence[Node], int, Node], Node]
     #: What the gradient of the result says about an operand that is no memory.
     reverse: Callable[[Sequence[Node], int, Node], Node]
-    #: Likewise about memory: values that are added to its gradient, with an index and a mask each.
+    #: What it says about memory: values that are added to its gradient, with an index and a mask each.
     scattered: Callable[[Sequence[Node], int, Node], Sequence[tuple[Node, Node, Node]]] | None = None
 
 

@@ -363,7 +363,7 @@ class Recorded:
         #: The construct itself, if it has no effects, and the positions that its results have there, by their places.
         self.reference: Callable[[], Node | None] | None = None
         self.attributes: dict[int, int] = {}
-        #: Likewise, while a derivative is traced, which may compute these results as well, and takes its place then.
+        #: The construct while a derivative is traced, which may compute these results as well, and replaces it then.
         self.node: Node | None = None
         #: Gradients by the places of results: what reverse mode has brought, and what forward mode sends.
         self.received: dict[int, Node] = {}

@@ -17,7 +17,7 @@ SHARED = -1
 
 
 def apart(a: Node, group: int) -> Node:
-    """The same values, which who uses them reads from memory.
+    """The values of a node as memory, from which those who use them read.
 
     They are computed by a kernel of those of one group, a positive number: so are writes to such memory.
     """

@@ -238,7 +238,7 @@ def nothing(type_: int) -> Node:
 
 
 def apart(value: Node) -> Node:
-    """The same values, told apart from others: nothing that is computed of them is found, known or simpler."""
+    """A node of the same value, told apart from others: nothing that is computed of it is found, known or simpler."""
     if not value.size:
         return nothing(value.type)
     node = blank_node()
@@ -336,7 +336,7 @@ def where_of(operation: str, nodes: Iterable[Node | None]) -> int:
 
 
 def resize(node: Node, size: int) -> Node | None:
-    """The same values at another size, if that needs no operation (equal size, or a literal), else ``None``."""
+    """A node with its values at another size, if that needs no operation (equal size, or a literal), else ``None``."""
     if node.size == size:
         return node
     if node.kind == LITERAL:

@@ -562,7 +562,7 @@ def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: in
 
 
 def opaque(a: Node, where: int = 0) -> Node:
-    """The same values in memory of their own: what a literal becomes before it is written to. It belongs to a backend,
+    """A copy in memory of its own: what a literal becomes before it is written to. It belongs to a backend,
     if that is said.
     """
     if a.kind == DUAL:

@@ -15,10 +15,10 @@ accessed under the mask of active lanes, and so is everything with an effect (re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
 
 from ..codegen.linear import Function, Instruction, Linear
 from ..codegen.linearize import linearize
+from ..codegen.printers import Printers
 from ..codegen.program import Program
 from ..ops.products import OUTER, PRODUCT
 from ..ops.table import (
@@ -46,7 +46,7 @@ from ..ops.table import (
 from ..types import ReduceOp
 from . import calls, control, expansions, jit, local, many, memory, outer, products, reduction, rows, short, values
 from .function import FunctionEmitter
-from .lines import ATTRIBUTES
+from .lines import ATTRIBUTES, Lines
 from .module import ModuleContext
 
 __all__ = ["COMBINE", "KERNEL", "ModuleEmitter", "emit", "exports", "packets_per_iteration", "register"]
@@ -87,7 +87,7 @@ class ModuleEmitter:
     """Builds the text of a module."""
 
     #: What prints an instruction, by its kind.
-    printers: ClassVar[dict[int, Printer]] = {
+    printers = Printers("LLVM", {
         LITERAL: values.literal, UNDEFINED: values.undefined, COUNTER: values.counter, EVALUATED: memory.load,
         LOCAL: local.allocate, CAST: values.conversion, BITCAST: values.conversion,
         ACCESS: memory.access, VIEW: short.view, GATHER: memory.gather, SCATTER: memory.scatter_in_region,
@@ -95,11 +95,11 @@ class ModuleEmitter:
         LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result, PRODUCT: products.product,
         OUTER: outer.outer,
         **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), values.elementwise),
-        **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), expansions.call)}
+        **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), expansions.call)})
 
-    #: The same in kernels that go over rows.
-    printers_of_rows: ClassVar[dict[int, Any]] = {**printers, COUNTER: rows.counter, EVALUATED: rows.load,
-                                                  VIEW: rows.view, SEGMENT: rows.segment}
+    #: The printers of kernels that go over rows.
+    printers_of_rows = Printers("LLVM", {**printers, COUNTER: rows.counter, EVALUATED: rows.load, VIEW: rows.view,
+                                         SEGMENT: rows.segment})
 
     def __init__(self, linear: Linear, lanes: int) -> None:
         self.linear = linear
@@ -114,8 +114,8 @@ class ModuleEmitter:
         kernel = self.linear.kernel
         lines = [self.kernel(kernel)]
         if kernel.reductions:
-            first = outer.combine(self.context.helpers, kernel.reductions, kernel.partial_words)
-            lines.append(many.combine(self.accumulators, self.banks, kernel.reductions, kernel.partial_words, first))
+            lines.append(many.combine(self.context.helpers, self.accumulators, self.banks, kernel.reductions,
+                                      kernel.partial_words))
         targets = [*self.linear.targets, *self.linear.shared]
         lines += [calls.target(self.context, target) for target in targets]
         lines += self.context.helpers.values()
@@ -153,8 +153,7 @@ class ModuleEmitter:
         accumulators = list(self.accumulators.values())
         if banks is not None:
             banks.end()
-        end: list[str] = []
-        done = "done"
+        end = Lines("done")
         if emitter.vectorized:
             entry, latch = emitter.entry.label, emitter.body.label
             end.append(f"%index_next = add i64 %index, {self.lanes}")
@@ -169,8 +168,7 @@ class ModuleEmitter:
         for number, accumulator in self.accumulators.items():
             end += accumulator.store_partial(number, function.partial_words)
         for bank in self.banks:
-            text, done = bank.store_partials(done, function.partial_words)
-            end += text
+            bank.store_partials(end, function.partial_words)
         end += outer.end(emitter)
         if function.streaming and jit.is_x86():
             end.append("call void @llvm.x86.sse.sfence()")

@@ -10,29 +10,22 @@ third of the time and half of the compilation.  Results have the same bits as th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..codegen.linear import Instruction, Reduction
 from ..ops.products import OUTER
 from ..types import BOOL
+from . import outer
 from .function import FunctionEmitter
-from .lines import function_text
+from .lines import Lines
 from .reduction import FLUSHED_PACKETS, Accumulator, combine_accumulators, partial_stride
 from .texts import TypeText, cast
+from .writer import Writer
 
 __all__ = ["Bank", "Banks", "banks_of", "combine"]
 
 #: From so many reductions of one kind on, side by side, their accumulators are in memory.
 MANY = 8
-
-
-def _loop(label: str, before: str, count: int | str, lines: Iterable[str],
-          phis: Sequence[str] = ()) -> tuple[list[str], str]:
-    """Text that repeats some lines, which use the position ``%<label>_i``; and the label that it ends in."""
-    name = f"%{label}_i"
-    return [f"br label %{label}", f"{label}:", f"{name} = phi i64 [ 0, %{before} ], [ {name}_next, %{label} ]", *phis,
-            *lines, f"{name}_next = add i64 {name}, 1", f"{name}_more = icmp ult i64 {name}_next, {count}",
-            f"br i1 {name}_more, label %{label}, label %{label}_end", f"{label}_end:"], f"{label}_end"
 
 
 class Bank:
@@ -55,126 +48,111 @@ class Bank:
         """Text of an array on the stack."""
         return f"%{self.label}_{name} = alloca [{self.count} x {type_}], align 64"
 
-    def at(self, name: str, array: str, type_: TypeText, position: str) -> str:
-        """Text of an address."""
-        return f"{name} = getelementptr inbounds {type_}, ptr %{self.label}_{array}, i64 {position}"
+    def at(self, w: Writer, array: str, type_: TypeText, position: object) -> str:
+        """The address of an entry of such an array."""
+        return w.at(type_, f"%{self.label}_{array}", position)
+
+    def folded(self, w: Writer, value: str, type_: TypeText, lanes: int) -> tuple[str, TypeText]:
+        """A packet whose halves are combined until it has so many lanes, and its type."""
+        lines, value, type_ = self.one.folded(value, "%" + w.name(), type_, lanes)
+        for line in lines:
+            w.line(line)
+        return value, type_
 
     # --- text of the loop over packets -------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Text before the loop over packets: all accumulators are neutral."""
+        """Write what comes before the loop over packets: all accumulators are neutral."""
         emitter, one = self.emitter, self.one
-        label = f"{self.label}_start"
-        lines = [self.at(f"%{label}_at", "sums", one.packet, f"%{label}_i"),
-                 f"store {one.packet} {one.packet.splat(one.start)}, ptr %{label}_at, align 64"]
-        arrays = [self.array("sums", one.packet), self.array("saved", one.packet)]
+        w = Writer(emitter.entry, f"{self.label}.start.")
+        emitter.prologue += [self.array("sums", one.packet), self.array("saved", one.packet)]
         if one.flushed:
-            arrays.append(self.array("wides", one.wide))
-            lines += [self.at(f"%{label}_wide_at", "wides", one.wide, f"%{label}_i"),
-                      f"store {one.wide} {one.wide.splat('-0.0')}, ptr %{label}_wide_at, align 64"]
-        text, end = _loop(label, emitter.entry.label, self.count, lines)
-        emitter.prologue += arrays
-        emitter.entry += text
-        emitter.entry.go_on(end)
+            emitter.prologue.append(self.array("wides", one.wide))
 
-    def copies(self, suffix: str, source: str, target: str, mask: str | None) -> list[str]:
-        """Text in a packet that is not whole: accumulators are saved, or those of missing elements restored."""
-        label, one = f"{self.label}_{suffix}", self.one
-        lines = [self.at(f"%{label}_from", source, one.packet, f"%{label}_i"),
-                 self.at(f"%{label}_to", target, one.packet, f"%{label}_i"),
-                 f"%{label}_new = load {one.packet}, ptr %{label}_from, align 64"]
-        value = f"%{label}_new"
-        if mask is not None:
-            lines += [f"%{label}_old = load {one.packet}, ptr %{label}_to, align 64",
-                      f"{value}_some = select {one.packet.mask} {mask}, {one.packet} %{label}_old, {one.packet} "
-                      f"{value}"]
-            value += "_some"
-        lines.append(f"store {one.packet} {value}, ptr %{label}_to, align 64")
-        text, end = _loop(label, self.emitter.label, self.count, lines)
-        self.emitter.body.label = end
-        return text
+        def neutral(position: str, _: list[str]) -> None:
+            w.store(one.packet, one.packet.splat(one.start), self.at(w, "sums", one.packet, position), 64)
+            if one.flushed:
+                w.store(one.wide, one.wide.splat("-0.0"), self.at(w, "wides", one.wide, position), 64)
+
+        w.repeat(0, self.count, 1, [], neutral)
+
+    def copy(self, source: str, target: str, mask: str | None) -> None:
+        """Write what a packet that is not whole needs: accumulators are saved, or those of missing elements restored.
+        """
+        w, type_ = Writer(self.emitter.body, f"{self.label}.{source}."), self.one.packet
+
+        def copy(position: str, _: list[str]) -> None:
+            value = w.load(type_, self.at(w, source, type_, position), 64)
+            at = self.at(w, target, type_, position)
+            if mask is not None:
+                value = w(f"select {type_.mask} {mask}, {type_} {w.load(type_, at, 64)}, {type_} {value}")
+            w.store(type_, value, at, 64)
+
+        w.repeat(0, self.count, 1, [], copy)
 
     def add(self, position: int, value: str) -> None:
-        """Emit what combines a packet with an accumulator."""
-        out, one, name = self.emitter.lines, self.one, f"%{self.label}_{position}"
+        """Write what combines a packet with an accumulator."""
+        one, w = self.one, Writer(self.emitter.lines, f"{self.label}.{position}.")
         if one.result != one.type:
-            out.append(cast(f"{name}_single", value, self.emitter.packets[one.result], one.packet))
-            value = f"{name}_single"
-        out += [self.at(f"{name}_at", "sums", one.packet, str(position)),
-                f"{name}_sum = load {one.packet}, ptr {name}_at, align 64",
-                one.step(f"{name}_next", f"{name}_sum", value, one.packet),
-                f"store {one.packet} {name}_next, ptr {name}_at, align 64"]
+            single = value
+            value = w.named(lambda name: cast(name, single, self.emitter.packets[one.result], one.packet))
+        at = self.at(w, "sums", one.packet, position)
+        total = w.load(one.packet, at, 64)
+        w.store(one.packet, one.combined(w, total, value, one.packet), at, 64)
 
-    def flush(self) -> list[str]:
-        """Text that adds what packets have gathered to the accumulators of double precision."""
-        label, one = f"{self.label}_flush", self.one
-        if not one.flushed:
-            return []
-        folded, wide, name = self._flushed(label)
-        lines = [*folded, f"store {one.wide} {name}, ptr {wide}, align 64",
-                 f"store {one.packet} {one.packet.splat(one.start)}, ptr %{label}_at, align 64"]
-        text, end = _loop(label, self.emitter.body.label, self.count, lines)
-        self.emitter.body.label = end
-        return text
+    def flush(self) -> None:
+        """Write what adds what packets have gathered to the accumulators of double precision."""
+        one, w = self.one, Writer(self.emitter.body, f"{self.label}.flush.")
 
-    def _flushed(self, label: str) -> tuple[list[str], str, str]:
-        """Text of what the sum of both accumulators is; the address of the second one, and the name of the sum."""
-        one, name = self.one, f"%{label}"
-        folded, value, type_ = one.folded(f"{name}_sum", f"{name}_f", one.packet, one.wide.lanes)
-        return [self.at(f"{name}_at", "sums", one.packet, f"{name}_i"),
-                f"{name}_sum = load {one.packet}, ptr {name}_at, align 64", *folded,
-                self.at(f"{name}_wide_at", "wides", one.wide, f"{name}_i"),
-                f"{name}_wide = load {one.wide}, ptr {name}_wide_at, align 64",
-                f"{name}_wide_in = fpext {type_} {value} to {one.wide}",
-                f"{name}_wide_sum = fadd {one.wide} {name}_wide, {name}_wide_in"], f"{name}_wide_at", \
-            f"{name}_wide_sum"
+        def flush(position: str, _: list[str]) -> None:
+            w.store(one.wide, self._flushed(w, position), self.at(w, "wides", one.wide, position), 64)
+            w.store(one.packet, one.packet.splat(one.start), self.at(w, "sums", one.packet, position), 64)
 
-    def store_partials(self, before: str, words: int) -> tuple[list[str], str]:
-        """Text after the loop that stores the totals among the partial results of the block, and its last label."""
-        label, one = f"{self.label}_total", self.one
-        name = f"%{label}"
         if one.flushed:
-            lines, _, value = self._flushed(label)
-            folded, value, type_ = one.folded(value, f"{name}_t", one.wide, 1)
-        else:
-            lines = [self.at(f"{name}_at", "sums", one.packet, f"{name}_i"),
-                     f"{name}_sum = load {one.packet}, ptr {name}_at, align 64"]
-            folded, value, type_ = one.folded(f"{name}_sum", f"{name}_t", one.packet, 1)
-        lines += [*folded, f"{name}_value = extractelement {type_} {value}, i32 0",
-                  f"{name}_row = mul i64 %block, {partial_stride(words)}",
-                  f"{name}_column = mul i64 {name}_i, 8", f"{name}_here = add i64 {name}_row, {name}_column",
-                  f"{name}_offset = add i64 {name}_here, {8 * self.first}",
-                  f"{name}_to = getelementptr i8, ptr %p1, i64 {name}_offset",
-                  f"store {type_.element} {name}_value, ptr {name}_to, align 8"]
-        return _loop(label, before, self.count, lines)
+            w.repeat(0, self.count, 1, [], flush)
+
+    def _flushed(self, w: Writer, position: str) -> str:
+        """The sum of both accumulators."""
+        one = self.one
+        value, type_ = self.folded(w, w.load(one.packet, self.at(w, "sums", one.packet, position), 64), one.packet,
+                                   one.wide.lanes)
+        wide = w.load(one.wide, self.at(w, "wides", one.wide, position), 64)
+        return w(f"fadd {one.wide} {wide}, {w(f'fpext {type_} {value} to {one.wide}')}")
+
+    def store_partials(self, end: Lines, words: int) -> None:
+        """Write what stores the totals among the partial results of the block, after the loop."""
+        one, w = self.one, Writer(end, f"{self.label}.total.")
+
+        def store(position: str, _: list[str]) -> None:
+            value, type_ = (self._flushed(w, position), one.wide) if one.flushed else (
+                w.load(one.packet, self.at(w, "sums", one.packet, position), 64), one.packet)
+            value, type_ = self.folded(w, value, type_, 1)
+            total = w(f"extractelement {type_} {value}, i32 0")
+            offset = w.add(w.mul("%block", partial_stride(words)), w.add(w.mul(position, 8), 8 * self.first))
+            w.store(type_.element, total, w.beyond("%p1", offset), 8)
+
+        w.repeat(0, self.count, 1, [], store)
 
     # --- text of the second function ---------------------------------------------------------------------------------
 
-    def combine(self, before: str, words: int) -> tuple[list[str], str]:
-        """Text that reduces the partial results of all blocks and writes the outputs."""
-        one, label = self.one, f"{self.label}_combine"
-        scalars = self.emitter.scalars
+    def combine(self, w: Writer, words: int, partials: str) -> None:
+        """Write what reduces the partial results of all blocks and writes the outputs."""
+        one, scalars = self.one, self.emitter.scalars
         last, stored = scalars[one.last], scalars[one.result]
-        name, inner = f"%{label}", f"{label}_block"
-        block, start = f"%{inner}_i", "-0.0" if one.flushed else one.start
-        blocks, end = _loop(inner, label, "%blocks", [
-            f"{name}_row = mul i64 {block}, {partial_stride(words)}",
-            f"{name}_from = getelementptr i8, ptr {name}_column, i64 {name}_row",
-            f"{name}_in = load {last}, ptr {name}_from, align 8",
-            one.step(f"{name}_next", f"{name}_sum", f"{name}_in", last),
-        ], [f"{name}_sum = phi {last} [ {start}, %{label} ], [ {name}_next, %{inner} ]"])
-        rounding, value = one.rounded(f"{name}_next")
-        lines = [f"br label %{label}", f"{label}:", f"{name}_i = phi i64 [ 0, %{before} ], [ {name}_i_next, %{end} ]",
-                 f"{name}_place = add i64 {name}_i, {self.first}",
-                 f"{name}_column = getelementptr i64, ptr %partials, i64 {name}_place", *blocks, *rounding,
-                 f"{name}_slot_at = getelementptr i64, ptr @{self.label}_slots, i64 {name}_i",
-                 f"{name}_slot = load i64, ptr {name}_slot_at, align 8",
-                 f"{name}_result_at = getelementptr inbounds i64, ptr %parameters, i64 {name}_slot",
-                 f"{name}_result = load ptr, ptr {name}_result_at, align 8",
-                 f"store {stored} {value}, ptr {name}_result, align 1",
-                 f"{name}_i_next = add i64 {name}_i, 1", f"{name}_more = icmp ult i64 {name}_i_next, {self.count}",
-                 f"br i1 {name}_more, label %{label}, label %{label}_done", f"{label}_done:"]
-        return lines, f"{label}_done"
+
+        def write(position: str, _: list[str]) -> None:
+            column = w.at("i64", partials, w.add(position, self.first))
+
+            def add(block: str, totals: list[str]) -> list[str]:
+                part = w.load(last, w.beyond(column, w.mul(block, partial_stride(words))), 8)
+                return [one.combined(w, totals[0], part, last)]
+
+            (total,) = w.repeat(0, "%blocks", 1, [(str(last), "-0.0" if one.flushed else one.start)], add)
+            slot = w.load("i64", w.at("i64", f"@{self.label}_slots", position), 8)
+            result = w.load("ptr", w.at("i64", "%parameters", slot), 8)
+            w.store(stored, one.rounded(w, total), result, 1)
+
+        w.repeat(0, self.count, 1, [], write)
 
     def slots(self) -> str:
         """Text of the table of where the outputs' addresses are found."""
@@ -214,7 +192,7 @@ class Banks:
         emitter.body.append(f"br i1 {self.whole}, label %saved, label %save")
         emitter.open_block("save")
         for bank in self.banks:
-            emitter.body += bank.copies("save", "sums", "saved", None)
+            bank.copy("sums", "saved", None)
         emitter.body.append("br label %saved")
         emitter.open_block("saved")
 
@@ -232,7 +210,7 @@ class Banks:
         emitter.open_block("restore")
         mask = emitter.active_mask(False)
         for bank in self.banks:
-            emitter.body += bank.copies("restore", "saved", "sums", mask)
+            bank.copy("saved", "sums", mask)
         emitter.body.append("br label %restored")
         emitter.open_block("restored")
         if any(bank.one.flushed for bank in self.banks):
@@ -242,7 +220,7 @@ class Banks:
                              "br i1 %flush_due, label %flush_banks, label %flushed_banks"]
             emitter.open_block("flush_banks")
             for bank in self.banks:
-                emitter.body += bank.flush()
+                bank.flush()
             emitter.body.append("br label %flushed_banks")
             emitter.open_block("flushed_banks")
 
@@ -269,16 +247,16 @@ def _kind_of(output: Reduction) -> tuple[int, int, bool]:
     return output.op, output.type, output.value.kind == OUTER
 
 
-def combine(accumulators: Mapping[int, Accumulator], banks: Sequence[Bank], outputs: Sequence[Reduction], words: int,
-            first: Sequence[str] = ()) -> str:
-    """The function that reduces the partial results of all blocks and writes the outputs; ``first`` is what it begins
-    with."""
-    lines = ["entry:", "%partials_at = getelementptr inbounds i64, ptr %parameters, i64 1",
-             "%partials = load ptr, ptr %partials_at, align 8", *first]
-    label = "entry"
+def combine(helpers: dict[str, str], accumulators: Mapping[int, Accumulator], banks: Sequence[Bank],
+            outputs: Sequence[Reduction], words: int) -> str:
+    """The function that reduces the partial results of all blocks and writes the outputs."""
+    w = Writer()
+    w.combine()
+    partials = w.parameter(1, "ptr")
+    outer.combine(w, helpers, outputs, words, partials)
     for bank in banks:
-        text, label = bank.combine(label, words)
-        lines += text
+        bank.combine(w, words, partials)
     if accumulators:
-        lines += combine_accumulators(accumulators, outputs, words, label)
-    return function_text("void @combine(ptr noalias %parameters, i64 %blocks) #0", [*lines, "ret void"])
+        combine_accumulators(w, accumulators, outputs, words, partials)
+    w.end()
+    return w.functions()

@@ -9,14 +9,15 @@ loops, however large the matrix.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..codegen.linear import Instruction, Reduction
 from ..codegen.partials import Room, rooms_of
+from ..types import FLOAT32, FLOAT64, TYPES
 from .function import FunctionEmitter
-from .lines import function_text
 from .reduction import partial_stride
 from .texts import TypeText
+from .writer import Writer
 
 __all__ = ["combine", "end", "numbers_of", "outer"]
 
@@ -28,7 +29,7 @@ _FLUSHED = 512
 _LANES = 8
 
 
-def numbers_of(outputs: list[Reduction]) -> dict[int, Room]:
+def numbers_of(outputs: Sequence[Reduction]) -> dict[int, Room]:
     """The rooms of those reductions that are matrices, by their numbers."""
     return rooms_of([output.value.node for output in outputs])
 
@@ -61,16 +62,12 @@ def end(emitter: FunctionEmitter) -> list[str]:
             for number, room in numbers_of(emitter.function.reductions).items() if room.flushed]
 
 
-def combine(helpers: dict[str, str], outputs: list[Reduction], words: int) -> list[str]:
-    """Text that adds up the rooms of all blocks and writes the outputs, at the beginning of a function that gets the
-    parameters and the number of blocks."""
-    lines: list[str] = []
+def combine(w: Writer, helpers: dict[str, str], outputs: Sequence[Reduction], words: int, partials: str) -> None:
+    """Add up the rooms of all ``%blocks`` and write the outputs, at the beginning of a function."""
     for number, room in numbers_of(outputs).items():
-        lines += [f"%to{number}_at = getelementptr inbounds i64, ptr %parameters, i64 {outputs[number].slot}",
-                  f"%to{number} = load ptr, ptr %to{number}_at, align 8",
-                  f"%from{number} = getelementptr i8, ptr %partials, i64 {8 * room.first + room.sums}",
-                  f"call void @{_combination(helpers, room, words)}(ptr %from{number}, i64 %blocks, ptr %to{number})"]
-    return lines
+        result = w.parameter(outputs[number].slot, "ptr")
+        w.run(_combination(helpers, room, words), f"ptr {w.beyond(partials, 8 * room.first + room.sums)}",
+              "i64 %blocks", f"ptr {result}")
 
 
 def _memory(emitter: FunctionEmitter, what: str, extent: int, type_: TypeText) -> str:
@@ -101,79 +98,76 @@ def _begun(emitter: FunctionEmitter, number: int, room: Room) -> str:
 # --- functions of the module -----------------------------------------------------------------------------------------
 
 
-def _loop(label: str, before: str, count: int | str, lines: list[str], step: int = 1) -> list[str]:
-    """Text of a loop of one block, which uses the position ``%at_<label>``, and goes on at ``<label>_end``."""
-    at = f"%at_{label}"
-    return [f"br label %{label}", f"{label}:", f"{at} = phi i64 [ 0, %{before} ], [ {at}_next, %{label} ]", *lines,
-            f"{at}_next = add nuw nsw i64 {at}, {step}", f"{at}_more = icmp ult i64 {at}_next, {count}",
-            f"br i1 {at}_more, label %{label}, label %{label}_end", f"{label}_end:"]
+def _begin(signature: str) -> Writer:
+    """A function of the module."""
+    w = Writer()
+    w.function(f"internal void @{signature}", "noinline #0")
+    return w
+
+
+def _end(w: Writer, helpers: dict[str, str], name: str) -> str:
+    w.end()
+    helpers[name] = w.functions()
+    return name
 
 
 def _zeros(helpers: dict[str, str]) -> str:
     """A function that fills memory with zeros: a number of bytes that is a multiple of 4."""
     name = "outer_zeros"
-    helpers[name] = function_text(f"internal void @{name}(ptr %to, i64 %bytes) noinline #0", [
-        "entry:", "%whole = and i64 %bytes, -64", "%any = icmp ne i64 %whole, 0",
-        "br i1 %any, label %lines, label %tail",
-        "lines:", "%i = phi i64 [ 0, %entry ], [ %i_next, %lines ]", "%at = getelementptr i8, ptr %to, i64 %i",
-        "store <8 x i64> zeroinitializer, ptr %at, align 4", "%i_next = add i64 %i, 64",
-        "%more = icmp ult i64 %i_next, %whole", "br i1 %more, label %lines, label %tail",
-        "tail:", "%k = phi i64 [ %whole, %entry ], [ %whole, %lines ], [ %k_next, %word ]",
-        "%left = icmp ult i64 %k, %bytes", "br i1 %left, label %word, label %done",
-        "word:", "%word_at = getelementptr i8, ptr %to, i64 %k", "store i32 0, ptr %word_at, align 4",
-        "%k_next = add i64 %k, 4", "br label %tail", "done:", "ret void"])
-    return name
+    if name in helpers:
+        return name
+    w = _begin(f"{name}(ptr %to, i64 %bytes)")
+    whole = w.and_("%bytes", -64)
+    w.loop(0, whole, 64, [], lambda at, _: w.store("<8 x i64>", "zeroinitializer", w.beyond("%to", at), 4))
+    w.loop(whole, "%bytes", 4, [], lambda at, _: w.store("i32", "0", w.beyond("%to", at), 4))
+    return _end(w, helpers, name)
 
 
 def _flush(helpers: dict[str, str], room: Room) -> str:
     """A function that adds recent sums to those of double precision."""
     elements = room.rows * room.width
     name, wide, narrow = f"outer_flush_{elements}", f"<{_LANES} x double>", f"<{_LANES} x float>"
-    helpers[name] = function_text(f"internal void @{name}(ptr %room) noinline #0", [
-        "entry:", f"%sums = getelementptr i8, ptr %room, i64 {room.sums}",
-        f"%recent = getelementptr i8, ptr %room, i64 {room.recent}",
-        *_loop("line", "entry", elements, [
-            "%to = getelementptr double, ptr %sums, i64 %at_line",
-            "%from = getelementptr float, ptr %recent, i64 %at_line",
-            f"%new = load {narrow}, ptr %from, align 4", f"%more_of_it = fpext {narrow} %new to {wide}",
-            f"%old = load {wide}, ptr %to, align 8", f"%sum = fadd {wide} %old, %more_of_it",
-            f"store {wide} %sum, ptr %to, align 8",
-            f"store {narrow} zeroinitializer, ptr %from, align 4"], _LANES),
-        "ret void"])
-    return name
+    if name in helpers:
+        return name
+    w = _begin(f"{name}(ptr %room)")
+    sums, recent = w.beyond("%room", room.sums), w.beyond("%room", room.recent)
+
+    def add(at: str, _: list[str]) -> None:
+        target, source = w.at("double", sums, at), w.at("float", recent, at)
+        part = w(f"fpext {narrow} {w.load(narrow, source, 4)} to {wide}")
+        w.store(wide, w(f"fadd {wide} {w.load(wide, target, 8)}, {part}"), target, 8)
+        w.store(narrow, "zeroinitializer", source, 4)
+
+    w.repeat(0, elements, _LANES, [], add)
+    return _end(w, helpers, name)
 
 
 def _combination(helpers: dict[str, str], room: Room, words: int) -> str:
     """A function that adds up the sums of all blocks, rounds them, and writes the matrix without its padding."""
-    kind = "f32" if room.flushed else "f64"
-    stride = partial_stride(words)
-    name, wide = f"outer_combine_{room.rows}x{room.columns}_{kind}", f"<{_LANES} x double>"
-    result = f"<{_LANES} x float>" if room.flushed else wide
-    size, places = 4 if room.flushed else 8, ", ".join(f"i64 {k}" for k in range(_LANES))
-    rounded = [f"%rounded = fptrunc {wide} %t to {result}"] if room.flushed else []
-    helpers[name] = function_text(f"internal void @{name}(ptr %from, i64 %blocks, ptr %to) noinline #0", [
-        "entry:", "br label %row", "row:", "%r = phi i64 [ 0, %entry ], [ %r_next, %row_end ]",
-        f"%r_from = mul i64 %r, {room.width}", f"%r_to = mul i64 %r, {room.columns}", "br label %column",
-        "column:", "%c = phi i64 [ 0, %row ], [ %c_next, %block_end ]", "%at = add i64 %r_from, %c",
-        "%first = getelementptr double, ptr %from, i64 %at", "br label %block",
-        "block:", "%b = phi i64 [ 0, %column ], [ %b_next, %block ]",
-        f"%s = phi {wide} [ splat (double -0.0), %column ], [ %t, %block ]", f"%b_at = mul i64 %b, {stride}",
-        "%here = getelementptr i8, ptr %first, i64 %b_at", f"%in = load {wide}, ptr %here, align 8",
-        f"%t = fadd {wide} %s, %in", "%b_next = add i64 %b, 1", "%b_more = icmp ult i64 %b_next, %blocks",
-        "br i1 %b_more, label %block, label %block_end", "block_end:", *rounded,
-        "%to_at = add i64 %r_to, %c",
-        f"%place = getelementptr {'float' if room.flushed else 'double'}, ptr %to, i64 %to_at",
-        f"%left = sub i64 {room.columns}, %c", f"%left_0 = insertelement <{_LANES} x i64> poison, i64 %left, i32 0",
-        f"%left_all = shufflevector <{_LANES} x i64> %left_0, <{_LANES} x i64> poison, "
-        f"<{_LANES} x i32> zeroinitializer",
-        f"%mask = icmp slt <{_LANES} x i64> <{places}>, %left_all",
-        f"call void @llvm.masked.store.v{_LANES}{kind}.p0({result} {'%rounded' if room.flushed else '%t'}, "
-        f"ptr %place, i32 {size}, <{_LANES} x i1> %mask)",
-        f"%c_next = add i64 %c, {_LANES}", f"%c_more = icmp ult i64 %c_next, {room.columns}",
-        "br i1 %c_more, label %column, label %row_end",
-        "row_end:", "%r_next = add i64 %r, 1", f"%r_more = icmp ult i64 %r_next, {room.rows}",
-        "br i1 %r_more, label %row, label %done", "done:", "ret void"])
-    return name
+    wide, result = (TypeText(TYPES[type_], _LANES) for type_ in (FLOAT64, FLOAT32 if room.flushed else FLOAT64))
+    name = f"outer_combine_{room.rows}x{room.columns}_{result.suffix}"
+    w = _begin(f"{name}(ptr %from, i64 %blocks, ptr %to)")
+
+    def add_row(row: str, _: list[str]) -> None:
+        source, target = w.mul(row, room.width), w.mul(row, room.columns)
+
+        def add_columns(column: str, _: list[str]) -> None:
+            first = w.at("double", "%from", w.add(source, column))
+
+            def add(block: str, sums: list[str]) -> list[str]:
+                part = w.load(wide, w.beyond(first, w.mul(block, partial_stride(words))), 8)
+                return [w(f"fadd {wide} {sums[0]}, {part}")]
+
+            (total,) = w.repeat(0, "%blocks", 1, [(str(wide), wide.splat("-0.0"))], add)
+            if room.flushed:
+                total = w(f"fptrunc {wide} {total} to {result}")
+            w.masked_store(result, total, w.at(result.element, "%to", w.add(target, column)), result.info.size,
+                           w.first_lanes(_LANES, w.sub(room.columns, column)))
+
+        w.repeat(0, room.columns, _LANES, [], add_columns)
+
+    w.repeat(0, room.rows, 1, [], add_row)
+    return _end(w, helpers, name)
 
 
 def _function(emitter: FunctionEmitter, room: Room, type_: TypeText) -> str:
@@ -186,30 +180,28 @@ def _function(emitter: FunctionEmitter, room: Room, type_: TypeText) -> str:
     wide = emitter.lanes >= 16
     register = min(room.width, (64 if wide else 32 if emitter.lanes >= 8 else 16) // size)
     vector = TypeText(type_.info, register)
-    lines = ["entry:", f"%sums = getelementptr i8, ptr %room, i64 {room.recent}"]
-    label, right = "entry", "%right"
+    w = _begin(f"{name}(ptr noalias %left, ptr noalias %right, ptr noalias %room)")
+    sums, right = w.beyond("%room", room.recent), "%right"
     if lanes > 1:
-        lines += [f"%turned = alloca [{lanes * room.width} x {element}], align 64",
-                  *_transposition(room, lanes, vector)]
-        label, right = "turn_end", "%turned"
+        right = w(f"alloca [{lanes * room.width} x {element}], align 64")
+        _write_transposition(w, room, lanes, vector, right)
     most_columns = _COLUMNS if wide else _FEW_COLUMNS
     for columns, first_column, times_column in _shares(room.width // register, most_columns):
         most = max(1, (_SUMS if wide else _FEW_SUMS) // columns)
         for rows, first_row, times_row in _shares(room.rows, most):
-            tag = f"p{first_column}_{first_row}"
-            lines += _block(tag, label, (rows, first_row, times_row), (columns, first_column, times_column),
-                            room, lanes, vector, right)
-            label = f"{tag}_done"
+            _write_blocks(w, (rows, first_row, times_row), (columns, first_column, times_column), room, lanes, vector,
+                          right, sums)
     if room.flushed:
-        lines += ["%count = load i64, ptr %room, align 8", "%count_1 = add i64 %count, 1",
-                  f"%due = icmp uge i64 %count_1, {max(1, _FLUSHED // lanes)}",
-                  "br i1 %due, label %flush, label %counted", "flush:",
-                  f"call void @{_flush(helpers, room)}(ptr %room)", "br label %counted", "counted:",
-                  f"%count_2 = phi i64 [ %count_1, %{label} ], [ 0, %flush ]", "store i64 %count_2, ptr %room, align 8"]
-    lines.append("ret void")
-    helpers[name] = function_text(
-        f"internal void @{name}(ptr noalias %left, ptr noalias %right, ptr noalias %room) noinline #0", lines)
-    return name
+        count = w.add(w.load("i64", "%room", 8), 1)
+
+        def flush() -> list[str]:
+            w.run(_flush(helpers, room), "ptr %room")
+            return ["0"]
+
+        due = w(f"icmp uge i64 {count}, {max(1, _FLUSHED // lanes)}")
+        (since,) = w.branch(due, flush, lambda: [count], ["i64"])
+        w.store("i64", since, "%room", 8)
+    return _end(w, helpers, name)
 
 
 def _shares(count: int, most: int) -> Iterator[tuple[int, int, int]]:
@@ -222,87 +214,62 @@ def _shares(count: int, most: int) -> Iterator[tuple[int, int, int]]:
         yield size, longer * (size + 1), shares - longer
 
 
-def _transposition(room: Room, lanes: int, vector: TypeText) -> list[str]:
-    """Text that turns packets of components into rows of components: squares of registers."""
-    size, element = vector.lanes, vector.element
+def _write_transposition(w: Writer, room: Room, lanes: int, vector: TypeText, turned: str) -> None:
+    """Turn packets of components into rows of components: squares of registers."""
+    size, element, align = vector.lanes, vector.element, vector.info.size
     across = lanes // size  # squares of a packet
-    names = [f"%q{k}" for k in range(size)]
-    lines = [f"%turn_c = udiv i64 %at_turn, {across}", f"%turn_m = mul i64 %turn_c, {across}",
-             "%turn_s = sub i64 %at_turn, %turn_m", f"%turn_row = mul i64 %turn_c, {size * lanes}",
-             f"%turn_lane = mul i64 %turn_s, {size}", "%turn_from = add i64 %turn_row, %turn_lane",
-             f"%turn_to_0 = mul i64 %turn_s, {size * room.width}", f"%turn_to_1 = mul i64 %turn_c, {size}",
-             "%turn_to = add i64 %turn_to_0, %turn_to_1",
-             f"%turn_in = getelementptr {element}, ptr %right, i64 %turn_from",
-             f"%turn_out = getelementptr {element}, ptr %turned, i64 %turn_to"]
-    for k, name in enumerate(names):
-        lines += [f"{name}_at = getelementptr {element}, ptr %turn_in, i64 {k * lanes}",
-                  f"{name} = load {vector}, ptr {name}_at, align {vector.info.size}"]
-    distance = 1
-    while distance < size:
-        turned = [""] * size
-        for k in range(size):
-            if k & distance:
-                continue
-            low, high = [], []
-            for lane in range(size):
-                low.append(lane if not lane & distance else lane - distance + size)
-                high.append(lane + distance if not lane & distance else lane + size)
-            for other, order in ((k, low), (k + distance, high)):
-                turned[other] = f"%q{distance}_{other}"
-                places = ", ".join(f"i32 {place}" for place in order)
-                lines.append(f"{turned[other]} = shufflevector {vector} {names[k]}, {vector} {names[k + distance]}, "
-                             f"<{size} x i32> <{places}>")
-        names, distance = turned, 2 * distance
-    for k, name in enumerate(names):
-        lines += [f"%o{k}_at = getelementptr {element}, ptr %turn_out, i64 {k * room.width}",
-                  f"store {vector} {name}, ptr %o{k}_at, align {vector.info.size}"]
-    return _loop("turn", "entry", across * (room.width // size), lines)
+
+    def turn(number: str, _: list[str]) -> None:
+        component, part = w.divided(number, str(across))
+        source = w.at(element, "%right", w.add(w.mul(component, size * lanes), w.mul(part, size)))
+        target = w.at(element, turned, w.add(w.mul(part, size * room.width), w.mul(component, size)))
+        rows = [w.load(vector, w.at(element, source, k * lanes), align) for k in range(size)]
+        distance = 1
+        while distance < size:
+            before, rows = rows, list(rows)
+            low = [lane if not lane & distance else lane - distance + size for lane in range(size)]
+            high = [lane + distance if not lane & distance else lane + size for lane in range(size)]
+            for k in range(size):
+                if not k & distance:
+                    for place, lanes_ in ((k, low), (k + distance, high)):
+                        rows[place] = w.shuffle(vector, before[k], before[k + distance], lanes_)
+            distance *= 2
+        for k, row in enumerate(rows):
+            w.store(vector, row, w.at(element, target, k * room.width), align)
+
+    w.repeat(0, across * (room.width // size), 1, [], turn)
 
 
-def _block(tag: str, before: str, rows: tuple[int, int, int], columns: tuple[int, int, int], room: Room, lanes: int,
-           vector: TypeText, right: str) -> list[str]:
-    """Text that goes over blocks of a matrix, of so many rows and registers of columns, and in each over elements."""
+def _write_blocks(w: Writer, rows: tuple[int, int, int], columns: tuple[int, int, int], room: Room, lanes: int,
+                  vector: TypeText, right: str, sums: str) -> None:
+    """Go over blocks of a matrix, of so many rows and registers of columns, and in each over elements."""
     (height, first_row, times_row), (width, first_column, times_column) = rows, columns
-    p, size, element, align = f"%{tag}", vector.lanes, vector.element, vector.info.size
-    sums = [(r, c) for r in range(height) for c in range(width)]
-    lines = [f"br label %{tag}_columns", f"{tag}_columns:",
-             f"{p}_j = phi i64 [ 0, %{before} ], [ {p}_j_next, %{tag}_column_end ]",
-             f"{p}_column_0 = mul i64 {p}_j, {width * size}",
-             f"{p}_column = add i64 {p}_column_0, {first_column * size}",
-             f"br label %{tag}_rows", f"{tag}_rows:",
-             f"{p}_i = phi i64 [ 0, %{tag}_columns ], [ {p}_i_next, %{tag}_end ]",
-             f"{p}_row_0 = mul i64 {p}_i, {height}", f"{p}_row = add i64 {p}_row_0, {first_row}",
-             f"{p}_at_0 = mul i64 {p}_row, {room.width}", f"{p}_at = add i64 {p}_at_0, {p}_column",
-             f"{p}_to = getelementptr {element}, ptr %sums, i64 {p}_at",
-             f"{p}_left_at = mul i64 {p}_row, {lanes}",
-             f"{p}_left = getelementptr {element}, ptr %left, i64 {p}_left_at",
-             f"{p}_right = getelementptr {element}, ptr {right}, i64 {p}_column"]
-    lines += [f"br label %{tag}_elements", f"{tag}_elements:",
-              f"{p}_t = phi i64 [ 0, %{tag}_rows ], [ {p}_t_next, %{tag}_elements ]"]
-    lines += [f"{p}_s{r}_{c} = phi {vector} [ zeroinitializer, %{tag}_rows ], [ {p}_n{r}_{c}, %{tag}_elements ]"
-              for r, c in sums]
-    lines += [f"{p}_x_at = mul i64 {p}_t, {room.width}",
-              f"{p}_x_row = getelementptr {element}, ptr {p}_right, i64 {p}_x_at",
-              f"{p}_y_row = getelementptr {element}, ptr {p}_left, i64 {p}_t"]
-    for c in range(width):
-        lines += [f"{p}_x{c}_at = getelementptr {element}, ptr {p}_x_row, i64 {c * size}",
-                  f"{p}_x{c} = load {vector}, ptr {p}_x{c}_at, align {align}"]
-    for r in range(height):
-        lines += [f"{p}_y{r}_at = getelementptr {element}, ptr {p}_y_row, i64 {r * lanes}",
-                  f"{p}_y{r}_1 = load {element}, ptr {p}_y{r}_at, align {align}",
-                  f"{p}_y{r}_0 = insertelement {vector} poison, {element} {p}_y{r}_1, i32 0",
-                  f"{p}_y{r} = shufflevector {vector} {p}_y{r}_0, {vector} poison, <{size} x i32> zeroinitializer"]
-        lines += [f"{p}_n{r}_{c} = call {vector} @llvm.fma.{vector.suffix}({vector} {p}_y{r}, {vector} {p}_x{c}, "
-                  f"{vector} {p}_s{r}_{c})" for c in range(width)]
-    lines += [f"{p}_t_next = add nuw nsw i64 {p}_t, 1", f"{p}_t_more = icmp ult i64 {p}_t_next, {lanes}",
-              f"br i1 {p}_t_more, label %{tag}_elements, label %{tag}_end", f"{tag}_end:"]
-    for r, c in sums:
-        at = f"{p}_a{r}_{c}"
-        lines += [f"{at} = getelementptr {element}, ptr {p}_to, i64 {r * room.width + c * size}",
-                  f"{at}_old = load {vector}, ptr {at}, align {align}",
-                  f"{at}_new = fadd {vector} {at}_old, {p}_n{r}_{c}",
-                  f"store {vector} {at}_new, ptr {at}, align {align}"]
-    return [*lines, f"{p}_i_next = add nuw nsw i64 {p}_i, 1", f"{p}_i_more = icmp ult i64 {p}_i_next, {times_row}",
-            f"br i1 {p}_i_more, label %{tag}_rows, label %{tag}_column_end", f"{tag}_column_end:",
-            f"{p}_j_next = add nuw nsw i64 {p}_j, 1", f"{p}_j_more = icmp ult i64 {p}_j_next, {times_column}",
-            f"br i1 {p}_j_more, label %{tag}_columns, label %{tag}_done", f"{tag}_done:"]
+    size, element, align = vector.lanes, vector.element, vector.info.size
+
+    def over_columns(number: str, _: list[str]) -> None:
+        column = w.add(w.mul(number, width * size), first_column * size)
+
+        def over_rows(number: str, _: list[str]) -> None:
+            row = w.add(w.mul(number, height), first_row)
+            target = w.at(element, sums, w.add(w.mul(row, room.width), column))
+            ys, xs = w.at(element, "%left", w.mul(row, lanes)), w.at(element, right, column)
+
+            def over_elements(number: str, totals: list[str]) -> list[str]:
+                y_row, x_row = w.at(element, ys, number), w.at(element, xs, w.mul(number, room.width))
+                factors = [w.load(vector, w.at(element, x_row, c * size), align) for c in range(width)]
+                found = []
+                for r in range(height):
+                    y = w.splat(vector, w.load(element, w.at(element, y_row, r * lanes), align))
+                    found += [w.call(str(vector), f"llvm.fma.{vector.suffix}", f"{vector} {y}", f"{vector} {x}",
+                                     f"{vector} {totals[r * width + c]}") for c, x in enumerate(factors)]
+                return found
+
+            totals = w.repeat(0, lanes, 1, [(str(vector), "zeroinitializer")] * (height * width), over_elements)
+            for place, total in enumerate(totals):
+                r, c = divmod(place, width)
+                at = w.at(element, target, r * room.width + c * size)
+                w.store(vector, w(f"fadd {vector} {w.load(vector, at, align)}, {total}"), at, align)
+
+        w.repeat(0, times_row, 1, [], over_rows)
+
+    w.repeat(0, times_column, 1, [], over_columns)

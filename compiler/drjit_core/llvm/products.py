@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 from ..codegen.linear import Instruction
-from ..types import BFLOAT16, FLOAT16, TYPES
+from ..types import TYPES
 from .function import FunctionEmitter
-from .texts import TypeText
+from .texts import TypeText, cast
 from .writer import Writer
 
 __all__ = ["product"]
@@ -128,21 +128,22 @@ def _write_widening(w: Writer, matrix: str, wide: str, kind: int, t: TypeText, r
     """Convert the elements of a block of rows: row by row, or, where these are neighbours, by columns."""
     count = math.gcd(columns, _MOST_TOGETHER) if right == 1 else rows
     steps, pieces = (columns // count, rows) if right == 1 else (columns, 1)
+    narrow, single = TypeText(TYPES[kind], count), TypeText(t.info, count)
 
     def step(number: str, _: list[str]) -> None:
         source, target = w.mul(number, count if right == 1 else right), w.mul(number, count)
         for r in range(pieces):
-            at = w.at("i16", matrix, w.add(source, r * down))
+            at = w.at(narrow.element, matrix, w.add(source, r * down))
             to = w.at(t.element, wide, w.add(target, r * columns))
-            if kind == FLOAT16:
-                value = w(f"fpext <{count} x half> {w.load(f'<{count} x half>', at, 2)} to <{count} x float>")
-            else:
-                bits = w(f"zext <{count} x i16> {w.load(f'<{count} x i16>', at, 2)} to <{count} x i32>")
-                high = w(f"shl <{count} x i32> {bits}, splat (i32 16)")
-                value = w(f"bitcast <{count} x i32> {high} to <{count} x float>")
-            w.store(f"<{count} x float>", value, to, 4)
+            value = _widened(w, w.load(narrow, at, narrow.info.size), narrow, single)
+            w.store(single, value, to, single.info.size)
 
     w.repeat(0, steps, 1, [], step)
+
+
+def _widened(w: Writer, value: str, narrow: TypeText, wide: TypeText) -> str:
+    """Numbers as those that are computed with."""
+    return value if narrow == wide else w.named(lambda name: cast(name, value, narrow, wide))
 
 
 def _zero(type_: TypeText) -> str:
@@ -151,11 +152,6 @@ def _zero(type_: TypeText) -> str:
 
 def _element(w: Writer, address: str, kind: int, type_: TypeText) -> str:
     """An element of the matrix in all lanes of a packet, or a scalar."""
-    if kind == FLOAT16:
-        value = w(f"fpext half {w.load('half', address, 2)} to {type_.element}")
-    elif kind == BFLOAT16:
-        bits = w(f"zext i16 {w.load('i16', address, 2)} to i32")
-        value = w(f"bitcast i32 {w(f'shl i32 {bits}, 16')} to float")
-    else:
-        value = w.load(type_.element, address, type_.info.size)
+    narrow, wide = TypeText(TYPES[kind], 0), TypeText(type_.info, 0)
+    value = _widened(w, w.load(narrow, address, narrow.info.size), narrow, wide)
     return w.splat(type_, value) if type_.lanes else value

@@ -18,6 +18,7 @@ from ..ops.reductions import REDUCTIONS
 from ..types import BOOL, COMPUTES_IN, FLOAT32, FLOAT64, UINT8, ReduceOp
 from .function import FunctionEmitter
 from .texts import TypeText, accumulation, cast, constant
+from .writer import Writer
 
 __all__ = ["Accumulator", "FLUSHED_PACKETS", "accumulate", "combine_accumulators", "latch", "partial_stride"]
 
@@ -57,6 +58,10 @@ class Accumulator:
     def step(self, d: str, a: str, b: str, t: TypeText) -> str:
         """Text that combines ``b`` into ``a``."""
         return accumulation(self.op, d, a, b, t)
+
+    def combined(self, w: Writer, a: str, b: str, t: TypeText) -> str:
+        """``b`` combined into ``a``."""
+        return w.named(lambda name: self.step(name, a, b, t))
 
     def neutralized(self, value: str) -> str:
         """Text that replaces the elements of a packet that take no part by neutral ones, as ``<name>_some``."""
@@ -112,12 +117,12 @@ class Accumulator:
         more, value, type_ = self.folded(value, f"{name}_t", type_, 1)
         return [*lines, *more, f"{name}_total = extractelement {type_} {value}, i32 0"], f"{name}_total"
 
-    def rounded(self, value: str) -> tuple[list[str], str]:
-        """Text that makes the result of a total."""
+    def rounded(self, w: Writer, value: str) -> str:
+        """The result of a total."""
         if self.last == self.result:
-            return [], value
+            return value
         scalars = self.emitter.scalars
-        return [cast(f"{value}_rounded", value, scalars[self.last], scalars[self.result])], f"{value}_rounded"
+        return w.named(lambda name: cast(name, value, scalars[self.last], scalars[self.result]))
 
     def store_partial(self, number: int, words: int) -> list[str]:
         """Text that stores the total among the partial results of the block."""
@@ -189,33 +194,24 @@ def accumulators_of(emitter: FunctionEmitter, outputs: Sequence[Reduction],
     return result
 
 
-def combine_accumulators(accumulators: Mapping[int, Accumulator], outputs: Sequence[Reduction], words: int,
-                         before: str) -> list[str]:
-    """Text that reduces the partial results of accumulators, all of them at once."""
-    lines = ["br label %next", "next:", f"%block = phi i64 [ 0, %{before} ], [ %block_next, %next ]"]
-    for a in accumulators.values():
-        scalars, start = a.emitter.scalars, "-0.0" if a.flushed else a.start
-        lines.append(f"{a.name} = phi {scalars[a.last]} [ {start}, %{before} ], [ {a.name}_next, %next ]")
-    lines.append(f"%offset = mul i64 %block, {partial_stride(words)}")
-    for number, a in accumulators.items():
-        name, scalars = a.name, a.emitter.scalars
-        stored = "i8" if a.type == BOOL else scalars[a.last]
-        lines += [f"{name}_offset = add i64 %offset, {8 * number}",
-                  f"{name}_at = getelementptr i8, ptr %partials, i64 {name}_offset",
-                  f"{name}_in{'_m' if a.type == BOOL else ''} = load {stored}, ptr {name}_at, align 8"]
+def combine_accumulators(w: Writer, accumulators: Mapping[int, Accumulator], outputs: Sequence[Reduction], words: int,
+                         partials: str) -> None:
+    """Reduce the partial results of accumulators, all of them at once."""
+    types = [(a, "i8" if a.type == BOOL else str(a.emitter.scalars[a.last])) for a in accumulators.values()]
+    results = [w.parameter(outputs[number].slot, "ptr") for number in accumulators]
+
+    def add(block: str, totals: list[str]) -> list[str]:
+        row, found = w.mul(block, partial_stride(words)), []
+        for (number, (a, stored)), total in zip(zip(accumulators, types, strict=True), totals, strict=True):
+            part = w.load(stored, w.beyond(partials, w.add(row, 8 * number)), 8)
+            if a.type == BOOL:
+                part = w(f"icmp ne i8 {part}, 0")
+            found.append(a.combined(w, total, part, a.emitter.scalars[a.last]))
+        return found
+
+    starts = [(str(a.emitter.scalars[a.last]), "-0.0" if a.flushed else a.start) for a, _ in types]
+    for (a, stored), total, result in zip(types, w.repeat(0, "%blocks", 1, starts, add), results, strict=True):
         if a.type == BOOL:
-            lines.append(f"{name}_in = icmp ne i8 {name}_in_m, 0")
-        lines.append(a.step(f"{name}_next", name, f"{name}_in", scalars[a.last]))
-    lines += ["%block_next = add i64 %block, 1", "%more = icmp ult i64 %block_next, %blocks",
-              "br i1 %more, label %next, label %done", "done:"]
-    for number, a in accumulators.items():
-        rounding, value = a.rounded(f"{a.name}_next")
-        name, stored = a.name, str(a.emitter.scalars[a.result])
-        lines += rounding
-        if a.type == BOOL:
-            lines.append(f"{name}_byte = zext i1 {value} to i8")
-            value, stored = f"{name}_byte", "i8"
-        lines += [f"{name}_result_at = getelementptr inbounds i64, ptr %parameters, i64 {outputs[number].slot}",
-                  f"{name}_result = load ptr, ptr {name}_result_at, align 8",
-                  f"store {stored} {value}, ptr {name}_result, align 1"]
-    return lines
+            w.store(stored, w(f"zext i1 {total} to i8"), result, 1)
+        else:
+            w.store(a.emitter.scalars[a.result], a.rounded(w, total), result, 1)

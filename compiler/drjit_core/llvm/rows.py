@@ -28,6 +28,7 @@ from .function import FunctionEmitter
 from .lines import Lines
 from .module import ModuleContext
 from .texts import TypeText, constant, update
+from .writer import Writer
 
 __all__ = ["RowsEmitter", "load", "counter", "segment", "view"]
 
@@ -307,10 +308,10 @@ class RowsEmitter(FunctionEmitter):
         unit.go_on(after)
         for accumulator in accumulators:
             lines, value = accumulator.total()
-            rounding, value = accumulator.rounded(value)
+            unit += lines
             name = accumulator.name.replace("%sum_", "%")
-            same = self.scalars[accumulator.result]
-            unit += [*lines, *rounding, f"{name} = freeze {same} {value}"]
+            value = accumulator.rounded(Writer(unit, f"{name[1:]}."), value)
+            unit.append(f"{name} = freeze {self.scalars[accumulator.result]} {value}")
         for total in totals:
             suffix = "_last" if flush else "_next"
             for part, type_, _ in total.parts():

@@ -63,7 +63,7 @@ def clamp(x: Node, low: float, high: float) -> Node:
 
 
 def in_single(function: Callable[[Node], Node]) -> Callable[[Node], Node]:
-    """The same function, that computes half precision in single precision."""
+    """A function that computes half precision in single precision, and all else as the given one does."""
     def expand(a: Node) -> Node:
         wide = COMPUTES_IN[a.type]
         return cast(function(cast(a, wide)), a.type) if wide != a.type else function(a)

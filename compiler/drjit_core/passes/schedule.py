@@ -254,7 +254,7 @@ def _references(*lists: list[Node]) -> dict[int, int]:
 
 
 def _copy(target: Any) -> Node:
-    """The same values in memory of their own; what is written to is stored anyway."""
+    """A copy in memory of its own; what is written to is stored anyway."""
     return append(OPAQUE, target.type, target.size, target)
 
 

@@ -9,10 +9,11 @@ blocks has a limit, and rows are loops.  How many threads and blocks there are i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from ..codegen.linear import Function, Instruction, Linear
 from ..codegen.linearize import linearize
+from ..codegen.printers import Printers
 from ..codegen.program import ALIGNED, SCALAR, Program
 from ..codegen.target import Target
 from ..ops.table import (
@@ -111,17 +112,16 @@ class ModuleEmitter:
     """Builds the text of a module."""
 
     #: What prints an instruction, by its kind.
-    printers: ClassVar[dict[int, Printer]] = {
+    printers = Printers("PTX", {
         LITERAL: values.literal, UNDEFINED: values.undefined, COUNTER: values.counter, EVALUATED: memory.load,
         LOCAL: local.allocate, CAST: values.conversion, BITCAST: values.conversion, ACCESS: memory.access,
         VIEW: memory.view, GATHER: memory.gather, SCATTER: memory.scatter, FETCH: memory.fetch,
         LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result,
         **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), values.elementwise),
-        **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), _expanded)}
+        **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), _expanded)})
 
-    #: The same in kernels that go over rows.
-    printers_of_rows: ClassVar[dict[int, Printer]] = {**printers, COUNTER: rows.counter, EVALUATED: rows.load,
-                                                      VIEW: rows.view}
+    #: The printers of kernels that go over rows.
+    printers_of_rows = Printers("PTX", {**printers, COUNTER: rows.counter, EVALUATED: rows.load, VIEW: rows.view})
 
     def __init__(self, linear: Linear, target: Target) -> None:
         self.linear = linear
@@ -294,7 +294,7 @@ def _lanes_of(linear: Linear, traffic: int) -> int:
 
 
 def emit(program: Program) -> Module:
-    """The PTX of a program, for the architecture that its target tells (:attr:`.target.Target.features`)."""
+    """The PTX of a program, for the architecture that its target tells (:attr:`..codegen.target.Target.features`)."""
     linear = linearize(program)
     module = ModuleEmitter(linear, program.target)
     text = module.text()

@@ -63,7 +63,7 @@ cdef enum:
     MOST_PAYLOADS = 16384
 
 
-cdef class Pass:
+cdef class LoadedPass:
     """A launch of a step of some structure, wherever its arrays are."""
 
     cdef Entry entry
@@ -77,14 +77,14 @@ cdef class Pass:
         free(self.arrays)
 
 
-cdef class Passes:
+cdef class LoadedStep:
     """The launches of a step of some structure, and the bytes of memory of its own."""
 
     cdef list passes
     cdef tuple scratch
 
 
-cdef class Loaded:
+cdef class LoadedStage:
     """What is done for a stage (see :class:`.stages.Stage`), in C."""
 
     cdef Entry entry  # None: a step, or nothing
@@ -383,15 +383,15 @@ cdef class Recipes:
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
-    cdef Passes _passes_of(self, object step, list operands, dict results):
+    cdef LoadedStep _passes_of(self, object step, list operands, dict results):
         """Make the launches of a step."""
-        cdef Passes found = Passes.__new__(Passes)
-        cdef Pass one
+        cdef LoadedStep found = LoadedStep.__new__(LoadedStep)
+        cdef LoadedPass one
         cdef Py_ssize_t number
         plans, scratch = _placed_passes(self.native.backend, step, operands, results, self.native.target)
         found.passes, found.scratch = [], tuple(scratch)
         for plan, arrays, kernel in plans:
-            one = Pass.__new__(Pass)
+            one = LoadedPass.__new__(LoadedPass)
             one.width, one.count = plan.launch.width, len(plan.words)
             one.words = <uint64_t*> malloc(one.count * sizeof(uint64_t))
             one.arrays = <int32_t*> malloc(one.count * sizeof(int32_t))
@@ -408,8 +408,8 @@ cdef class Recipes:
         """Launch a step, if its operands are in memory; whether it was done."""
         cdef Walk walk = self.walk
         cdef Node node
-        cdef Passes known
-        cdef Pass one
+        cdef LoadedStep known
+        cdef LoadedPass one
         cdef Buffer buffer
         cdef Py_ssize_t number, count = len(operands)
         cdef list structure = [step, self.native.look()], buffers = []
@@ -577,9 +577,9 @@ cdef class Recipes:
         if not self._run_stages([stage.loaded or self.load(stage) for stage in steps], nodes, sizes):
             raise AssertionError("operands of a step are not in memory")
 
-    cdef Loaded load(self, object stage):
+    cdef LoadedStage load(self, object stage):
         """A stage, ready to be launched."""
-        cdef Loaded loaded = Loaded.__new__(Loaded)
+        cdef LoadedStage loaded = LoadedStage.__new__(LoadedStage)
         cdef Entry entry
         cdef Py_ssize_t number
         loaded.units, loaded.unit, loaded.width, loaded.total = stage.units, stage.unit, stage.width, len(stage.words)
@@ -605,7 +605,7 @@ cdef class Recipes:
         """Launch stages for the nodes of the walk, those that are held let go when nothing needs them any more, and the
         sizes of the walk, or others; whether it could be done to the end."""
         cdef Walk walk = self.walk
-        cdef Loaded stage
+        cdef LoadedStage stage
         cdef Node node
         for stage in stages:
             for place in stage.undefined:
@@ -628,31 +628,31 @@ cdef class Recipes:
                     held[place] = None
         return True
 
-    cdef bint _run_stage(self, Loaded step) except -1:
+    cdef bint _run_stage(self, LoadedStage stage) except -1:
         """Launch a kernel, for the nodes of the walk."""
         cdef Walk walk = self.walk
-        cdef Entry entry = step.entry
+        cdef Entry entry = stage.entry
         cdef Node node
         cdef Buffer buffer
         cdef Py_ssize_t number, other, position = 0
         cdef int32_t place
         cdef list outputs = [], tables = None
-        if step.tables:  # before the parameters are made: these are launches as well
+        if stage.tables:  # before the parameters are made: these are launches as well
             tables = [self.native.backend.fill_tables(self.native.target, <Node> walk.nodes[<Py_ssize_t> target], op)
-                      for _, target, op, _ in step.tables]
-        walk.room_for(step.total, step.total + 8, len(step.slots))
-        self.native.use(entry, step.units * step.unit)
-        if step.symbols and (step.linked is not entry.code or entry.code is None):  # other code lies elsewhere
-            for number, function, records in step.symbols:
-                step.words[number] = entry.kernel.function_address(function, records)
-            step.linked = entry.code
-        memcpy(walk.parameters, step.words, step.total * sizeof(uint64_t))
-        if step.width >= 0:
-            for number in step.firsts:
-                walk.parameters[number] = step.units
-        walk.parameter_count, walk.input_count, walk.borrowing = step.total, 0, False
-        for number in range(step.total):
-            place = step.places[number]
+                      for _, target, op, _ in stage.tables]
+        walk.room_for(stage.total, stage.total + 8, len(stage.slots))
+        self.native.use(entry, stage.units * stage.unit)
+        if stage.symbols and (stage.linked is not entry.code or entry.code is None):  # other code lies elsewhere
+            for number, function, records in stage.symbols:
+                stage.words[number] = entry.kernel.function_address(function, records)
+            stage.linked = entry.code
+        memcpy(walk.parameters, stage.words, stage.total * sizeof(uint64_t))
+        if stage.width >= 0:
+            for number in stage.firsts:
+                walk.parameters[number] = stage.units
+        walk.parameter_count, walk.input_count, walk.borrowing = stage.total, 0, False
+        for number in range(stage.total):
+            place = stage.places[number]
             if place < 0:
                 continue
             node = <Node> walk.nodes[place]
@@ -665,33 +665,33 @@ cdef class Recipes:
                     walk.borrowing = True
                 walk.inputs[walk.input_count] = <PyObject*> buffer
                 walk.input_count += 1
-        for number, other in step.links:
+        for number, other in stage.links:
             walk.parameters[number] = walk.parameters[other]
-        for slot in step.slots:
+        for slot in stage.slots:
             walk.slots[position] = slot
             position += 1
-        for number in step.outputs:
+        for number in stage.outputs:
             outputs.append(<Node> walk.nodes[number])
         if tables is not None:
             for position in range(len(tables)):
-                number = step.tables[position][0]
+                number = stage.tables[position][0]
                 walk.parameters[number], walk.parameters[number + 1] = tables[position].words
                 buffer = tables[position].whole.payload
                 walk.inputs[walk.input_count] = <PyObject*> buffer
                 walk.input_count += 1
-        self._launch(entry, outputs, step.units, step.unit)
-        self._commit_writes(step)
+        self._launch(entry, outputs, stage.units, stage.unit)
+        self._commit_writes(stage)
         if tables is not None:
             for position in range(len(tables)):
-                node = <Node> walk.nodes[<Py_ssize_t> step.tables[position][3]]
+                node = <Node> walk.nodes[<Py_ssize_t> stage.tables[position][3]]
                 become(node, self.native.backend.merge_tables(self.native.target, tables[position]))
-            self._commit_writes(step)
+            self._commit_writes(stage)
         return True
 
-    cdef bint _commit_writes(self, Loaded step) except -1:
+    cdef bint _commit_writes(self, LoadedStage stage) except -1:
         """The writes have values whose targets have been written in place."""
         cdef Node node, target
-        for number, place in step.written:
+        for number, place in stage.written:
             node, target = <Node> self.walk.nodes[<Py_ssize_t> number], <Node> self.walk.nodes[<Py_ssize_t> place]
             if node.kind != EVALUATED and target.kind == EVALUATED:
                 become(node, target.payload)

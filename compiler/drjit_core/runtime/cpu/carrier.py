@@ -53,7 +53,7 @@ class Carrier:
 
     @staticmethod
     def facts_of_text(text: Text) -> Sequence[Any]:
-        """Likewise of a text."""
+        """What is to be known of a text besides its code."""
         return _plain(cache.facts_of_text(text))
 
     @staticmethod

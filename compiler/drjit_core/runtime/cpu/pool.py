@@ -17,7 +17,7 @@ and Ctrl-C is heard.
 The pool decides how many threads there are, once per life, before a program is assembled that depends on it; affinity
 masks that change later change nothing.
 
-:data:`.exclusion.lock` serialises whoever submits, starts or stops: one thread at a time evaluates.  Waiting needs no
+:data:`..exclusion.lock` serialises whoever submits, starts or stops: one thread at a time evaluates.  Waiting needs no
 lock.  Tickets grow over the whole life of the process, whatever becomes of the threads (``set_thread_count``,
 ``fork``), so that the ticket of a buffer is never waited for in vain.  ``docs/pool.md`` argues why the protocol is
 right.
@@ -365,7 +365,7 @@ _kept_for_good: list[_Pool] = []
 
 def decided_threads() -> int:
     """The number of threads that programs are assembled for from now on: as long as they live, or, if there are none
-    yet, what is asked for now.  The caller holds :data:`.exclusion.lock`.
+    yet, what is asked for now.  The caller holds :data:`..exclusion.lock`.
     """
     global _count
     if _pool is None:

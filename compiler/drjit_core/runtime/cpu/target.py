@@ -80,7 +80,7 @@ _last = CPU_TARGET
 def target() -> Target:
     """What programs are assembled for, at the beginning of an evaluation: while it lasts, it stays the same.
 
-    The caller holds :data:`.exclusion.lock`.
+    The caller holds :data:`..exclusion.lock`.
     """
     global _last
     threads, tables = pool.decided_threads(), pool.get_expand_threshold()

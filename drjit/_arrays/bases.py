@@ -1,5 +1,5 @@
-"""What the operators of flat arrays, nested arrays and tensors do, and how components are reached: the hot path of
-every program.
+"""The classes that flat arrays, nested arrays and tensors derive from: what their operators do, and how components are
+reached, the hot path of every program.
 
 ``a + b`` on two arrays of one type, or on an array and a Python number that its type can hold, goes straight to the
 trace function; for all other operands there is a plan (:mod:`drjit._promotion.plans`).
@@ -17,19 +17,19 @@ from .._access.lanes import WATCHES
 from .._access.store import store
 from .._base.errors import FAILURES, CallSite, SizeError, no_deletion, translate
 from .._base.handle import add_view, flat_component, fresh_array, held, view_at
+from .._base.methods import FlatSlots, NestedSlots, Operators, TensorSlots
 from .._base.nodes import number_of
-from .._base.operators import FlatSlots, NestedSlots, Operators, TensorSlots
 from .._promotion import operations
 from .._promotion.componentwise import Componentwise, Loader, Operation, flat_array, nested_array, trace2, trace3
 from .._promotion.operations import method_of
 from .._rules.matrix import dot, multiply
-from .operands import failed, mixed
+from .unplanned import failed, mixed
 
 __all__ = ["Component", "FlatHandle", "MatrixProduct", "NestedHandle", "TensorHandle", "TensorPlan", "component_of",
            "inner_product", "matrix_product", "reshaped", "shape_of", "square", "tensor"]
 
 _Array = TypeVar("_Array")
-#: Operations by their numbers (see :mod:`drjit._base.operators`).
+#: Operations by their numbers (see :mod:`drjit._base.methods`).
 _OPERATIONS = [operations.ADD, operations.SUB, operations.MUL, operations.DIV, operations.FLOORDIV, operations.MOD,
                operations.SHL, operations.SHR, operations.OR, operations.XOR, operations.AND,
                operations.EQ, operations.NEQ, operations.LT, operations.LE, operations.GT, operations.GE]

@@ -1,6 +1,6 @@
 """Derivatives of loops.
 
-As in :mod:`.choice`, the body is traced of duals, whose vertices tell what depends on what; the compiler sees the
+As in :mod:`.of_choices`, the body is traced of duals, whose vertices tell what depends on what; the compiler sees the
 values, and the loop is one operation of the graph around it. Forward mode is a loop over the state and its changes.
 Reverse mode depends on what the body does with the gradients of the state:
 

@@ -5,7 +5,7 @@ from drjit_core.ir.number cimport number
 from drjit_core.ir.trace cimport binary, cast, unary
 from drjit_core.runtime.contents cimport read_element
 from drjit._base.handle cimport Handle, add_view, flat_component, fresh_array, held, view_at
-from drjit._base.operators cimport FlatSlots, NestedSlots, Operators, TensorSlots
+from drjit._base.methods cimport FlatSlots, NestedSlots, Operators, TensorSlots
 from drjit._promotion.componentwise cimport Componentwise, Loader, Operation, flat_array, nested_array, trace2, trace3
 from drjit._rules.matrix cimport dot, multiply
 

@@ -30,8 +30,8 @@ from .._arrays.special import SpecialArray
 from .._base.array import ArrayBase
 from .._base.backends import array_type_of
 from .._base.errors import CORE_ERRORS, FAILURES, CallSite, describe, translate
+from .._base.methods import FlatSlots
 from .._base.nodes import number_of
-from .._base.operators import FlatSlots
 from .._base.types import FLOAT64
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.componentwise import flat_array, of_one, of_three, of_two

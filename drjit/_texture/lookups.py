@@ -9,9 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from drjit_core import KIND, JitFlag, Node, WrapMode, cast, composed_row, read_memory, state, traced_each, tracked
+from drjit_core import (
+    COMPUTES_IN,
+    KIND,
+    JitFlag,
+    Node,
+    WrapMode,
+    cast,
+    composed_row,
+    read_memory,
+    state,
+    traced_each,
+    tracked,
+)
 
-from .._base.types import FLOAT16, FLOAT32
 from .grid import Grid, Texels, grid_of
 
 __all__ = ["INTERPOLATING", "LINEAR", "NEAREST", "SMOOTH", "lookup"]
@@ -54,8 +65,8 @@ def _again(source: Node, *operands: Node, attr: int, payload: tuple[int, ...]) -
     dimension = (len(operands) - 1) // 2
     positions, sizes, mask = operands[:dimension], operands[dimension:-1], operands[-1]
     method, channels, _, *modes = payload
-    if source.type == FLOAT16 and tracked(source) is not None:
-        source = cast(source, FLOAT32)
+    if tracked(source) is not None:
+        source = cast(source, COMPUTES_IN[source.type])
     shape = *(int(size.payload) for size in reversed(sizes)), channels
     grid = grid_of(shape, tuple([WrapMode(mode) for mode in modes[::2]]), positions[0].type, False)
     return lookup(Texels(grid, source, mask), method, positions, (attr,))[0]
