@@ -201,14 +201,15 @@ def test_values_are_replaced_in_trees_of_one_type() -> None:
         dr.replace_grad((1.0,), (la.UInt(1),))
 
 
-@pytest.mark.parametrize("value", [l.Float(1, 2, 3, 4, 5, 6, 7, 8), np.arange(1, 9, dtype="f4"),
-                                   list(range(1, 9))], ids=["array", "numpy", "list"])
-def test_flat_arrays_are_assigned_to_slices(value: Any) -> None:
-    v = dr.zeros(l.TensorXf, (4, 4))
-    if not isinstance(value, l.Float):
-        value = l.Float(value)
-    v[::2, ...] = value
+@pytest.mark.parametrize(("kind", "flat"), [(l.TensorXf, l.Float), (la.TensorXf, la.Float), (l.TensorXf, l.Int),
+                                            (s.TensorXf, s.ArrayXf), (s.TensorXf, s.ArrayXi)])
+def test_flat_arrays_are_assigned_to_slices(kind: Any, flat: Any) -> None:
+    v = dr.zeros(kind, (4, 4))
+    v[::2, ...] = flat(range(1, 9))
     assert v.numpy().tolist() == [[1, 2, 3, 4], [0] * 4, [5, 6, 7, 8], [0] * 4]
+    v[1] = flat(range(4))
+    v[:, 3] = flat([9])
+    assert v.numpy().tolist() == [[1, 2, 3, 9], [0, 1, 2, 9], [5, 6, 7, 9], [0, 0, 0, 9]]
 
 
 def test_flat_arrays_keep_their_derivatives_in_slices() -> None:
