@@ -627,6 +627,7 @@ TABLE = [
     Known("slices of dynamic arrays are dynamic; the wheel's are on one backend only", "type", "slice",
           lambda d: d.first.shape == (-1,)),
     Known("tensors without dimensions: indexing by `...` and None", "raised there", "slice", _kinds("tensor")),
+    Known("nested arrays: indexing by `...` and None", "raised there", "slice", _kinds("nested")),
     Known("assignments to tensors: the wheel accepts masks that do not fit, and cuts off fractions", "raised here",
           "assign", _kinds("tensor")),
     Known("tensors: in-place operators do not change the shape", "raised here",
