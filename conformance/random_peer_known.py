@@ -584,7 +584,8 @@ def _has_masks(d: Difference) -> bool:
 
 
 def _has_no_elements(d: Difference) -> bool:
-    return any(value.shape is not None and 0 in value.shape for value in d.operands.values())
+    return any(value.shape is not None and 0 in value.shape or not any(np.size(part) for part in value.parts)
+               for value in d.operands.values())
 
 
 _ROTATIONS = "dr.quat_to_matrix dr.matrix_to_quat dr.quat_apply dr.slerp dr.quat_to_euler"
@@ -630,6 +631,11 @@ TABLE = [
     Known("nested arrays: indexing by `...` and None", "raised there", "slice", _kinds("nested")),
     Known("assignments to tensors: the wheel accepts masks that do not fit, and cuts off fractions", "raised here",
           "assign", _kinds("tensor")),
+    Known("assignments to components: the wheel cuts off fractions", "raised here", "assign",
+          lambda d: d.first.kind == "nested" and d.first.letter in "iu"),
+    Known("tensors: assignments do not change the shape", "shape", "assign", _kinds("tensor")),
+    Known("clip: the wheel compares with the lower bound first, which unsigned integers cannot be", "raised there",
+          "dr.clip", lambda d: d.first.letter == "u"),
     Known("tensors: in-place operators do not change the shape", "raised here",
           "+= -= *= /= //= %= &= |= ^= <<= >>= **=", _keeps_shape),
     Known("rotations: the wheel has them for single and double precision", "raised there", _ROTATIONS, _scalars("f16")),
