@@ -59,6 +59,18 @@ def test_vectors_with_further_dimensions_meet_vectors() -> None:
     assert found.numpy()[..., 0].tolist() == [[1] * 3, [2] * 3, [3] * 3, [4] * 3]
 
 
+@pytest.mark.parametrize(("kind", "value"), [
+    (l.Array43f, l.ArrayXf([1], [2], [3], [4])), (l.Array43f, l.ArrayXf([1, 5], [2, 6], [3, 7], [4, 8])),
+    (l.Array334f, l.ArrayXf([1], [2], [3])), (l.Array43b, l.ArrayXb([True], [False], [True], [True])),
+    (s.Array43f, s.ArrayXf(1, 2, 3, 4)), (s.Array43f, l.ArrayXf([1], [2], [3], [4]))])
+def test_dynamic_arrays_become_such_with_further_dimensions(kind: Any, value: Any) -> None:
+    found = kind(value)
+    for k, component in enumerate(value):
+        assert found[k].shape[:-1] == kind(0)[k].shape[:-1]
+        assert np.array_equal(np.array(found[k]), np.broadcast_to(np.array(component), found[k].shape))
+
+
+
 @pytest.mark.parametrize(("arguments", "found"), [
     ((l.Array2f, [1, 2]), l.Array2f), ((l.Float, (1, 2)), l.Float), ((l.Float, np.ones(3)), l.Float64),
     ((l.Float, [1.0, l.Float64(2)]), l.Array2f64), ((l.Float, [[1, 2], [3]]), l.Array2f), ((l.Bool, [1]), l.Int),
