@@ -644,6 +644,8 @@ TABLE = [
           lambda d: d.first.shape == (-1,)),
     Known("8-bit and 64-bit integers: not supported by the wheel", "raised there", f"{_BITS} {_REDUCTIONS}",
           _scalars("i8", "u8", "i64", "u64", "b")),
+    Known("matrices with as many further dimensions: a matrix counts on the first two axes", "value", "*",
+          lambda d: {info.kind for info in d.infos} == {"matrix"} and len({info.shape for info in d.infos}) > 1),
     Known("nested arrays of different depth: broadcasting as elsewhere, from the right", "raised there, raised here",
           "*", _depths_differ),
     Known("unsigned types: the wheel needs -1 for `sign` and what is made of it", "raised there",

@@ -59,6 +59,12 @@ def test_vectors_with_further_dimensions_meet_vectors() -> None:
     assert found.numpy()[..., 0].tolist() == [[1] * 3, [2] * 3, [3] * 3, [4] * 3]
 
 
+def test_matrices_count_on_the_first_two_axes_whatever_follows() -> None:
+    b = l.Matrix4f(np.arange(16).reshape(4, 4))
+    for found in (l.Matrix44f(0) * 0 + b, b + l.Matrix44f(0) * 0, l.Matrix44f(b)):
+        assert np.array_equal(np.array(found)[..., 0], np.broadcast_to(np.arange(16).reshape(4, 4, 1), (4, 4, 4)))
+
+
 @pytest.mark.parametrize(("kind", "value"), [
     (l.Array43f, l.ArrayXf([1], [2], [3], [4])), (l.Array43f, l.ArrayXf([1, 5], [2, 6], [3, 7], [4, 8])),
     (l.Array334f, l.ArrayXf([1], [2], [3])), (l.Array43b, l.ArrayXb([True], [False], [True], [True])),
