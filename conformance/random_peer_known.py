@@ -655,7 +655,7 @@ TABLE = [
     Known("diag: the wheel fails for vectors of vectors", "raised there", "dr.diag", _says("internal error")),
     Known("isfinite and isnan of special arrays, by component", "raised there, type", "dr.isfinite dr.isinf dr.isnan",
           _kinds(*_SPECIAL)),
-    Known("rcp: the wheel dies of matrices now and then", "crashed", "dr.rcp dr.inverse", _kinds("matrix")),
+    Known("rcp, fma: the wheel dies of matrices now and then", "crashed", "dr.rcp dr.inverse dr.fma", _kinds("matrix")),
     Known("transpose: of matrices too", "raised there", "dr.transpose", _kinds("matrix", "nested")),
     Known("inverse: of matrices only, as the reference says", "raised here", "dr.inverse", _kinds("nested")),
     Known("gather: the wheel's packets must divide the source", "raised there", "gather", _says("not divisible")),
