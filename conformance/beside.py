@@ -388,7 +388,7 @@ def table(found: list[Difference]) -> Iterator[str]:
         for name in difference.functions:
             by_function.setdefault(name, []).append(difference)
     sections = {name for program in programs() for name in program.section.split()}
-    for name in sorted({*options(), *sections}, key=lambda name: (name.count("."), name.lower())):
+    for name in sorted({*options(), *sections}, key=lambda name: (name.count("."), name.lower(), name)):
         parameters = ", ".join(f"`{each}`" for each in options().get(name, []))
         own = by_function.get(name, [])
         reasons = sorted({difference.reason or f"**open**: `{difference.text[:80]}`" for difference in own})
