@@ -238,12 +238,15 @@ def worker(first: int, out: Path) -> None:
 def results_of(python: str, count: int) -> list[list[Any] | None]:
     """The results of all programs with an interpreter; ``None`` where it died."""
     found: list[list[Any] | None] = []
+    environment = dict(os.environ)
+    if python != sys.executable:
+        environment.pop("PYTHONPATH", None)  # which leads here
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "results.jsonl"
         while len(found) < count:
             out.unlink(missing_ok=True)
             subprocess.run([python, str(Path(__file__).resolve()), "--worker", str(len(found)), str(out)], cwd=folder,
-                           stderr=subprocess.DEVNULL, check=False)
+                           env=environment, stderr=subprocess.DEVNULL, check=False)
             lines = out.read_text("utf-8").splitlines() if out.exists() else []
             found += [json.loads(line) for line in lines]
             if len(found) < count:
@@ -385,7 +388,7 @@ def table(found: list[Difference]) -> Iterator[str]:
         for name in difference.functions:
             by_function.setdefault(name, []).append(difference)
     sections = {name for program in programs() for name in program.section.split()}
-    for name in sorted({*options(), *sections}, key=lambda name: (name.count("."), name.lower())):
+    for name in sorted({*options(), *sections}, key=lambda name: (name.count("."), name.lower(), name)):
         parameters = ", ".join(f"`{each}`" for each in options().get(name, []))
         own = by_function.get(name, [])
         reasons = sorted({difference.reason or f"**open**: `{difference.text[:80]}`" for difference in own})

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import json
 import math
@@ -42,6 +43,7 @@ from programs import (  # noqa: E402
 )
 
 Values = dict[str, Any]
+TIMEOUT = 600
 
 
 class Avoided(NamedTuple):
@@ -163,13 +165,19 @@ def at_peer(peer: str, programs: list[Program], folder: Path) -> list[Any]:
     source.write_bytes(pickle.dumps(programs))
     target.unlink(missing_ok=True)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # which leads here
+    found: list[Any] = []
     while True:
-        status = subprocess.run([peer, __file__, "--worker", str(source), str(target)], cwd=folder, env=environment,
-                                stderr=subprocess.DEVNULL, timeout=600).returncode
+        done = len(found)
+        status: int | None = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            status = subprocess.run([peer, __file__, "--worker", str(source), str(target)], cwd=folder, env=environment,
+                                    stderr=subprocess.DEVNULL, timeout=TIMEOUT).returncode
+        found = [json.loads(line) for line in target.read_text("utf-8").splitlines()] if target.exists() else []
         if status == 0:
-            return [json.loads(line) for line in target.read_text("utf-8").splitlines()]
-        with target.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(f"the process ended with the status {status}") + "\n")
+            return found
+        if status is not None or len(found) == done:  # it died, or hung at one program
+            with target.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(f"the process ended with the status {status}") + "\n")
 
 
 class Maker:

@@ -51,11 +51,12 @@ def replay_batch(peer: str, programs: Path, folder: Path) -> tuple[Path, list[st
     out = programs.with_suffix(".replayed")
     progress = Path(f"{out}.progress")
     crashes: list[str] = []
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # which leads here
     while True:
         done = [f"{json.loads(line)['seed']}:done" for line in out.open(encoding="utf-8")] if out.exists() else []
         try:
             status = subprocess.run([peer, str(WORKER), "replay", str(programs), str(out), *done, *crashes],
-                                    cwd=folder, timeout=TIMEOUT, stderr=subprocess.DEVNULL).returncode
+                                    cwd=folder, env=environment, timeout=TIMEOUT, stderr=subprocess.DEVNULL).returncode
         except subprocess.TimeoutExpired:
             status = -1
         if status == 0:

@@ -584,7 +584,8 @@ def _has_masks(d: Difference) -> bool:
 
 
 def _has_no_elements(d: Difference) -> bool:
-    return any(value.shape is not None and 0 in value.shape for value in d.operands.values())
+    return any(value.shape is not None and 0 in value.shape or not any(np.size(part) for part in value.parts)
+               for value in d.operands.values())
 
 
 _ROTATIONS = "dr.quat_to_matrix dr.matrix_to_quat dr.quat_apply dr.slerp dr.quat_to_euler"
@@ -627,8 +628,14 @@ TABLE = [
     Known("slices of dynamic arrays are dynamic; the wheel's are on one backend only", "type", "slice",
           lambda d: d.first.shape == (-1,)),
     Known("tensors without dimensions: indexing by `...` and None", "raised there", "slice", _kinds("tensor")),
+    Known("nested arrays: indexing by `...` and None", "raised there", "slice", _kinds("nested")),
     Known("assignments to tensors: the wheel accepts masks that do not fit, and cuts off fractions", "raised here",
           "assign", _kinds("tensor")),
+    Known("assignments to components: the wheel cuts off fractions", "raised here", "assign",
+          lambda d: d.first.kind == "nested" and d.first.letter in "iu"),
+    Known("tensors: assignments do not change the shape", "shape", "assign", _kinds("tensor")),
+    Known("clip: the wheel compares with the lower bound first, which unsigned integers cannot be", "raised there",
+          "dr.clip", lambda d: d.first.letter == "u"),
     Known("tensors: in-place operators do not change the shape", "raised here",
           "+= -= *= /= //= %= &= |= ^= <<= >>= **=", _keeps_shape),
     Known("rotations: the wheel has them for single and double precision", "raised there", _ROTATIONS, _scalars("f16")),
@@ -637,6 +644,8 @@ TABLE = [
           lambda d: d.first.shape == (-1,)),
     Known("8-bit and 64-bit integers: not supported by the wheel", "raised there", f"{_BITS} {_REDUCTIONS}",
           _scalars("i8", "u8", "i64", "u64", "b")),
+    Known("matrices with as many further dimensions: a matrix counts on the first two axes", "value", "*",
+          lambda d: {info.kind for info in d.infos} == {"matrix"} and len({info.shape for info in d.infos}) > 1),
     Known("nested arrays of different depth: broadcasting as elsewhere, from the right", "raised there, raised here",
           "*", _depths_differ),
     Known("unsigned types: the wheel needs -1 for `sign` and what is made of it", "raised there",
@@ -646,7 +655,7 @@ TABLE = [
     Known("diag: the wheel fails for vectors of vectors", "raised there", "dr.diag", _says("internal error")),
     Known("isfinite and isnan of special arrays, by component", "raised there, type", "dr.isfinite dr.isinf dr.isnan",
           _kinds(*_SPECIAL)),
-    Known("rcp: the wheel dies of matrices now and then", "crashed", "dr.rcp dr.inverse", _kinds("matrix")),
+    Known("rcp, fma: the wheel dies of matrices now and then", "crashed", "dr.rcp dr.inverse dr.fma", _kinds("matrix")),
     Known("transpose: of matrices too", "raised there", "dr.transpose", _kinds("matrix", "nested")),
     Known("inverse: of matrices only, as the reference says", "raised here", "dr.inverse", _kinds("nested")),
     Known("gather: the wheel's packets must divide the source", "raised there", "gather", _says("not divisible")),

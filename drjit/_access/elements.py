@@ -82,7 +82,7 @@ def _write_selection(function: str, array: Any, shape: Shape, key: Any, value: A
     new, found = _value(function, type(array), value)
     kept = _fitting(found, selected)
     if kept is None and array._depth < 0 and len(found) == 1 and new.size == math.prod(selected) and \
-            not (isinstance(value, ArrayBase) and value._depth):  # flat, in C order
+            (not isinstance(value, ArrayBase) or _is_flat(value)):  # in C order
         kept = selected
     if kept is None:
         if array._depth or max(len(found), len(selected)) > 1:
@@ -104,9 +104,16 @@ def _write_selection(function: str, array: Any, shape: Shape, key: Any, value: A
         raise translate(error, function) from None
 
 
+def _is_flat(array: ArrayBase) -> bool:
+    """Whether an array is what a tensor of its backend is made of."""
+    return not array._depth or array._record.shape == (-1,)
+
+
 def _value(function: str, cls: Any, value: Any) -> tuple[Node, Shape]:
     """What is assigned: its node and its shape."""
     if isinstance(value, ArrayBase):
+        if cls._depth < 0 and value._depth and _is_flat(value):
+            value = cls(value)
         if value._depth > 0 and (value._dynamic or value._depth > 1 or cls._depth < 0):
             raise ArgumentError(f"{function}(): incompatible arguments: {value._name} cannot be assigned to elements "
                                 f"of {cls._name}; convert it first.")

@@ -43,7 +43,8 @@ def flat_node(cls: type[ArrayBase], value: Any) -> Node:
     if scalar is not None:
         return scalar_literal(cls, scalar, function)
     if isinstance(value, (str, dict)) or value is None:
-        raise ArgumentError(f"{function}(): could not initialize element with a value of type '{describe(value)}'.")
+        raise ArgumentError(f"{function}(): could not initialize element with a value of type '{describe(value)}' "
+                            "(expected a number, an array or a sequence).")
     if isinstance(value, ArrayBase):
         if value._depth < 0:
             return _from_tensor(cls, value)[0]
@@ -214,7 +215,8 @@ def nested_nodes(cls: type[ArrayBase], args: tuple[Any, ...]) -> list[Node]:
             raise _wrong_size(cls, 1, function)
         return [scalar_literal(cls, scalar, function)] * (1 if cls._count < 0 else cls._count)
     if isinstance(value, (str, dict, bytes)) or value is None:
-        raise ArgumentError(f"{function}(): could not initialize element with a value of type '{describe(value)}'.")
+        raise ArgumentError(f"{function}(): could not initialize element with a value of type '{describe(value)}' "
+                            "(expected a number, an array or a sequence).")
     if is_ndarray(value):
         return _from_nested_ndarray(cls, value)
     if speaks(value):

@@ -23,6 +23,7 @@ from .._base.array import DERIVED, ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
 from .._base.weak import remembered
+from .._trees.classes import is_frozen
 from .._trees.contents import attributes_in_dict, attributes_of, share_attributes, write_place
 from .._trees.holders import has_array
 from .._trees.kinds import MISSING, OBJECT, about, is_own
@@ -240,8 +241,7 @@ def _setters(cls: type) -> frozenset[str] | None:
     """The fields of which objects of a class make something when they are assigned; ``None`` if that may be any."""
     if hasattr(cls, "__drjit_rebuild__"):
         return frozenset() if cls.__module__.partition(".")[0] == "drjit" else None
-    frozen = getattr(getattr(cls, "__dataclass_params__", None), "frozen", False)
-    if not frozen and cls.__setattr__ is not object.__setattr__:  # type: ignore[comparison-overlap]
+    if not is_frozen(cls) and cls.__setattr__ is not object.__setattr__:  # type: ignore[comparison-overlap]
         return None
     return frozenset([name for base in cls.__mro__ for name, value in vars(base).items()
                       if hasattr(type(value), "__set__") and type(value) is not MemberDescriptorType])
@@ -722,6 +722,6 @@ def write_entries(container: Any, entries: dict[Any, Any]) -> None:
         for key, entry in entries.items():
             container[key] = entry
     else:
-        frozen = getattr(getattr(container, "__dataclass_params__", None), "frozen", False)
+        frozen = is_frozen(type(container))
         for key, entry in entries.items():
             (object.__setattr__ if frozen else setattr)(container, key, entry)

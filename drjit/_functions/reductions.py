@@ -242,9 +242,14 @@ def reduce_for(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: 
         if number.__class__ is float and "f" not in REDUCTIONS[op.value].accepts:
             raise ArgumentError(f"{call_of(function, value)}: a float is not compatible with the requested reduction.")
         return number if number == number or op not in _FUNCTIONS else REDUCTIONS[op.value].nothing
-    if hasattr(value, "__dlpack__") and not is_ndarray(value) and sole_array(value) is value:
+    if _is_foreign(value):
         return _reduce_foreign(op, value, axis, keepdims, function)
     return _reduce_sequence(op, value, axis, mode, keepdims, function)
+
+
+def _is_foreign(value: Any) -> bool:
+    """Whether a value is an array of another package than NumPy, and none of the array API."""
+    return hasattr(value, "__dlpack__") and not is_ndarray(value) and sole_array(value) is value
 
 
 def _reduce_foreign(op: ReduceOp, value: Any, axis: Any, keepdims: bool, function: str) -> Any:
@@ -252,9 +257,9 @@ def _reduce_foreign(op: ReduceOp, value: Any, axis: Any, keepdims: bool, functio
     if keepdims or axis not in (..., None, 0, (0,)):
         raise ArgumentError(f"{call_of(function, value)}: an array of another package is reduced as a sequence, along "
                             f"axis 0 or all of its axes (None), found axis={axis!r}.")
-    if axis is None:
+    if axis is None or not value.shape:
         value = value.reshape((-1,))
-    return functools.reduce(_OF_OTHERS[op], value)
+    return functools.reduce(_OF_OTHERS[op], value) if value.shape[0] else REDUCTIONS[op.value].nothing
 
 
 #: What combines entries of arrays of other packages.
@@ -265,7 +270,7 @@ _OF_OTHERS: dict[ReduceOp, Callable[[Any, Any], Any]] = {
 
 def entries_of(function: str, value: Any, axis: Any) -> list[Any]:
     """The entries of a sequence that is to be reduced; with ``axis=None``, those of the sequences within as well."""
-    if sole_array(value) is not value:
+    if sole_array(value) is not value or _is_foreign(value):
         raise ArgumentError(f"{call_of(function, value)}: arrays of {describe(value).rpartition('.')[0]} are reduced "
                             "by its own functions.")
     if is_ndarray(value):
@@ -284,7 +289,7 @@ def entries_of(function: str, value: Any, axis: Any) -> list[Any]:
     for entry in value:
         if isinstance(entry, ArrayBase) or plain_scalar(entry) is not None:
             found.append(entry)
-        elif axis is None:
+        elif axis is None or _is_foreign(entry):
             found += entries_of(function, entry, None)
         else:
             raise ArgumentError(f"{call_of(function, value)}: cannot reduce a sequence with an entry of type "
@@ -473,6 +478,10 @@ def _mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool =
     if not isinstance(value, ArrayBase):
         if plain_scalar(value) is not None:
             return float(value)
+        if _is_foreign(value):
+            number = math.prod(value.shape if axis is None else value.shape[:1])
+            total = _reduce_foreign(ReduceOp.Add, value, axis, keepdims, function)
+            return total / number if number else math.nan
         entries = entries_of(function, value, axis)
         for entry in entries:
             if isinstance(entry, ArrayBase):

@@ -124,8 +124,8 @@ def trails(shape: tuple[int, ...], of: tuple[int, ...]) -> bool:
 
 def repeated(cls: type[ArrayBase], value: ArrayBase) -> list[Node]:
     """The component nodes of an array as those of a type with further dimensions behind its own."""
-    times = cls._count // value._count
     nodes = [node if node.type == cls._type else cast(node, cls._type) for node in value._nodes()]
+    times = cls._count // len(nodes)
     if value._record.diff and not cls._record.diff:
         nodes = [primal(node) for node in nodes]
     return [node for node in nodes for _ in range(times)]

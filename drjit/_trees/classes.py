@@ -36,7 +36,8 @@ from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.weak import note
 
-__all__ = ["Kind", "children", "construct", "extras", "field_types", "is_foreign_array", "is_pytree", "sole_array"]
+__all__ = ["Kind", "children", "construct", "extras", "field_types", "is_foreign_array", "is_frozen", "is_pytree",
+           "sole_array"]
 
 
 def field_types(cls: type) -> dict[str, Any] | None:
@@ -151,6 +152,12 @@ def kind_of(cls: type) -> Kind | None:
             found = None
         note(_kinds, cls, found)
     return _kinds[id(cls)]
+
+
+def is_frozen(cls: type) -> bool:
+    """Whether nobody assigns to fields of a data class, or of a class of attrs."""
+    return getattr(getattr(cls, "__dataclass_params__", None), "frozen", False) or \
+        getattr(cls.__setattr__, "__name__", "") == "_frozen_setattrs"
 
 
 def _is_made_of_entries(cls: Any) -> bool:

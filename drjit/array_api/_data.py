@@ -26,6 +26,7 @@ import numpy as np
 import drjit as dr
 from drjit.detail import bytes_of, computes_now, is_pending, is_variable, of_memory, tracking
 from drjit.detail import part_of as chosen_by
+from drjit.interop import contiguous_strides
 
 from . import _dtypes as dtypes
 from ._dtypes import DType
@@ -34,7 +35,7 @@ from ._evaluation import COMPILED, eager, in_body, note, settle
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["Storage", "View", "constant", "contiguous_strides", "copy_of", "default_dtype", "evaluated", "expanded",
+__all__ = ["Storage", "View", "constant", "copy_of", "default_dtype", "evaluated", "expanded",
            "given", "has_value", "hold", "in_body", "made", "of_value", "own", "own_tensors", "part_of",
            "part_of_constant", "parts_of", "register", "require_writable", "same", "tensors_of", "value_of", "view_by",
            "view_of", "view_of_part", "view_of_zeros", "viewed", "was_read", "wrap", "written"]
@@ -44,15 +45,6 @@ __all__ = ["Storage", "View", "constant", "contiguous_strides", "copy_of", "defa
 _ALL, _ZEROS = -1, -2
 _LITERAL, _EVALUATED, _UNEVALUATED = dr.VarState.Literal, dr.VarState.Evaluated, dr.VarState.Unevaluated
 _ndarray = np.ndarray
-
-
-def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of an array in C order, in elements."""
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
 
 
 class View:

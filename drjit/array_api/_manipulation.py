@@ -12,11 +12,11 @@ import numpy as np
 
 import drjit as dr
 from drjit.detail import permuted, reshaped
+from drjit.interop import contiguous_strides
 
 from . import _dtypes as dtypes
 from ._data import (
     Storage,
-    contiguous_strides,
     copy_of,
     evaluated,
     expanded,

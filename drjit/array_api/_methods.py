@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 import drjit as dr
+from drjit.interop import contiguous_strides
 
 from . import _dtypes as dtypes
 from ._creation import asarray, astype
-from ._data import Storage, constant, contiguous_strides, copy_of, view_of_part, view_of_zeros, wrap
+from ._data import Storage, constant, copy_of, view_of_part, view_of_zeros, wrap
 from ._elementwise import (
     add,
     conj,

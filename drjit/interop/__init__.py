@@ -6,8 +6,16 @@ arrays consist of Dr.Jit's tensors. What goes from array to array is DLPack (:mo
 """
 
 from .frameworks import to_framework
-from .parts import CopyError, export_complex, export_parts, import_parts, interleaved, numpy_of_parts
+from .parts import (
+    CopyError,
+    contiguous_strides,
+    export_complex,
+    export_parts,
+    import_parts,
+    interleaved,
+    numpy_of_parts,
+)
 from .wrap import wrap, wrap_ad
 
-__all__ = ["CopyError", "export_complex", "export_parts", "import_parts", "interleaved", "numpy_of_parts",
-           "to_framework", "wrap", "wrap_ad"]
+__all__ = ["CopyError", "contiguous_strides", "export_complex", "export_parts", "import_parts", "interleaved",
+           "numpy_of_parts", "to_framework", "wrap", "wrap_ad"]

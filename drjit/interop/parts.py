@@ -27,7 +27,8 @@ from .._arrays.dlpack import (
 from .._arrays.host import CPU, HostMemory, host_memory, to_numpy
 from .._base.types import Record, lookup
 
-__all__ = ["CopyError", "export_complex", "export_parts", "import_parts", "interleaved", "numpy_of_parts"]
+__all__ = ["CopyError", "contiguous_strides", "export_complex", "export_parts", "import_parts", "interleaved",
+           "numpy_of_parts"]
 
 
 def import_parts(function: str, value: Any, *, copy: bool | None = None,

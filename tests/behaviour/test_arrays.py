@@ -59,6 +59,24 @@ def test_vectors_with_further_dimensions_meet_vectors() -> None:
     assert found.numpy()[..., 0].tolist() == [[1] * 3, [2] * 3, [3] * 3, [4] * 3]
 
 
+def test_matrices_count_on_the_first_two_axes_whatever_follows() -> None:
+    b = l.Matrix4f(np.arange(16).reshape(4, 4))
+    for found in (l.Matrix44f(0) * 0 + b, b + l.Matrix44f(0) * 0, l.Matrix44f(b)):
+        assert np.array_equal(np.array(found)[..., 0], np.broadcast_to(np.arange(16).reshape(4, 4, 1), (4, 4, 4)))
+
+
+@pytest.mark.parametrize(("kind", "value"), [
+    (l.Array43f, l.ArrayXf([1], [2], [3], [4])), (l.Array43f, l.ArrayXf([1, 5], [2, 6], [3, 7], [4, 8])),
+    (l.Array334f, l.ArrayXf([1], [2], [3])), (l.Array43b, l.ArrayXb([True], [False], [True], [True])),
+    (s.Array43f, s.ArrayXf(1, 2, 3, 4)), (s.Array43f, l.ArrayXf([1], [2], [3], [4]))])
+def test_dynamic_arrays_become_such_with_further_dimensions(kind: Any, value: Any) -> None:
+    found = kind(value)
+    for k, component in enumerate(value):
+        assert found[k].shape[:-1] == kind(0)[k].shape[:-1]
+        assert np.array_equal(np.array(found[k]), np.broadcast_to(np.array(component), found[k].shape))
+
+
+
 @pytest.mark.parametrize(("arguments", "found"), [
     ((l.Array2f, [1, 2]), l.Array2f), ((l.Float, (1, 2)), l.Float), ((l.Float, np.ones(3)), l.Float64),
     ((l.Float, [1.0, l.Float64(2)]), l.Array2f64), ((l.Float, [[1, 2], [3]]), l.Array2f), ((l.Bool, [1]), l.Int),
@@ -201,14 +219,15 @@ def test_values_are_replaced_in_trees_of_one_type() -> None:
         dr.replace_grad((1.0,), (la.UInt(1),))
 
 
-@pytest.mark.parametrize("value", [l.Float(1, 2, 3, 4, 5, 6, 7, 8), np.arange(1, 9, dtype="f4"),
-                                   list(range(1, 9))], ids=["array", "numpy", "list"])
-def test_flat_arrays_are_assigned_to_slices(value: Any) -> None:
-    v = dr.zeros(l.TensorXf, (4, 4))
-    if not isinstance(value, l.Float):
-        value = l.Float(value)
-    v[::2, ...] = value
+@pytest.mark.parametrize(("kind", "flat"), [(l.TensorXf, l.Float), (la.TensorXf, la.Float), (l.TensorXf, l.Int),
+                                            (s.TensorXf, s.ArrayXf), (s.TensorXf, s.ArrayXi)])
+def test_flat_arrays_are_assigned_to_slices(kind: Any, flat: Any) -> None:
+    v = dr.zeros(kind, (4, 4))
+    v[::2, ...] = flat(range(1, 9))
     assert v.numpy().tolist() == [[1, 2, 3, 4], [0] * 4, [5, 6, 7, 8], [0] * 4]
+    v[1] = flat(range(4))
+    v[:, 3] = flat([9])
+    assert v.numpy().tolist() == [[1, 2, 3, 9], [0, 1, 2, 9], [5, 6, 7, 9], [0, 0, 0, 9]]
 
 
 def test_flat_arrays_keep_their_derivatives_in_slices() -> None:

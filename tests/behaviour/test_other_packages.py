@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import drjit as dr
@@ -19,6 +20,15 @@ def test_tensors_of_torch_are_reduced_as_sequences() -> None:
     assert float(dr.max(t)) == 4 and float(dr.min(t)) == 1 and float(dr.prod(t)) == 8
     m = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     assert dr.sum(m).tolist() == [4, 6] and float(dr.sum(m, axis=None)) == 10
+    assert dr.mean(m).tolist() == [2, 3] and float(dr.mean(m, axis=None)) == 2.5
+    assert float(dr.sum(torch.tensor(3.0))) == 3 and dr.sum(torch.zeros(0)) == 0 and np.isnan(dr.mean(torch.zeros(0)))
+
+
+@pytest.mark.parametrize("function", [dr.count, dr.var, dr.std, lambda t: dr.sum([t, t])])
+def test_what_has_no_operator_is_done_by_torch(function: Any) -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match="arrays of torch are reduced by its own functions"):
+        function(torch.tensor([True, False]))
 
 
 @pytest.mark.parametrize("function", [dr.all, dr.any, dr.none, dr.sum, dr.max, dr.mean, dr.count])

@@ -42,6 +42,19 @@ class Annotated:
         self.a, self.b = a, b
 
 
+class Fixed(Annotated):
+    """As attrs makes frozen classes."""
+
+    def __init__(self, a: Any, b: Any) -> None:
+        object.__setattr__(self, "a", a)
+        object.__setattr__(self, "b", b)
+
+    def _frozen_setattrs(self, name: str, value: Any) -> None:
+        raise AttributeError("can't set attribute")
+
+    __setattr__ = _frozen_setattrs
+
+
 def items(a: Any, b: Any) -> Items:
     result = Items([a, b])
     result.tag = "kept"
@@ -52,12 +65,13 @@ MAKERS: dict[str, Callable[[Any, Any], Any]] = {
     "named tuple": Pair, "OrderedDict": lambda a, b: OrderedDict(a=a, b=b),
     "defaultdict": lambda a, b: defaultdict(list, a=a, b=b), "deque": lambda a, b: deque([a, b], 5), "list": items,
     "dict": lambda a, b: Table(a=a, b=b), "tuple": lambda a, b: Both((a, b)),
-    "namespace": lambda a, b: SimpleNamespace(a=a, b=b), "attrs": Annotated}
+    "namespace": lambda a, b: SimpleNamespace(a=a, b=b), "attrs": Annotated,
+    "frozen attrs": Fixed}
 kinds = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
 def entries(tree: Any) -> list[Any]:
-    if isinstance(tree, SimpleNamespace | Annotated):
+    if isinstance(tree, SimpleNamespace) or hasattr(tree, "__attrs_attrs__"):
         return [tree.a, tree.b]
     return list(tree.values()) if isinstance(tree, dict) else list(tree)
 
@@ -144,6 +158,25 @@ def test_custom_operations(make: Callable[[Any, Any], Any]) -> None:
     first, second = entries(tree)
     dr.backward(entries(dr.custom(Scale, tree))[0])
     assert list(first.grad) == [2, 2] and list(second.grad) == [0]
+
+
+@kinds
+@modes
+def test_trees_that_loops_do_not_change(make: Callable[[Any, Any], Any], mode: str) -> None:
+    tree = make(Float(1, 2), [UInt(3, 4)])
+    _, result = dr.while_loop((UInt(0), tree), lambda i, tree: i < 3, lambda i, tree: (i + 1, tree), mode=mode)
+    assert same_kind(result, tree) and list(entries(result)[0]) == [1, 2] and list(entries(tree)[1][0]) == [3, 4]
+
+
+@pytest.mark.parametrize("options", [{}, {"frozen": True}, {"slots": False}, {"frozen": True, "slots": False}],
+                         ids=str)
+def test_classes_of_attrs(options: dict[str, bool]) -> None:
+    attrs = pytest.importorskip("attrs")
+    made = attrs.make_class("Made", ["a", "b"], **options)
+    test_loops(made, "symbolic")
+    test_trees_that_loops_do_not_change(made, "evaluated")
+    test_branches(made, "symbolic")
+    test_calls(made, "evaluated")
 
 
 def test_structures_that_differ_are_told() -> None:

@@ -34,5 +34,6 @@ def test_all_reasons_are_documented(known: Any) -> None:
 def test_the_table_names_kinds_of_differences_and_operations_that_there_are(known: Any) -> None:
     operations = {row.op for row in known.ROWS}
     for row in known.TABLE:
-        assert set(row.kinds.split(", ")) <= {"crashed", "raised here", "raised there", "type", "shape", "text"}
+        assert set(row.kinds.split(", ")) <= {"crashed", "raised here", "raised there", "type", "shape", "text",
+                                              "value"}
         assert row.ops == "*" or set(row.ops.split()) & operations, row.reason
