@@ -9,7 +9,7 @@ While the body of a symbolic loop is traced, a :class:`Journal` remembers what c
 back when the body raises, or is traced again, and at the end the loop decides what their changes mean. Of evaluated
 constructs only the outermost one holds what was there before a write by index, so that memory is copied before the
 first kernel that writes to it, and not before each: those within note which version that was, to which writes can be
-undone that no kernel has done.
+undone that no kernel has done. So does the outermost one where memory is exported, since others see each write.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from drjit_core import (
+    KIND,
     Node,
     current,
     dual,
@@ -213,7 +214,7 @@ class Journal:
         #: Flat arrays that hold what stands for it while the function runs, each with the node that it had.
         self.loans: list[Any] = _EMPTY
         #: Arrays that evaluated constructs have written to by index, with which versions of their components they had,
-        #: and these themselves, unless a construct around this one holds what there was before.
+        #: and these themselves, unless a construct around this one holds what there was before, or others see it.
         self.writes: dict[int, tuple[Any, list[tuple[int, Any]], list[Node]]] = _NOTHING
         #: Of the outermost function: which arrays bodies within must be given themselves, by where these are and their
         #: codes.
@@ -283,8 +284,9 @@ class Journal:
             known = [True for journal in _running.journals if journal.scope == self.scope and (
                 number in journal.writes or number in journal.entries)]
             self.writes = self.writes or {}
-            self.writes[number] = array, [(primal(node).id, vertex_of(node)) for node in array._nodes()], \
-                _EMPTY if known else list(array._nodes())
+            nodes = list(array._nodes())
+            self.writes[number] = array, [(primal(node).id, vertex_of(node)) for node in nodes], \
+                _EMPTY if known or any(map(_is_seen_elsewhere, nodes)) else nodes
 
     def before(self, array: Any) -> list[Node]:
         """The nodes that an array had, unless it has been changed by nothing, or only by writes by index: then those
@@ -408,6 +410,15 @@ _running = _Running()
 def no_journal() -> bool:
     """Whether no evaluated construct runs in this thread."""
     return not _running.journals
+
+
+def _is_seen_elsewhere(node: Node) -> bool:
+    """Whether others see the memory of a node, so that writes must happen there."""
+    node = primal(node)
+    return bool(node.kind == _EVALUATED and node.payload.exported)
+
+
+_EVALUATED = KIND["evaluated"]
 
 
 class noted:

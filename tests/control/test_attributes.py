@@ -240,6 +240,10 @@ def test_attributes_of_classes_of_classes(how: str, construct: str, mode: str, c
         else:
             type(value).total += 1
 
+    if (construct, mode) == ("loop", "symbolic") and how.startswith("in place"):  # Second.total is found there first
+        with pytest.raises(RuntimeError, match="in some iterations only, and elsewhere"):
+            run(construct, mode, step, Float(0))
+        return
     count, _ = run(construct, mode, step, Float(0))
     assert list(First.total if how == "the class" else Meta.total) == list(Second.total) == count
     assert list(Meta.total) == ([0, 0, 0] if how == "the class" else count)
