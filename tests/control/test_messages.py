@@ -234,10 +234,11 @@ def test_what_may_be_asked_of_symbolic_values(construct: Any) -> None:
 
 @pytest.mark.parametrize(("noun", "construct"), CONSTRUCTS)
 def test_values_that_have_ended(noun: str, construct: Any) -> None:
-    kept = ctypes.py_object()  # which is no place that constructs know
-    construct(lambda x: (setattr(kept, "value", x * 3), x)[1])
+    kept: list[Any] = []
+    address = id(kept)  # so that constructs do not know it
+    construct(lambda x: (ctypes.cast(address, ctypes.py_object).value.append(x * 3), x)[1])
     with pytest.raises(SymbolicValue) as raised:
-        kept.value + 1
+        kept[0] + 1
     returned = {"branch": "both functions of the branch", "call": "the functions of the call"}[noun]
     assert f"of the symbolic {noun} ({__file__}:" in str(raised.value)
     assert f"which has ended. Such a value exists only while the {noun} is traced: return it from {returned} to use " \
