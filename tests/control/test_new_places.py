@@ -333,3 +333,28 @@ def test_a_place_that_both_sides_overwrite_does_not_depend_on_what_was_there(mod
 
     dr.if_stmt((F(1),), dr.opaque(U, 1) == 1, put(7), put(8), mode=mode)
     assert list(box.value) == [7] and not dr.grad_enabled(box.value)
+
+
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("how", ["symbolic", "evaluated", "call"])
+def test_derivatives_of_what_a_side_within_a_loop_puts_in_a_new_place(how: str, used: bool) -> None:
+    """It depends on the loop, and on no element that takes the side: that was recorded within the side."""
+    x, lane, box = F(1, 2, 3, 4), U(0, 1, 2, 3), SimpleNamespace()
+    dr.enable_grad(x)
+    factor = x * 2
+
+    def body(j: Any, y: Any) -> Any:
+        def first(y: Any) -> Any:
+            box.kept = factor * F(j)
+            return y * (box.kept if used else 2)
+
+        def second(y: Any) -> Any:
+            return y * 3
+
+        number = (j + lane) & 1
+        return j + 1, dr.switch(number, [first, second], y) if how == "call" else \
+            dr.if_stmt((y,), number == 0, first, second, mode=how)
+
+    _, y = dr.while_loop((U(0), F(x)), lambda j, y: j < 3 - lane, body, mode="evaluated" if how == "evaluated" else None)
+    dr.backward(y)
+    np.testing.assert_allclose(x.grad.numpy(), [0, 24, 0, 1] if used else [12, 6, 2, 1])
