@@ -297,10 +297,10 @@ class Effects(Returned):
 
     def depends(self, nodes: Sequence[core.Node], since: int) -> bool:
         """Whether any of what the function has made depends on the elements that it was called for."""
-        given, region = self.call.nodes, core.innermost()
+        given = self.call.nodes
         if since >= 0:
             return is_made_of(nodes, given, since)
-        return bool([node for node in nodes if region is not None and node.scope == region.id or node in given])
+        return bool([node for node in nodes if node in given or core.is_within(node)])
 
     def outlive(self) -> None:
         """Let arrays that the function has made, and put in new places for all elements, have the derivatives that they
@@ -308,7 +308,7 @@ class Effects(Returned):
         for key in self.common:
             for leaf in self.contents[key].leaves:
                 if isinstance(leaf, ArrayBase) and leaf._dynamic and not self.call.places_of(leaf):
-                    store_same(leaf, list(map(core.outlive, leaf._nodes())))
+                    store_same(leaf, list(map(core.outlived, leaf._nodes())))
 
     def found(self, value: Any) -> Returned:
         """What is found in a place."""

@@ -355,6 +355,42 @@ def test_derivatives_of_what_a_side_within_a_loop_puts_in_a_new_place(how: str, 
         return j + 1, dr.switch(number, [first, second], y) if how == "call" else \
             dr.if_stmt((y,), number == 0, first, second, mode=how)
 
-    _, y = dr.while_loop((U(0), F(x)), lambda j, y: j < 3 - lane, body, mode="evaluated" if how == "evaluated" else None)
+    mode = "evaluated" if how == "evaluated" else None
+    _, y = dr.while_loop((U(0), F(x)), lambda j, y: j < 3 - lane, body, mode=mode)
     dr.backward(y)
     np.testing.assert_allclose(x.grad.numpy(), [0, 24, 0, 1] if used else [12, 6, 2, 1])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_derivatives_that_pass_through_what_a_loop_computes(mode: str) -> None:
+    """The value in the new place depends on no iteration, but its derivative takes the way that a mask says."""
+    x, box = F(1, 2, 3, 4), SimpleNamespace()
+    dr.enable_grad(x)
+    factor = x * 2
+
+    def body(j: Any) -> Any:
+        box.sum = getattr(box, "sum", F(0)) + dr.select(j & 1 == 0, factor, factor)
+        return (j + 1,)
+
+    dr.while_loop((U(0, 0, 0, 0),), lambda j: j < 3, body, mode=mode)
+    dr.backward(box.sum)
+    np.testing.assert_allclose(box.sum.numpy(), [6, 12, 18, 24])
+    np.testing.assert_allclose(x.grad.numpy(), [6] * 4)
+
+
+@pytest.mark.parametrize("how", ["branch", "call"])
+def test_derivatives_that_pass_through_what_a_side_computes(how: str) -> None:
+    x, y, box = F(1, 2, 3, 4), F(1, -1, 1, -1), SimpleNamespace()
+    dr.enable_grad(x)
+    factor = x * 2
+
+    def first(y: Any) -> Any:
+        box.kept = dr.select(y > 0, factor, factor)
+        return y
+
+    if how == "branch":
+        dr.if_stmt((y,), U(0, 1, 1, 0) == 0, first, lambda y: y, mode="symbolic")
+    else:
+        dr.switch(U(0, 1, 1, 0), [first, lambda y: y], y, mode="symbolic")
+    dr.backward(box.kept)
+    np.testing.assert_allclose(x.grad.numpy()[[0, 3]], [2, 2])
