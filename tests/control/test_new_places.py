@@ -394,3 +394,37 @@ def test_derivatives_that_pass_through_what_a_side_computes(how: str) -> None:
         dr.switch(U(0, 1, 1, 0), [first, lambda y: y], y, mode="symbolic")
     dr.backward(box.kept)
     np.testing.assert_allclose(x.grad.numpy()[[0, 3]], [2, 2])
+
+
+def detached_at_first(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    if hasattr(box, "n"):
+        return y + box.n
+    box.n = box.x * 1
+    return y + dr.detach(box.n)
+
+
+def detached_later(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    value = dr.detach(box.x) if hasattr(box, "n") else box.x
+    box.n = value
+    return y + value
+
+
+def product_of_what_is_detached(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    if hasattr(box, "n"):
+        return y + box.x * F(i)
+    box.n = box.x * 1
+    return y + dr.detach(box.x) * F(i)
+
+
+@pytest.mark.parametrize("step", [detached_at_first, detached_later, product_of_what_is_detached],
+                         ids=lambda step: step.__name__)
+def test_a_first_iteration_with_the_same_values_and_other_derivatives(step: Step) -> None:
+    found = []
+    for mode in MODES:
+        box = SimpleNamespace(x=F(1, 2, 3))
+        dr.enable_grad(box.x)
+        _, y = dr.while_loop((U(0, 1, 2), F(0, 0, 0)), lambda i, y: i < 4,
+                             lambda i, y, box=box: (i + 1, step(box, i, y)), mode=mode)
+        dr.backward(y)
+        found.append([y.numpy(), box.x.grad.numpy()])
+    np.testing.assert_allclose(*found)
