@@ -27,7 +27,7 @@ from .control.capture import Capture, capture
 from .control.choice import Versions, call, chosen, cond
 from .control.compare import are_same
 from .control.composed import composed_row
-from .control.construct import Functions, Restart, adopt, depend_on, late_formal, late_variable
+from .control.construct import Functions, Restart, adopt, depend_on, late_formal, late_variable, outlived
 from .control.loop import repeated, while_loop
 from .control.source import holders
 from .control.once import atomic, compensated, once
@@ -62,7 +62,7 @@ from .ir.dual import (
     attached,
     dual,
     followed,
-    outlive,
+    is_within,
     primal,
     refuse,
     surely_tracked,

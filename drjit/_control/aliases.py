@@ -63,14 +63,6 @@ class Aliases:
         """Whether a function finds an argument, or any of it, among what it is ``known`` to refer to."""
         return known is not None and bool(known.places(self.given.leaves[place]))
 
-    def is_part(self, place: int, array: Any) -> bool:
-        """Whether an array is an argument, part of it, or what it is part of."""
-        if not isinstance(array, ArrayBase):
-            return False
-        owner, start, end = self.parts[place]
-        other, first, last = extent_of(array)
-        return other is owner and first < end and start < last
-
     def is_changed(self, place: int, journal: Journal, before: Sequence[Node]) -> bool:
         """Whether an argument itself was changed, and not what stands for it, given what it held ``before``."""
         owner, start, end = self.parts[place]

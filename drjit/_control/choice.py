@@ -22,7 +22,7 @@ from drjit_core import (
 )
 
 from .._access.lanes import fitting, masked_access, written_apart, written_from
-from .._access.store import Journal, innermost_journal, noted, owner_of, store, store_result
+from .._access.store import Journal, innermost_journal, noted, owner_of, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
@@ -297,10 +297,18 @@ class Effects(Returned):
 
     def depends(self, nodes: Sequence[core.Node], since: int) -> bool:
         """Whether any of what the function has made depends on the elements that it was called for."""
-        given, region = self.call.nodes, core.innermost()
+        given = self.call.nodes
         if since >= 0:
             return is_made_of(nodes, given, since)
-        return bool([node for node in nodes if region is not None and node.scope == region.id or node in given])
+        return bool([node for node in nodes if node in given or core.is_within(node)])
+
+    def outlive(self) -> None:
+        """Let arrays that the function has made, and put in new places for all elements, have the derivatives that they
+        have outside of its region."""
+        for key in self.common:
+            for leaf in self.contents[key].leaves:
+                if isinstance(leaf, ArrayBase) and leaf._dynamic and not self.call.places_of(leaf):
+                    store_same(leaf, list(map(core.outlived, leaf._nodes())))
 
     def found(self, value: Any) -> Returned:
         """What is found in a place."""
@@ -612,6 +620,8 @@ class SymbolicChoice:
                 require_data(self.words, called.snapshot, (function,))
             changed = called.changed() if journal.entries or journal.loans or called.copies else _NOTHING
             effects.note(places)
+            if effects.common:
+                effects.outlive()
             if changed or self.written or len(journal.entries) > known or self.parts:
                 effects.left = called.left() | {key: array._nodes() for key, (array, *_) in journal.entries.items()}
                 effects.changed, effects.arrays = changed, self.outside(number, called, effects.leaves, formals)

@@ -69,14 +69,13 @@ class FirstCall:
         for key in left:
             if not self.entries[key].depends:
                 pairs += zip(self.after[key], stands[key], strict=True)
-        known = {primal(node).id: stand for node, stand in pairs}
         for key in self.filled:  # what is put there again, and is the same in all iterations
             if key not in left and not self.entries[key].depends and core.are_same(
-                    self.after[key], after[key], known, _have_same):
+                    self.after[key], after[key], pairs, _have_same):
                 left.append(key)
                 after[key] = stands[key]
-        same = core.are_same(self.state[-1:], [test], known, _have_same)
-        if same and core.are_same(*self.compared(values, after, left), known, _have_same):
+        same = core.are_same(self.state[-1:], [test], pairs, _have_same)
+        if same and core.are_same(*self.compared(values, after, left), pairs, _have_same):
             after[_FIRST] = [first]
             return [node for nodes in after.values() for node in nodes]
         but = [key for key in left if not self.entries[key].depends]

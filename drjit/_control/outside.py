@@ -368,8 +368,8 @@ class Variables:
         stands += [stand for _, _, stand, _ in region.adopted]
         for leaf in leaves:
             if isinstance(leaf, ArrayBase) and leaf._dynamic:
-                store_same(leaf, [late_formal(node) if node in stands or depend_on((node,), stands) else
-                                  core.outlive(node) for node in leaf._nodes()])
+                store_same(leaf, [late_formal(node) if are_used(stands, (node,)) else core.outlived(node)
+                                  for node in leaf._nodes()])
 
     def learn(self, new: Iterable[Any]) -> None:
         """Remember if the functions change none of the arrays that they are presumed to leave alone."""

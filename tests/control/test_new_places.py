@@ -333,3 +333,98 @@ def test_a_place_that_both_sides_overwrite_does_not_depend_on_what_was_there(mod
 
     dr.if_stmt((F(1),), dr.opaque(U, 1) == 1, put(7), put(8), mode=mode)
     assert list(box.value) == [7] and not dr.grad_enabled(box.value)
+
+
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("how", ["symbolic", "evaluated", "call"])
+def test_derivatives_of_what_a_side_within_a_loop_puts_in_a_new_place(how: str, used: bool) -> None:
+    """It depends on the loop, and on no element that takes the side: that was recorded within the side."""
+    x, lane, box = F(1, 2, 3, 4), U(0, 1, 2, 3), SimpleNamespace()
+    dr.enable_grad(x)
+    factor = x * 2
+
+    def body(j: Any, y: Any) -> Any:
+        def first(y: Any) -> Any:
+            box.kept = factor * F(j)
+            return y * (box.kept if used else 2)
+
+        def second(y: Any) -> Any:
+            return y * 3
+
+        number = (j + lane) & 1
+        return j + 1, dr.switch(number, [first, second], y) if how == "call" else \
+            dr.if_stmt((y,), number == 0, first, second, mode=how)
+
+    mode = "evaluated" if how == "evaluated" else None
+    _, y = dr.while_loop((U(0), F(x)), lambda j, y: j < 3 - lane, body, mode=mode)
+    dr.backward(y)
+    np.testing.assert_allclose(x.grad.numpy(), [0, 24, 0, 1] if used else [12, 6, 2, 1])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_derivatives_that_pass_through_what_a_loop_computes(mode: str) -> None:
+    """The value in the new place depends on no iteration, but its derivative takes the way that a mask says."""
+    x, box = F(1, 2, 3, 4), SimpleNamespace()
+    dr.enable_grad(x)
+    factor = x * 2
+
+    def body(j: Any) -> Any:
+        box.sum = getattr(box, "sum", F(0)) + dr.select(j & 1 == 0, factor, factor)
+        return (j + 1,)
+
+    dr.while_loop((U(0, 0, 0, 0),), lambda j: j < 3, body, mode=mode)
+    dr.backward(box.sum)
+    np.testing.assert_allclose(box.sum.numpy(), [6, 12, 18, 24])
+    np.testing.assert_allclose(x.grad.numpy(), [6] * 4)
+
+
+@pytest.mark.parametrize("how", ["branch", "call"])
+def test_derivatives_that_pass_through_what_a_side_computes(how: str) -> None:
+    x, y, box = F(1, 2, 3, 4), F(1, -1, 1, -1), SimpleNamespace()
+    dr.enable_grad(x)
+    factor = x * 2
+
+    def first(y: Any) -> Any:
+        box.kept = dr.select(y > 0, factor, factor)
+        return y
+
+    if how == "branch":
+        dr.if_stmt((y,), U(0, 1, 1, 0) == 0, first, lambda y: y, mode="symbolic")
+    else:
+        dr.switch(U(0, 1, 1, 0), [first, lambda y: y], y, mode="symbolic")
+    dr.backward(box.kept)
+    np.testing.assert_allclose(x.grad.numpy()[[0, 3]], [2, 2])
+
+
+def detached_at_first(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    if hasattr(box, "n"):
+        return y + box.n
+    box.n = box.x * 1
+    return y + dr.detach(box.n)
+
+
+def detached_later(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    value = dr.detach(box.x) if hasattr(box, "n") else box.x
+    box.n = value
+    return y + value
+
+
+def product_of_what_is_detached(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    if hasattr(box, "n"):
+        return y + box.x * F(i)
+    box.n = box.x * 1
+    return y + dr.detach(box.x) * F(i)
+
+
+@pytest.mark.parametrize("step", [detached_at_first, detached_later, product_of_what_is_detached],
+                         ids=lambda step: step.__name__)
+def test_a_first_iteration_with_the_same_values_and_other_derivatives(step: Step) -> None:
+    found = []
+    for mode in MODES:
+        box = SimpleNamespace(x=F(1, 2, 3))
+        dr.enable_grad(box.x)
+        _, y = dr.while_loop((U(0, 1, 2), F(0, 0, 0)), lambda i, y: i < 4,
+                             lambda i, y, box=box: (i + 1, step(box, i, y)), mode=mode)
+        dr.backward(y)
+        found.append([y.numpy(), box.x.grad.numpy()])
+    np.testing.assert_allclose(*found)

@@ -25,6 +25,7 @@ from drjit_core import (
     while_loop,
 )
 from drjit_core.codegen.program import assemble
+from drjit_core.ir.build import apart
 from drjit_core.ir.region import CONTROL
 from drjit_core.ir.verify import verify
 from drjit_core.llvm import emit
@@ -143,9 +144,16 @@ def beside_a_write() -> list[Node]:
     return [*results, versions[1]]
 
 
+def of_copies() -> list[Node]:
+    """Of one array, which have been told apart, and are one value within the side."""
+    x = floats()
+    y, z = dear(apart(x)), ops.mul(apart(x), number(2))
+    return choose(seldom(), lambda s: [ops.add(y, z)])
+
+
 SUNK = [one_side, the_other_side, the_result_itself, each_side_its_own, a_read, a_read_of_what_is_computed,
         of_what_is_read_by_index_as_well, inside_of_a_loop, of_a_version_that_is_replaced, with_regions_inside,
-        beside_a_write]
+        beside_a_write, of_copies]
 
 
 def used_twice() -> list[Node]:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..ir.dual import primal
+from ..ir.dual import primal, vertex_of
 from ..ir.node import Node
 from ..ir.region import CONTROL, is_apart
+from ..ir.vertex import HUB, LEAF, Vertex
 from ..ops.table import EVALUATED, PACK, PHI
 
 __all__ = ["are_same"]
 
 
-def are_same(nodes: Sequence[Node], others: Sequence[Node], stands: Mapping[int, Node],
+def are_same(nodes: Sequence[Node], others: Sequence[Node], stands: Sequence[tuple[Node, Node]],
              have_same: Callable[[Node, Node], bool]) -> bool:
-    """Whether some nodes are computed as others are, given what stands for nodes of the first trace in the second one,
-    and a function that compares what is in memory."""
+    """Whether some nodes are computed as others are, with their derivatives, given nodes of the first trace and what
+    stands for them in the second one, and a function that compares what is in memory."""
     todo: list[tuple[Node | None, Node | None]] = list(zip(nodes, others, strict=True))
-    known, seen = {number: primal(node) for number, node in stands.items()}, set[tuple[int, int]]()
+    if not _have_same_derivatives(todo, stands):
+        return False
+    known, seen = {primal(node).id: primal(stand) for node, stand in stands}, set[tuple[int, int]]()
     while todo:
         one, other = todo.pop()
         if one is None or other is None:
@@ -44,6 +47,27 @@ def are_same(nodes: Sequence[Node], others: Sequence[Node], stands: Mapping[int,
         elif one.kind != PACK and one.payload != other.payload:
             return False
         todo += ((one.d0, other.d0), (one.d1, other.d1), (one.d2, other.d2), (one.d3, other.d3))
+    return True
+
+
+def _have_same_derivatives(todo: list[tuple[Node | None, Node | None]], stands: Sequence[tuple[Node, Node]]) -> bool:
+    """Whether the derivatives of pairs of nodes may be recorded alike: what must be the same for that is to be
+    compared, too. Those of constructs, of which only these know, are taken for others."""
+    known = {vertex.id: vertex_of(stand) for node, stand in stands if (vertex := vertex_of(node)) is not None}
+    pairs: list[tuple[Vertex | None, Vertex | None]] = [
+        (vertex_of(one), vertex_of(other)) for one, other in todo if one is not None and other is not None]
+    seen = set[tuple[int, int]]()
+    while pairs:
+        one, other = pairs.pop()
+        if one is other or one is not None and known.get(one.id, one) is other:
+            continue
+        if one is None or other is None or one.rule is not other.rule or one.rule in (LEAF, HUB) or \
+                one.info != other.info:
+            return False
+        if (one.id, other.id) not in seen:
+            seen.add((one.id, other.id))
+            pairs += ((one.a, other.a), (one.b, other.b), (one.c, other.c))
+            todo += ((one.x, other.x), (one.y, other.y), (one.z, other.z), (one.r, other.r))
     return True
 
 

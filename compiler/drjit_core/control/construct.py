@@ -16,7 +16,7 @@ from ..context import current
 from ..errors import SymbolicValue
 from ..ir.build import apart, append, new_formal
 from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
-from ..ir.dual import dual, primal, refuse, tracked
+from ..ir.dual import dual, is_within, outlive, primal, refuse, tracked
 from ..ir.extents import sized_as
 from ..ir.frames import is_internal, user_place
 from ..ir.node import Node
@@ -39,8 +39,7 @@ from ..types import BOOL, IS_FLOAT, LogLevel
 from .source import Ambiguous, Source
 
 __all__ = ["Construct", "Functions", "Restart", "Traced", "adopt", "depend_on", "late_formal", "late_variable",
-           "raised_here",
-           "written_widths"]
+           "outlived", "raised_here", "written_widths"]
 
 _NONE: frozenset[int] = frozenset()
 #: Of constructs that write nothing, and have no statements.
@@ -488,6 +487,11 @@ def late_formal(before: Node) -> Node:
     region = innermost()
     assert region is not None and region.live is not None
     return new_formal(before.type, max(before.size, region.live.size), -4, False, region.id, before.where)
+
+
+def outlived(node: Node) -> Node:
+    """What a value is outside of the innermost region: itself, or nothing that anyone could use."""
+    return late_formal(node) if is_within(node) else outlive(node)
 
 
 def late_variable(before: Node) -> Node:

@@ -56,7 +56,7 @@ def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | 
     if number and mode >= -1:
         node = _find(kind, type_, size, d0, d1, d2, d3, attr, payload, mode, where)
         if node is not None:
-            if node.scope and node.scope != context.scope:
+            if node.scope and node.scope != context.scope and node.scope != scope:
                 require_open(node)
             return node
     if scope is not None:

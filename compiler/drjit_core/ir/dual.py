@@ -25,9 +25,9 @@ from .node import Node, blank_node, new_id
 from .symbolic import seen_here
 from .vertex import HUB, LEAF, Vertex, last_vertex, new_vertex
 
-__all__ = ["STRUCTURE", "Scope", "attached", "derived", "dual", "followed", "is_recorded", "isolating_scope", "outlive",
-           "primal", "recorded", "recorded_in", "refuse", "refuse_for", "surely_tracked", "tracked", "vertex_of",
-           "without"]
+__all__ = ["STRUCTURE", "Scope", "attached", "derived", "dual", "followed", "is_recorded", "is_within",
+           "isolating_scope", "outlive", "primal", "recorded", "recorded_in", "refuse", "refuse_for", "surely_tracked",
+           "tracked", "vertex_of", "without"]
 
 #: The rules of operations with structure, by their names.
 STRUCTURE: dict[str, Rule] = {name: Rule(name, ()) for name in (
@@ -261,6 +261,16 @@ def outlive(node: Node) -> Node:
             found.setdefault(each.id, None)
     kept = found.get(vertex.id, vertex)
     return primal(node) if kept is None else node if kept is vertex else dual(primal(node), kept)
+
+
+def is_within(node: Node) -> bool:
+    """Whether a value is part of the region which is being traced, or what its derivative is computed of."""
+    region, vertex = current().region, vertex_of(node)
+    if region is None or node.scope == region.id:
+        return region is not None
+    return vertex is not None and bool([value for each in recorded_in(region.id, [vertex]) for value in
+                                        (each.x, each.y, each.z, each.r) if value is not None and
+                                        value.scope == region.id])
 
 
 def recorded_in(region: int, vertices: Iterable[Vertex]) -> list[Vertex]:
