@@ -400,8 +400,7 @@ class Snapshot:
                     if kind == GENERATOR:
                         self.compare_variables(container, old, entries, found)
                         continue
-                    if kind == DICT and list(entries) != list(old) and [
-                            key for key in entries if key in old] != [key for key in old if key in entries]:
+                    if kind == DICT and [key for key in entries if key in old] != list(old):
                         self.same = False
                         if has_array(container):
                             self.reordered = [*self.reordered, (container, list(old), list(entries))]
@@ -462,10 +461,14 @@ class Snapshot:
 
     def undo(self, counts: Callable[[Change], bool] | None = None) -> list[Change]:
         """Let places hold what they held, and dictionaries with arrays have the order that they had; returns the
-        changes that have to do with arrays, and others that are said to count."""
+        changes that have to do with arrays, or are in lists that have got or lost some, where all that follows is in
+        other places; and others that are said to count."""
+        found = self.changes()
+        moved = {id(change.container) for change in found if change.kind == LIST and (
+            change.before is MISSING and has_array(change.now) or change.now is MISSING and has_array(change.before))}
         changes = [change if change.before is MISSING else change._replace(now=unshared(change.now))
-                   for change in self.changes() if has_array(change.before) or has_array(change.now) or
-                   counts is not None and counts(change)]
+                   for change in found if has_array(change.before) or has_array(change.now) or
+                   id(change.container) in moved or counts is not None and counts(change)]
         restore(changes)
         for table, keys, _ in self.reordered:
             reorder(table, keys)
