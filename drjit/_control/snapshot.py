@@ -82,6 +82,9 @@ _EMPTY: list[Any] = []
 _warned: dict[Any, Any] = {}
 #: Names of variables of its module that a function, and those within it, use: by the id of its code.
 _names: dict[int, tuple[str, ...]] = {}
+#: By what functions find variables of their module, or methods, whose names they compute.
+_COMPUTES_VARIABLES = frozenset(("eval", "exec", "globals"))
+_COMPUTES_ATTRIBUTES = frozenset(("attrgetter", "getattr", "methodcaller"))
 
 
 class Snapshot:
@@ -237,6 +240,8 @@ class Snapshot:
             todo += further
         names = names_of(code_of(function))
         if names and not is_own(variables.get("__name__", "")):
+            if names[0] in _COMPUTES_VARIABLES:
+                names = tuple([name for name in variables if name[:2] != "__"])
             held = self.held
             held.append(variables)
             held.append(VARIABLES)
@@ -249,8 +254,8 @@ class Snapshot:
                     todo.append(value)
 
     def add_named(self) -> None:
-        """Look at methods and functions that others find by their names in classes and modules; and note what modules
-        have by names that are used, whatever that is."""
+        """Look at methods and functions that others find by their names in classes and modules, at all methods if names
+        are computed; and note what modules have by names that are used, whatever that is."""
         names: set[str] = set()
         functions = owners = 0
         while functions < len(self.functions) or owners < len(self.owners):
@@ -259,7 +264,8 @@ class Snapshot:
             functions, owners = len(self.functions), len(self.owners)
             for owner in self.owners:
                 entries = vars(owner)
-                for name in names.intersection(entries):
+                computed = isinstance(owner, type) and not names.isdisjoint(_COMPUTES_ATTRIBUTES)
+                for name in list(entries) if computed else names.intersection(entries):
                     for value in _functions_of(entries[name]):
                         self.add(value)
         for owner in self.owners:
@@ -521,11 +527,14 @@ def _functions_of(value: Any) -> tuple[Any, ...]:
 
 
 def names_of(code: CodeType) -> tuple[str, ...]:
-    """The names, of attributes or variables of its module, that a function uses, and those within it."""
+    """The names, of attributes or variables of its module, that a function uses, and those within it; first those by
+    which it finds variables of other names."""
     found = _names.get(id(code))
     if found is None:
         inner = [name for constant in code.co_consts if constant.__class__ is CodeType for name in names_of(constant)]
-        found = note(_names, code, tuple(dict.fromkeys([*code.co_names, *inner])))
+        names = [*code.co_names, *inner]
+        found = note(_names, code, tuple(dict.fromkeys([
+            *[name for name in names if name in _COMPUTES_VARIABLES], *names])))
     return found
 
 
