@@ -467,11 +467,13 @@ class Snapshot:
 
     def undo(self, counts: Callable[[Change], bool] | None = None) -> list[Change]:
         """Let places hold what they held, and dictionaries with arrays have the order that they had; returns the
-        changes that have to do with arrays, or are in lists that have got or lost some, where all that follows is in
-        other places; and others that are said to count."""
+        changes that have to do with arrays, or are beside such in lists that have got longer or shorter, where entries
+        are in other places; and others that are said to count."""
         found = self.changes()
         moved = {id(change.container) for change in found if change.kind == LIST and (
-            change.before is MISSING and has_array(change.now) or change.now is MISSING and has_array(change.before))}
+            change.before is MISSING or change.now is MISSING)}
+        moved = {id(change.container) for change in found if id(change.container) in moved and (
+            has_array(change.before) or has_array(change.now))}
         changes = [change if change.before is MISSING else change._replace(now=unshared(change.now))
                    for change in found if has_array(change.before) or has_array(change.now) or
                    id(change.container) in moved or counts is not None and counts(change)]

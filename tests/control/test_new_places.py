@@ -377,3 +377,18 @@ def test_what_is_no_array_must_not_differ_beside_arrays(mode: str) -> None:
     assert table["hit"][0] == "none" and list(table["hit"][1]) == [0]
     dr.if_stmt((), U(0, 1) == 0, put("sphere", 1), put("plane", 2), mode=mode, strict=False)
     assert table["hit"][0] == "plane" and list(table["hit"][1]) == [1, 2]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_texts_that_lists_lose_where_arrays_take_their_places(mode: str) -> None:
+    entries: list[Any] = ["x", F(1), "y"]
+
+    def shorten(number: int) -> Callable[[], None]:
+        def side() -> None:
+            entries[0:2] = [F(number)]
+
+        return side
+
+    with pytest.raises(RuntimeError, match=r"'true_fn' removes the entry 2 of a list, which only some elements would"):
+        dr.if_stmt((), U(0, 1) == 0, shorten(1), shorten(2), mode=mode)
+    assert entries[0] == "x" and list(entries[1]) == [1] and entries[2] == "y"
