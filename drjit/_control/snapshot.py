@@ -82,8 +82,9 @@ _EMPTY: list[Any] = []
 _warned: dict[Any, Any] = {}
 #: Names of variables of its module that a function, and those within it, use: by the id of its code.
 _names: dict[int, tuple[str, ...]] = {}
-#: By what functions find variables of their module, or methods, whose names they compute.
-_COMPUTES_VARIABLES = frozenset(("eval", "exec", "globals"))
+#: By what functions find variables of their module, or methods, whose names they compute. Nobody can tell ``eval`` from
+#: the method of textures.
+_COMPUTES_VARIABLES = frozenset(("exec", "globals"))
 _COMPUTES_ATTRIBUTES = frozenset(("attrgetter", "getattr", "methodcaller"))
 
 
