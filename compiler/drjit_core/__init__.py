@@ -138,8 +138,8 @@ from .runtime.history import Range as ProfileRange
 from .runtime.history import kernel_history
 from .runtime.history import mark as profile_mark
 from .runtime.host import (call_host, copied, exchange_of, exported_view, filled, host_view, import_copy,
-                           import_shared, opaque, opaque_all, read_bytes, read_element, shown, state_of, sync, unshared,
-                           write_element)
+                           import_shared, opaque, opaque_all, put_back, read_bytes, read_element, shown, state_of,
+                           sync, unshared, write_element)
 from .runtime.interpret import interpret
 from .runtime.portable import Packer, Unpacker, number_from, number_in, with_bound
 from .runtime.recording import UNLIKE_CONTENTS, Recorded, Recording, pattern_of, record

@@ -9,7 +9,8 @@ While the body of a symbolic loop is traced, a :class:`Journal` remembers what c
 back when the body raises, or is traced again, and at the end the loop decides what their changes mean. Of evaluated
 constructs only the outermost one holds what was there before a write by index, so that memory is copied before the
 first kernel that writes to it, and not before each: those within note which version that was, to which writes can be
-undone that no kernel has done. So does the outermost one where memory is exported, since others see each write.
+undone that no kernel has done. Where memory is exported, others see each write: it is the copy that is held, and
+written back.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from typing import Any
 from drjit_core import (
     KIND,
     Node,
+    copied,
     current,
     dual,
     import_copy,
     innermost,
     is_version,
     primal,
+    put_back,
     schedule,
     symbolic_error,
     traced_elsewhere,
@@ -214,7 +217,7 @@ class Journal:
         #: Flat arrays that hold what stands for it while the function runs, each with the node that it had.
         self.loans: list[Any] = _EMPTY
         #: Arrays that evaluated constructs have written to by index, with which versions of their components they had,
-        #: and these themselves, unless a construct around this one holds what there was before, or others see it.
+        #: and these themselves, or copies of what others see, unless a construct around this one holds that.
         self.writes: dict[int, tuple[Any, list[tuple[int, Any]], list[Node]]] = _NOTHING
         #: Of the outermost function: which arrays bodies within must be given themselves, by where these are and their
         #: codes.
@@ -284,9 +287,9 @@ class Journal:
             known = [True for journal in _running.journals if journal.scope == self.scope and (
                 number in journal.writes or number in journal.entries)]
             self.writes = self.writes or {}
-            nodes = list(array._nodes())
+            nodes = array._nodes()
             self.writes[number] = array, [(primal(node).id, vertex_of(node)) for node in nodes], \
-                _EMPTY if known or any(map(_is_seen_elsewhere, nodes)) else nodes
+                _EMPTY if known else [copied(primal(node)) if _is_seen_elsewhere(node) else node for node in nodes]
 
     def before(self, array: Any) -> list[Node]:
         """The nodes that an array had, unless it has been changed by nothing, or only by writes by index: then those
@@ -311,8 +314,9 @@ class Journal:
             self.loans = _EMPTY
         if self.writes:
             for array, versions, nodes in self.writes.values():
-                store_same(array, nodes or [_unwritten(node, *version) for node, version in zip(
-                    array._nodes(), versions, strict=True)])
+                store_same(array, [_undone(*each) for each in zip(array._nodes(), versions, nodes, strict=True)]
+                           if nodes else [_unwritten(node, *version) for node, version in zip(
+                               array._nodes(), versions, strict=True)])
             self.writes = _NOTHING
 
     # --- memory of ``dr.Local`` ---------------------------------------------------------------------------------------
@@ -369,6 +373,18 @@ def _unwritten(node: Node, number: int, vertex: Any) -> Node:
     while found.id != number and found.kind in VERSIONS and found.d0 is not None:
         found = found.d0
     return node if found is primal(node) else found if vertex is None else dual(found, vertex)
+
+
+def _undone(node: Node, version: tuple[int, Any], before: Node) -> Node:
+    """What a component was before writes by index, given that or a copy."""
+    number, vertex = version
+    if primal(before).id == number:
+        return before
+    found = _unwritten(node, number, vertex)
+    if primal(found).id == number:
+        return found
+    found = put_back(primal(found), before)
+    return found if vertex is None else dual(found, vertex)
 
 
 def note_narrow() -> None:

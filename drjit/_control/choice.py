@@ -451,10 +451,12 @@ class _Place:
         #: What it holds after each function.
         self.after = [each for _, each in found]
         self.spec, self.lanes = self.after[0].spec, results.lanes
-        #: Whether it is part of the arguments; elsewhere, what is no array is what the last function has put there.
-        is_strict = results.strict and found[0][0].call.is_in_arguments(change)
         key = place_key(*change[:3])
-        self.last = [each for effects, each in found if key in effects.places][-1].leaves
+        put = [(effects.label, each) for effects, each in found if key in effects.places]
+        #: What is no array, and need not be the same, is what the last function has put there.
+        self.last = put[-1][1].leaves
+        #: What must be the same: all in arguments; elsewhere, what functions have put there.
+        alike = [(effects.label, each) for effects, each in found] if found[0][0].call.is_in_arguments(change) else put
         for effects, each in found:
             spec = self.spec.meeting(each.spec)
             if spec is None:
@@ -468,15 +470,18 @@ class _Place:
                     f"{words.function}(): {words_of(change.container, change.kind, change.key)} would be another "
                     f"object in each element: one with arrays after '{first}', and another one after "
                     f"'{effects.label}'. Change what the object holds instead, or make its class a PyTree.")
-            place = difference_of(self.after[0].leaves, each.leaves) if is_strict else -1
-            if place >= 0:
-                values = [every.leaves[place] for every in (self.after[0], each)]
-                path = self.spec.paths(words_of(change.container, change.kind, change.key))[place]
-                raise ArgumentError(
-                    f"{words.function}(): {path} would differ between elements, and is a Python object of type "
-                    f"{describe(values[0])} that is not tracked: it is {values[0]!r} after '{first}', and {values[1]!r}"
-                    f" after '{effects.label}'. Use a Dr.Jit array instead{results.otherwise}.")
             self.spec = spec
+        for label, each in alike if results.strict else ():
+            place = difference_of(alike[0][1].leaves, each.leaves)
+            if place >= 0:
+                one, other = (leaves[place] for leaves in (alike[0][1].leaves, each.leaves))
+                path = self.spec.paths("")[place]
+                part = f"'{path}' of " if path else ""
+                where = words_of(change.container, change.kind, change.key)
+                raise ArgumentError(
+                    f"{words.function}(): {part}{where} would differ between elements, and is a Python object of type "
+                    f"{describe(one)} that is not tracked: it is {one!r} after '{alike[0][0]}', and {other!r} after "
+                    f"'{label}'. Use a Dr.Jit array instead{results.otherwise}.")
         #: What it held before, as far as that is known.
         before = None if change.before is MISSING else Returned(words.function, change.before)
         if before is not None and before.spec.meeting(self.spec) is None:

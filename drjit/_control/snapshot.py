@@ -82,6 +82,10 @@ _EMPTY: list[Any] = []
 _warned: dict[Any, Any] = {}
 #: Names of variables of its module that a function, and those within it, use: by the id of its code.
 _names: dict[int, tuple[str, ...]] = {}
+#: By what functions find variables of their module, or methods, whose names they compute. Nobody can tell ``eval`` from
+#: the method of textures.
+_COMPUTES_VARIABLES = frozenset(("exec", "globals"))
+_COMPUTES_ATTRIBUTES = frozenset(("attrgetter", "getattr", "methodcaller"))
 
 
 class Snapshot:
@@ -237,6 +241,8 @@ class Snapshot:
             todo += further
         names = names_of(code_of(function))
         if names and not is_own(variables.get("__name__", "")):
+            if names[0] in _COMPUTES_VARIABLES:
+                names = tuple([name for name in variables if name[:2] != "__"])
             held = self.held
             held.append(variables)
             held.append(VARIABLES)
@@ -249,8 +255,8 @@ class Snapshot:
                     todo.append(value)
 
     def add_named(self) -> None:
-        """Look at methods and functions that others find by their names in classes and modules; and note what modules
-        have by names that are used, whatever that is."""
+        """Look at methods and functions that others find by their names in classes and modules, at all methods if names
+        are computed; and note what modules have by names that are used, whatever that is."""
         names: set[str] = set()
         functions = owners = 0
         while functions < len(self.functions) or owners < len(self.owners):
@@ -259,7 +265,8 @@ class Snapshot:
             functions, owners = len(self.functions), len(self.owners)
             for owner in self.owners:
                 entries = vars(owner)
-                for name in names.intersection(entries):
+                computed = isinstance(owner, type) and not names.isdisjoint(_COMPUTES_ATTRIBUTES)
+                for name in list(entries) if computed else names.intersection(entries):
                     for value in _functions_of(entries[name]):
                         self.add(value)
         for owner in self.owners:
@@ -400,8 +407,7 @@ class Snapshot:
                     if kind == GENERATOR:
                         self.compare_variables(container, old, entries, found)
                         continue
-                    if kind == DICT and list(entries) != list(old) and [
-                            key for key in entries if key in old] != [key for key in old if key in entries]:
+                    if kind == DICT and [key for key in entries if key in old] != list(old):
                         self.same = False
                         if has_array(container):
                             self.reordered = [*self.reordered, (container, list(old), list(entries))]
@@ -462,10 +468,16 @@ class Snapshot:
 
     def undo(self, counts: Callable[[Change], bool] | None = None) -> list[Change]:
         """Let places hold what they held, and dictionaries with arrays have the order that they had; returns the
-        changes that have to do with arrays, and others that are said to count."""
+        changes that have to do with arrays, or are beside such in lists that have got longer or shorter, where entries
+        are in other places; and others that are said to count."""
+        found = self.changes()
+        moved = {id(change.container) for change in found if change.kind == LIST and (
+            change.before is MISSING or change.now is MISSING)}
+        moved = {id(change.container) for change in found if id(change.container) in moved and (
+            has_array(change.before) or has_array(change.now))}
         changes = [change if change.before is MISSING else change._replace(now=unshared(change.now))
-                   for change in self.changes() if has_array(change.before) or has_array(change.now) or
-                   counts is not None and counts(change)]
+                   for change in found if has_array(change.before) or has_array(change.now) or
+                   id(change.container) in moved or counts is not None and counts(change)]
         restore(changes)
         for table, keys, _ in self.reordered:
             reorder(table, keys)
@@ -518,11 +530,14 @@ def _functions_of(value: Any) -> tuple[Any, ...]:
 
 
 def names_of(code: CodeType) -> tuple[str, ...]:
-    """The names, of attributes or variables of its module, that a function uses, and those within it."""
+    """The names, of attributes or variables of its module, that a function uses, and those within it; first those by
+    which it finds variables of other names."""
     found = _names.get(id(code))
     if found is None:
         inner = [name for constant in code.co_consts if constant.__class__ is CodeType for name in names_of(constant)]
-        found = note(_names, code, tuple(dict.fromkeys([*code.co_names, *inner])))
+        names = [*code.co_names, *inner]
+        found = note(_names, code, tuple(dict.fromkeys([
+            *[name for name in names if name in _COMPUTES_VARIABLES], *names])))
     return found
 
 

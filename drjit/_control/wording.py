@@ -40,10 +40,11 @@ def require_data(words: Words, snapshot: Snapshot, functions: Sequence[Callable[
             f"array in its variable '{name}' for the first time, and later iterations would find it there. Advance it "
             f"before the {words.noun}, as far as it does the same each time, or {words.otherwise}.")
     for value in snapshot.restored():
+        place = place_in_program(value, functions)
+        what = "an object" if place is None else f"the object '{place}'"
         raise SymbolicValue(
-            f"{words.function}(): {words.traced} changes {name_in_program(value, functions)} of type "
-            f"{describe(value)} in place, and is called once for all elements and iterations. Use an array of Dr.Jit "
-            f"instead, or {words.otherwise}.")
+            f"{words.function}(): {words.traced} changes {what} of type {describe(value)} in place, and is called once "
+            f"for all elements and iterations. Use an array of Dr.Jit instead, or {words.otherwise}.")
 
 
 def require_variables(function: str, snapshot: Snapshot) -> None:

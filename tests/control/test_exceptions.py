@@ -438,3 +438,29 @@ def test_entries_that_were_removed_are_in_their_places_again(mode: str) -> None:
     with pytest.raises(Stop):
         dr.while_loop((Int(0, 1),), lambda i: i < 3, body, mode=mode)
     assert [one is other for one, other in zip(entries, before, strict=True)] == [True] * 3
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_dictionaries_have_their_order_again_if_an_entry_was_removed(mode: str) -> None:
+    table = {"a": Float(1), "b": Float(2), "c": Float(3)}
+
+    def body(i: Int) -> Any:
+        table.pop("a")
+        raise Stop
+
+    with pytest.raises(Stop):
+        dr.while_loop((Int(0, 1),), lambda i: i < 3, body, mode=mode)
+    assert list(table) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_lists_have_no_text_of_a_function_that_raises_after_it_has_added_arrays(mode: str) -> None:
+    entries: list[Any] = [Float(1)]
+
+    def body(i: Int) -> Any:
+        entries.extend([Float(2), "text", None])
+        raise Stop
+
+    with pytest.raises(Stop):
+        dr.while_loop((Int(0, 1),), lambda i: i < 3, body, mode=mode)
+    assert len(entries) == 1

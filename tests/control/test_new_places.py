@@ -428,3 +428,62 @@ def test_a_first_iteration_with_the_same_values_and_other_derivatives(step: Step
         dr.backward(y)
         found.append([y.numpy(), box.x.grad.numpy()])
     np.testing.assert_allclose(*found)
+
+
+def appends(*values: Any) -> Callable[[list[Any]], None]:
+    """A function that appends texts, and arrays of numbers, to a list."""
+    return lambda entries: entries.extend(value if isinstance(value, str) else F(value) for value in values)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize(("yes", "no", "added"), [
+    (appends("x", 1), appends("x", 2), ["x", [1, 2]]), (appends(1, "x"), appends(2, "x"), [[1, 2], "x"])])
+def test_what_is_no_array_keeps_its_place_beside_new_arrays(yes: Any, no: Any, added: Any, given: bool,
+                                                            mode: str) -> None:
+    """Both sides append a text and an array: where the entries of the one remained, those of the other would follow."""
+    entries: list[Any] = [F(0)]
+    if given:
+        dr.if_stmt((entries,), dr.arange(U, 2) == 0, yes, no, mode=mode)
+    else:
+        dr.if_stmt((), dr.arange(U, 2) == 0, lambda: yes(entries), lambda: no(entries), mode=mode)
+    assert [entry if isinstance(entry, str) else list(entry) for entry in entries] == [[0], *added]
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_evaluated_loops_that_append_arrays_and_texts(compress: bool) -> None:
+    entries: list[Any] = []
+    dr.while_loop((U(0, 0), U(2, 2)), lambda i, n: i < n, lambda i, n: (entries.extend([F(i), "x"]), (i + 1, n))[1],
+                  mode="evaluated", compress=compress)
+    assert [entry if isinstance(entry, str) else list(entry) for entry in entries] == [[0, 0], "x", [1, 1], "x"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_no_array_must_not_differ_beside_arrays(mode: str) -> None:
+    """A record of an array and of a text is one object behind the branch: no element would have the other text."""
+    table: dict[str, Any] = {"hit": ("none", F(0))}
+
+    def put(name: str, distance: float) -> Callable[[], None]:
+        return lambda: table.update(hit=(name, F(distance)))
+
+    with pytest.raises(RuntimeError, match=(
+            r"'\[0\]' of the entry 'hit' of a dict would differ .* 'sphere' after 'true_fn', and 'plane' after")):
+        dr.if_stmt((), U(0, 1) == 0, put("sphere", 1), put("plane", 2), mode=mode)
+    assert table["hit"][0] == "none" and list(table["hit"][1]) == [0]
+    dr.if_stmt((), U(0, 1) == 0, put("sphere", 1), put("plane", 2), mode=mode, strict=False)
+    assert table["hit"][0] == "plane" and list(table["hit"][1]) == [1, 2]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_texts_that_lists_lose_where_arrays_take_their_places(mode: str) -> None:
+    entries: list[Any] = ["x", F(1), "y"]
+
+    def shorten(number: int) -> Callable[[], None]:
+        def side() -> None:
+            entries[0:2] = [F(number)]
+
+        return side
+
+    with pytest.raises(RuntimeError, match=r"'true_fn' removes the entry 2 of a list, which only some elements would"):
+        dr.if_stmt((), U(0, 1) == 0, shorten(1), shorten(2), mode=mode)
+    assert entries[0] == "x" and list(entries[1]) == [1] and entries[2] == "y"

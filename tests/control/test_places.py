@@ -8,6 +8,7 @@ import ctypes
 import functools
 import gc
 import mmap
+import operator
 import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
@@ -385,3 +386,46 @@ def test_attributes_of_what_is_state_that_are_no_fields_are_places(cls: type, mo
 
     dr.while_loop((UInt(0, 0, 0), state), lambda i, s: i < UInt(0, 1, 2), body, mode=mode)
     assert list(state.c) == [0, 1, 2]
+
+
+# --- names that are computed ------------------------------------------------------------------------------------------
+
+TOTAL = Float(0)
+
+
+class Visitor:
+    """Methods that are found by names which nobody wrote down."""
+
+    def visit_one(self) -> None:
+        global TOTAL
+        TOTAL = TOTAL + 1
+
+
+def by_dictionary() -> None:
+    globals()["TOTAL"] = globals()["TOTAL"] + 1
+
+
+def by_code() -> None:
+    exec("TOTAL = TOTAL + 1", globals())
+
+
+def by_computed_method(name: str = "one") -> None:
+    getattr(VISITOR, f"visit_{name}")()
+
+
+def by_caller(name: str = "one") -> None:
+    operator.methodcaller(f"visit_{name}")(VISITOR)
+
+
+VISITOR = Visitor()
+
+
+@modes
+@constructs
+@pytest.mark.parametrize("function", [by_dictionary, by_code, by_computed_method, by_caller])
+def test_what_functions_find_by_names_that_they_compute(function: Callable[[], None], construct: str,
+                                                         mode: str) -> None:
+    global TOTAL
+    TOTAL = Float(0, 0)
+    count = run(construct, mode, function)
+    assert list(TOTAL) == count

@@ -85,8 +85,8 @@ def test_results_may_be_written_to() -> None:
     frozen = dr.freeze(function)
     for _ in range(3):
         a = xp.asarray(matrices((3, 3), "float32"))
-        for one, other in zip(frozen(a), function(a), strict=True):
-            np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+        for one, other in zip(frozen(a), function(a), strict=True):  # (eager sums of few elements are NumPy's)
+            np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-5)
     assert frozen.n_recordings == 1
 
 

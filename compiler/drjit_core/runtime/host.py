@@ -24,8 +24,8 @@ from .elements import pack
 from .evaluation import evaluate
 
 __all__ = ["call_host", "copied", "exchange_of", "exported_view", "filled", "host_view", "import_copy", "import_shared",
-           "in_memory", "opaque", "opaque_all", "read_bytes", "read_element", "shown", "state_of", "sync", "unshared",
-           "write_element"]
+           "in_memory", "opaque", "opaque_all", "put_back", "read_bytes", "read_element", "shown", "state_of", "sync",
+           "unshared", "write_element"]
 
 
 def opaque(node: Node, where: int = 0) -> Node:
@@ -214,6 +214,15 @@ def copied(node: Node) -> Node:
         return node
     settle(node.payload)
     return build.evaluated(node.type, node.size, node.payload.backend.copy(node.payload), node.where)
+
+
+def put_back(node: Node, before: Node) -> Node:
+    """A node with the values of another one, both of which are evaluated, in the memory of the first, which others
+    see."""
+    data = node.payload
+    settle(data)
+    data.backend.write(data, 0, read_bytes(before, looks=False))
+    return build.evaluated(node.type, node.size, data, node.where)
 
 
 def state_of(node: Node) -> VarState:
