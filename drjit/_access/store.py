@@ -218,7 +218,7 @@ class Journal:
         self.loans: list[Any] = _EMPTY
         #: Arrays that evaluated constructs have written to by index, with which versions of their components they had,
         #: and these themselves, or copies of what others see, unless a construct around this one holds that.
-        self.writes: dict[int, tuple[Any, list[tuple[int, Any]], list[Node]]] = _NOTHING
+        self.writes: dict[int, tuple[Any, list[tuple[int, Any]], list[Node | _Seen]]] = _NOTHING
         #: Of the outermost function: which arrays bodies within must be given themselves, by where these are and their
         #: codes.
         self.lent: dict[Any, set[int]] = _NOTHING
@@ -289,7 +289,7 @@ class Journal:
             self.writes = self.writes or {}
             nodes = array._nodes()
             self.writes[number] = array, [(primal(node).id, vertex_of(node)) for node in nodes], \
-                _EMPTY if known else [copied(primal(node)) if _is_seen_elsewhere(node) else node for node in nodes]
+                _EMPTY if known else [_Seen(primal(node)) if _is_seen_elsewhere(node) else node for node in nodes]
 
     def before(self, array: Any) -> list[Node]:
         """The nodes that an array had, unless it has been changed by nothing, or only by writes by index: then those
@@ -313,9 +313,9 @@ class Journal:
                 array._n = self.loans[position + 1]
             self.loans = _EMPTY
         if self.writes:
-            for array, versions, nodes in self.writes.values():
-                store_same(array, [_undone(*each) for each in zip(array._nodes(), versions, nodes, strict=True)]
-                           if nodes else [_unwritten(node, *version) for node, version in zip(
+            for array, versions, held in self.writes.values():
+                store_same(array, [_undone(*each) for each in zip(array._nodes(), versions, held, strict=True)]
+                           if held else [_unwritten(node, *version) for node, version in zip(
                                array._nodes(), versions, strict=True)])
             self.writes = _NOTHING
 
@@ -375,15 +375,24 @@ def _unwritten(node: Node, number: int, vertex: Any) -> Node:
     return node if found is primal(node) else found if vertex is None else dual(found, vertex)
 
 
-def _undone(node: Node, version: tuple[int, Any], before: Node) -> Node:
-    """What a component was before writes by index, given that or a copy."""
-    number, vertex = version
-    if primal(before).id == number:
+class _Seen:
+    """Memory that others see, and a copy of it."""
+
+    __slots__ = ("buffer", "copy")
+
+    def __init__(self, node: Node) -> None:
+        self.buffer, self.copy = node.payload, copied(node)
+
+
+def _undone(node: Node, version: tuple[int, Any], before: Node | _Seen) -> Node:
+    """What a component was before writes by index, given that, or the memory that it was in."""
+    if not isinstance(before, _Seen):
         return before
+    number, vertex = version
     found = _unwritten(node, number, vertex)
     if primal(found).id == number:
         return found
-    found = put_back(primal(found), before)
+    found = put_back(before.buffer, before.copy)  # whatever the array is in now
     return found if vertex is None else dual(found, vertex)
 
 

@@ -52,7 +52,7 @@ class Refused(Exception):
 def _name_of(value: Any) -> list[str] | None:
     """Where a class or function is found by its name, or an object of ours that is the value of a variable."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if name is None and isinstance(module, str) and is_ours(module):
+    if name is None and isinstance(module, str) and is_ours(module) and "__reduce__" in vars(type(value)):
         name = value.__reduce__()
     if not isinstance(module, str) or not isinstance(name, str) or _found(module, name) is not value:
         return None

@@ -267,6 +267,31 @@ def test_what_evaluated_loops_have_written_is_undone(compress: bool, carried: bo
         assert view.tolist() == [0, 0, 0, 0]
 
 
+def test_what_others_see_is_written_back_also_if_the_array_is_elsewhere_meanwhile() -> None:
+    """Another array holds the memory, so that the next write goes to a copy."""
+    table, kept = dr.zeros(Float, 4), list[Any]()
+    dr.eval(table)
+    view = np.from_dlpack(table)
+
+    def body(i: Any) -> Any:
+        dr.scatter(table, Float(i) + 1, i)
+        dr.eval(table)
+        kept.append(Float(table))
+        dr.scatter(table, Float(9), i)
+        dr.eval(table)
+        kept.append(Float(table))
+        if len(kept) == 4:
+            seen.extend([each.numpy().tolist() for each in kept])
+            raise Stop
+        return (i + 1,)
+
+    seen = list[Any]()
+    with pytest.raises(Stop):
+        dr.while_loop((UInt(0),), lambda i: i < 4, body, mode="evaluated")
+    assert list(table) == view.tolist() == [0, 0, 0, 0] and not kept
+    assert seen == [[1, 0, 0, 0], [9, 0, 0, 0], [9, 2, 0, 0], [9, 9, 0, 0]]
+
+
 @pytest.mark.parametrize("construct", ["loop", "call"])
 def test_what_evaluated_constructs_write_to_is_copied_once(construct: str) -> None:
     """For what raises has changed nothing. Constants are no memory yet."""

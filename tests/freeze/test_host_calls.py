@@ -10,6 +10,7 @@ import pytest
 
 import drjit as dr
 import drjit.array_api as xp
+from drjit._freeze.format import Refused, written
 from drjit.llvm.ad import Float, TensorXf
 
 RNG = np.random.default_rng(3)
@@ -191,6 +192,15 @@ def test_files_hold_none(tmp_path: Any) -> None:
     with pytest.raises(RuntimeError, match=r"cannot be saved: it calls inv\(\) on the host between launches"):
         frozen.save(path)
     assert not os.path.exists(path)
+
+
+def test_objects_without_a_name_are_refused_in_words(tmp_path: Any) -> None:
+    generator = dr.rng(seed=1)
+    frozen = dr.freeze(lambda x: {"kind": generator if x is None else None, "sum": x + 1})
+    frozen(Float(1, 2))
+    frozen.save(os.fspath(tmp_path / "without"))
+    with pytest.raises(Refused, match="is an object of the type Philox4x32Generator, which a file cannot hold"):
+        written(generator, "the result")
 
 
 def test_arrays_of_the_standard_are_saved(tmp_path: Any) -> None:

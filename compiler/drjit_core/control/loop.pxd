@@ -56,7 +56,8 @@ cdef class _Loop(Construct):
     cpdef frozenset written_or_reassigned(self, frozenset outside)
     @cython.locals(variable=Node)
     cpdef bint uses(self, Region region, frozenset positions) except -1
-    @cython.locals(traced=Traced, scope=int64_t, stands=dict, formal=Node, value=Node, users=list, node=Node, operand=Node, a=Node, b=Node, c=Node, used=cython.bint, varies=cython.bint, result=Node, part=list)
+    @cython.locals(traced=Traced, scope=int64_t, stands=dict, formal=Node, value=Node, users=list, node=Node,
+                   operand=Node, a=Node, b=Node, c=Node, used=cython.bint, varies=cython.bint, result=Node, part=list)
     cpdef bint puts_in(self, Region region, frozenset positions) except -1
     cpdef frozenset but_arrays(self, frozenset positions)
     @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, one=Traced, entering=Node, outer=Tracing, i=cython.Py_ssize_t, probed=cython.bint, narrowed=cython.bint, grown=cython.bint, again=cython.bint, known=cython.bint)

@@ -216,13 +216,11 @@ def copied(node: Node) -> Node:
     return build.evaluated(node.type, node.size, node.payload.backend.copy(node.payload), node.where)
 
 
-def put_back(node: Node, before: Node) -> Node:
-    """A node with the values of another one, both of which are evaluated, in the memory of the first, which others
-    see."""
-    data = node.payload
+def put_back(data: Buffer, before: Node) -> Node:
+    """A node with the values of an evaluated one in other memory, of as many bytes, which others see."""
     settle(data)
     data.backend.write(data, 0, read_bytes(before, looks=False))
-    return build.evaluated(node.type, node.size, data, node.where)
+    return build.evaluated(before.type, before.size, data, before.where)
 
 
 def state_of(node: Node) -> VarState:
