@@ -16,7 +16,7 @@ from types import MemberDescriptorType, TracebackType
 from typing import Any
 
 import drjit_core as core
-from drjit_core import is_closed, traced_elsewhere
+from drjit_core import traced_elsewhere
 
 from .._access.store import Journal, noted, settled, store, store_result, store_same
 from .._base.array import DERIVED, ArrayBase
@@ -29,7 +29,7 @@ from .._trees.holders import has_array
 from .._trees.kinds import MISSING, OBJECT, about, is_own
 from .._trees.pytree import TreeSpec, children, construct, extras, flatten, flatten_nodes
 from .places import Change, place_key, words_of
-from .snapshot import Snapshot, snapshot
+from .snapshot import Snapshot, is_closed, snapshot
 from .state import copies
 
 __all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "filled", "objects_of", "refilled"]

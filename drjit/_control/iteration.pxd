@@ -3,7 +3,6 @@ cimport cython
 from drjit_core.control.construct cimport Functions
 from drjit_core.control.loop cimport repeated
 from drjit_core.ir.dual cimport primal
-from drjit_core.ir.frames cimport is_closed
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.region cimport is_version
 from drjit_core.ir.vertex cimport any_vertex
@@ -11,7 +10,7 @@ from drjit._access.lanes cimport with_lanes
 from drjit._access.store cimport Journal, innermost_journal, store_same
 from drjit._control.attempts cimport retried
 from drjit._control.given cimport Call, Given
-from drjit._control.snapshot cimport Snapshot, snapshot
+from drjit._control.snapshot cimport Snapshot, is_closed, snapshot
 from drjit._control.state cimport mask_of, shape_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 

@@ -10,7 +10,6 @@ import drjit_core as core
 from drjit_core import (
     SymbolicValue,
     any_vertex,
-    is_closed,
     is_version,
     primal,
     repeat,
@@ -30,7 +29,7 @@ from .given import Call, Given, containers_of, objects_of
 from .outside import Variables, presumed, remember
 from .places import Change, place_key, reorder, words_of
 from .shapes import Reshaped, Shapes
-from .snapshot import Snapshot, snapshot
+from .snapshot import Snapshot, is_closed, snapshot
 from .state import difference_of, mask_of, shape_of
 from .wording import Words, name_in_program, require_data
 

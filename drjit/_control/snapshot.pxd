@@ -1,7 +1,7 @@
 cimport cython
 
 from drjit_core.ir.dual cimport primal, tracked
-from drjit_core.ir.frames cimport closure_of, code_of, defaults_of, further_of, globals_of, is_closed
+from drjit_core.ir.frames cimport closure_of, code_of, defaults_of, further_of, globals_of
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport innermost
 from drjit_core.ir.vertex cimport any_vertex
@@ -15,7 +15,7 @@ cdef inline Py_ssize_t id(object value):  # without an event for audits
 
 cdef int CELL, CLASS, DATA, DICT, FUNCTION, GENERATOR, LIST, MODULE, OBJECT, REFERRING, TUPLE, VALUE, VARIABLES
 cdef int _MOST_CONTAINERS, _LITERAL, _PHI
-cdef dict _names
+cdef dict _names, _rebinds
 cdef list _EMPTY
 
 
@@ -53,6 +53,11 @@ cdef class Snapshot:
     cpdef list undo(self, object counts=*)
 
 
+cpdef bint _does_rebind(object code) except -1
+@cython.locals(cells=tuple, defaults=tuple, names=tuple, variables=dict)
+cpdef bint is_closed(object function) except -1
+@cython.locals(known=About)
+cdef bint _is_fixed(object value) except -1
 cpdef Snapshot snapshot(object tree, object function, object apart=*, bint data=*)
 cdef bint _shares(object value, object owner, Py_ssize_t first, Py_ssize_t end) except -1
 cdef bint _must_be_variable(Node node, dict times) except -1

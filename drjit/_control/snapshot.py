@@ -10,6 +10,7 @@ down in, once for each call. NumPy arrays of Python objects are lists of these.
 
 from __future__ import annotations
 
+import dis
 import gc
 import warnings
 from collections.abc import Callable, Sequence
@@ -27,7 +28,6 @@ from drjit_core import (
     globals_of,
     innermost,
     is_apart,
-    is_closed,
     primal,
     tracked,
 )
@@ -73,7 +73,7 @@ from .._trees.kinds import (
 from .._trees.pytree import flatten_nodes
 from .places import Change, reorder, restore, unshared
 
-__all__ = ["Snapshot", "names_of", "snapshot"]
+__all__ = ["Snapshot", "is_closed", "names_of", "snapshot"]
 
 #: So many containers are looked at; a warning tells if there are more.
 _MOST_CONTAINERS = 65536
@@ -82,6 +82,9 @@ _EMPTY: list[Any] = []
 _warned: dict[Any, Any] = {}
 #: Names of variables of its module that a function, and those within it, use: by the id of its code.
 _names: dict[int, tuple[str, ...]] = {}
+#: Whether a function, or one within it, gives variables of its module or of functions around it other values, by the id
+#: of its code.
+_rebinds: dict[int, bool] = {}
 #: By what functions find variables of their module, or methods, whose names they compute. Nobody can tell ``eval`` from
 #: the method of textures.
 _COMPUTES_VARIABLES = frozenset(("exec", "globals"))
@@ -471,6 +474,8 @@ class Snapshot:
         changes that have to do with arrays, or are beside such in lists that have got longer or shorter, where entries
         are in other places; and others that are said to count."""
         found = self.changes()
+        if self.same:
+            return found
         moved = {id(change.container) for change in found if change.kind == LIST and (
             change.before is MISSING or change.now is MISSING)}
         moved = {id(change.container) for change in found if id(change.container) in moved and (
@@ -539,6 +544,57 @@ def names_of(code: CodeType) -> tuple[str, ...]:
         found = note(_names, code, tuple(dict.fromkeys([
             *[name for name in names if name in _COMPUTES_VARIABLES], *names])))
     return found
+
+
+def _does_rebind(code: CodeType) -> bool:
+    """Whether a function, or one within it, gives variables of its module or of functions around it other values."""
+    found = _rebinds.get(id(code))
+    if found is None:
+        stores = [each for each in dis.get_instructions(code) if each.opname[:6] in ("STORE_", "DELETE")]
+        found = note(_rebinds, code, bool([
+            each for each in stores if each.opname.endswith("_GLOBAL") or each.argval in code.co_freevars] or [
+            inner for inner in code.co_consts if inner.__class__ is CodeType and _does_rebind(inner)]))
+    return found
+
+
+def is_closed(function: Any) -> bool:
+    """Whether a function is one in Python that knows nothing but its arguments and what never changes, and gives no
+    variable of its surroundings another value."""
+    if type(function) is not FunctionType or further_of(function) is not None:
+        return False
+    code, cells, defaults = code_of(function), closure_of(function), defaults_of(function)
+    if cells is not None:
+        for cell in cells:
+            if not _is_fixed(contents_of(cell)):
+                return False
+    if defaults is not None:
+        for value in defaults:
+            if not _is_fixed(value):
+                return False
+    names = names_of(code)
+    if names:
+        if names[0] in _COMPUTES_VARIABLES:
+            return False
+        variables = globals_of(function)
+        for name in names:
+            if not _is_fixed(variables.get(name, MISSING)):
+                return False
+    return not (names or cells is not None) or not _does_rebind(code)
+
+
+def _is_fixed(value: Any) -> bool:
+    """Whether something never changes, and refers to nothing that does: numbers, texts, libraries, and their classes and
+    compiled functions."""
+    cls = type(value)
+    if cls is int or cls is float or cls is bool or cls is str or value is None or value is MISSING:
+        return True
+    if cls is ModuleType:
+        return is_library(value)
+    if isinstance(value, type):
+        known = about(value)
+        return not known.is_users and not known.bases
+    known = about(cls)
+    return kind_at(value) == VALUE and not known.has_more and not isinstance(value, ArrayBase)
 
 
 def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any] = (),

@@ -5,4 +5,3 @@ cpdef object closure_of(object function)
 cpdef object defaults_of(object function)
 cpdef dict globals_of(object function)
 cpdef tuple further_of(object function)
-cpdef bint is_closed(object function) except -1

@@ -4,11 +4,7 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 
 cdef extern from "Python.h":
-    ctypedef struct PyCodeObject:
-        PyObject* co_consts
-        PyObject* co_names
-    bint PyCode_Check(object)
-    bint PyFunction_Check(object)
+    ctypedef struct PyCodeObject
     ctypedef struct PyFrameObject
     PyFrameObject* PyEval_GetFrame()
     PyFrameObject* PyFrame_GetBack(PyFrameObject*)
@@ -97,19 +93,3 @@ cpdef tuple further_of(object function):
         return None
     return tuple([each for each in (None if keywords == NULL else <object> keywords,
                                     None if attributes == NULL else <object> attributes) if each]) or None
-
-
-cpdef bint is_closed(object function) except -1:
-    """Whether a function is one in Python that refers to nothing but its arguments."""
-    return PyFunction_Check(function) and PyFunction_GetClosure(function) == NULL and \
-        PyFunction_GetDefaults(function) == NULL and further_of(function) is None and \
-        _names_nothing(PyFunction_GetCode(function))
-
-
-cdef bint _names_nothing(PyObject* code) except -1:
-    if <tuple> (<PyCodeObject*> code).co_names:
-        return False
-    for constant in <tuple> (<PyCodeObject*> code).co_consts:
-        if PyCode_Check(constant) and not _names_nothing(<PyObject*> constant):
-            return False
-    return True
