@@ -7,7 +7,7 @@ from ..codegen.program import ALIGNED, REVERSED, SCALAR, SHIFTED, UNALIGNED
 from ..codegen.target import ATOMIC, PRIVATE
 from ..ops.reductions import EXCHANGES
 from ..types import BOOL, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
-from . import ahead, checks, counting, local, pieces
+from . import ahead, checks, local, one_element, pieces
 from .function import FunctionEmitter
 from .neighbours import are_neighbours
 from .texts import TypeText, constant
@@ -239,10 +239,14 @@ def scatter(emitter: FunctionEmitter, instruction: Instruction, name: str, in_re
     assert access is not None
     op, type_index = instruction.node.attr, instruction.type
     base = emitter.parameter(access.slot, "ptr")
-    if counting.is_count(emitter, instruction):
+    if one_element.is_count(emitter, instruction) or one_element.is_one(emitter, instruction):
         condition = checks.within_bounds(emitter, access, index, name, _mask(emitter, name, mask, False), False)
         base = _own_table(emitter, access.slot) if access.strategy == PRIVATE else base
-        counting.add(emitter, instruction, name, base, condition)
+        if one_element.is_count(emitter, instruction):
+            one_element.add(emitter, instruction, name, base, condition)
+        else:
+            one_element.update(emitter, instruction, name, base,
+                               _extended_index(emitter, name, index, True, access.wide), condition)
         return
     type_ = emitter.stored_type(type_index, uniform)
     index_type, position = _extended_index(emitter, name, index, uniform, access.wide)

@@ -1,13 +1,20 @@
-"""LLVM text of additions to one element: those of a packet become a single update."""
+"""LLVM text of scatter-reductions of which all lanes have the same index: those of a packet become a single update."""
 
 from __future__ import annotations
 
+import math
+
 from ..codegen.linear import Instruction
 from ..codegen.target import ATOMIC
-from ..types import TYPES, ReduceOp
+from ..ops.reductions import REDUCTIONS
+from ..types import BOOL, COMPUTES_IN, TYPES, ReduceOp
 from .function import FunctionEmitter
+from .texts import TypeText, cast, constant
+from .texts import update as combined
+from .updates import Update
+from .writer import Writer
 
-__all__ = ["add", "is_count"]
+__all__ = ["add", "is_count", "is_one", "update"]
 
 
 def is_count(emitter: FunctionEmitter, instruction: Instruction) -> bool:
@@ -15,6 +22,50 @@ def is_count(emitter: FunctionEmitter, instruction: Instruction) -> bool:
     value, index = instruction.operands[:2]
     return (emitter.vectorized and not instruction.uniform and instruction.node.attr == ReduceOp.Add.value
             and TYPES[instruction.type].kind in "iu" and value.uniform and index.uniform)
+
+
+def is_one(emitter: FunctionEmitter, instruction: Instruction) -> bool:
+    """Whether all lanes of a scatter-reduction update the same element, and nobody asks what each of them finds."""
+    access, index = instruction.access, instruction.operands[1]
+    assert access is not None
+    return (emitter.vectorized and not instruction.uniform and index.uniform and not access.fetched
+            and not access.piece and instruction.node.attr in REDUCTIONS and instruction.type != BOOL)
+
+
+def update(emitter: FunctionEmitter, instruction: Instruction, name: str, base: str, index: tuple[str, str],
+           condition: str) -> None:
+    """Combine what the lanes of a mask have, and update the element once; a packet without such lanes does not."""
+    access, op, type_ = instruction.access, instruction.node.attr, instruction.type
+    assert access is not None
+    stored, packet = emitter.packets[type_], emitter.packets[COMPUTES_IN[type_]]
+    w, value = Writer(emitter.body, f"{name[1:]}."), emitter.value(instruction.operands[0], False)
+    if packet != stored:
+        value = w.named(lambda name: cast(name, value, stored, packet))
+    done = w.label("done")
+    if condition not in ("true", "splat (i1 true)"):
+        bits = f"i{emitter.lanes}"
+        w.only_if(w(f"icmp ne {bits} {w(f'bitcast {packet.mask} {condition} to {bits}')}, 0"), done)
+        value = w(f"select {packet.mask} {condition}, {packet} {value}, {packet} {packet.splat(_neutral(op, packet))}")
+    while packet.lanes > 1:
+        parts = [w.shuffle(packet, value, "poison", range(first, first + packet.lanes // 2))
+                 for first in (0, packet.lanes // 2)]
+        packet = TypeText(packet.info, packet.lanes // 2)
+        value = w.named(lambda name: combined(op, name, *parts, packet))
+    value = w(f"extractelement {packet} {value}, i32 0")
+    scalar = emitter.scalars[type_]
+    if packet.info != scalar.info:
+        value = w.named(lambda name: cast(name, value, TypeText(packet.info, 0), scalar))
+    write = Update(w, op, scalar, access.strategy == ATOMIC)
+    write(w(f"getelementptr {write.element}, ptr {base}, {index[0]} {index[1]}"), value)
+    w.go(done)
+    w.open(done)
+
+
+def _neutral(op: int, type_: TypeText) -> str:
+    """What changes nothing that it is combined with: NaN where numbers are preferred to it."""
+    if type_.info.is_float and op in (ReduceOp.Min.value, ReduceOp.Max.value):
+        return constant(type_.info.type, math.nan)
+    return constant(type_.info.type, REDUCTIONS[op].identity(type_.info.type))
 
 
 def add(emitter: FunctionEmitter, instruction: Instruction, name: str, base: str, condition: str) -> None:
