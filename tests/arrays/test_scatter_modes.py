@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -88,3 +89,104 @@ def test_the_scalar_backend_does_the_same(name: str, op: str) -> None:
             dr.scatter_reduce(dr.ReduceOp[op], target, getattr(llvm, name)(values), llvm.UInt(index))
             targets.append(target.numpy())
     np.testing.assert_array_equal(*targets)
+
+
+def in_loop(op: str, target: Any, values: Any, index: Any, mode: str) -> None:
+    """Twice what a scatter-reduction does, the second time in a loop within."""
+    def update(i: Any) -> tuple[Any]:
+        dr.scatter_reduce(dr.ReduceOp[op], target, values, index, mode=dr.ReduceMode[mode])
+        return (i + 1,)
+
+    def body(i: Any) -> tuple[Any]:
+        dr.while_loop((llvm.UInt(0),), lambda j: j < i, update, mode="symbolic")
+        return update(i)
+
+    dr.while_loop((dr.zeros(llvm.UInt, dr.width(values)),), lambda i: i < 2, body, mode="symbolic")
+
+
+def in_branch(op: str, target: Any, values: Any, index: Any, mode: str) -> None:
+    """Twice what a scatter-reduction does for odd targets, once for others, and a write that no element takes."""
+    def update(index: Any) -> None:
+        dr.scatter_reduce(dr.ReduceOp[op], target, values, index, mode=dr.ReduceMode[mode])
+
+    def twice(index: Any) -> None:
+        update(index)
+        dr.if_stmt((index,), index >= 0, update, lambda index: None, mode="symbolic")
+
+    dr.if_stmt((index,), (index & 1) == 1, twice, update, mode="symbolic")
+
+
+@pytest.mark.parametrize("name", ["UInt8", "Int", "UInt64", "Float16", "Float", "Float64"])
+@pytest.mark.parametrize("op", OPS)
+def test_every_operator_in_regions(op: str, name: str) -> None:
+    if not accepts(op, name):
+        return
+    type_ = getattr(llvm, name)
+    # (updates, targets): the same structure with other sizes, for which tables are worth it or not
+    for (count, size), mode in itertools.product(((1, 5), (300, 7), (5000, 40), (5000, 1), (300, 1000)), MODES):
+        if mode == "NoConflicts":
+            continue
+        for construct, kind in itertools.product((in_loop, in_branch), ("each", "one")):
+            index = np.random.default_rng(count).integers(0, size, count).astype("u4")
+            if kind == "one":
+                index[:] = size // 2
+            values, before = data(name, op, count, 1), data(name, op, size, 2)
+            if op == "Add" and name == "Float16":
+                values[200:] = 0  # sums stay exact
+            expected = before.copy()
+            times = [index, index, index] if construct is in_loop else [index, index[index & 1 == 1]]
+            for each in times:
+                OPS[op].at(expected, each, values if each is index else values[index & 1 == 1])
+            target = type_(before)
+            held = type_(target)
+            at = llvm.UInt(index) if kind == "each" else dr.opaque(llvm.UInt, int(index[0]))
+            with np.errstate(over="ignore"):
+                construct(op, target, type_(values), at, mode)
+            np.testing.assert_array_equal(target.numpy(), expected, err_msg=f"{mode} {count} {size} {kind} {construct}")
+            np.testing.assert_array_equal(held.numpy(), before)
+
+
+@pytest.mark.parametrize("op", ["Min", "Max"])
+@pytest.mark.parametrize("name", ["Float16", "Float", "Float64"])
+def test_updates_of_one_element_prefer_numbers(op: str, name: str) -> None:
+    type_ = getattr(llvm, name)
+    for before, values in itertools.product(([np.nan, 1.0], [2.0, 1.0]), ([np.nan, 3, np.nan], [np.nan] * 3, [-5, 9, 1])):
+        for construct in (None, in_loop):
+            many = np.resize(np.array(values, TYPES[name]), 70)
+            target, expected = type_(before), np.array(before, TYPES[name])
+            OPS[op].at(expected, np.zeros(70, "u4"), many)
+            if construct is None:
+                dr.scatter_reduce(dr.ReduceOp[op], target, type_(many), llvm.UInt(0))
+            else:
+                construct(op, target, type_(many), llvm.UInt(0), "Auto")
+            np.testing.assert_array_equal(target.numpy(), expected)
+
+
+def test_what_a_loop_reads_gets_no_tables() -> None:
+    """A count that is read while it is updated: each element finds what its own updates have made, at least."""
+    target, index = dr.zeros(llvm.UInt, 3000), dr.arange(llvm.UInt, 3000)
+
+    def body(i: Any, seen: Any) -> tuple[Any, Any]:
+        dr.scatter_add(target, llvm.UInt(1), index)
+        return i + 1, seen + dr.gather(llvm.UInt, target, index)
+
+    _, seen = dr.while_loop((dr.zeros(llvm.UInt, 3000), llvm.UInt(0)), lambda i, seen: i < 3, body, mode="symbolic")
+    assert dr.all(seen == 1 + 2 + 3) and dr.all(target == 3)
+
+
+def test_two_loops_and_a_scatter_that_update_one_array() -> None:
+    target, index = dr.zeros(llvm.Float, 16), dr.arange(llvm.UInt, 10_000) % 16
+    values = dr.ones(llvm.Float, 10_000)
+    in_loop("Add", target, values, index, "Auto")
+    dr.scatter_add(target, values, index)
+    in_branch("Add", target, values, index, "Auto")
+    assert dr.all(target == 625 * (3 + 1 + llvm.Float([1, 2] * 8)))
+
+
+def test_frozen_loops_update_arrays_of_any_size() -> None:
+    frozen = dr.freeze(lambda target, values, index: in_loop("Add", target, values, index, "Auto"))
+    for _ in range(2):
+        for count, size in ((5000, 16), (5000, 64), (700, 16), (64, 5000), (9000, 16)):
+            target, index = dr.zeros(llvm.Float, size), dr.arange(llvm.UInt, count) % size
+            frozen(target, dr.full(llvm.Float, 2, count), index)
+            np.testing.assert_array_equal(target.numpy(), 6 * np.bincount(np.arange(count) % size, minlength=size))

@@ -60,6 +60,7 @@ from ..passes.schedule import Kernel, post_order
 from ..types import TYPE_BITS, TYPES, ReduceMode, ReduceOp
 from .partials import words_of
 from .records import Alike, Model, literal_bits, shape_of
+from .tables import updated_in_regions
 from .target import ATOMIC, PLAIN, PRIVATE, Target
 
 __all__ = ["ALIGNED", "Check", "DENSE", "ENTRIES", "PERIODIC", "Program", "REPORT_WORDS",
@@ -136,7 +137,7 @@ class Program:
                  "detailed", "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live",
                  "local_bytes", "locals", "loops", "moving", "numbers", "order", "parameters", "pointers", "position",
                  "reductions", "report", "scatters", "shared", "short", "slots", "stack", "stores",
-                 "strategies", "streaming", "tables", "target", "versions", "wide", "width")
+                 "strategies", "streaming", "tabled", "tables", "target", "updated", "versions", "wide", "width")
 
     def __init__(self, domain: Domain, target: Target, checked: bool = False, detailed: bool = False) -> None:
         self.domain = domain
@@ -167,7 +168,12 @@ class Program:
         self.inputs: list[Node] = []
         self.stores: list[Node] = []
         self.strategies: dict[int, int] = {}  # scatter-reduction -> how it copes with conflicts
-        self.tables: dict[int, int] = {}  # node id of the first PRIVATE scatter to a target -> parameter of its tables
+        #: Node id of the first PRIVATE scatter to a target, of a version that regions make by such, and of the memory
+        #: that these are given -> parameter of its tables.
+        self.tables: dict[int, int] = {}
+        self.tabled: list[tuple[Node, Node, int]] = []  # those scatters and versions, their memory, the operator
+        #: Versions that regions make of memory that they only update, the memory, and the updates.
+        self.updated: list[tuple[Node, Node, list[Node]]] = []
         self.loops: list[Loop] = []
         self.streaming = False  # so much is read and written that the target does it in another way
         self.reductions: list[Node] = []
@@ -401,7 +407,7 @@ class Program:
     def append_result(self, node: Node) -> None:
         """Key of what a loop, a branch or a call computes."""
         assert node.d0 is not None
-        if node.payload:
+        if node.payload and node.id not in self.tables:
             self.pointers[node.id] = self.pointers[node.d0.payload.origin(node.attr).id]
         self.key += (RESULT << TYPE_BITS | node.type, self.position[node.d0.id], node.attr)
 
@@ -523,7 +529,7 @@ class Program:
                 if not formal.payload]
         for initial, formal in zip(loop.initial, region.formals, strict=True):
             if formal.payload:
-                self.pointers[formal.id] = self.pointer(initial)
+                self.pointers[formal.id] = self.tables.get(initial.id) or self.pointer(initial)
                 key.append(self.pointers[formal.id])
             else:
                 self.append_formal(formal)
@@ -548,7 +554,7 @@ class Program:
         for region in choice.regions:
             for initial, formal in zip(choice.initial, region.formals, strict=True):
                 if formal.payload:
-                    self.pointers[formal.id] = self.pointer(initial)
+                    self.pointers[formal.id] = self.tables.get(initial.id) or self.pointer(initial)
                     key.append(self.pointers[formal.id])
                 else:
                     self.append_alias(formal, initial)
@@ -654,7 +660,8 @@ class Program:
         if node.attr == ReduceOp.Identity.value:
             self.strategies[node.id], strategy = PLAIN, self.choose_strategy(node, target)
         else:
-            strategy = self.strategies[node.id] = self.target.inner_strategy(node.payload, self.width)
+            strategy = self.strategies[node.id] = PRIVATE if pointer in self.tables.values() else \
+                self.target.inner_strategy(node.payload, self.width)
         self.key += (SCATTER << TYPE_BITS | node.type, node.attr, strategy, pointer, self.access_class(node, target),
                      *[position[operand.id] for operand in arguments_of(node)])
 
@@ -679,12 +686,11 @@ class Program:
             key += (WRITE, node.attr, strategy, self.pointers[node.id], self.access_class(node, target), *places)
             self.scatters.append(node)
             if strategy == PRIVATE and target.kind != SCATTER:
-                self.tables[node.id] = len(self.parameters)
-                self.pointers[node.id] = len(self.parameters)
-                self.parameters += (0, 0)  # address, bytes of a table
+                self.pointers[node.id] = self.append_tables(node, target, node.attr)
             return
         elif node.kind == RESULT and node.payload:
-            self.versions.append(node)
+            if node.id not in self.tables:
+                self.versions.append(node)
             return
         else:
             place = self.place_of(node)
@@ -692,6 +698,22 @@ class Program:
             self.stores.append(node)
             self.slots[node.id] = len(self.parameters)
         self.parameters.append(0)
+
+    def append_tables(self, node: Node, memory: Node, op: int) -> int:
+        """Append the parameters of tables, whose updates make a node of some memory: address, and bytes of a table."""
+        slot = self.tables[node.id] = len(self.parameters)
+        self.parameters += (0, 0)
+        self.tabled.append((node, memory, op))
+        return slot
+
+    def find_tables(self, order: Sequence[Node], outputs: Sequence[Node]) -> None:
+        """Let regions update tables of each thread where memory is small."""
+        if not self.target.has_tables or not self.domain.is_flat:
+            return
+        self.updated = updated_in_regions(order, outputs)
+        for node, memory, updates in self.updated:
+            if all(self.target.strategy(update.payload, memory.size, self.width) == PRIVATE for update in updates):
+                self.tables[memory.id] = self.append_tables(node, memory, updates[0].attr)
 
     def computes(self) -> bool:
         """Whether the program does more than to store constants."""
@@ -765,7 +787,9 @@ def assemble(kernel: Kernel, target: Target, checked: bool = False, detailed: bo
     program = Program(kernel.domain, target, checked, detailed)
     for begin, entries in kernel.stack:
         program.append_stack(begin, entries)
-    program.append_all(post_order(kernel.outputs) if kernel.order is None else kernel.order)
+    order = post_order(kernel.outputs) if kernel.order is None else kernel.order
+    program.find_tables(order, kernel.outputs)
+    program.append_all(order)
     for node in kernel.outputs:
         program.add_output(node)
     bytes_ = streamed_bytes(program)

@@ -103,11 +103,10 @@ def slots_of(program: Program) -> list[Slot]:
             enter(program.pointers[node.id], Role.MEMORY, node)
     for number, _ in program.links:
         enter(number, Role.LINK)
-    for node in program.scatters:
-        if node.id in program.tables:
-            number = program.tables[node.id]
-            enter(number, Role.TABLES, node)
-            enter(number + 1, Role.TABLE_BYTES, node)
+    for node, *_ in program.tabled:
+        number = program.tables[node.id]
+        enter(number, Role.TABLES, node)
+        enter(number + 1, Role.TABLE_BYTES, node)
     if program.checks:
         enter(program.report, Role.REPORT, None, len(program.checks))
     for check in program.checks.values():
@@ -162,6 +161,10 @@ def decisions_of(program: Program) -> Iterator[Decision]:
         if node.attr != ReduceOp.Identity.value and node.d0 is not None and node.d0.kind != SCATTER:
             for interval in program.target.strategy_holds(node.payload, node.size, width):
                 yield Decision.of(interval, node.d0)
+    for _, memory, updates in program.updated:
+        for mode in {update.payload for update in updates}:
+            for interval in program.target.strategy_holds(mode, memory.size, width):
+                yield Decision.of(interval, memory)
     bytes_ = streamed_bytes(program)
     if bytes_:
         yield Decision.of(program.target.streams_holds(width, bytes_))

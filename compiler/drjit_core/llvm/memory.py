@@ -273,7 +273,7 @@ def scatter(emitter: FunctionEmitter, instruction: Instruction, name: str, in_re
         out.append(f"call void @llvm.masked.scatter.{type_.suffix}.v{emitter.lanes}p0({type_} {data}, "
                    f"{type_.of('ptr')} {name}_at, i32 {type_.info.size}, {type_.mask} {condition})")
         return
-    if not uniform and access.strategy == PRIVATE:
+    if access.strategy == PRIVATE:
         base = _own_table(emitter, access.slot)
     masked = condition not in ("true", "splat (i1 true)")
     helper = update_function(emitter.module.helpers, op, type_, index_type, access.strategy == ATOMIC, access.fetched,

@@ -72,12 +72,11 @@ def launch(backend: KernelBackend, target: Target, kernel: Kernel, listener: Lis
         listener.begin(program, compiled)
     outputs = _allocate_outputs(backend, program, compiled)
     tables: list[tuple[Node, Tables]] = []
-    for node in program.scatters:
-        slot = program.tables.get(node.id)
-        if slot is not None:
-            tables.append((node, backend.fill_tables(target, node.d0, node.attr)))  # type: ignore[arg-type]
-            program.parameters[slot:slot + 2] = tables[-1][1].words
-            program.inputs.append(tables[-1][1].whole)
+    for node, memory, op in program.tabled:
+        filled, slot = backend.fill_tables(target, memory, op), program.tables[node.id]
+        tables.append((node, filled))
+        program.parameters[slot:slot + 2] = filled.words
+        program.inputs.append(filled.whole)
     accesses = bounds.accesses_of(program) if program.checked else None
     report = bounds.Report(backend, accesses) if accesses else None
     if report is not None:
@@ -127,7 +126,7 @@ def _commit(backend: KernelBackend, program: Program, outputs: list[tuple[Node, 
         node.become_evaluated(buffer)
     _commit_scatters(program)
     for node, filled in tables:
-        if node.kind == SCATTER:
+        if node.kind != EVALUATED:
             node.become_evaluated(backend.merge_tables(program.target, filled))
     if tables:
         _commit_scatters(program)

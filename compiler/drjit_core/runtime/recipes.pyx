@@ -48,7 +48,7 @@ cdef object _INPUT = Role.INPUT, _MEMORY = Role.MEMORY, _LITERAL = Role.LITERAL
 cdef long long _EXCEPTIONAL = _DEBUG | _KERNEL_HISTORY | _LAUNCH_BLOCKING | _PRINT_IR
 cdef int PARAMETER = _PARAMETER
 cdef int LITERAL = table.LITERAL, UNDEFINED = table.UNDEFINED, EVALUATED = table.EVALUATED
-cdef int STEP = table.STEP, REDUCE = table.REDUCE, SCATTER = table.SCATTER
+cdef int STEP = table.STEP, REDUCE = table.REDUCE
 cdef int INFO = logging.INFO
 
 _log = logging.getLogger("drjit")
@@ -154,7 +154,7 @@ class _OfGraph(Listener):
 
     def place_of_output(self, node, program):
         """The place of what a launch gives: a new one for what planning has made."""
-        if program is None or node.kind == SCATTER:
+        if program is None or node.id in program.tables:
             return self.place_of(node)
         place = self.places.get(node.id)
         if place is None:

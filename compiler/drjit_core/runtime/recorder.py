@@ -328,7 +328,7 @@ class Recorder(Listener):
 
     def place_of_output(self, node: Node, program: Program | None) -> int:
         """A place for what is computed."""
-        if node.kind == SCATTER or program is None:
+        if program is None or node.id in program.tables:
             self.sizes[node.id] = self.expression(node)
         elif node.size == 1 or node.kind == REDUCE or not program.domain.is_flat:
             self.sizes[node.id] = node.size
@@ -394,7 +394,7 @@ class Recorder(Listener):
         if program.checked:
             self._begun.limits = [self._number(self.expression(check.access.d0))
                                   for each in bounds.with_targets(program) for check in each.checks.values()]
-        for node in program.scatters:
+        for node in (*program.scatters, *[node for node, *_ in program.tabled]):
             self.sizes.setdefault(node.id, self.expression(node))
 
     def end(self, program: Program) -> None:
@@ -444,8 +444,7 @@ class Recorder(Listener):
                 if node.id not in program.tables:
                     written.append(target)
             elif node.kind in CONTROL and node.payload.writes:
-                written += [initial for initial, formal in zip(node.payload.initial, node.payload.regions[0].formals,
-                                                               strict=True) if formal.payload]
+                written += [memory for memory in node.payload.memory() if memory.id not in program.tables]
         for target in written:
             place = self._places.get(target.payload) if target.kind == EVALUATED else None
             if place is not None and place < len(self._arguments_at_hand) and place in self._own:

@@ -160,9 +160,8 @@ class Listener:
         stage.outputs = [self.place_of_output(node, program) for node in outputs]
         stage.slots = [program.slots[node.id] for node in outputs]
         stage.written = self.writes_of(program)
-        stage.tables = [Tables(program.tables[node.id], self.place_of(node.d0), node.attr,  # type: ignore[arg-type]
-                               self.place_of_output(node, program))
-                        for node in program.scatters if node.id in program.tables]
+        stage.tables = [Tables(program.tables[node.id], self.place_of(memory), op, self.place_of_output(node, program))
+                        for node, memory, op in program.tabled]
         stage.arrays = len(program.inputs), len(outputs) + len(program.scatters)
         if program.checked:
             stage.accesses = bounds.accesses_of(program)
