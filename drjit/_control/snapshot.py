@@ -551,9 +551,9 @@ def _does_rebind(code: CodeType) -> bool:
     found = _rebinds.get(id(code))
     if found is None:
         stores = [each for each in dis.get_instructions(code) if each.opname[:6] in ("STORE_", "DELETE")]
-        found = note(_rebinds, code, bool([
-            each for each in stores if each.opname.endswith("_GLOBAL") or each.argval in code.co_freevars] or [
-            inner for inner in code.co_consts if inner.__class__ is CodeType and _does_rebind(inner)]))
+        rebound = [each for each in stores if each.opname.endswith("_GLOBAL") or each.argval in code.co_freevars]
+        within = [inner for inner in code.co_consts if inner.__class__ is CodeType and _does_rebind(inner)]
+        found = note(_rebinds, code, bool(rebound or within))
     return found
 
 
@@ -583,8 +583,8 @@ def is_closed(function: Any) -> bool:
 
 
 def _is_fixed(value: Any) -> bool:
-    """Whether something never changes, and refers to nothing that does: numbers, texts, libraries, and their classes and
-    compiled functions."""
+    """Whether something never changes, and refers to nothing that does: numbers, texts, libraries, and their classes
+    and compiled functions."""
     cls = type(value)
     if cls is int or cls is float or cls is bool or cls is str or value is None or value is MISSING:
         return True

@@ -150,7 +150,8 @@ def test_every_operator_in_regions(op: str, name: str) -> None:
 @pytest.mark.parametrize("name", ["Float16", "Float", "Float64"])
 def test_updates_of_one_element_prefer_numbers(op: str, name: str) -> None:
     type_ = getattr(llvm, name)
-    for before, values in itertools.product(([np.nan, 1.0], [2.0, 1.0]), ([np.nan, 3, np.nan], [np.nan] * 3, [-5, 9, 1])):
+    for before, values in itertools.product(([np.nan, 1.0], [2.0, 1.0]),
+                                            ([np.nan, 3, np.nan], [np.nan] * 3, [-5, 9, 1])):
         for construct in (None, in_loop):
             many = np.resize(np.array(values, TYPES[name]), 70)
             target, expected = type_(before), np.array(before, TYPES[name])

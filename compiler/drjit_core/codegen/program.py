@@ -21,7 +21,7 @@ from __future__ import annotations
 import weakref
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..ir.expansion import COMPOSED

@@ -46,19 +46,23 @@ def update(emitter: FunctionEmitter, instruction: Instruction, name: str, base: 
         bits = f"i{emitter.lanes}"
         w.only_if(w(f"icmp ne {bits} {w(f'bitcast {packet.mask} {condition} to {bits}')}, 0"), done)
         value = w(f"select {packet.mask} {condition}, {packet} {value}, {packet} {packet.splat(_neutral(op, packet))}")
-    while packet.lanes > 1:
-        parts = [w.shuffle(packet, value, "poison", range(first, first + packet.lanes // 2))
-                 for first in (0, packet.lanes // 2)]
-        packet = TypeText(packet.info, packet.lanes // 2)
-        value = w.named(lambda name: combined(op, name, *parts, packet))
-    value = w(f"extractelement {packet} {value}, i32 0")
-    scalar = emitter.scalars[type_]
+    value, scalar = _total(w, op, value, packet), emitter.scalars[type_]
     if packet.info != scalar.info:
         value = w.named(lambda name: cast(name, value, TypeText(packet.info, 0), scalar))
     write = Update(w, op, scalar, access.strategy == ATOMIC)
     write(w(f"getelementptr {write.element}, ptr {base}, {index[0]} {index[1]}"), value)
     w.go(done)
     w.open(done)
+
+
+def _total(w: Writer, op: int, value: str, packet: TypeText) -> str:
+    """What the lanes of a packet combine to: its halves are combined until one lane is left."""
+    if packet.lanes == 1:
+        return w(f"extractelement {packet} {value}, i32 0")
+    lanes = packet.lanes // 2
+    half = TypeText(packet.info, lanes)
+    low, high = (w.shuffle(packet, value, "poison", range(first, first + lanes)) for first in (0, lanes))
+    return _total(w, op, w.named(lambda name: combined(op, name, low, high, half)), half)
 
 
 def _neutral(op: int, type_: TypeText) -> str:
