@@ -20,6 +20,7 @@ from ..ops.table import (
     FIRST_ELEMENTWISE,
     FIRST_REGISTERED,
     GATHER,
+    KIND,
     LITERAL,
     LOCAL,
     LOOP,
@@ -41,8 +42,10 @@ from .target import PLAIN
 
 __all__ = ["BUILDERS", "Builder"]
 
-#: Functions of branches that few elements take, by the regions of these, which live as long.
-_rare: dict[Region, Function] = {}
+_MUL_HI = KIND["mul_hi"]
+#: Functions of branches that few elements take, by the regions of these, which live as long, and by whether they are
+#: for one element.
+_rare: dict[tuple[Region, bool], Function] = {}
 
 
 def _function_from(linear: Linear, name: str, expanded: Expanded, formals: Iterable[Node], results: Iterable[Node],
@@ -58,15 +61,16 @@ def _function_from(linear: Linear, name: str, expanded: Expanded, formals: Itera
     return function
 
 
-def _rare_function(linear: Linear, choice: Cond) -> Function:
-    """The function that computes the values of a rare branch from its arguments, for one element."""
+def _rare_function(linear: Linear, choice: Cond, uniform: bool) -> Function:
+    """The function that computes the values of a rare branch from its arguments."""
     region = choice.regions[0]
-    function = _rare.get(region)
+    function = _rare.get((region, uniform))
     if function is None:
         formals, results = region.formals[choice.count:], region.results[0]
         types = "_".join(TYPES[node.type].name for node in (*formals, *results))
-        function = _rare[region] = _function_from(linear, f"rare_{choice.rare}_{types}",
-                                                  Expanded.function(results, formals), formals, results, True)
+        function = _rare[region, uniform] = _function_from(
+            linear, f"rare_{choice.rare}_{types}{'_of_one' * uniform}", Expanded.function(results, formals), formals,
+            results, uniform)
     return function
 
 
@@ -423,7 +427,8 @@ class Builder:
         if choice.rare:
             operands = (self.at(node.d0), *self.all_at(choice.initial))
             rare = self.append(Instruction(number, node, operands, all(value.uniform for value in operands)), block)
-            rare.function = _rare_function(self.linear, choice)
+            rare.function = _rare_function(self.linear, choice, rare.uniform or any(
+                inner.kind == _MUL_HI for inner in choice.regions[0].nodes))  # no machine has that for packets
             self.function.rare = True
             return
         values = [self.at(initial) for initial, formal in zip(choice.initial, choice.regions[0].formals, strict=True)

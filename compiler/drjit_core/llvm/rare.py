@@ -1,7 +1,8 @@
-"""LLVM text of branches that few elements take: a call of a function, which computes one element after the other.
+"""LLVM text of branches that few elements take: a call of a function, which computes packets, or one element
+after the other.
 
-Scalars are quick to compile, and all branches of one name share a function.  Elements of the last packet that do not
-exist may take part, since the branch has no effects.  Values go through memory, so that little is left at the call.
+All branches of one name share a function.  Elements of the last packet that do not exist may take part, since the
+branch has no effects.  Values go through memory, so that little is left at the call.
 """
 
 from __future__ import annotations
@@ -64,13 +65,32 @@ def _text(module: ModuleContext, function: Function) -> str:
     """The text of a function of the mask's bits, and of addresses of arguments and values."""
     text = _texts.get((function, module.lanes))
     if text is None:
-        text = _texts[function, module.lanes] = _make(module, function)
+        assert BOOL not in {value.type for value in (*function.arguments, *function.results)}  # bits, if in memory
+        text = (_of_packets if function.vectorized else _of_elements)(module, function)
+        _texts[function, module.lanes] = text
     return text
 
 
-def _make(module: ModuleContext, function: Function) -> str:
+def _of_packets(module: ModuleContext, function: Function) -> str:
+    """The text of one that computes packets, of which those elements count that are in a mask."""
+    emitter = FunctionEmitter(module, function, split=False)
+    types, end = module.packets, []
+    emitter.entry.append(f"%taken = bitcast i{module.lanes} %mask to {types[BOOL]}")
+    for i, argument in enumerate(function.arguments):
+        emitter.entry.append(f"%a{i} = load {types[argument.type]}, ptr %in{i}")
+        emitter.define(argument, f"%a{i}")
+    emitter.run()
+    for i, result in enumerate(function.results):
+        type_ = types[result.type]
+        end += [f"%before{i} = load {type_}, ptr %out{i}",
+                f"%after{i} = select {types[BOOL]} %taken, {type_} {emitter.value(result, False)}, {type_} %before{i}",
+                f"store {type_} %after{i}, ptr %out{i}"]
+    return emitter.text(_signature(module, function, "#0"), end=[*end, "ret void"])
+
+
+def _of_elements(module: ModuleContext, function: Function) -> str:
+    """The text of one that computes the elements of a mask one after the other."""
     lanes, scalars, word = module.lanes, module.scalars, f"i{module.lanes}"
-    assert BOOL not in {value.type for value in (*function.arguments, *function.results)}  # masks in memory are bits
     emitter = FunctionEmitter(module, function, split=False)
     body = emitter.entry
     body += ["br label %element", "element:", f"%rest = phi {word} [ %mask, %entry ], [ %next, %element ]",
@@ -88,6 +108,10 @@ def _make(module: ModuleContext, function: Function) -> str:
         body.append(f"store {type_} {emitter.value(result, True)}, ptr %to{i}")
     body += [f"%less = sub {word} %rest, 1", f"%next = and {word} %rest, %less", f"%more = icmp ne {word} %next, 0",
              "br i1 %more, label %element, label %done", "done:", "ret void"]
-    parameters = [f"{word} %mask", *(f"ptr %in{i}" for i in range(len(function.arguments))),
+    return emitter.text(_signature(module, function, "nounwind"))
+
+
+def _signature(module: ModuleContext, function: Function, attributes: str) -> str:
+    parameters = [f"i{module.lanes} %mask", *(f"ptr %in{i}" for i in range(len(function.arguments))),
                   *(f"ptr %out{i}" for i in range(len(function.results)))]
-    return emitter.text(f"internal void @{function.name}({', '.join(parameters)}) noinline cold nounwind")
+    return f"internal void @{function.name}({', '.join(parameters)}) noinline cold {attributes}"

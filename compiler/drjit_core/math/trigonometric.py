@@ -44,6 +44,7 @@ from ..flags import FAST_MATH, state
 from ..ir.expansion import NATIVE
 from ..ir.node import Node
 from ..ir.trace import bitcast, cast, ops
+from ..ops.semantics import bits_of
 from ..ops.table import KIND
 from ..types import FLOAT32, FLOAT64, INT64, TYPES, UINT32, UINT64
 from .polynomial import constant, elementary, estrin, flip_sign, horner, in_single
@@ -141,6 +142,14 @@ def _word(value: int) -> Node:
     return constant(UINT64, value)
 
 
+def _is_large(x: Node, limit: float) -> Node:
+    """Whether a number that is not negative is at least as large as some limit, but finite: others are NaN anyway."""
+    info, word = TYPES[x.type], _FORMATS[x.type].word
+    least = bits_of(limit, info)
+    beyond = ops.sub(bitcast(x, word), constant(word, least))
+    return ops.lt(beyond, constant(word, bits_of(math.inf, info) - least))  # type: ignore[no-any-return]
+
+
 def _reduce(a: Node) -> tuple[Node, Node, Node]:
     """The remainder r of ``|a|``, the multiple of pi/2 in the low bits of a word, and whether that is odd.
 
@@ -159,7 +168,7 @@ def _reduce(a: Node) -> tuple[Node, Node, Node]:
         remainder, word = _reduce_large(cast(x, FLOAT64))
         return [cast(remainder, a.type), cast(word, f.word)]
 
-    r, quadrant = rarely("reduction", ops.inv(ops.lt(x, constant(a.type, limit))), [r, quadrant], [x], large)
+    r, quadrant = rarely("reduction", _is_large(x, limit), [r, quadrant], [x], large)
     return r, quadrant, ops.neq(ops.and_(quadrant, constant(f.word, 1)), constant(f.word, 0))
 
 
@@ -252,7 +261,7 @@ def _angle(a: Node) -> Node:
         angle = ops.fma(turns, constant(FLOAT64, math.pi / 2), remainder)
         return [flip_sign(cast(angle, type_), a)]
 
-    return rarely("angle", ops.inv(ops.lt(ops.abs(a), constant(type_, f.limit))), [r], [a], large)[0]
+    return rarely("angle", _is_large(ops.abs(a), f.limit), [r], [a], large)[0]
 
 
 @elementary
