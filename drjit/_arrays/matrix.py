@@ -18,7 +18,7 @@ from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, IncompatibleArguments, Site, called, translate
 from .._base.types import base_class
 from .._promotion.plans import Keys, Operation, Plan, is_array
-from .._promotion.promote import wrap
+from .._promotion.promote import is_row, wrap
 from .._rules import matrix as rules
 from .components import absent_component
 from .construction import nested_nodes
@@ -65,8 +65,11 @@ class MatrixBase(SpecialArray):
     @classmethod
     def _construct(cls, args: tuple[Any, ...]) -> list[Node]:
         size = cls._size
-        if len(args) == 1 and isinstance(args[0], (list, tuple)) and len(args[0]) in (size, size * size):
-            args = tuple(args[0])
+        if len(args) == 1:
+            value: Any = args[0]
+            if (isinstance(value, (list, tuple)) or isinstance(value, ArrayBase) and value._depth == 1
+                    and not value._special and not is_row(cls, value)) and len(value) in (size, size * size):
+                args = tuple(value)
         if len(args) == size * size:
             return nested_nodes(cls, tuple(args[row * size:(row + 1) * size] for row in range(size)))
         return super()._construct(args)
