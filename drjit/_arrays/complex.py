@@ -64,8 +64,9 @@ class ComplexBase(SpecialArray):
                     return [node for part in (value.real, value.imag) for node in cls._leaf(part)._nodes()]
                 return cls._identity(cls._leaf(value)._nodes()[0])
             if isinstance(value, ArrayBase) and value._depth < 0 and len(value.shape) > 1:
-                raise ArgumentError(f"{cls._name}.__init__(): cannot convert {value._name} to {cls._name}, since either "
-                                    "axis may be the one of real and imaginary parts; pass them as two arguments.")
+                raise ArgumentError(f"{cls._name}.__init__(): cannot convert {value._name} to {cls._name}, since "
+                                    "either axis may be the one of real and imaginary parts; pass them as two "
+                                    "arguments.")
             if isinstance(value, (list, tuple)) and any(map(is_complex, value)):
                 parts = [complex(entry) for entry in value]
                 return [node for part in ([z.real for z in parts], [z.imag for z in parts])

@@ -205,7 +205,7 @@ def nested_nodes(cls: type[ArrayBase], args: tuple[Any, ...]) -> list[Node]:
         if value._depth == cls._depth and cls._size not in (-1, len(value)):  # type: ignore[arg-type]
             raise _wrong_size(cls, len(value), function)  # type: ignore[arg-type]
         if value._depth == 1 < cls._depth and value._size == -1:
-            return _components(cls, list(value), function)  # type: ignore[call-overload]
+            return _components(cls, list(value), function)
         if not cls._count and value._depth < cls._depth:
             raise _wrong_size(cls, 1, function)
         return list(coerce(cls, value, function))

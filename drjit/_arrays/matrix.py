@@ -67,8 +67,9 @@ class MatrixBase(SpecialArray):
         size = cls._size
         if len(args) == 1:
             value: Any = args[0]
-            if (isinstance(value, (list, tuple)) or isinstance(value, ArrayBase) and value._depth == 1
-                    and not value._special and not is_row(cls, value)) and len(value) in (size, size * size):
+            holds_entries = isinstance(value, (list, tuple)) or (
+                isinstance(value, ArrayBase) and value._depth == 1 and not value._special and not is_row(cls, value))
+            if holds_entries and len(value) in (size, size * size):
                 args = tuple(value)
         if len(args) == size * size:
             return nested_nodes(cls, tuple(args[row * size:(row + 1) * size] for row in range(size)))

@@ -123,7 +123,7 @@ class SpecialArray(NestedArray):
             value = args[0]
             if isinstance(value, ArrayBase):
                 if value._depth == 1 and value._size == -1:
-                    return nested_nodes(cls, (list(value),))  # type: ignore[call-overload]
+                    return nested_nodes(cls, (list(value),))
                 if value._depth >= 0:
                     return cls._convert(value, f"{cls._name}.__init__")
             elif plain_scalar(value) is not None:

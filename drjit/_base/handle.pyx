@@ -1,6 +1,7 @@
 """The compiled form of ``handle.py``."""
 
 cimport cython
+from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.object cimport PyObject, PyTypeObject
 from drjit_core.ir.dual cimport followed, primal, vertex_of
 from drjit_core.ir.node cimport Node
@@ -357,7 +358,7 @@ cdef PyObject* _call_flat(PyObject* cls, PyObject** arguments, size_t flags, PyO
             node = number(template.scalar, <object> arguments[0])
         if node is not None:
             result = fresh_array(<object> cls)
-            result._n = node if primal(node) is node else followed([node])[0]
+            result._n = followed([node])[0] if template.tracks and primal(node) is not node else node
             Py_INCREF(<PyObject*> result)
             return <PyObject*> result
     return _call_slowly(cls, arguments, PyVectorcall_NARGS(flags), names)
@@ -374,7 +375,7 @@ cdef PyObject* _call_nested(PyObject* cls, PyObject** arguments, size_t flags, P
     if names == NULL and count > 1 and template.cls == <PyTypeObject*> cls and count == template.size:
         value = _flat_value(template)
         if value != NULL:
-            nodes = []
+            nodes = PyList_New(count)
             for k in range(count):
                 if arguments[k].ob_type == value:
                     node = (<Handle> arguments[k])._n
@@ -382,10 +383,11 @@ cdef PyObject* _call_nested(PyObject* cls, PyObject** arguments, size_t flags, P
                     node = number(template.scalar, <object> arguments[k])
                     if node is None:
                         break
-                nodes.append(node)
+                Py_INCREF(<PyObject*> node)
+                PyList_SET_ITEM(nodes, k, node)
             else:
                 result = fresh_array(<object> cls)
-                result._c = followed(nodes)
+                result._c = followed(nodes) if template.tracks else nodes
                 Py_INCREF(<PyObject*> result)
                 return <PyObject*> result
     return _call_slowly(cls, arguments, count, names)

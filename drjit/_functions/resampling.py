@@ -671,8 +671,8 @@ def _discrete(function: str, chosen: Any) -> tuple[float, ...] | None:
     """The weights of a kernel that is given as a sequence; ``None`` for other filters."""
     if isinstance(chosen, ArrayBase):
         if any(core.tracked(node) is not None for node in chosen._nodes()):
-            raise ArgumentError(f"{function}(): 'filter' tracks derivatives, which there are none of by the weights of a "
-                                "kernel; pass dr.detach(filter).")
+            raise ArgumentError(f"{function}(): 'filter' tracks derivatives, which there are none of by the weights of "
+                                "a kernel; pass dr.detach(filter).")
         chosen = chosen.tolist() if chosen._depth <= 1 else None
     elif is_ndarray(chosen):
         chosen = chosen.tolist()

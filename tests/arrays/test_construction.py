@@ -25,8 +25,8 @@ from drjit.llvm import (
     UInt,
     UInt8,
     UInt64,
+    ad,
 )
-from drjit.llvm import ad
 
 FLAT = ["Bool", "Int8", "UInt8", "Int16", "UInt16", "Int", "UInt", "Int64", "UInt64", "Float16", "Float", "Float64"]
 SUFFIXES = ["b", "i8", "u8", "i16", "u16", "i", "u", "i64", "u64", "f16", "f", "f64"]
