@@ -20,6 +20,7 @@ from .._base.types import base_class
 from .._promotion.plans import Keys, Operation, Plan, is_array
 from .._promotion.promote import is_row, wrap
 from .._rules import matrix as rules
+from .bases import nodes_of
 from .components import absent_component
 from .construction import nested_nodes
 from .products import static_product
@@ -72,7 +73,8 @@ class MatrixBase(SpecialArray):
             if holds_entries and len(value) in (size, size * size):
                 args = tuple(value)
         if len(args) == size * size:
-            return nested_nodes(cls, tuple(args[row * size:(row + 1) * size] for row in range(size)))
+            nodes = nodes_of(cls._leaf, args) if cls._count == size * size else None
+            return nodes or nested_nodes(cls, tuple(args[row * size:(row + 1) * size] for row in range(size)))
         return super()._construct(args)
 
     @classmethod

@@ -207,6 +207,7 @@ cdef struct Template:
     void* memory
     int scalar  # type of the elements
     bint tracks  # whether its arrays can track derivatives
+    bint repeats  # whether one component stands for all
     Py_ssize_t size  # of the outermost static dimension
     PyTypeObject* value  # of components that are flat arrays, NULL if that is not known
 
@@ -365,19 +366,22 @@ cdef PyObject* _call_flat(PyObject* cls, PyObject** arguments, size_t flags, PyO
 
 
 cdef PyObject* _call_nested(PyObject* cls, PyObject** arguments, size_t flags, PyObject* names) except NULL:
-    """``Array3f(x, y, z)``: at once for numbers, and arrays of the type of the components."""
+    """``Array3f(x, y, z)`` and ``Array3f(x)``: at once for numbers, and arrays of the type of the components."""
     cdef Template* template = _template_of(<PyTypeObject*> cls)
     cdef Py_ssize_t k, count = PyVectorcall_NARGS(flags)
     cdef PyTypeObject* value
     cdef Node node
     cdef list nodes
     cdef Handle result
-    if names == NULL and count > 1 and template.cls == <PyTypeObject*> cls and count == template.size:
+    if names == NULL and template.cls == <PyTypeObject*> cls and (
+            count == template.size > 1 or count == 1 < template.size and template.repeats):
         value = _flat_value(template)
         if value != NULL:
-            nodes = PyList_New(count)
-            for k in range(count):
-                if arguments[k].ob_type == value:
+            nodes = PyList_New(template.size)
+            for k in range(template.size):
+                if k >= count:
+                    pass  # the only one
+                elif arguments[k].ob_type == value:
                     node = (<Handle> arguments[k])._n
                 else:
                     node = number(template.scalar, <object> arguments[k])
@@ -447,7 +451,7 @@ def adopt(cls):
     type_.tp_flags |= Py_TPFLAGS_HAVE_GC
     type_.tp_traverse, type_.tp_clear = _traverse, _clear
     type_.tp_alloc, type_.tp_free, type_.tp_dealloc = _alloc, _free, _dealloc
-    if cls._depth >= 0 and not cls._special and cls.__init__ is base.__init__:
+    if cls._depth >= 0 and cls._special != "matrix" and cls.__init__ is base.__init__:
         kind = type(cls)
         (<Type*> kind).tp_vectorcall_offset = PyType_Type.tp_vectorcall_offset
         (<Type*> kind).tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL
@@ -463,6 +467,7 @@ def adopt(cls):
     cdef PyObject* image = <PyObject*> template.memory
     (<Handle> image).older = (<Handle> image).younger = NULL
     template.scalar, template.tracks, template.size = cls._type, cls._record.diff, cls._size
+    template.repeats = not cls._special
     Py_INCREF(<PyObject*> cls)  # types are known by their addresses
     template.cls = <PyTypeObject*> cls
 

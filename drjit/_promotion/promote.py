@@ -162,6 +162,8 @@ def convert(cls: type[ArrayBase], value: Any, function: Site) -> list[Node]:
             nodes = [primal(node) for node in nodes]
         if len(nodes) == cls._count or cls._count < 0:
             return nodes
+        if not value._depth:
+            return nodes * cls._count
         declared, found = cls._record.shape, value._static_shape()
         if len(found) < len(declared) and leads(found, declared) and not is_row(cls, value):
             return repeated(cls, value)
