@@ -94,7 +94,8 @@ _TYPE_COUNT = len(TYPES)
 _TABLES = (
     bytes(op.kind in RULES_OF_ONE for op in OPS), bytes(op.kind in KNOWS_EQUALS for op in OPS),
     bytes(type_ for op in OPS for type_ in _result_types(op)),
-    bytes(TWINS.get(op.kind, op.kind) if info is not None and info.bits < 64 else op.kind for op in OPS for info in TYPES))
+    bytes(TWINS.get(op.kind, op.kind) if info is not None and info.bits < 64 else op.kind
+          for op in OPS for info in TYPES))
 _simpler, _equals, _results, _precise = _TABLES
 _HAS_RULE = _simpler
 _KNOWS_EQUALS = _equals
@@ -255,9 +256,11 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
     if scope and (scope != context.scope or a.scope != scope and a.scope or b.scope != scope and b.scope
                   or c.scope != scope and c.scope):
         scope = scope_of(a, b, c)
-    where = a.where | b.where | c.where
-    if where & (where - 1):
-        where_of(OPS[kind].word, (a, b, c))
+    where = a.where
+    if where != b.where or where != c.where:
+        where |= b.where | c.where
+        if where & (where - 1):
+            where_of(OPS[kind].word, (a, b, c))
     node = blank_node()
     node.kind = kind
     node.type = type_
