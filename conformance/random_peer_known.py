@@ -611,6 +611,7 @@ TABLE = [
     Known("matmul: of dynamic vectors, and of matrices of vectors", "raised there", "@ dr.matmul",
           _says("unsupported operand")),
     Known("dot: the wheel dies of flat arrays", "crashed", "dr.dot", _kinds("flat")),
+    Known("dot: of all elements of tensors, as of other reductions", "shape", "dr.dot dr.abs_dot", _kinds("tensor")),
     Known("powers of dynamic arrays with the exponent 0 have as many components", "shape", "** dr.power",
           lambda d: d.first.shape == (-1,)),
     Known("tensors: the wheel does not assign to single entries", "raised there", "assign", _kinds("tensor")),

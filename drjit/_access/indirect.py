@@ -108,8 +108,9 @@ def _interleaved(index: Node, count: int, size: int, known: bool) -> list[Node]:
 # --- gather ----------------------------------------------------------------------------------------------------------
 
 
-def _gather_node(source: Node, index: Node, mask: Node, width: int, function: str) -> Node:
-    """Read from one array, whose only element stands for all if the arrays beside it have ``width`` ones."""
+def _gather_node(source: Node, index: Node, mask: Node, width: int, function: str, ready: bool = False) -> Node:
+    """Read from one array, whose only element stands for all if the arrays beside it have ``width`` ones; from what are
+    positions in it already, if the index is ``ready``."""
     if WATCHES:
         note_read(source)
     if not source.size and index.size and mask.size and not (mask.kind == _LITERAL and not mask.payload):
@@ -119,7 +120,7 @@ def _gather_node(source: Node, index: Node, mask: Node, width: int, function: st
     if source.size == 1 and width > 1:
         index = literal(UINT32, 0, index.size)
     check_literal(function, index, mask, source.size)
-    return core.gather(source, index_node(index, source.size), mask)
+    return core.gather(source, index if ready else index_node(index, source.size), mask)
 
 
 def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int,
@@ -274,7 +275,7 @@ def _gather_array(dtype: Any, source: ArrayBase, index: Node, mask: Node, width:
         for size in shape[:-1]:
             count *= size
     source_node = source._nodes()[0]
-    return wrap(dtype, [_gather_node(source_node, node, mask, 1, function)
+    return wrap(dtype, [_gather_node(source_node, node, mask, 1, function, True)
                         for node in _interleaved(index, count, source_node.size, _together(count))])
 
 

@@ -2,6 +2,7 @@ cimport cython
 
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.number cimport number
+from drjit_core.ir.symbolic cimport size_for_program
 from drjit_core.ir.trace cimport binary, cast, unary
 from drjit_core.runtime.contents cimport read_element
 from drjit._base.handle cimport Handle, add_view, flat_component, fresh_array, held, view_at
@@ -35,7 +36,7 @@ cdef class FlatHandle(FlatSlots):
 
 
 @cython.locals(node=Node, scalar=cython.int, nodes=list)
-cdef list nodes_of(object cls, tuple values)
+cpdef list nodes_of(object cls, tuple values)
 
 
 @cython.no_gc

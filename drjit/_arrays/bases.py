@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import drjit_core as core
-from drjit_core import KIND, binary, cast, number, ops, read_element, unary
+from drjit_core import KIND, binary, cast, number, ops, read_element, size_for_program, unary
 
 from .._access.lanes import WATCHES
 from .._access.store import store
@@ -26,7 +26,7 @@ from .._rules.matrix import dot, multiply
 from .unplanned import failed, mixed
 
 __all__ = ["Component", "FlatHandle", "MatrixProduct", "NestedHandle", "TensorHandle", "TensorPlan", "component_of",
-           "inner_product", "matrix_product", "reshaped", "shape_of", "square", "tensor"]
+           "inner_product", "matrix_product", "nodes_of", "reshaped", "shape_of", "square", "tensor"]
 
 _Array = TypeVar("_Array")
 #: Operations by their numbers (see :mod:`drjit._base.methods`).
@@ -98,7 +98,7 @@ class FlatHandle(FlatSlots):
             self._n = core.followed([self._n])[0]
 
     def __len__(self) -> int:
-        return core.size_for_program(self._n)
+        return size_for_program(self._n)
 
     def __getitem__(self, key: Any) -> Any:
         if type(key) is int and 0 <= key < self._n.size and not self._n.scope and not WATCHES:

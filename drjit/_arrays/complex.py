@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 from drjit_core import Node, literal, ops
 
+from .._base.array import ArrayBase
+from .._base.errors import ArgumentError
 from .._base.types import base_class
 from .._base.values import is_ndarray
 from .._promotion.plans import is_complex
@@ -57,8 +59,14 @@ class ComplexBase(SpecialArray):
                 args = (value,)
             if is_complex(value):
                 return [literal(cls._type, value.real), literal(cls._type, value.imag)]
-            if is_ndarray(value) and value.dtype.kind == "c" and value.ndim == 1:
-                return [node for part in (value.real, value.imag) for node in cls._leaf(part)._nodes()]
+            if is_ndarray(value) and value.ndim == 1 and cls._dynamic:
+                if value.dtype.kind == "c":
+                    return [node for part in (value.real, value.imag) for node in cls._leaf(part)._nodes()]
+                return cls._identity(cls._leaf(value)._nodes()[0])
+            if isinstance(value, ArrayBase) and value._depth < 0 and len(value.shape) > 1:
+                raise ArgumentError(f"{cls._name}.__init__(): cannot convert {value._name} to {cls._name}, since "
+                                    "either axis may be the one of real and imaginary parts; pass them as two "
+                                    "arguments.")
             if isinstance(value, (list, tuple)) and any(map(is_complex, value)):
                 parts = [complex(entry) for entry in value]
                 return [node for part in ([z.real for z in parts], [z.imag for z in parts])

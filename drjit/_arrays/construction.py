@@ -22,7 +22,7 @@ from .._base.types import BFLOAT16, Record, lookup
 from .._base.values import is_ndarray, plain_scalar, scalar_type_of
 from .._promotion.promote import coerce, scalar_literal
 from .._trees.classes import sole_array
-from .broadcasting import make
+from .broadcasting import make, transposed
 from .dlpack import from_dlpack, is_on_gpu, read, speaks
 
 __all__ = ["entry", "flat_node", "flipped", "ndarray_node", "nested_nodes"]
@@ -204,6 +204,8 @@ def nested_nodes(cls: type[ArrayBase], args: tuple[Any, ...]) -> list[Node]:
             return _from_tensor(cls, value)
         if value._depth == cls._depth and cls._size not in (-1, len(value)):  # type: ignore[arg-type]
             raise _wrong_size(cls, len(value), function)  # type: ignore[arg-type]
+        if value._depth == 1 < cls._depth and value._size == -1:
+            return _components(cls, list(value), function)
         if not cls._count and value._depth < cls._depth:
             raise _wrong_size(cls, 1, function)
         return list(coerce(cls, value, function))
@@ -233,25 +235,42 @@ def nested_nodes(cls: type[ArrayBase], args: tuple[Any, ...]) -> list[Node]:
     raise ArgumentError(f"{function}(): could not initialize an array from a value of type '{describe(value)}'.")
 
 
-def flipped(function: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def flipped(cls: type[ArrayBase], args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The argument of a constructor with its axes in reverse order, if it has several."""
     value, = args
     if isinstance(value, ArrayBase):
-        return (value.T,) if value._depth < 0 and len(value.shape) > 1 else args
+        if value._depth >= 0:
+            return args
+        shape = _checked_axes(cls, value.shape)
+        return (make(type(value), *transposed(value._nodes()[0], shape, tuple(range(len(shape)))[::-1])),)
     if not is_ndarray(value):
         if not speaks(value) and not hasattr(value, "__array_interface__"):
             return args
         if is_on_gpu(value):
-            found = read(function, value)
+            found = read(f"{cls._name}.__init__", value)
             if found.kind == "c":
                 return args
-            found = found._replace(shape=found.shape[::-1], strides=found.strides[::-1])
+            shape = _checked_axes(cls, found.shape)[::-1]
+            found = found._replace(shape=shape, strides=found.strides[::-1])
             tensor: Any = lookup(Record(found.backend, found.type, "tensor", (), False))
-            return (make(tensor, found.node(), found.shape),)
+            return (make(tensor, found.node(), shape),)
         import numpy
 
         value = numpy.asarray(value)
-    return args if value.dtype.kind == "c" else (value.transpose(),)
+    if value.dtype.kind == "c":
+        return args
+    _checked_axes(cls, value.shape)
+    return (value.transpose(),)
+
+
+def _checked_axes(cls: type[ArrayBase], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of what is given in reverse order; raises if it is no such order of the axes of a type."""
+    declared = (*cls._record.shape, -1) if cls._dynamic else cls._record.shape
+    if len(shape) > 1 and any(size not in (-1, found) for size, found in zip(declared, shape[::-1], strict=False)):
+        sizes = ", ".join("*" if size < 0 else str(size) for size in declared[::-1])
+        raise ArgumentError(f"{cls._name}.__init__(): with flip_axes=True, the argument must have the shape ({sizes}), "
+                            f"found {shape}.")
+    return shape
 
 
 def _from_tensor(cls: type[ArrayBase], value: Any) -> list[Node]:

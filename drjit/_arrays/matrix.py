@@ -18,8 +18,9 @@ from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, IncompatibleArguments, Site, called, translate
 from .._base.types import base_class
 from .._promotion.plans import Keys, Operation, Plan, is_array
-from .._promotion.promote import wrap
+from .._promotion.promote import is_row, wrap
 from .._rules import matrix as rules
+from .bases import nodes_of
 from .components import absent_component
 from .construction import nested_nodes
 from .products import static_product
@@ -65,10 +66,15 @@ class MatrixBase(SpecialArray):
     @classmethod
     def _construct(cls, args: tuple[Any, ...]) -> list[Node]:
         size = cls._size
-        if len(args) == 1 and isinstance(args[0], (list, tuple)) and len(args[0]) in (size, size * size):
-            args = tuple(args[0])
+        if len(args) == 1:
+            value: Any = args[0]
+            holds_entries = isinstance(value, (list, tuple)) or (
+                isinstance(value, ArrayBase) and value._depth == 1 and not value._special and not is_row(cls, value))
+            if holds_entries and len(value) in (size, size * size):
+                args = tuple(value)
         if len(args) == size * size:
-            return nested_nodes(cls, tuple(args[row * size:(row + 1) * size] for row in range(size)))
+            nodes = nodes_of(cls._leaf, args) if cls._count == size * size else None
+            return nodes or nested_nodes(cls, tuple(args[row * size:(row + 1) * size] for row in range(size)))
         return super()._construct(args)
 
     @classmethod

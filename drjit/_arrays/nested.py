@@ -44,7 +44,7 @@ class NestedArray(NestedHandle, ArrayBase):
         unknown = kwargs.keys() - {"flip_axes"}
         if unknown:
             raise TypeError(f"{function}(): unknown keyword argument {unknown.pop()!r}.")
-        return flipped(function, args) if kwargs["flip_axes"] and len(args) == 1 else args
+        return flipped(cls, args) if kwargs["flip_axes"] and len(args) == 1 else args
 
     def _nodes(self) -> list[Node]:
         return self._c

@@ -119,8 +119,15 @@ class SpecialArray(NestedArray):
     def _construct(cls, args: tuple[Any, ...]) -> list[Node]:
         if not args:
             return [invalid(cls._type) if cls._dynamic else literal(cls._type, 0)] * cls._count
-        if len(args) == 1 and (isinstance(args[0], ArrayBase) or plain_scalar(args[0]) is not None):
-            return cls._convert(args[0], f"{cls._name}.__init__")
+        if len(args) == 1:
+            value = args[0]
+            if isinstance(value, ArrayBase):
+                if value._depth == 1 and value._size == -1:
+                    return nested_nodes(cls, (list(value),))
+                if value._depth >= 0:
+                    return cls._convert(value, f"{cls._name}.__init__")
+            elif plain_scalar(value) is not None:
+                return cls._convert(value, f"{cls._name}.__init__")
         return nested_nodes(cls, args)
 
     @classmethod

@@ -1,6 +1,7 @@
 """The compiled form of ``handle.py``."""
 
 cimport cython
+from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.object cimport PyObject, PyTypeObject
 from drjit_core.ir.dual cimport followed, primal, vertex_of
 from drjit_core.ir.node cimport Node
@@ -206,6 +207,7 @@ cdef struct Template:
     void* memory
     int scalar  # type of the elements
     bint tracks  # whether its arrays can track derivatives
+    bint repeats  # whether one component stands for all
     Py_ssize_t size  # of the outermost static dimension
     PyTypeObject* value  # of components that are flat arrays, NULL if that is not known
 
@@ -357,35 +359,39 @@ cdef PyObject* _call_flat(PyObject* cls, PyObject** arguments, size_t flags, PyO
             node = number(template.scalar, <object> arguments[0])
         if node is not None:
             result = fresh_array(<object> cls)
-            result._n = node if primal(node) is node else followed([node])[0]
+            result._n = followed([node])[0] if template.tracks and primal(node) is not node else node
             Py_INCREF(<PyObject*> result)
             return <PyObject*> result
     return _call_slowly(cls, arguments, PyVectorcall_NARGS(flags), names)
 
 
 cdef PyObject* _call_nested(PyObject* cls, PyObject** arguments, size_t flags, PyObject* names) except NULL:
-    """``Array3f(x, y, z)``: at once for numbers, and arrays of the type of the components."""
+    """``Array3f(x, y, z)`` and ``Array3f(x)``: at once for numbers, and arrays of the type of the components."""
     cdef Template* template = _template_of(<PyTypeObject*> cls)
     cdef Py_ssize_t k, count = PyVectorcall_NARGS(flags)
     cdef PyTypeObject* value
     cdef Node node
     cdef list nodes
     cdef Handle result
-    if names == NULL and count > 1 and template.cls == <PyTypeObject*> cls and count == template.size:
+    if names == NULL and template.cls == <PyTypeObject*> cls and (
+            count == template.size > 1 or count == 1 < template.size and template.repeats):
         value = _flat_value(template)
         if value != NULL:
-            nodes = []
-            for k in range(count):
-                if arguments[k].ob_type == value:
+            nodes = PyList_New(template.size)
+            for k in range(template.size):
+                if k >= count:
+                    pass  # the only one
+                elif arguments[k].ob_type == value:
                     node = (<Handle> arguments[k])._n
                 else:
                     node = number(template.scalar, <object> arguments[k])
                     if node is None:
                         break
-                nodes.append(node)
+                Py_INCREF(<PyObject*> node)
+                PyList_SET_ITEM(nodes, k, node)
             else:
                 result = fresh_array(<object> cls)
-                result._c = followed(nodes)
+                result._c = followed(nodes) if template.tracks else nodes
                 Py_INCREF(<PyObject*> result)
                 return <PyObject*> result
     return _call_slowly(cls, arguments, count, names)
@@ -445,7 +451,7 @@ def adopt(cls):
     type_.tp_flags |= Py_TPFLAGS_HAVE_GC
     type_.tp_traverse, type_.tp_clear = _traverse, _clear
     type_.tp_alloc, type_.tp_free, type_.tp_dealloc = _alloc, _free, _dealloc
-    if cls._depth >= 0 and not cls._special and cls.__init__ is base.__init__:
+    if cls._depth >= 0 and cls._special != "matrix" and cls.__init__ is base.__init__:
         kind = type(cls)
         (<Type*> kind).tp_vectorcall_offset = PyType_Type.tp_vectorcall_offset
         (<Type*> kind).tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL
@@ -461,6 +467,7 @@ def adopt(cls):
     cdef PyObject* image = <PyObject*> template.memory
     (<Handle> image).older = (<Handle> image).younger = NULL
     template.scalar, template.tracks, template.size = cls._type, cls._record.diff, cls._size
+    template.repeats = not cls._special
     Py_INCREF(<PyObject*> cls)  # types are known by their addresses
     template.cls = <PyTypeObject*> cls
 

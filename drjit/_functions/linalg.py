@@ -77,10 +77,10 @@ def cross(arg0: Any, arg1: Any, /) -> Any:
         if not isinstance(value, ArrayBase) or value._special or value._depth < 1 or value._static_shape()[0] != 3:
             raise TypeError(f"drjit.cross(): expected two arrays of three components, found {describe(arg0)} and "
                             f"{describe(arg1)}.")
-    a, b = arg0, arg1
-    kind = reshape(type(a), a._record.shape)
+    a, b = list(arg0), list(arg1)
     components = [fma(a[i], b[j], -(a[j] * b[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
-    found = common_package("drjit.cross", (a, b), retype(kind, common_type(a._type, b._type)))
+    kind = retype(reshape(type(arg0), arg0._record.shape), common_type(arg0._type, arg1._type))
+    found = common_package("drjit.cross", (arg0, arg1), kind)
     return found(*components)
 
 

@@ -670,6 +670,9 @@ def resample(source: ArrayT, shape: Sequence[int], filter: str | Callable[[float
 def _discrete(function: str, chosen: Any) -> tuple[float, ...] | None:
     """The weights of a kernel that is given as a sequence; ``None`` for other filters."""
     if isinstance(chosen, ArrayBase):
+        if any(core.tracked(node) is not None for node in chosen._nodes()):
+            raise ArgumentError(f"{function}(): 'filter' tracks derivatives, which there are none of by the weights of "
+                                "a kernel; pass dr.detach(filter).")
         chosen = chosen.tolist() if chosen._depth <= 1 else None
     elif is_ndarray(chosen):
         chosen = chosen.tolist()
@@ -697,8 +700,9 @@ def convolve(source: ArrayT, filter: str | Callable[[float], float] | Sequence[f
     the boundary; without, they are the values of the filter. By default, all but discrete kernels are normalised.
     ``boundary`` and ``mode`` are those of :func:`resample`.
 
-    Elements are floating-point numbers, else a ``TypeError`` is raised, as for other filters; half precision is summed
-    in single precision. Evaluates nothing, unless ``mode`` is ``'evaluated'``, and the array that is the kernel.
+    Elements are floating-point numbers, else a ``TypeError`` is raised, as for other filters, and for kernels that
+    track derivatives, which there are none of by them; half precision is summed in single precision. Evaluates nothing,
+    unless ``mode`` is ``'evaluated'``, and the array that is the kernel.
 
     >>> from drjit.llvm import Float
     >>> dr.convolve(Float(0, 0, 3, 0, 0), "linear", 2)

@@ -62,7 +62,7 @@ from .componentwise import (
     chosen,
     masked,
 )
-from .promote import coerce, leads, meeting_package, number_literal, repeated, trails, wrap
+from .promote import coerce, is_row, leads, meeting_package, number_literal, repeated, trails, wrap
 
 __all__ = ["AND", "SELECT", "Keys", "Operation", "Plan", "Promotion", "apply", "common_plan", "elementwise",
            "find_plan", "flat_loader", "is_array", "is_complex", "is_masking", "is_real_key", "leaf_of_elements",
@@ -234,7 +234,7 @@ def loader(cls: Any, key: Any) -> Loader:
             return Loader(OTHER, cls._type, function=lambda value: cls._identity(found.node(value)))
         return found
     declared, shape = cls._record.shape, key._record.shape
-    behind = not trails(shape, declared)
+    behind = not trails(shape, declared) or leads(shape, declared) and shape != declared and not is_row(cls, key)
     if behind and not leads(shape, declared) or cls._special and shape != declared and not (
             key._special == cls._special and leads(shape, declared)):
         raise IncompatibleArguments(f"cannot convert {describe(key)} to {describe(cls)}")

@@ -26,7 +26,7 @@ from .._base.nodes import elements_of, number_of, pack
 from .._base.types import BOOL, SCALAR, relative, reshape
 from .._base.values import is_ndarray, plain_scalar
 
-__all__ = ["coerce", "common_package", "convert", "elements_of", "flat_of_scalars", "is_ndarray", "leads",
+__all__ = ["coerce", "common_package", "convert", "elements_of", "flat_of_scalars", "is_ndarray", "is_row", "leads",
            "meeting_package", "number_literal", "number_of", "plain_scalar", "repeated", "scalar_literal", "trails",
            "wrap", "wrap_like"]
 
@@ -122,6 +122,14 @@ def trails(shape: tuple[int, ...], of: tuple[int, ...]) -> bool:
     return len(shape) <= len(of) and all(d in (-1, f) for d, f in zip(of[::-1], shape[::-1], strict=False))
 
 
+def is_row(cls: type[ArrayBase], value: ArrayBase | type[ArrayBase]) -> bool:
+    """Whether an array of fewer dimensions stands for each component along the first axis of a type. Others are
+    sequences of these components: numbers of other kinds, and arrays of numbers or of components that one counts."""
+    record = value._record
+    return (value._dynamic == cls._dynamic and -1 not in record.shape and value._special in ("", "tensor")
+            and trails(record.shape, cls._record.shape))
+
+
 def repeated(cls: type[ArrayBase], value: ArrayBase) -> list[Node]:
     """The component nodes of an array as those of a type with further dimensions behind its own."""
     nodes = [node if node.type == cls._type else cast(node, cls._type) for node in value._nodes()]
@@ -154,8 +162,10 @@ def convert(cls: type[ArrayBase], value: Any, function: Site) -> list[Node]:
             nodes = [primal(node) for node in nodes]
         if len(nodes) == cls._count or cls._count < 0:
             return nodes
+        if not value._depth:
+            return nodes * cls._count
         declared, found = cls._record.shape, value._static_shape()
-        if not trails(found, declared) and leads(found, declared) and value._dynamic == cls._dynamic:
+        if len(found) < len(declared) and leads(found, declared) and not is_row(cls, value):
             return repeated(cls, value)
         # As in broadcasting, a dynamic dimension of size 1 goes with any other.
         if len(found) > len(declared) or any(d not in (-1, f) and (r >= 0 or f != 1) for d, f, r in zip(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import array
+from typing import Any
 
 import numpy as np
 import pytest
 
 import drjit as dr
-from drjit import llvm
+from drjit import llvm, scalar
 from drjit.llvm import (
     Array0f,
     Array2f,
@@ -24,6 +25,7 @@ from drjit.llvm import (
     UInt,
     UInt8,
     UInt64,
+    ad,
 )
 
 FLAT = ["Bool", "Int8", "UInt8", "Int16", "UInt16", "Int", "UInt", "Int64", "UInt64", "Float16", "Float", "Float64"]
@@ -158,3 +160,77 @@ def test_numpy_input_is_copied() -> None:
 def test_constructor_refuses(expression, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         expression()
+
+
+# --- from arrays of fewer dimensions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("package", [llvm, ad, scalar], ids=["llvm", "ad", "scalar"])
+def test_special_arrays_are_made_of_dynamic_arrays_as_of_lists(package: Any) -> None:
+    def entries(count: int, kind: str = "ArrayXf") -> Any:
+        return getattr(package, kind)(list(range(1, count + 1)))
+
+    for kind in ("ArrayXf", "ArrayXi", "ArrayXf64"):
+        assert np.array_equal(np.array(package.Complex2f(entries(2, kind))).reshape(-1), [1 + 2j])
+        assert np.array_equal(np.array(package.Quaternion4f(entries(4, kind))).reshape(-1), [1, 2, 3, 4])
+        assert np.array_equal(np.array(package.Matrix2f(entries(4, kind))).reshape(-1), [1, 2, 3, 4])
+        assert np.array_equal(np.array(package.Matrix2f(entries(2, kind))).reshape(-1), [1, 1, 2, 2])
+        assert np.array_equal(np.array(package.Matrix3f(entries(9, kind))).reshape(-1), range(1, 10))
+        assert np.array_equal(np.array(package.Array22f(entries(2, kind))).reshape(-1), [1, 1, 2, 2])
+    for cls, count in ((package.Complex2f, 3), (package.Quaternion4f, 2), (package.Matrix3f, 4), (package.Array22f, 4)):
+        with pytest.raises(TypeError, match=f"{cls.__name__}.__init__.*wrong size.*got {count}"):
+            cls(entries(count))
+
+
+def test_matrices_of_static_arrays() -> None:
+    values = llvm.Array4f([1, 5], 2, 3, 4)
+    assert np.array_equal(llvm.Matrix2f(values).numpy()[..., 1], [[5, 2], [3, 4]])
+    assert np.array_equal(llvm.Matrix4f(scalar.Array4f(1, 2, 3, 4)).numpy()[0, ..., 0], [1, 1, 1, 1])
+    for refused in (values, llvm.Quaternion4f(1)):  # rows, columns, or a diagonal?
+        with pytest.raises(TypeError, match=r"cannot convert .* to drjit\.llvm\.Matrix4f"):
+            llvm.Matrix4f(refused)
+
+
+def test_arrays_of_numbers_are_entries_along_the_first_axis_in_constructors_and_operators() -> None:
+    for entries in (scalar.Array2f(1, 2), [1, 2]):
+        assert np.array_equal(llvm.Array22f(entries).numpy()[..., 0], [[1, 1], [2, 2]])
+        assert np.array_equal((llvm.Array22f(10) + entries).numpy()[..., 0], [[11, 11], [12, 12]])
+    assert np.array_equal(llvm.Array22f(llvm.Complex2f(1, 2)).numpy()[..., 0], [[1, 1], [2, 2]])
+    for rows in (llvm.Array2f(1, 2), llvm.Array2i(1, 2)):
+        assert np.array_equal(llvm.Array22f(rows).numpy()[..., 0], [[1, 2], [1, 2]])
+        assert np.array_equal((llvm.Array22f(10) + rows).numpy()[..., 0], [[11, 12], [11, 12]])
+    assert np.array_equal(scalar.Array22f(scalar.Array2f(1, 2)).numpy(), [[1, 2], [1, 2]])
+
+
+def test_special_arrays_are_made_of_tensors_by_rows() -> None:
+    data = np.arange(12.0)
+    assert np.array_equal(llvm.Quaternion4f(llvm.TensorXf(data.reshape(4, 3))).numpy(), data.reshape(4, 3))
+    assert np.array_equal(ad.Matrix2f(llvm.TensorXf64(data.reshape(2, 2, 3))).numpy(), data.reshape(2, 2, 3))
+    assert np.array_equal(scalar.Matrix2f(scalar.TensorXf([1, 2, 3, 4], (2, 2))).numpy(), [[1, 2], [3, 4]])
+    assert scalar.Complex2f(scalar.TensorXf([1, 2], (2,))).imag == 2
+    with pytest.raises(TypeError, match="either axis may be the one of real and imaginary parts"):
+        llvm.Complex2f(llvm.TensorXf([[1, 2], [3, 4]]))
+
+
+def test_gradients_of_special_arrays_that_are_made_of_other_arrays() -> None:
+    for source, cls in ((ad.ArrayXf([[1, 2], [3, 4]]), ad.Complex2f), (ad.ArrayXf([[1], [2], [3], [4]]), ad.Matrix2f),
+                        (ad.TensorXf(np.arange(8.0).reshape(4, 2)), ad.Quaternion4f)):
+        dr.enable_grad(source)
+        dr.backward(dr.sum(dr.square(cls(source).array), axis=None))
+        assert np.array_equal(np.array(source.grad), 2 * np.array(source))
+
+
+def test_real_numpy_arrays_are_real_parts_of_complex_numbers() -> None:
+    assert np.array_equal(llvm.Complex2f(np.array([1.0, 2.0])).numpy(), [1, 2])
+    assert np.array_equal(ad.Complex2f64(np.array([3])).numpy(), [3])
+    assert len(llvm.Complex2f(np.array([])).real) == 0
+
+
+def test_axes_that_do_not_fit_are_told_as_they_were_given() -> None:
+    for rows in (np.zeros((4, 2)), llvm.TensorXf(np.zeros((4, 2)))):
+        with pytest.raises(TypeError, match=r"with flip_axes=True, the argument must have the shape \(\*, 3\), found "
+                                            r"\(4, 2\)"):
+            llvm.Array3f(rows, flip_axes=True)
+    data = np.arange(18.0).reshape(2, 3, 3)
+    assert np.array_equal(llvm.Array33f(llvm.TensorXf(data), flip_axes=True).numpy(), data.T)
+    assert np.array_equal(llvm.Matrix3f(llvm.TensorXf(data), flip_axes=True).numpy(), data.T)

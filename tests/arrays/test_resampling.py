@@ -14,6 +14,7 @@ import pytest
 import drjit as dr
 from drjit import scalar
 from drjit.llvm import Array2f, Float, Float16, Float64, Int, TensorXf, TensorXf16, TensorXf64, TensorXu
+from drjit.llvm.ad import Float as DifferentiableFloat
 from drjit.llvm.ad import TensorXf as DifferentiableTensorXf
 
 FILTERS = ["box", "linear", "hamming", "cubic", "lanczos", "gaussian"]
@@ -356,6 +357,12 @@ def test_convolutions_in_loops_read_by_index(roads):
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
+def tracked_kernel():
+    kernel = DifferentiableFloat(1, 2, 1)
+    dr.enable_grad(kernel)
+    return kernel
+
+
 @pytest.mark.parametrize(("call", "error", "message"), [
     (lambda: dr.resample(Float(1, 2), (2, 2)), RuntimeError, r"drjit\.resample\(\): 'source' and 'shape' must have"),
     (lambda: dr.resample(Int(1, 2), (4,)), TypeError, r"drjit\.resample\(\): 'source'.*floating-point.*llvm\.Int"),
@@ -377,6 +384,8 @@ def test_convolutions_in_loops_read_by_index(roads):
     (lambda: dr.convolve(Float(1, 2), "box", 1, axis=1), TypeError, r"drjit\.convolve\(\): out-of-bounds axis"),
     (lambda: dr.convolve(TensorXf([[1.0]]), "box", 1, axis=(0, 0)), TypeError, r"'axis' names an axis twice"),
     (lambda: dr.convolve(Float(1, 2, 3), lambda x: x, 1), TypeError, r"drjit\.convolve\(\): the filter footprint"),
+    (lambda: dr.convolve(Float(1, 2, 3), tracked_kernel()), TypeError,
+     r"drjit\.convolve\(\): 'filter' tracks derivatives.*dr\.detach"),
 ])
 def test_errors_name_the_argument(call, error, message):
     with pytest.raises(error, match=message):

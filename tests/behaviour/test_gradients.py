@@ -136,7 +136,8 @@ def test_gradients_of_what_is_not_suspended_stay() -> None:
 
 COPIES = {
     "constructor": lambda x: la.Float(x), "dr.copy": dr.copy, "copy.copy": copy.copy, "copy.deepcopy": copy.deepcopy,
-    "nested": lambda x: la.Array3f(x, x, x), "tensor": lambda x: la.TensorXf(x), "tree": lambda x: dr.copy([x])[0],
+    "nested": lambda x: la.Array3f(x, x, x), "repeated": lambda x: la.Array3f(x),
+    "matrix": lambda x: la.Matrix2f(x, x, x, x), "tensor": lambda x: la.TensorXf(x), "tree": lambda x: dr.copy([x])[0],
     "complex": lambda x: la.Complex2f(x, x), "Float64": lambda x: la.Float64(x)}
 
 

@@ -276,7 +276,9 @@ def counter(size: int | Extent, type_: int = UINT32, where: int = 0) -> Node:
     if type_ == UINT32 and size > 1 << 32:
         raise ValueError(f"counter(): {size} elements do not fit into a 32-bit index")
     assert type_ in (UINT32, UINT64)
-    return append(COUNTER, type_, size, where=where) if size > 1 else literal(type_, 0, 1, SHAPE)
+    if size == 1:
+        return literal(type_, 0, 1, SHAPE)
+    return append(COUNTER, type_, size, None, None, None, None, 0, None, None, where)
 
 
 def evaluated(type_: int, size: int, buffer: Any, where: int | None = None) -> Node:

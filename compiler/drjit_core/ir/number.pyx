@@ -33,7 +33,8 @@ cdef enum:
     COUNT = 1024
 
 cdef Entry _recent[COUNT]
-cdef bytes COMPUTES_IN = _COMPUTES_IN, IS_FLOAT = _IS_FLOAT
+cdef bytes COMPUTES_IN = _COMPUTES_IN, _kinds = _IS_FLOAT
+cdef const unsigned char* IS_FLOAT = _kinds  # read without checks of places
 cdef int FLOAT32 = _FLOAT32, LITERAL = _LITERAL, BAKED = _BAKED, PARAMETER = _PARAMETER
 cdef double _LARGEST = 1.7976931348623157e308
 cdef list _LOW = [1 if info is None or info.kind == "b" else -_LARGEST if info.kind == "f" else info.minimum

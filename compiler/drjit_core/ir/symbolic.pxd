@@ -72,3 +72,5 @@ cpdef Node traced_elsewhere(object nodes)
 cpdef int64_t scope_of_all(object nodes) except -1
 @cython.locals(context=Context, region=Tracing)
 cpdef replace_version(Node target, Node version)
+@cython.locals(context=Context, region=Tracing)
+cpdef int64_t size_for_program(Node node) except -1

@@ -276,10 +276,11 @@ def size_for_program(node: Node) -> int:
     number is traced by calling the user's functions again, and a program that is being recorded is good for this size
     only."""
     region: Tracing | None
-    if state.recording is not None:
-        int(state.recording.extent(node))
+    context = current()
+    if context.recording is not None:
+        int(context.recording.extent(node))
     if not node.scope:
-        region = innermost()
+        region = context.region
         if region is not None and node.id not in region.measured:
             _note_measured(node, region)
         return node.size

@@ -15,7 +15,11 @@ cdef int DUAL, LITERAL, CAST, GATHER, BOUND
 cdef int INVALID
 cdef int64_t BAKED
 cdef long long CONSTANT_PROPAGATION, DEBUG, FAST_MATH
-cdef bytes _TYPES_OF_RESULTS, _HAS_RULE, _KNOWS_EQUALS, _PRECISE
+cdef bytes _simpler, _equals, _results, _precise
+cdef const unsigned char* _TYPES_OF_RESULTS
+cdef const unsigned char* _HAS_RULE
+cdef const unsigned char* _KNOWS_EQUALS
+cdef const unsigned char* _PRECISE
 cdef int _UNDEFINED, _NEG, _MUL, _TYPE_COUNT, _ADDITION
 
 @cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, scope=int64_t)

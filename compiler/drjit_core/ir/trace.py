@@ -86,16 +86,21 @@ def _result_types(op: Op) -> list[int]:
 _UNDEFINED = 255
 _NEG, _MUL = KIND["neg"], KIND["mul"]
 _ADDITION = ReduceOp.Add.value
-#: Whether an operation of one operand is simpler for some kinds of it, by kind.
-_HAS_RULE = bytes(op.kind in RULES_OF_ONE for op in OPS)
-#: Whether an operation is simpler if its last two operands are one node, by kind.
-_KNOWS_EQUALS = bytes(op.kind in KNOWS_EQUALS for op in OPS)
 _TYPE_COUNT = len(TYPES)
-#: Result types by kind and type of the last operand.
-_TYPES_OF_RESULTS = bytes(type_ for op in OPS for type_ in _result_types(op))
-#: Kinds of what is traced if FastMath is cleared, by kind and type of the last operand.
-_PRECISE = bytes(TWINS.get(op.kind, op.kind) if info is not None and info.bits < 64 else op.kind
-                 for op in OPS for info in TYPES)
+#: Tables, and as what functions read them: memory, of whose places the compiled form checks nothing. Whether an
+#: operation of one operand is simpler for some kinds of it, by kind; whether one is if its last two operands are one
+#: node, by kind; result types by kind and type of the last operand; and kinds of what is traced if FastMath is cleared,
+#: by kind and type of the last operand.
+_TABLES = (
+    bytes(op.kind in RULES_OF_ONE for op in OPS), bytes(op.kind in KNOWS_EQUALS for op in OPS),
+    bytes(type_ for op in OPS for type_ in _result_types(op)),
+    bytes(TWINS.get(op.kind, op.kind) if info is not None and info.bits < 64 else op.kind
+          for op in OPS for info in TYPES))
+_simpler, _equals, _results, _precise = _TABLES
+_HAS_RULE = _simpler
+_KNOWS_EQUALS = _equals
+_TYPES_OF_RESULTS = _results
+_PRECISE = _precise
 
 
 def _fail(kind: int, *nodes: Node) -> None:
@@ -192,9 +197,11 @@ def binary(kind: int, a: Node, b: Node) -> Node:
     scope = a.scope | b.scope
     if scope and (scope != context.scope or a.scope != scope and a.scope or b.scope != scope and b.scope):
         scope = scope_of(a, b)
-    where = a.where | b.where
-    if where & (where - 1):
-        where_of(OPS[kind].word, (a, b))
+    where = a.where
+    if where != b.where:
+        where |= b.where
+        if where & (where - 1):
+            where_of(OPS[kind].word, (a, b))
     node = blank_node()
     node.kind = kind
     node.type = type_
@@ -249,9 +256,11 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
     if scope and (scope != context.scope or a.scope != scope and a.scope or b.scope != scope and b.scope
                   or c.scope != scope and c.scope):
         scope = scope_of(a, b, c)
-    where = a.where | b.where | c.where
-    if where & (where - 1):
-        where_of(OPS[kind].word, (a, b, c))
+    where = a.where
+    if where != b.where or where != c.where:
+        where |= b.where | c.where
+        if where & (where - 1):
+            where_of(OPS[kind].word, (a, b, c))
     node = blank_node()
     node.kind = kind
     node.type = type_
@@ -567,7 +576,7 @@ def opaque(a: Node, where: int = 0) -> Node:
     """
     if a.kind == DUAL:
         return derived("identity", opaque(without(a), where), (a,))
-    return append(OPAQUE, a.type, a.size, a, where=where) if a.size else a
+    return append(OPAQUE, a.type, a.size, a, None, None, None, 0, None, None, where) if a.size else a
 
 
 def square(a: Node) -> Node:
@@ -591,7 +600,7 @@ def reduce(a: Node, op: int) -> Node:
         return literal(a.type, reduction.repeated(a.payload, a.size, info), 1, attr)
     if a.scope:
         raise symbolic_error(a, "reduce", "a reduction needs the values of all elements")
-    return append(REDUCE, a.type, 1, a, attr=op)
+    return append(REDUCE, a.type, 1, a, None, None, None, op)
 
 
 def segment(a: Node, op: int, outer: int, extent: int, inner: int, part: int = 0) -> Node | None:
