@@ -126,7 +126,7 @@ class Plan:
     def of(cls, inputs: Inputs, entry: Any, scope: Any) -> Plan | None:
         """A plan that recognises calls with the same key; ``None`` if there is something in it that cannot be seen."""
         outcome = entry.outcome
-        if outcome.has_parts or any(kind == MODULE for _, kind, _, _ in outcome.places):
+        if outcome.beyond_plans or any(kind == MODULE for _, kind, _, _ in outcome.places):
             return None
         plan = cls(inputs, entry, scope)
         return plan if plan._add_steps(inputs) and outcome.numbers <= {step.number for step in plan.steps} else None
@@ -415,7 +415,7 @@ def _described(value: Any, inputs: Inputs, known: dict[int, Any], arrays: dict[i
     if kind in (GENERATOR, REFERRING) and not (isinstance(value, frozenset) and not _refer(value)):
         return -1, None
     if kind == DATA:
-        token = inputs.data.get(id(value))  # of before the call, which may have changed it
+        _, token = inputs.data.get(id(value), (None, None))  # of before the call, which may have changed it
         return (-1, None) if token is None or isinstance(value, set) and _refer(value) else (_CONTENT, (value, token))
     if kind in (FUNCTION, METHOD, PARTIAL) or callable(value) or value is MISSING:
         return _SAME, value
