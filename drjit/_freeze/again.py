@@ -37,6 +37,11 @@ class Again:
         except TypeError as error:
             self._tree = str(error)
 
+    @property
+    def is_possible(self) -> bool:
+        """Whether there is a function, and there are copies of its arguments."""
+        return self._function() is not None and not isinstance(self._tree, str)
+
     def vertices(self, name: str) -> list[Vertex]:
         """The vertices of the results, which depend on those of the inputs."""
         function: Any = self._function()
