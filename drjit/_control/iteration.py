@@ -381,8 +381,8 @@ class SymbolicLoop:
 
 
 def _longest(numbers: core.Node, others: list[core.Node]) -> int:
-    """The largest number of iterations, or in a recording a number that is at most twice as large, so that it is good for
-    some others; evaluates them, and others that the same loop computes."""
+    """The largest number of iterations, or in a recording one that is less than twice as large, so that it is good for
+    others, too; evaluates them, and others that the same loop computes."""
     if not numbers.size:
         return 0
     most = core.reduce(numbers, core.ReduceOp.Max.value)

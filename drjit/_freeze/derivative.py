@@ -107,8 +107,8 @@ class Call:
         return self.retraced.vertices(self.name)
 
     def replayed(self, mode: int, seeds: dict[int, Node]) -> list[Node] | None:
-        """Launch what was recorded, with the derivatives where it begins; ``None`` if that is not good for this call, of
-        which the function has to be traced again."""
+        """Launch what was recorded, with the derivatives where it begins; ``None`` if that is not good for this call,
+        so that the function has to be traced again."""
         if mode not in self.recordings:
             raise RuntimeError(f"drjit.freeze(): {self.name}() has no derivative in this mode: {self.failures[mode]}")
         recording = self.recordings[mode]

@@ -169,6 +169,10 @@ class Frozen:
     def __copy__(self) -> Frozen:
         return self
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"drjit.freeze(): the frozen function {self._name}() cannot be pickled or copied deeply, since "
+                        "its recordings are those of this process; save() writes them to a file.")
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._called(args, kwargs)
 

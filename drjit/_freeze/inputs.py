@@ -146,8 +146,8 @@ def _counts_in_full(cls: Any) -> bool:
     return is_pytree(cls) or is_own(cls.__module__) or owner is not object and not about(owner).is_users
 
 
-#: How a place is reached: from the arguments (``None``), or a container that the function knows; kinds of containers, and
-#: keys.
+#: How a place is reached: from the arguments (``None``), or from a container that the function knows, by kinds of
+#: containers and keys.
 Route = tuple[Any, tuple[tuple[int, Any], ...]]
 
 
@@ -208,9 +208,9 @@ def flag_of(node: Node) -> int:
 class Inputs:
     """What one call depends on."""
 
-    __slots__ = ("_drawn", "_large", "_made", "_numbers", "_spans", "arrays", "containers", "data", "described", "flags",
-                 "function", "holders", "key", "names", "nodes", "own", "parts", "reason", "snapshot", "steps_before", "tree",
-                 "variables", "waiting")
+    __slots__ = ("_drawn", "_large", "_made", "_numbers", "_spans", "arrays", "containers", "data", "described",
+                 "flags", "function", "holders", "key", "names", "nodes", "own", "parts", "reason", "snapshot",
+                 "steps_before", "tree", "variables", "waiting")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any,
                  routes: Sequence[Route] = ()) -> None:
@@ -543,7 +543,7 @@ class Inputs:
                     path = str(key)
                 else:
                     path = f"{place or getattr(container, '__name__', type(container).__name__)}.{key}"
-                route = None
+                route: Route | None = None
                 if kind == CELL or kind == VARIABLES:
                     route = container, ((kind, key),)
                 elif id(container) in routes and kind in (LIST, TUPLE, DICT, OBJECT):
@@ -621,7 +621,7 @@ def _host_generators(snapshot: Snapshot, names: set[str] | None) -> list[Any]:
 
 _HOST_GENERATORS = random.Random, np.random.Generator, np.random.RandomState
 #: Those that functions of the modules draw from.
-_OF_MODULES: tuple[Any, ...] = random.seed.__self__, np.random.rand.__self__
+_OF_MODULES: tuple[Any, ...] = tuple([getattr(draw, "__self__", None) for draw in (random.random, np.random.rand)])
 
 
 def _state_of(generator: Any) -> Any:

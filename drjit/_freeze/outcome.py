@@ -70,8 +70,9 @@ _acting = threading.RLock()
 class Outcome:
     """What a call has done; ``nodes`` are what the recording returns."""
 
-    __slots__ = ("_alive", "_inputs", "_known", "_leaves", "_made", "beyond_plans", "data", "diff", "gradients", "groups", "keep",
-                 "nodes", "numbers", "places", "result", "starts", "statements", "steps", "stores", "vertices")
+    __slots__ = ("_alive", "_inputs", "_known", "_leaves", "_made", "beyond_plans", "data", "diff", "gradients",
+                 "groups", "keep", "nodes", "numbers", "places", "result", "starts", "statements", "steps", "stores",
+                 "vertices")
 
     def __init__(self, inputs: Inputs, given: Sequence[core.Node], result: Any,
                  statements: Sequence[core.Statement]) -> None:
@@ -291,9 +292,9 @@ class Outcome:
 
     def is_like(self, other: Outcome) -> bool:
         """Whether another outcome is the same."""
-        return self.stores == other.stores and self.data == other.data and self.gradients == other.gradients and self.places == other.places \
-            and self.result == other.result and self.diff == other.diff and self.groups == other.groups and \
-            self.starts == other.starts and \
+        return self.stores == other.stores and self.data == other.data and self.gradients == other.gradients and \
+            self.places == other.places and self.result == other.result and self.diff == other.diff and \
+            self.groups == other.groups and self.starts == other.starts and \
             [slots for _, slots in self.statements] == [slots for _, slots in other.statements]
 
     def act(self, results: list[core.Node]) -> None:

@@ -295,7 +295,8 @@ class Plan:
             elif baked != (value.type, value.payload, value.size):
                 return False
         arguments += gradients
-        if (self.distinct or not evaluated) and len(set(map(id, found.arrays))) != len(found.arrays):
+        if (self.distinct or not evaluated) and len(found.arrays) > 1 and \
+                len(set(map(id, found.arrays))) != len(found.arrays):
             return False
         if pending:
             core.evaluate(pending)

@@ -299,8 +299,13 @@ def write_attribute(container: Any, kind: int, key: str, value: Any) -> None:
     """Let an object or a class have an attribute of its own, also if its class shows the same."""
     if kind == CLASS:
         type.__setattr__(container, key, value)
+    elif isinstance(container, _local):
+        _local.__setattr__(container, key, value)
     else:  # the class may be frozen
-        _owner_of_attributes(container).__setattr__(container, key, value)
+        _set_attribute(container, key, value)
+
+
+_local, _set_attribute = threading.local, object.__setattr__
 
 
 def has_attribute(container: Any, kind: int, key: str) -> bool:

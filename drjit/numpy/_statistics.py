@@ -43,8 +43,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
 @public
 def digitize(x: Any, bins: Any, right: bool = False) -> Array:
     """For each element the number of the interval between edges, which are in order, where it lies: 0 before the first
-    one. Intervals have their left edge, or the right one. Lazy; edges in arrays of Dr.Jit are evaluated, to see in which
-    order they are."""
+    one. Intervals have their left edge, or the right one. Lazy; edges in arrays of Dr.Jit are evaluated, to see in
+    which order they are."""
     edges = array_of(bins)
     if edges.ndim != 1:
         raise ValueError(f"'bins' must have one dimension, found the shape {edges.shape}.")
