@@ -619,7 +619,7 @@ class Frozen:
                      FORWARD_MODE: [(vertex.type, vertex.size) for vertex in variables.values()]}
             outputs = list(nodes)
             again = Again(self, inputs.containers[0], inputs.nodes, set().union(*outcome.groups), entry.parts,
-                          len(nodes)) if not outcome.gradients else None
+                          len(nodes), self._routes) if not outcome.gradients else None
             for needed, numbered in outcome.groups.items():
                 own = [nodes[number] for number in numbered]
                 call = Call(self._name, given, types, ([numbers[position] for position in needed], numbered),

@@ -262,3 +262,21 @@ def test_calls_without_their_arguments() -> None:
     frozen(Float(1, 2))
     scaled.__defaults__ = (2,)
     assert r"scaled.__defaults__[0] was 1, and is 2" in frozen.explain(Float(1, 2))
+
+
+def test_derivatives_of_derivatives_where_numbers_are_arrays() -> None:
+    class Options:
+        rate = 0.5
+
+    options = Options()
+    options.rate = 0.5
+    frozen = dr.freeze(lambda x: dr.sum(dr.sin(x) * options.rate))
+    for k in range(6):
+        options.rate = 0.5 + k
+        x = ad.Float([1, 2])
+        dr.enable_grad(x)
+        dr.backward(frozen(x))
+        np.testing.assert_allclose(dr.grad(x), np.cos([1, 2]) * options.rate, rtol=1e-5)
+        x, v = ad.Float([1, 2]), ad.Float([1, 1])
+        np.testing.assert_allclose(np.array(dr.hvp(frozen, x, v)), np.array(dr.hvp(frozen.f, x, v)), rtol=1e-5)
+    assert frozen.n_recordings <= 4
