@@ -50,7 +50,8 @@ from .._trees.kinds import (
 )
 from .._trees.pytree import is_pytree, leaves
 
-__all__ = ["Inputs", "NotANumber", "Route", "array_of_number", "fill", "flag_of", "token_of"]
+__all__ = ["Inputs", "NotANumber", "Route", "array_of_number", "fill", "flag_of", "keeps_more", "token_of",
+           "version_of"]
 
 _LITERAL, _EVALUATED = KIND["literal"], KIND["evaluated"]
 #: Names by which a function asks for attributes of which it computes the names.
@@ -144,6 +145,35 @@ def _counts_in_full(cls: Any) -> bool:
     tells what is equal."""
     owner = next(base for base in cls.__mro__ if "__hash__" in vars(base))
     return is_pytree(cls) or is_own(cls.__module__) or owner is not object and not about(owner).is_users
+
+
+@remembered
+def _has_state(cls: Any) -> bool:
+    """Whether objects of a class, which is none of ours, keep more than attributes: those of compiled classes are
+    larger than attributes need."""
+    size = _Plain.__basicsize__ + len(about(cls).slots) * (_OneSlot.__basicsize__ - object.__basicsize__)
+    return cls.__basicsize__ > size and not is_own(cls.__module__) and not is_pytree(cls)
+
+
+class _Plain:
+    """An object with attributes and nothing else."""
+
+
+class _OneSlot:
+    """An object with one attribute."""
+
+    __slots__ = ("one",)
+
+
+def keeps_more(value: Any) -> bool:
+    """Whether an object with attributes keeps what these do not show, as tensors of other libraries do: only the same
+    object is like it, in the same version."""
+    return kind_at(value) == OBJECT and _has_state(type(value))
+
+
+def version_of(value: Any) -> Any:
+    """What counts the changes of such an object, if anything does."""
+    return getattr(value, "_version", None)
 
 
 #: How a place is reached: from the arguments (``None``), or from a container that the function knows, by kinds of
@@ -337,7 +367,8 @@ class Inputs:
     def _token(self, value: Any) -> Any:
         number = self._numbers.get(id(value))
         if number is not None and not isinstance(value, ArrayBase):
-            return (number, token_of(value)) if hides(value) else number
+            return (number, token_of(value)) if hides(value) else (
+                number, _Same(value), version_of(value)) if keeps_more(value) else number
         if isinstance(value, ArrayBase):
             if not value._dynamic:
                 return type(value), tuple([primal(node).payload for node in value._nodes()])

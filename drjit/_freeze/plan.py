@@ -37,7 +37,7 @@ from .._trees.kinds import (
     hides,
     kind_at,
 )
-from .inputs import Inputs, flag_of, token_of
+from .inputs import Inputs, flag_of, keeps_more, token_of, version_of
 
 __all__ = ["CODES", "OWNER", "Found", "Plan", "Step"]
 
@@ -388,6 +388,8 @@ def _described(value: Any, inputs: Inputs, known: dict[int, Any], arrays: dict[i
     """What is known of a value; a negative number if that is not enough."""
     number = inputs.number(value)
     if number >= 0:
+        if keeps_more(value):
+            return (_SAME, value) if version_of(value) is None else (-1, None)
         if hides(value) or kind_at(value) == GENERATOR:
             return (_SAME, value) if kind_at(value) == VALUE and not isinstance(value, ArrayBase) else (-1, None)
         if number in known:
@@ -441,7 +443,7 @@ def _pinned(inputs: Inputs, entries: Sequence[Any]) -> set[int] | None:
     while todo:
         value = todo.pop()
         kind = kind_at(value)
-        if kind == VALUE and hides(value):
+        if kind == VALUE and hides(value) or keeps_more(value):
             found.add(inputs.number(value))
         if kind not in (METHOD, PARTIAL, FUNCTION) or id(value) in seen:
             continue

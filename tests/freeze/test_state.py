@@ -6,6 +6,7 @@ from __future__ import annotations
 import array
 import contextvars
 import dataclasses
+import io
 import random
 from collections.abc import Callable
 from typing import Any
@@ -280,3 +281,23 @@ def test_derivatives_of_derivatives_where_numbers_are_arrays() -> None:
         x, v = ad.Float([1, 2]), ad.Float([1, 1])
         np.testing.assert_allclose(np.array(dr.hvp(frozen, x, v)), np.array(dr.hvp(frozen.f, x, v)), rtol=1e-5)
     assert frozen.n_recordings <= 4
+
+
+class _Versioned(io.BytesIO):
+    """What tensors of other libraries are like: their contents are no attributes, and changes are counted."""
+
+    _version = 0
+
+
+def test_objects_that_keep_more_than_attributes() -> None:
+    frozen = dr.freeze(lambda x, data: x * len(data.getvalue()))
+    one, two = io.BytesIO(b"12"), io.BytesIO(b"123")
+    for data, scale, recordings in ((one, 2, 1), (two, 3, 2), (one, 2, 2), (two, 3, 2), (one, 2, 2)):
+        assert np.array_equal(frozen(Float(1, 2), data), [scale, 2 * scale])
+        assert frozen.n_recordings == recordings
+    data = _Versioned(b"12")
+    for k in range(3):
+        assert np.array_equal(frozen(Float(1, 2), data), [2 + k, 4 + 2 * k])
+        data.seek(0, 2)
+        data.write(b"3")
+        data._version += 1
