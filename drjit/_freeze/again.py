@@ -48,8 +48,8 @@ class Again:
         if function is None or isinstance(self._tree, str):
             raise RuntimeError(f"drjit.freeze(): {name}() has no derivatives of derivatives, since it has "
                                f"{self._tree if function is not None else 'been deleted'}")
-        args, kwargs, state = self._tree
-        inputs = Inputs(function.f, args, kwargs, state, self._routes)
+        args, kwargs, further = self._tree
+        inputs = Inputs(function.f, args, kwargs, further, self._routes)
         if inputs.parts != self._parts or len(inputs.nodes) != len(self._nodes) or any(
                 primal(one) is not primal(other) for one, other in zip(inputs.nodes, self._nodes, strict=True)):
             raise RuntimeError(f"drjit.freeze(): {name}() has no derivatives of derivatives here, since what it "
