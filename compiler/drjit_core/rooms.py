@@ -93,6 +93,7 @@ ROOMS = (
     "drjit._freeze.plan",
     "drjit._freeze.outcome",
     "drjit._freeze.frozen",
+    "drjit.opt.steps",
     "drjit._functions.held",
     "drjit.array_api._evaluation",
     "drjit.array_api._data",

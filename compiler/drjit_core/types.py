@@ -367,7 +367,7 @@ class KernelRecordingMode(_Enum):
     KernelRecordingMode.Inactive
     """
 
-    #: It did not: there are no frozen functions yet.
+    #: It did not.
     Inactive = 0
     #: While a function was recorded.
     Recorded = 1

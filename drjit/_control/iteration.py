@@ -380,12 +380,18 @@ class SymbolicLoop:
 
 
 def _longest(numbers: core.Node, others: list[core.Node]) -> int:
-    """The largest number of iterations; evaluates them, and others that the same loop computes."""
+    """The largest number of iterations, or in a recording one that is less than twice as large, so that it is good for
+    others, too; evaluates them, and others that the same loop computes."""
     if not numbers.size:
         return 0
     most = core.reduce(numbers, core.ReduceOp.Max.value)
     core.evaluate([most, *others])
-    return int(core.read_element(most, 0))
+    found, bound = core.read_size(most), 1
+    if type(found) is int:
+        return found
+    while bound < found:
+        bound *= 2
+    return bound
 
 
 def _require_unchanged(before: list[Any], after: list[Any], spec: TreeSpec, names: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from drjit_core import LEAF, Node, Vertex, current, dual, primal, vertex_of
 
 from .._base.array import ArrayBase
 from .._base.handle import fresh_array
-from .inputs import Inputs
+from .inputs import Inputs, Route
 from .outcome import Outcome
 
 __all__ = ["Again"]
@@ -22,12 +22,12 @@ _PLAIN = (int, float, complex, str, bytes, bool, type(None), type)
 class Again:
     """What it takes to trace a call again: copies of its arguments, none of which leads to what the program keeps."""
 
-    __slots__ = ("_expected", "_function", "_nodes", "_parts", "_scope", "_tree")
+    __slots__ = ("_expected", "_function", "_nodes", "_parts", "_routes", "_scope", "_tree")
 
     def __init__(self, function: Callable[..., Any], tree: list[Any], nodes: Sequence[Node], needed: set[int],
-                 parts: Any, expected: int) -> None:
+                 parts: Any, expected: int, routes: Sequence[Route]) -> None:
         self._function = weakref.ref(function)
-        self._parts, self._expected = parts, expected
+        self._parts, self._expected, self._routes = parts, expected, routes
         #: Vertices that no result depends on are not kept: others would be found to lead somewhere.
         self._nodes = [node if position in needed or vertex_of(node) is None else
                        dual(primal(node), Vertex(LEAF, node.type, node.size)) for position, node in enumerate(nodes)]
@@ -37,13 +37,19 @@ class Again:
         except TypeError as error:
             self._tree = str(error)
 
+    @property
+    def is_possible(self) -> bool:
+        """Whether there is a function, and there are copies of its arguments."""
+        return self._function() is not None and not isinstance(self._tree, str)
+
     def vertices(self, name: str) -> list[Vertex]:
         """The vertices of the results, which depend on those of the inputs."""
         function: Any = self._function()
         if function is None or isinstance(self._tree, str):
             raise RuntimeError(f"drjit.freeze(): {name}() has no derivatives of derivatives, since it has "
                                f"{self._tree if function is not None else 'been deleted'}")
-        inputs = Inputs(function.f, *self._tree)
+        args, kwargs, further = self._tree
+        inputs = Inputs(function.f, args, kwargs, further, self._routes)
         if inputs.parts != self._parts or len(inputs.nodes) != len(self._nodes) or any(
                 primal(one) is not primal(other) for one, other in zip(inputs.nodes, self._nodes, strict=True)):
             raise RuntimeError(f"drjit.freeze(): {name}() has no derivatives of derivatives here, since what it "

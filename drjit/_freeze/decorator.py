@@ -40,16 +40,18 @@ def freeze(f: Callable[..., Any] | None = None, /, *, state_fn: Callable[..., An
     - ``dynamic``: names of parameters of which numbers are passed on as evaluated arrays of one element, of the type of
       the first array of floats among the arguments; so that others are not another recording. A parameter whose value,
       a ``float``, has been the only thing that was different twice, becomes one of them (a warning is logged), if the
-      results are of the same types then; so does an attribute or entry of an object among the arguments, such as the
-      learning rate of an optimiser, as long as the function neither changes nor returns it. ``None``: none does.
+      results are of the same types then; so does an attribute or entry of an object that the function is given or
+      knows, such as the learning rate of an optimiser, as long as it neither changes nor returns it. ``None``: none
+      does.
     - ``enabled``: whether to record; an attribute of the result, too, like ``n_recordings``, ``n_cached_recordings``,
       ``recordings`` (what there is), ``explain(…)`` (what a call with some arguments would do, and why), ``clear()``,
       and the function ``f``.
 
-    The function must not look at contents of arrays (``x[0]``, ``.numpy()``): that raises a ``RuntimeError``. (Where it
-    calls :func:`compress`, each call waits for the number of elements.) ``dr.print`` prints, and assertions of debug
-    mode are checked, in each call. What the function raises is raised, and nothing has changed then. Within symbolic
-    loops, branches and calls, and in other frozen functions, it is called as it is.
+    The function must not look at contents of arrays (``x[0]``, ``.numpy()``): that raises a ``RuntimeError``, and so
+    does drawing random numbers on the host (``random``, ``numpy.random``; :func:`rng` is for that). (Where it calls
+    :func:`compress`, each call waits for the number of elements.) ``dr.print`` prints, and assertions of debug mode are
+    checked, in each call. What the function raises is raised, and nothing has changed then. Within symbolic loops,
+    branches and calls, and in other frozen functions, it is called as it is.
 
     >>> from drjit.llvm import Float
     >>> @dr.freeze

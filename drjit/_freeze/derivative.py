@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import drjit_core as core
 from drjit_core import BACKWARD, FORWARD_MODE, HUB, KIND, STRUCTURE, Flow, Node, Vertex, dual, literal, primal
@@ -69,32 +70,34 @@ class Call:
     def reverse(self, flow: Flow) -> None:
         """Let gradients flow from the results to the inputs."""
         inputs, outputs = self.places
-        if flow.again:
-            vertices = self.vertices()
-            gradients = core.pull([(vertices[outputs[place]], node) for place, node in self.received.items()],
-                                  self.inputs, again=True)
-            for vertex, gradient in zip(self.inputs, gradients, strict=True):
-                if gradient is not None:
-                    flow.bring(vertex, gradient, gradient.size)
+        found: Any = None
+        if not flow.again:
+            found = self.replayed(BACKWARD, {outputs[place]: node for place, node in self.received.items()})
+        if found is not None:
+            for place, vertex in zip(inputs, self.inputs, strict=True):
+                flow.bring(vertex, found[place], found[place].size)
             return
-        seeds = {outputs[place]: node for place, node in self.received.items()}
-        found = self.replayed(BACKWARD, seeds)
-        for place, vertex in zip(inputs, self.inputs, strict=True):
-            flow.bring(vertex, found[place], found[place].size)
+        vertices = self.vertices()
+        gradients = core.pull([(vertices[outputs[place]], node) for place, node in self.received.items()],
+                              self.inputs, again=flow.again)
+        for vertex, gradient in zip(self.inputs, gradients, strict=True):
+            if gradient is not None:
+                flow.bring(vertex, gradient, gradient.size)
 
     def forward(self, flow: Flow) -> None:
         """Let changes flow from the inputs to the results."""
         inputs, outputs = self.places
-        if flow.again:
-            vertices = self.vertices()
-            changes = [(vertex, node) for vertex in self.inputs if (node := flow.change(vertex)) is not None]
-            moved = core.push(changes, [vertices[place] for place in outputs], again=True)
-            self.sent.update({number: node for number, node in enumerate(moved) if node is not None})
+        found: Any = None
+        if not flow.again:
+            found = self.replayed(FORWARD_MODE, {place: node for place, vertex in zip(inputs, self.inputs, strict=True)
+                                                 if (node := flow.change(vertex)) is not None})
+        if found is not None:
+            self.sent.update({number: found[place] for number, place in enumerate(outputs)})
             return
-        seeds = {place: node for place, vertex in zip(inputs, self.inputs, strict=True)
-                 if (node := flow.change(vertex)) is not None}
-        found = self.replayed(FORWARD_MODE, seeds)
-        self.sent.update({number: found[place] for number, place in enumerate(outputs)})
+        vertices = self.vertices()
+        changes = [(vertex, node) for vertex in self.inputs if (node := flow.change(vertex)) is not None]
+        moved = core.push(changes, [vertices[place] for place in outputs], again=flow.again)
+        self.sent.update({number: node for number, node in enumerate(moved) if node is not None})
 
     def vertices(self) -> list[Vertex]:
         """The vertices of all results when the function is traced again."""
@@ -103,8 +106,9 @@ class Call:
                                "gradients of its arguments")
         return self.retraced.vertices(self.name)
 
-    def replayed(self, mode: int, seeds: dict[int, Node]) -> list[Node]:
-        """Launch what was recorded, with the derivatives where it begins."""
+    def replayed(self, mode: int, seeds: dict[int, Node]) -> list[Node] | None:
+        """Launch what was recorded, with the derivatives where it begins; ``None`` if that is not good for this call,
+        so that the function has to be traced again."""
         if mode not in self.recordings:
             raise RuntimeError(f"drjit.freeze(): {self.name}() has no derivative in this mode: {self.failures[mode]}")
         recording = self.recordings[mode]
@@ -121,10 +125,15 @@ class Call:
             if node.payload in seen:
                 nodes[position] = node = core.copied(node)
             seen.add(node.payload)
-        try:
-            return recording.replay([*self.given, *nodes])
-        except RuntimeError as error:
-            raise RuntimeError(f"drjit.freeze(): the derivative of {self.name}() cannot be replayed: {error}") from None
+        arguments = [*self.given, *nodes]
+        with core.evaluation_lock:  # between the question and the launches, the number of threads stays the same
+            values = recording.terms(arguments) if core.pattern_of(arguments) == recording.pattern else \
+                "its arguments are others"
+            found = None if isinstance(values, str) else recording.run(arguments, values)
+        if found is None and (self.retraced is None or not self.retraced.is_possible):
+            raise RuntimeError(f"drjit.freeze(): the derivative of {self.name}() cannot be replayed: "
+                               f"{values if isinstance(values, str) else core.UNLIKE_CONTENTS}")
+        return found
 
     def nodes(self) -> list[Node]:
         """The values that it has kept."""

@@ -31,12 +31,11 @@ from drjit_core import (
 
 from .._access.lanes import in_plain_code
 from .._base.errors import passed_on
-from .._functions.creation import opaque
 from .._trees.kinds import look_through
 from .again import Again
 from .derivative import Call, traversed
 from .explanation import RecordingInfo, at_line, difference, distance, only_difference, parameter_at
-from .inputs import Inputs, Route, type_of_numbers
+from .inputs import Inputs, Route, array_of_number
 from .outcome import Outcome
 from .plan import Found, Plan
 
@@ -111,7 +110,7 @@ class Frozen:
     def __init__(self, function: Any, state_fn: Callable[..., Any] | None, limit: int | None,
                  warn_after: int, backend: JitBackend | None, auto_opaque: bool, enabled: bool,
                  dynamic: tuple[str, ...] | None = ()) -> None:
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())
         self._function: Callable[..., Any] = function
         self._name = getattr(function, "__name__", type(function).__name__)
         self._state_fn, self._warn_after, self._backend = state_fn, warn_after, backend
@@ -159,11 +158,20 @@ class Frozen:
         self._entries, self._opaque, self._recordings = {}, {}, 0
         self._plans = []
 
+    def __getattr__(self, name: str) -> Any:
+        if name[:2] == "__" or name == "_function":
+            raise AttributeError(name)
+        return getattr(self._function, name)
+
     def __get__(self, instance: Any, owner: type | None) -> Any:
         return self if instance is None else _Bound(self, instance)
 
     def __copy__(self) -> Frozen:
         return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"drjit.freeze(): the frozen function {self._name}() cannot be pickled or copied deeply, since "
+                        "its recordings are those of this process; save() writes them to a file.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._called(args, kwargs)
@@ -245,13 +253,12 @@ class Frozen:
     def _with_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments, with arrays of one element in the place of numbers that may change from call to call."""
         bound = inspect.signature(self._function).bind(*args, **kwargs)
-        cls = type_of_numbers(list(bound.arguments.values()))
-        if cls is None:
-            return args, kwargs
+        values = list(bound.arguments.values())
         for name in self._dynamic:
             value = bound.arguments.get(name)
             if type(value) is int or type(value) is float:
-                bound.arguments[name] = opaque(cls, value)
+                array = array_of_number(values, value)
+                bound.arguments[name] = value if array is None else array
         return bound.args, bound.kwargs
 
     # --- which recording ----------------------------------------------------------------------------------------------
@@ -261,6 +268,7 @@ class Frozen:
         where = {array._where for array in inputs.arrays if not _belongs_nowhere(array)}
         if self._backend is None:
             if not inputs.arrays:
+                _require_arguments(self._function, *inputs.tree[:2])
                 raise RuntimeError(
                     f"drjit.freeze(): {self._name}() was called with no arrays of a backend that compiles among its "
                     "arguments, what 'state_fn' returns, and what it refers to. Pass some, or say 'backend=…'.")
@@ -517,6 +525,7 @@ class Frozen:
         """Call the function, and record what it launches; objects are as before afterwards."""
         if results is not None:
             self._recordings += 1
+        inputs.begin()
         positions = [position for position in range(len(inputs.nodes)) if position not in baked]
         arguments = [primal(inputs.nodes[position]) for position in positions] + _gradients(inputs.nodes)
         outcomes: list[Outcome] = []
@@ -610,7 +619,7 @@ class Frozen:
                      FORWARD_MODE: [(vertex.type, vertex.size) for vertex in variables.values()]}
             outputs = list(nodes)
             again = Again(self, inputs.containers[0], inputs.nodes, set().union(*outcome.groups), entry.parts,
-                          len(nodes)) if not outcome.gradients else None
+                          len(nodes), self._routes) if not outcome.gradients else None
             for needed, numbered in outcome.groups.items():
                 own = [nodes[number] for number in numbered]
                 call = Call(self._name, given, types, ([numbers[position] for position in needed], numbered),
@@ -671,6 +680,18 @@ class _Bound:
 
 look_through(_Bound)
 _Bound.__doc__ = property(lambda self: self._frozen.__doc__)  # type: ignore[assignment]
+
+
+def _require_arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """Raise as a call would that gives too few arguments, or too many."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # nobody knows
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{getattr(function, '__name__', 'the frozen function')}(): {error}.") from None
 
 
 def _belongs_nowhere(array: Any) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
+import random
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
@@ -27,7 +28,10 @@ from .._base.types import reshape, retype
 from .._base.weak import remembered
 from .._control.places import Change, restore
 from .._control.snapshot import Snapshot, names_of
-from .._trees.contents import data_of, position_of, read_place, write_place
+from .._functions.creation import opaque
+from .._functions.evaluation import make_opaque
+from .._trees.contents import data_of, position_of, read_place, set_data, write_place
+from .._trees.holders import has_array
 from .._trees.kinds import (
     CELL,
     CLASS,
@@ -39,13 +43,15 @@ from .._trees.kinds import (
     TUPLE,
     VARIABLES,
     about,
+    buffer_of,
     hides,
     is_own,
     kind_at,
 )
 from .._trees.pytree import is_pytree, leaves
 
-__all__ = ["Inputs", "NotANumber", "Route", "fill", "flag_of", "token_of", "type_of_numbers"]
+__all__ = ["Inputs", "NotANumber", "Route", "array_of_number", "fill", "flag_of", "keeps_more", "token_of",
+           "version_of"]
 
 _LITERAL, _EVALUATED = KIND["literal"], KIND["evaluated"]
 #: Names by which a function asks for attributes of which it computes the names.
@@ -141,8 +147,38 @@ def _counts_in_full(cls: Any) -> bool:
     return is_pytree(cls) or is_own(cls.__module__) or owner is not object and not about(owner).is_users
 
 
-#: How a place is reached from the arguments: kinds of containers, and keys.
-Route = tuple[tuple[int, Any], ...]
+@remembered
+def _has_state(cls: Any) -> bool:
+    """Whether objects of a class, which is none of ours, keep more than attributes: those of compiled classes are
+    larger than attributes need."""
+    size = _Plain.__basicsize__ + len(about(cls).slots) * (_OneSlot.__basicsize__ - object.__basicsize__)
+    return cls.__basicsize__ > size and not is_own(cls.__module__) and not is_pytree(cls)
+
+
+class _Plain:
+    """An object with attributes and nothing else."""
+
+
+class _OneSlot:
+    """An object with one attribute."""
+
+    __slots__ = ("one",)
+
+
+def keeps_more(value: Any) -> bool:
+    """Whether an object with attributes keeps what these do not show, as tensors of other libraries do: only the same
+    object is like it, in the same version."""
+    return kind_at(value) == OBJECT and _has_state(type(value))
+
+
+def version_of(value: Any) -> Any:
+    """What counts the changes of such an object, if anything does."""
+    return getattr(value, "_version", None)
+
+
+#: How a place is reached: from the arguments (``None``), or from a container that the function knows, by kinds of
+#: containers and keys.
+Route = tuple[Any, tuple[tuple[int, Any], ...]]
 
 
 class NotANumber(TypeError):
@@ -163,6 +199,20 @@ def type_of_numbers(values: Any) -> Any:
     array = next((leaf for leaf in leaves(values, "drjit.freeze")
                   if isinstance(leaf, ArrayBase) and leaf._dynamic and leaf._kind == "f"), None)
     return None if array is None else retype(reshape(type(array), ()), array._type)
+
+
+def array_of_number(values: Any, number: float) -> Any:
+    """An evaluated array of one element that stands for a number, like the first array of floats; ``None`` if there is
+    none."""
+    for value in values:
+        if hasattr(type(value), "__array_namespace__") and is_own(type(value).__module__):
+            space = value.__array_namespace__()
+            if space.isdtype(value.dtype, "real floating"):
+                found = space.asarray(number, dtype=value.dtype)
+                make_opaque(found)
+                return found
+    cls = type_of_numbers(values)
+    return None if cls is None else opaque(cls, number)
 
 
 class _Variable(NamedTuple):
@@ -188,9 +238,9 @@ def flag_of(node: Node) -> int:
 class Inputs:
     """What one call depends on."""
 
-    __slots__ = ("_made", "_numbers", "_spans", "arrays", "containers", "data", "described", "flags", "function",
-                 "holders", "key", "names", "nodes", "own", "parts", "reason", "snapshot", "steps_before", "tree",
-                 "variables", "waiting")
+    __slots__ = ("_drawn", "_large", "_made", "_numbers", "_spans", "arrays", "containers", "data", "described",
+                 "flags", "function", "holders", "key", "names", "nodes", "own", "parts", "reason", "snapshot",
+                 "steps_before", "tree", "variables", "waiting")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any,
                  routes: Sequence[Route] = ()) -> None:
@@ -198,7 +248,7 @@ class Inputs:
         #: Why recordings are not good for the call, although nothing in its words is different.
         self.reason = ""
         self.snapshot = snapshot = Snapshot()
-        snapshot.suspended = True
+        snapshot.suspended = snapshot.traced = True
         self.tree = [args, kwargs, state]
         #: The numbers that are arrays, by their places.
         self._made: dict[tuple[int, Any], _Number] = _numbers_at(self.tree, routes) if routes else {}
@@ -224,8 +274,12 @@ class Inputs:
         #: The arrays that are no parts of others, likewise.
         self.arrays: list[Any] = []
         self._spans: dict[int, int] = {}
-        #: What data held when the key was made, by its identity.
-        self.data: dict[int, Any] = {}
+        #: NumPy arrays, sets and other data, with what they held when the key was made, by their identity.
+        self.data: dict[int, tuple[Any, Any]] = {}
+        #: While the function is recorded: data that is too large to be noted, with its contents; the host's generators
+        #: of random numbers, with their states.
+        self._large: list[tuple[Any, Any]] = []
+        self._drawn: list[tuple[Any, Any]] = []
         #: Generators and other iterators, with how far they were.
         self.waiting = [(each, position_of(each)) for each in snapshot.passed]
         held = snapshot.held
@@ -313,7 +367,8 @@ class Inputs:
     def _token(self, value: Any) -> Any:
         number = self._numbers.get(id(value))
         if number is not None and not isinstance(value, ArrayBase):
-            return (number, token_of(value)) if hides(value) else number
+            return (number, token_of(value)) if hides(value) else (
+                number, _Same(value), version_of(value)) if keeps_more(value) else number
         if isinstance(value, ArrayBase):
             if not value._dynamic:
                 return type(value), tuple([primal(node).payload for node in value._nodes()])
@@ -326,8 +381,9 @@ class Inputs:
         if type(value) is MethodType:
             return MethodType, self._token(value.__self__), self._token(value.__func__)
         token = token_of(value)
-        if kind_at(value) == DATA:
-            self.data[id(value)] = token
+        if kind_at(value) == DATA:  # which a call may change, so that it counts where it is the same
+            self.data.setdefault(id(value), (value, token))
+            return list(self.data).index(id(value)), token
         return token
 
     def _described(self, array: Any) -> Any:
@@ -403,8 +459,40 @@ class Inputs:
         return [change for change in self.snapshot.changes() if id(change.container) not in hidden or
                 change.key in _SHOWN]
 
+    def number_of_data(self, value: Any) -> int:
+        """The number of data that was there before the call, or -1."""
+        return list(self.data).index(id(value)) if id(value) in self.data else -1
+
+    def data_at(self, number: int) -> Any:
+        """Data by its number."""
+        return list(self.data.values())[number][0]
+
+    def begin(self) -> None:
+        """The function is about to be recorded: note what it may change that the key tells nothing of."""
+        small = {id(value) for value, _ in self.snapshot.data}
+        self._large = [(value, data_of(value)) for key, (value, _) in self.data.items()
+                       if key not in small and (isinstance(value, set) or buffer_of(value) is not None)]
+        self._drawn = [(generator, _state_of(generator)) for generator in _host_generators(self.snapshot, self.names)]
+
+    def changed_data(self) -> list[tuple[int, Any]]:
+        """The numbers of the data that the function has changed, and what it holds now."""
+        changed = [value for value, before in self.snapshot.data if data_of(value) != before]
+        large = [value for value, before in self._large if data_of(value) != before]
+        for value in (*large, *changed):
+            if large or id(value) not in self.data or has_array(value):
+                raise RuntimeError(
+                    f"drjit.freeze(): the function changes an object of type {describe(value)}, which calls that "
+                    f"replay it do not, since {'it is too large' if large else 'they would not find it'}. Change it "
+                    "outside, or pass arrays of Dr.Jit.")
+        return [(self.number_of_data(value), data_of(value)) for value in changed]
+
     def require_waiting(self) -> None:
-        """Refuse iterators that the function has advanced."""
+        """Refuse iterators and generators of the host that the function has advanced."""
+        for generator, state in self._drawn:
+            if not _are_equal(_state_of(generator), state):
+                raise RuntimeError(f"drjit.freeze(): the function draws random numbers on the host, from an object of "
+                                   f"type {describe(generator)}, which calls that replay it could not do. Draw them "
+                                   "outside, and pass them as arguments, or use drjit.rng().")
         for iterator, (*place, variables) in self.waiting:
             *other, now = position_of(iterator)
             if place != other or list(map(id, variables)) != list(map(id, now)):
@@ -422,6 +510,12 @@ class Inputs:
             elif kind not in (TUPLE, CELL):
                 position += content
         restore([change for change in self._changes() if change.kind != LIST])
+        self.snapshot.restored()
+        for value, content in self._large:
+            if data_of(value) != content:
+                set_data(value, content)
+        for generator, state in self._drawn:
+            _set_state(generator, state)
         for (owner, _, _), steps in zip(self.variables, self.steps_before, strict=True):
             owner.steps = steps
         for array, shape in zip(self.arrays, shapes, strict=True):
@@ -451,15 +545,17 @@ class Inputs:
         """How the number is reached that is at a path: by way of an object."""
         for other, route, value in self._paths():
             if other == path and type(value) is float and route is not None and any(
-                    kind == OBJECT for kind, _ in route):
+                    kind == OBJECT for kind, _ in route[1]):
                 return route
         return None
 
     def _paths(self) -> Iterator[tuple[str, Route | None, Any]]:
         """The places that count, for people, how they are reached from the arguments, and what is there."""
-        routes: dict[int, Route] = {id(self.tree): ()}
+        routes: dict[int, Route] = {id(self.tree): (None, ())}
         places: dict[int, str] = {id(self.tree): ""}
         for each in self.snapshot.functions:
+            if each.__defaults__:
+                places[id(each.__defaults__)] = f"{each.__name__}.__defaults__"
             for name, cell in zip(each.__code__.co_freevars, each.__closure__ or (), strict=True):
                 places.setdefault(id(cell), name)
         for container, kind, items in self.entries():
@@ -470,16 +566,20 @@ class Inputs:
                 if container is self.tree:
                     path = ("args", "kwargs", "state")[key]
                 elif kind in (LIST, TUPLE, DICT):
-                    path = str(key) if kind == DICT and "__builtins__" in container else f"{place}[{key!r}]"
+                    path = str(key) if kind == DICT and isinstance(container, dict) and \
+                        "__builtins__" in container else f"{place}[{key!r}]"
                 elif kind == CELL:
                     path = place or "a variable of an enclosing function"
                 elif kind == VARIABLES:
                     path = str(key)
                 else:
                     path = f"{place or getattr(container, '__name__', type(container).__name__)}.{key}"
-                route = None
-                if id(container) in routes and kind in (LIST, TUPLE, DICT, OBJECT):
-                    route = (*routes[id(container)], (kind, key))
+                route: Route | None = None
+                if kind == CELL or kind == VARIABLES:
+                    route = container, ((kind, key),)
+                elif id(container) in routes and kind in (LIST, TUPLE, DICT, OBJECT):
+                    start, steps = routes[id(container)]
+                    route = start, (*steps, (kind, key))
                 if id(value) in self._numbers:
                     places.setdefault(id(value), path)
                     if route is not None:
@@ -491,11 +591,11 @@ def _numbers_at(tree: list[Any], routes: Sequence[Route]) -> dict[tuple[int, Any
     """The numbers to which routes lead, with arrays that stand for them."""
     found: dict[tuple[int, Any], _Number] = {}
     cls = type_of_numbers(tree)
-    for route in routes if cls is not None else ():
+    for start, steps in routes if cls is not None else ():
         container: Any = None
-        value: Any = tree
+        value: Any = tree if start is None else start
         try:
-            for kind, key in route:
+            for kind, key in steps:
                 container, value = value, value[key] if kind == TUPLE else read_place(value, kind, key)
         except (AttributeError, LookupError, TypeError):
             continue
@@ -535,6 +635,48 @@ def _owners_of_variables(snapshot: Snapshot) -> list[Any]:
         elif kind not in (LIST, TUPLE, CELL):
             position += content
     return found
+
+
+def _host_generators(snapshot: Snapshot, names: set[str] | None) -> list[Any]:
+    """The generators of random numbers of Python and NumPy that functions know: objects, and those of the modules that
+    they name."""
+    found: dict[int, Any] = {}
+    named = names is None or "random" in names
+    for value in [*snapshot.held, *snapshot.values()]:
+        generator = _OF_MODULES[0] if value is random else \
+            _OF_MODULES[1] if value is np.random or value is np and named else value
+        if isinstance(generator, _HOST_GENERATORS):
+            found[id(generator)] = generator
+    return list(found.values())
+
+
+_HOST_GENERATORS = random.Random, np.random.Generator, np.random.RandomState
+#: Those that functions of the modules draw from.
+_OF_MODULES: tuple[Any, ...] = tuple([getattr(draw, "__self__", None) for draw in (random.random, np.random.rand)])
+
+
+def _state_of(generator: Any) -> Any:
+    """The state of a generator of the host."""
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    return generator.bit_generator.state if isinstance(generator, np.random.Generator) else \
+        generator.get_state(legacy=False)
+
+
+def _set_state(generator: Any, state: Any) -> None:
+    if isinstance(generator, random.Random):
+        generator.setstate(state)
+    elif isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = state
+    else:
+        generator.set_state(state)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Whether states are equal: numbers and arrays of them, in dictionaries."""
+    if isinstance(one, dict):
+        return all(_are_equal(value, other[key]) for key, value in one.items())
+    return bool(np.all(one == other))
 
 
 def fill(container: Any, content: Sequence[Any]) -> None:

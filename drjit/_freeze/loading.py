@@ -307,7 +307,7 @@ def _read_outcome(data: Mapping[str, Any]) -> Outcome:
     outcome: Outcome = Outcome.__new__(Outcome)
     outcome.keep = []
     outcome.nodes, outcome.vertices, outcome.statements = [], [], []
-    outcome.has_parts, outcome.numbers = False, set()
+    outcome.beyond_plans, outcome.numbers, outcome.data = False, set(), []
     outcome.diff, outcome.starts, outcome.steps = data["diff"], data["starts"], data["steps"]
     outcome.groups = {tuple(needed): numbers for needed, numbers in data["groups"]}
     outcome.stores = [(number, tuple(map(tuple, values)), read_shape(shape))
@@ -341,6 +341,9 @@ def _read_template(data: Sequence[Any], outcome: Outcome) -> Any:
         return kind, cls, tuple(payloads), len(outcome.keep) - 1
     if name in ("container", "input", "again"):
         return kind, found[0]
+    if name == "new data":
+        outcome.keep.append(read(found[1]))
+        return kind, found[0], type(outcome.keep[-1]), len(outcome.keep) - 1, token_of(outcome.keep[-1])
     place, cls = found[0], own_by_name(found[1])
     if name == "flat":
         return kind, place, cls, found[2]

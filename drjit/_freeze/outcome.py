@@ -7,12 +7,15 @@ those that the function made are made anew, each once, wherever they are found.
 
 from __future__ import annotations
 
+import array as arrays
 import copy
 import math
 import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 import drjit_core as core
 from drjit_core import CONSUMED, LEAF, JitFlag, Vertex, dual, primal, vertex_of
@@ -22,21 +25,24 @@ from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.handle import fresh_array
 from .._control.places import Change
-from .._trees.contents import attributes_of, listed, write_place
+from .._trees.contents import attributes_of, has_attribute, listed, set_data, write_attribute, write_place
 from .._trees.holders import has_array
 from .._trees.kinds import (
     BUILTIN,
+    CLASS,
     DATA,
     FUNCTION,
     GENERATOR,
     LIST,
     METHOD,
     MISSING,
+    OBJECT,
     PARTIAL,
     REFERRING,
     about,
     kind_at,
 )
+from .._trees.pytree import is_pytree
 from .inputs import Inputs, NotANumber, fill, token_of
 from .plan import Found
 
@@ -45,16 +51,18 @@ __all__ = ["TEMPLATES", "Outcome"]
 
 #: How values are made again: an object of the recorded call; a copy of an array of numbers; a container, an array or a
 #: part of one that was there before; what has been made already; an array, above all a flat one without derivatives;
-#: and containers.
+#: containers; data that was there before; and a copy of such that was not.
 _CONSTANT, _COPY, _CONTAINER, _INPUT, _VIEW, _AGAIN, _FLAT, _ARRAY, _DICT, _TUPLE, _LIST, _DEQUE, _OBJECT, _METHOD, \
-    _WITH = range(15)
+    _WITH, _DATA, _NEW_DATA = range(17)
 #: What files call them.
 TEMPLATES = ("constant", "copy", "container", "input", "view", "again", "flat", "array", "dict", "tuple", "list",
-             "deque", "object", "method", "with")
+             "deque", "object", "method", "with", "data", "new data")
 #: Nodes by their slots, with what is tracked of them: nothing, the variable of an input, one of its own, or what
 #: depends on inputs, by their numbers: what has one vertex has one in each call.
 _PLAIN, _OF_INPUT, _LEAF, _RESULT = range(4)
 _Value = tuple[int, int, int]
+#: What nobody must get twice, since the first one may change it.
+_COPIED = set, np.ndarray, bytearray, arrays.array
 #: What prints has memory of one call at a time.
 _acting = threading.RLock()
 
@@ -62,8 +70,9 @@ _acting = threading.RLock()
 class Outcome:
     """What a call has done; ``nodes`` are what the recording returns."""
 
-    __slots__ = ("_alive", "_inputs", "_known", "_leaves", "_made", "diff", "gradients", "groups", "has_parts", "keep",
-                 "nodes", "numbers", "places", "result", "starts", "statements", "steps", "stores", "vertices")
+    __slots__ = ("_alive", "_inputs", "_known", "_leaves", "_made", "beyond_plans", "data", "diff", "gradients",
+                 "groups", "keep", "nodes", "numbers", "places", "result", "starts", "statements", "steps", "stores",
+                 "vertices")
 
     def __init__(self, inputs: Inputs, given: Sequence[core.Node], result: Any,
                  statements: Sequence[core.Statement]) -> None:
@@ -84,13 +93,17 @@ class Outcome:
         self.vertices: list[Vertex] = []
         #: Which of them depend on which inputs, by the positions of these.
         self.groups: dict[tuple[int, ...], list[int]] = {}
-        #: The containers that the outcome refers to; whether it refers to parts of arrays that were there before.
+        #: The containers that the outcome refers to; whether it refers to what plans do not find: parts of arrays that
+        #: were there before, and data.
         self.numbers: set[int] = set()
-        self.has_parts = False
+        self.beyond_plans = False
         #: Arrays that hold something else: their number, what, and the shape of a tensor.
         self.stores: list[tuple[int, tuple[_Value, ...], Any]] = []
         inputs.fetch()
         inputs.require_waiting()
+        #: The data that holds something else, and what.
+        self.data: list[tuple[int, Any]] = inputs.changed_data()
+        self.beyond_plans = bool(self.data)
         #: How many steps variables have made.
         self.steps = inputs.steps()
         position = 0
@@ -125,7 +138,10 @@ class Outcome:
                 lists[id(container)] = container
                 self.places.append((number, LIST, None, tuple(map(self._template, listed(container)))))
         else:
-            self.places.append((number, change.kind, change.key, self._template(change.now)))
+            now = change.now
+            if change.kind in (OBJECT, CLASS) and not has_attribute(container, change.kind, change.key):
+                now = MISSING  # whatever a class shows there
+            self.places.append((number, change.kind, change.key, self._template(now)))
 
     def note_gradients(self, given: Sequence[core.Node], before: Sequence[core.Node | None]) -> None:
         """Note what gradients of the inputs have become."""
@@ -192,7 +208,12 @@ class Outcome:
         if isinstance(value, core.Node):
             raise RuntimeError("drjit.freeze(): the function changes an object whose state cannot be "
                                "repeated. Keep it outside of the frozen function.")
-        if value is MISSING or not (isinstance(value, list | tuple | dict | deque) or has_array(value)):
+        number = self._inputs.number_of_data(value)
+        if number >= 0:
+            self.beyond_plans = True
+            return _DATA, number
+        if value is MISSING or not (isinstance(value, list | tuple | dict | deque) or is_pytree(type(value)) or
+                                    isinstance(value, _COPIED) or has_array(value)):
             self.keep.append(value)
             return _CONSTANT, token_of(value), len(self.keep) - 1
         known = self._made.get(id(value))
@@ -212,6 +233,9 @@ class Outcome:
         """How the content of an object is made again."""
         if kind == METHOD:
             return _METHOD, place, cls, 0, (self._template(value.__func__), self._template(value.__self__))
+        if kind == DATA and isinstance(value, _COPIED) and not has_array(value):
+            self.keep.append(copy.copy(value))
+            return _NEW_DATA, place, cls, len(self.keep) - 1, token_of(value)
         if kind in (FUNCTION, PARTIAL, BUILTIN, REFERRING, DATA, GENERATOR):
             raise RuntimeError(f"drjit.freeze(): the function returns, or puts somewhere, an object of type "
                                f"{describe(value)} that refers to arrays, of which later calls have others. Return the "
@@ -246,7 +270,7 @@ class Outcome:
                 if tree_array is owner:
                     for entry in self._inputs.snapshot.values():
                         if entry is array:
-                            self.has_parts = True
+                            self.beyond_plans = True
                             return _VIEW, self._inputs.number_of_array(owner), offset, type(array)
         known = self._made.get(id(array))
         if known is not None:
@@ -268,9 +292,9 @@ class Outcome:
 
     def is_like(self, other: Outcome) -> bool:
         """Whether another outcome is the same."""
-        return self.stores == other.stores and self.gradients == other.gradients and self.places == other.places \
-            and self.result == other.result and self.diff == other.diff and self.groups == other.groups and \
-            self.starts == other.starts and \
+        return self.stores == other.stores and self.data == other.data and self.gradients == other.gradients and \
+            self.places == other.places and self.result == other.result and self.diff == other.diff and \
+            self.groups == other.groups and self.starts == other.starts and \
             [slots for _, slots in self.statements] == [slots for _, slots in other.statements]
 
     def act(self, results: list[core.Node]) -> None:
@@ -289,7 +313,7 @@ class Outcome:
         """What is equal for two outcomes that differ in nothing but the arrays that they are computed of."""
         return _outline(self.result), [(number, kind, key, _outline(template) if kind != LIST else list(
             map(_outline, template))) for number, kind, key, template in self.places], len(self.stores), len(
-                self.gradients), len(self.diff), len(self.statements), self.steps
+                self.gradients), len(self.diff), len(self.statements), self.steps, self.data
 
     # --- again --------------------------------------------------------------------------------------------------------
 
@@ -297,7 +321,7 @@ class Outcome:
         """Do for a call what the recorded one did, given what was computed; ``outputs`` are results with derivatives.
         """
         template = self.result
-        if template[0] == _FLAT and not self.stores and not self.places:
+        if template[0] == _FLAT and not self.stores and not self.places and not self.data:
             array = fresh_array(template[2])
             array._o = None
             array._n = results[template[3]]
@@ -318,6 +342,8 @@ def _outline(template: Any) -> Any:
         return kind, _outline(template[1]), [(key, _outline(entry)) for key, entry in template[4]]
     if kind == _DICT or kind == _OBJECT:
         return kind, template[2], [(key, _outline(entry)) for key, entry in template[4]]
+    if kind == _NEW_DATA:
+        return kind, template[4]
     return (kind,) if kind in (_INPUT, _VIEW, _AGAIN) else template[:-1]
 
 
@@ -366,9 +392,13 @@ class _Application:
             inputs.hand_on()
             for (owner, _, _), steps in zip(inputs.variables, outcome.steps, strict=True):
                 owner.steps += steps
+        for number, content in outcome.data:
+            set_data(inputs.data_at(number), content)
         for kind, container, key, value in found:
             if kind == LIST:
                 fill(container, value)
+            elif kind in (OBJECT, CLASS) and value is not MISSING:
+                write_attribute(container, kind, key, value)
             else:
                 write_place(container, kind, key, value)
         return result
@@ -431,6 +461,11 @@ class _Application:
             return template[2](*map(self.value, template[4]))
         if kind == _WITH:
             return self.filled(self.value(template[1]), template[4])
+        if kind == _DATA:
+            return self.inputs.data_at(template[1])
+        if kind == _NEW_DATA:
+            found = self.made[template[1]] = copy.copy(self.keep[template[3]])
+            return found
         if kind == _COPY:
             kept = self.keep[template[3]]
             return type(kept)(kept)

@@ -37,7 +37,7 @@ from .._trees.kinds import (
     hides,
     kind_at,
 )
-from .inputs import Inputs, flag_of, token_of
+from .inputs import Inputs, flag_of, keeps_more, token_of, version_of
 
 __all__ = ["CODES", "OWNER", "Found", "Plan", "Step"]
 
@@ -126,7 +126,7 @@ class Plan:
     def of(cls, inputs: Inputs, entry: Any, scope: Any) -> Plan | None:
         """A plan that recognises calls with the same key; ``None`` if there is something in it that cannot be seen."""
         outcome = entry.outcome
-        if outcome.has_parts or any(kind == MODULE for _, kind, _, _ in outcome.places):
+        if outcome.beyond_plans or any(kind == MODULE for _, kind, _, _ in outcome.places):
             return None
         plan = cls(inputs, entry, scope)
         return plan if plan._add_steps(inputs) and outcome.numbers <= {step.number for step in plan.steps} else None
@@ -295,7 +295,8 @@ class Plan:
             elif baked != (value.type, value.payload, value.size):
                 return False
         arguments += gradients
-        if (self.distinct or not evaluated) and len(set(map(id, found.arrays))) != len(found.arrays):
+        if (self.distinct or not evaluated) and len(found.arrays) > 1 and \
+                len(set(map(id, found.arrays))) != len(found.arrays):
             return False
         if pending:
             core.evaluate(pending)
@@ -387,6 +388,8 @@ def _described(value: Any, inputs: Inputs, known: dict[int, Any], arrays: dict[i
     """What is known of a value; a negative number if that is not enough."""
     number = inputs.number(value)
     if number >= 0:
+        if keeps_more(value):
+            return (_SAME, value) if version_of(value) is None else (-1, None)
         if hides(value) or kind_at(value) == GENERATOR:
             return (_SAME, value) if kind_at(value) == VALUE and not isinstance(value, ArrayBase) else (-1, None)
         if number in known:
@@ -415,7 +418,7 @@ def _described(value: Any, inputs: Inputs, known: dict[int, Any], arrays: dict[i
     if kind in (GENERATOR, REFERRING) and not (isinstance(value, frozenset) and not _refer(value)):
         return -1, None
     if kind == DATA:
-        token = inputs.data.get(id(value))  # of before the call, which may have changed it
+        _, token = inputs.data.get(id(value), (None, None))  # of before the call, which may have changed it
         return (-1, None) if token is None or isinstance(value, set) and _refer(value) else (_CONTENT, (value, token))
     if kind in (FUNCTION, METHOD, PARTIAL) or callable(value) or value is MISSING:
         return _SAME, value
@@ -440,7 +443,7 @@ def _pinned(inputs: Inputs, entries: Sequence[Any]) -> set[int] | None:
     while todo:
         value = todo.pop()
         kind = kind_at(value)
-        if kind == VALUE and hides(value):
+        if kind == VALUE and hides(value) or keeps_more(value):
             found.add(inputs.number(value))
         if kind not in (METHOD, PARTIAL, FUNCTION) or id(value) in seen:
             continue

@@ -288,6 +288,8 @@ def _written_code(code: int, value: Any, path: str) -> list[Any]:
 def _written_outcome(outcome: Outcome, divided: _Divided) -> dict[str, Any]:
     if outcome.statements:
         raise Refused("the function", "prints or asserts")
+    if outcome.beyond_plans:
+        raise Refused("the function", "changes or returns a set or a NumPy array that it is given")
     nodes = divided.nodes
     for number, *_ in outcome.stores:
         if number not in divided.arrays:
@@ -342,6 +344,8 @@ def _template(template: Any, path: str, outcome: Outcome, divided: _Divided) -> 
     if kind == "array":
         return [kind, template[1], name_of(template[2], path),
                 [_written_node(value, divided.nodes) for value in template[3]], written_shape(template[4])]
+    if kind == "new data":
+        return [kind, template[1], written(outcome.keep[template[3]], path)]
     if kind in _UNWRITTEN:
         raise Refused(path, _UNWRITTEN[kind])
     _, place, cls, further, entries = template

@@ -41,8 +41,9 @@ from .kinds import (
     kind_at,
 )
 
-__all__ = ["attributes_in_dict", "attributes_of", "contents_of", "data_of", "entries_of", "is_small", "listed",
-           "parts_of", "position_of", "read_place", "set_data", "share_attributes", "shown", "write_place"]
+__all__ = ["attributes_in_dict", "attributes_of", "contents_of", "data_of", "entries_of", "has_attribute", "is_small",
+           "listed", "parts_of", "position_of", "read_place", "set_data", "share_attributes", "shown",
+           "write_attribute", "write_place"]
 
 #: Modules with more variables are not looked at.
 _MOST_VARIABLES = 16384
@@ -292,6 +293,24 @@ def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
             _owner_of_attributes(container).__delattr__(container, key)
     else:  # the class may be frozen
         _owner_of_attributes(container).__setattr__(container, key, value)
+
+
+def write_attribute(container: Any, kind: int, key: str, value: Any) -> None:
+    """Let an object or a class have an attribute of its own, also if its class shows the same."""
+    if kind == CLASS:
+        type.__setattr__(container, key, value)
+    elif isinstance(container, _local):
+        _local.__setattr__(container, key, value)
+    else:  # the class may be frozen
+        _set_attribute(container, key, value)
+
+
+_local, _set_attribute = threading.local, object.__setattr__
+
+
+def has_attribute(container: Any, kind: int, key: str) -> bool:
+    """Whether an object or a class has an attribute of its own."""
+    return key in (vars(container) if kind == CLASS else attributes_of(container))
 
 
 def _owner_of_attributes(container: Any) -> Any:

@@ -194,13 +194,25 @@ def _index_array(function: str, entry: Any) -> Any:
     elif isinstance(entry, np.ndarray) and entry.dtype.kind in "iu":
         return entry
     else:
+        if isinstance(entry, list) and not holds_arrays(entry):
+            host = _numbers_of(entry)
+            if host is not None:
+                return host
         index = asarray(entry)
         if not index.size and index._dtype.kind == "f":  # []
             index = converted(index, dtypes.int64)
     if index._dtype.kind not in "biu":
         raise IndexError(f"{function}(): arrays in a key must be of integers or Booleans, found {index._dtype}.")
-    return np.asarray(index) if isinstance(entry, list) and index._dtype.kind != "b" and not holds_arrays(entry) \
-        else index
+    return index
+
+
+def _numbers_of(entries: list[Any]) -> np.ndarray[Any, Any] | None:
+    """The integers in nested lists, if there is nothing else in them."""
+    try:
+        found = np.asarray(entries)
+    except (ValueError, OverflowError):
+        return None
+    return found if found.dtype.kind in "iu" else found.astype(np.int64) if not found.size else None
 
 
 def _require_inside(function: str, index: int, size: int, axis: int) -> None:

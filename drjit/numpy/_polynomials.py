@@ -177,10 +177,11 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
         matrix = matrix * weights[:, None]
         values = values * (weights if values.ndim == 1 else weights[:, None])
     scale = xp.sqrt((matrix * matrix).sum(axis=0))
-    solution, residuals, rank, singular = linalg.lstsq(matrix / scale, values, limit)
-    found = solution / (scale if values.ndim == 1 else scale[:, None])
+    divisor = scale if values.ndim == 1 else scale[:, None]
     if full:
-        return found, residuals, rank, singular, limit
+        solution, residuals, rank, singular = linalg.lstsq(matrix / scale, values, limit)
+        return solution / divisor, residuals, rank, singular, limit
+    found = xp.linalg.pinv(matrix / scale, rtol=limit) @ values / divisor
     if not cov:
         return found
     base = linalg.inv(matrix.T @ matrix)

@@ -10,7 +10,7 @@ import numpy as np
 
 import drjit.array_api as xp
 
-from ._public import Array, array_of, floating, on_host, public
+from ._public import Array, array_of, floating, is_number, on_host, public
 
 __all__ = ["allclose", "angle", "array_equal", "array_equiv", "bincount", "corrcoef", "cov", "digitize", "histogram",
            "histogram2d", "histogram_bin_edges", "histogramdd", "imag", "isclose", "iscomplex", "iscomplexobj",
@@ -43,12 +43,13 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
 @public
 def digitize(x: Any, bins: Any, right: bool = False) -> Array:
     """For each element the number of the interval between edges, which are in order, where it lies: 0 before the first
-    one. Intervals have their left edge, or the right one. Lazy; two edges are evaluated, which tell the direction."""
+    one. Intervals have their left edge, or the right one. Lazy; edges in arrays of Dr.Jit are evaluated, to see in
+    which order they are."""
     edges = array_of(bins)
     if edges.ndim != 1:
         raise ValueError(f"'bins' must have one dimension, found the shape {edges.shape}.")
-    host = on_host(edges)
-    steps = np.diff(host)
+    known = isinstance(bins, np.ndarray) or isinstance(bins, (list, tuple)) and all(map(is_number, bins))
+    steps = np.diff(np.asarray(bins) if known else on_host(edges))
     if np.any(steps < 0) and np.any(steps > 0):
         raise ValueError("'bins' must be in ascending or descending order.")
     if np.any(steps < 0):

@@ -7,6 +7,7 @@ the gradients of the vertices, and replaces both. So what a program does to an a
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, ClassVar
@@ -468,8 +469,10 @@ class Optimizer(MutableMapping[str, Any], Stateful):
     def __drjit_variables__(self) -> list[tuple[Any, bool]]:
         """The parameters, which are kept apart from what the traversal protocol shows, and whether their steps count.
         """
-        return [(parameter, self._counts) for parameter in self._parameters.values()] + \
-            ([] if self._clock is None else [(self._clock, False)])
+        found: list[tuple[Any, bool]] = list(zip(self._parameters.values(), itertools.repeat(self._counts)))
+        if self._clock is not None:
+            found.append((self._clock, False))
+        return found
 
     def __drjit_children__(self) -> dict[Any, Any]:
         clock = {} if self._clock is None else {"clock": self._clock.array()}

@@ -82,7 +82,8 @@ class Parameter:
         if not nodes:
             self.duals = nodes = [dual(cast(node, self.cls._type), vertex) for node, vertex in
                                   zip(values_of(self.value), self.vertices, strict=True)]
-        return dressed(self.form, wrap_like(self.value, self.cls, nodes))
+        array = wrap_like(self.value, self.cls, nodes)
+        return array if self.form is None else dressed(self.form, array)
 
     def gradients(self) -> Nodes:
         """The gradients of the components, in the type that the program sees; of one element, if all have the same."""
@@ -96,12 +97,14 @@ class Parameter:
 
     def take(self, nodes: Nodes) -> None:
         """Hold others, values and vertices, as if the program had assigned them."""
-        if nodes == self.duals:
+        before = self.duals
+        if nodes == before:
             return
-        values = list(map(primal, nodes))
-        if values != list(map(primal, self.duals)):
+        values = [primal(node) for node in nodes]
+        if values != [primal(node) for node in before]:
             type_ = self.value._type
-            self.value = wrap_like(self.value, type(self.value), [cast(node, type_) for node in values])
+            self.value = wrap_like(self.value, type(self.value), [
+                node if node.type == type_ else cast(node, type_) for node in values])
         self.duals = list(nodes)
         self.vertices = [vertex_of(node) or Vertex(LEAF, node.type, node.size) for node in nodes]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import enum
+import pickle
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -195,3 +197,127 @@ def test_generators() -> None:
     assert numbers[2] == [draw(rng, floats(4)).numpy().tolist() for _ in range(4)] and draw.n_recordings == recordings
     rng = dr.rng(seed=1)
     assert numbers[0] == [(rng.random(Float, 4) + floats(4)).numpy().tolist() for _ in range(4)]
+
+
+def test_each_frozen_function_has_recordings_of_its_own() -> None:
+    def twice(x: Any) -> Any:
+        return x * 2
+
+    one, two = dr.freeze(twice), dr.freeze(twice)
+    one(floats(3))
+    assert (one.n_recordings, two.n_recordings) == (1, 0)
+    assert copy.copy(one) is one
+    for make in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot be pickled or copied deeply"):
+            make(one)
+
+
+def test_histories_tell_recordings_from_replays() -> None:
+    frozen, x = dr.freeze(lambda x: dr.sum(x + 1)), floats(1000)
+    found = []
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        for call in (lambda: dr.eval(dr.sum(x + 1)), lambda: frozen(x), lambda: frozen(x), lambda: frozen(x)):
+            dr.kernel_history_clear()
+            call()
+            found.append([{key: entry[key] for key in ("recording_mode", "type", "size", "hash", "input_count",
+                                                       "output_count", "operation_count", "backend", "uses_optix")}
+                          for entry in dr.kernel_history()])
+    modes = [{entry.pop("recording_mode") for entry in each} for each in found]
+    mode = dr.KernelRecordingMode
+    assert modes == [{mode.Inactive}, {mode.Recorded}, {mode.Replayed}, {mode.Replayed}]
+    assert found[1] == found[2] == found[3]
+
+
+def test_what_the_body_may_ask_for() -> None:
+    @dr.freeze
+    def body(x: Any) -> Any:
+        y = x + 1
+        dr.schedule(y)
+        z = Float(y)
+        dr.make_opaque(z)
+        dr.eval(y, z)
+        dr.sync_thread()
+        dr.assert_true(y > 0)
+        return y * 2, z + len(dr.kernel_history())
+
+    for n in (3, 4, 5):
+        x = floats(n)
+        assert [each.numpy().tolist() for each in body(x)] == [((x + 1) * 2).numpy().tolist(), (x + 1).numpy().tolist()]
+    assert body.n_recordings == 1
+
+
+def test_arrays_of_the_host_in_the_body() -> None:
+    weights = np.array([1, 2, 3], np.float32)
+
+    @dr.freeze
+    def body(x: Any) -> Any:
+        return x + Float([1, 2, 3]) + Float(1, 2, 3) + Float(weights) + TensorXf(np.ones((3, 1), np.float32)).array + \
+            dr.opaque(Float, 3) + dr.full(Float, 2, 3) + Float(3)
+
+    for k in range(3):
+        x = floats(3) * (k + 1)
+        assert np.array_equal(body(x), x + body.f(floats(3)) - floats(3))
+    weights[0] = 5  # which counts by its contents
+    assert np.array_equal(body(floats(3)), body.f(floats(3)))
+
+
+def test_memory_of_the_host_at_any_address() -> None:
+    memory = np.arange(64, dtype=np.float32)
+    frozen = dr.freeze(lambda x: x * 2)
+    for first in (0, 1, 2, 3, 4, 8, 16):
+        assert np.array_equal(frozen(Float(memory[first:first + 10])), 2 * memory[first:first + 10])
+    assert frozen.n_recordings == 1
+
+
+def test_what_textures_are_like_counts() -> None:
+    frozen = dr.freeze(lambda t, x: t.eval(dr.llvm.ad.Array1f(x))[0])
+    cls, counts = dr.llvm.ad.Texture1f, []
+    linear, nearest = dr.FilterMode.Linear, dr.FilterMode.Nearest
+    for size, filter_mode, wrap_mode in ((4, linear, dr.WrapMode.Clamp), (4, linear, dr.WrapMode.Clamp),
+                                         (8, linear, dr.WrapMode.Clamp), (4, nearest, dr.WrapMode.Clamp),
+                                         (4, linear, dr.WrapMode.Repeat), (4, linear, dr.WrapMode.Clamp)):
+        texture = cls(TensorXf(np.arange(size, dtype=np.float32).reshape(size, 1)), filter_mode=filter_mode,
+                      wrap_mode=wrap_mode)
+        x = floats(5) / 4
+        assert np.array_equal(frozen(texture, x), frozen.f(texture, x))
+        counts.append(frozen.n_recordings)
+    assert counts[0] == counts[1] and counts == sorted(counts) and counts[-1] == counts[-2]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_loops_go_on_as_long_as_each_call_says(mode: str) -> None:
+    @dr.freeze
+    def power(x: Any, n: Any) -> Any:
+        return dr.while_loop((UInt(0), x), lambda i, y: i < n, lambda i, y: (i + 1, y * 2), mode=mode)[1]
+
+    for n in (3, 2, 5, 0, 3):
+        try:
+            found = power(floats(2), dr.opaque(UInt, n))
+        except RuntimeError as error:  # which says why
+            assert mode == "evaluated" and "looks at the contents of an array" in str(error)
+        else:
+            assert np.array_equal(found, floats(2) * 2**n)
+
+
+def test_identity_of_results() -> None:
+    @dr.freeze
+    def same(x: Any, y: Any) -> Any:
+        z = x * 2
+        return x, [z, z], y, {"x": x}
+
+    for k in range(3):
+        x, y = floats(3) * k, {"a": floats(3)}
+        one, (two, three), four, five = same(x, y)
+        assert one is x and two is three and four is y and five["x"] is x
+
+
+def test_targets_keep_what_copies_hold() -> None:
+    @dr.freeze
+    def put(target: Any, x: Any) -> None:
+        dr.scatter(target, x, dr.arange(UInt, 3))
+
+    for target in (dr.opaque(Float, 7, 5), dr.zeros(Float, 5), dr.opaque(Float, 8, 5)):
+        kept, before = Float(target), target.numpy().tolist()
+        put(target, floats(3))
+        assert kept.numpy().tolist() == before
+        assert target.numpy().tolist() == [1, 2, 3, *before[3:]]

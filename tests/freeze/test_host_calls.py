@@ -10,6 +10,7 @@ import pytest
 
 import drjit as dr
 import drjit.array_api as xp
+import drjit.numpy as np_
 from drjit._freeze.format import Refused, written
 from drjit.llvm.ad import Float, TensorXf
 
@@ -213,3 +214,14 @@ def test_arrays_of_the_standard_are_saved(tmp_path: Any) -> None:
     for name, value in expected.items():
         assert found[name].dtype == value.dtype
         np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(value))
+
+
+@pytest.mark.parametrize("function", [
+    lambda a: a[[0, -1]], lambda a: a[:, [[1, 0], [0, 2]]], lambda a: a[[]], lambda a: np_.digitize(a, [0.2, 0.5, 0.8]),
+    lambda a: np_.polyfit(a[:, 0], a[:, 1], 1)], ids=["rows", "columns", "no rows", "digitize", "polyfit"])
+def test_numbers_of_the_host_are_no_contents(function: Any) -> None:
+    frozen = dr.freeze(function)
+    for seed in (1, 2, 3):
+        a = xp.asarray(np.random.default_rng(seed).random((4, 3), dtype=np.float32))
+        np.testing.assert_allclose(np.asarray(frozen(a)), np.asarray(function(a)), rtol=1e-4, atol=1e-5)
+    assert frozen.n_recordings == 1

@@ -72,15 +72,21 @@ def mark(name: str) -> None:
         _append(ProfileEvent.Mark, name, _names(), time.perf_counter(), 0.0)
 
 
+#: Whether what is launched is part of a recording. Whoever replays one holds the lock, sets it, and clears it again.
+replaying = False
+
+
 def record(backend: KernelBackend, kernel: LoadedKernel, hit: bool, launch: Launch, width: int, inputs: int,
            outputs: int, codegen_time: float, type_: KernelType = KernelType.JIT) -> None:
     """Append an entry for a launch; kernels that only store constants fill memory."""
     if type_ is KernelType.JIT and not kernel.operations:
         type_ = KernelType.Memset
+    mode = KernelRecordingMode.Replayed if replaying else \
+        KernelRecordingMode.Inactive if state.recording is None else KernelRecordingMode.Recorded
     entry = {
         "backend": backend.language, "type": type_, "hash": kernel.hash, "ir": io.StringIO(kernel.text),
         "uses_optix": 0, "cache_hit": int(hit), "cache_disk": int(not hit and kernel.from_disk),
-        "recording_mode": KernelRecordingMode.Inactive, "size": width, "input_count": inputs, "output_count": outputs,
+        "recording_mode": mode, "size": width, "input_count": inputs, "output_count": outputs,
         "operation_count": kernel.operations, "codegen_time": codegen_time,
         "backend_time": kernel.build_time, "ranges": _names()}
     _entries.append((entry, (backend, launch)))

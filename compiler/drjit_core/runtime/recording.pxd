@@ -1,12 +1,12 @@
 cimport cython
 
 from ..context cimport Context, current
+from ..ir.build cimport literal
 from ..ir.node cimport Node, blank_node, new_id
 
 cdef int _BOUND
 cdef int _DUAL
 cdef int _EVALUATED
-cdef int _LITERAL
 cdef int _UNDEFINED
 cdef int _SIZE
 cdef int _CONSTANT

@@ -17,12 +17,12 @@ from ..codegen.target import Target
 from ..context import current
 from ..flags import DEBUG, FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR
 from ..ir import build, deferred
+from ..ir.build import literal
 from ..ir.extents import CONSTANT, CONTENT, OPERATION, SIZE, Guard, Operation, Size
-from ..ir.node import SHAPE, Node, blank_node, new_id
+from ..ir.node import PARAMETER, SHAPE, Node, blank_node, new_id
 from ..ir.symbolic import innermost
-from ..ops import semantics
-from ..ops.table import BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
-from . import backends, bounds, exclusion, relaunch
+from ..ops.table import BOUND, DUAL, EVALUATED, UNDEFINED
+from . import backends, bounds, exclusion, history, relaunch
 from .backend import KernelBackend, bring
 from .contents import read_bytes, read_element
 from .evaluation import evaluate
@@ -37,7 +37,7 @@ _log = logging.getLogger("drjit")
 _MATTERS = ~(KERNEL_HISTORY | LAUNCH_BLOCKING | PRINT_IR | FORBID_SYNCHRONIZATION)
 #: Flags with which launches are more than that.
 _EXCEPTIONAL = DEBUG | KERNEL_HISTORY | LAUNCH_BLOCKING | PRINT_IR
-_BOUND, _DUAL, _EVALUATED, _LITERAL, _UNDEFINED = BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
+_BOUND, _DUAL, _EVALUATED, _UNDEFINED = BOUND, DUAL, EVALUATED, UNDEFINED
 _SIZE, _CONSTANT, _OPERATION = SIZE, CONSTANT, OPERATION
 #: What is known when something has been read.
 _LATER = (CONSTANT, None, ())
@@ -90,7 +90,7 @@ def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node], d
 def _for_outside(node: Node, given: dict[int, Node]) -> Node:
     """A result for the world outside, where values of constants are known; arguments are what was given."""
     if node.kind == BOUND:
-        return build.literal(node.type, node.payload, node.size, SHAPE)
+        return literal(node.type, node.payload, node.size, SHAPE)
     return given.get(node.id, node)
 
 
@@ -431,7 +431,7 @@ class Recording:
                     build.announce(node)
                 found.append(node)
             elif isinstance(result, Constant):
-                found.append(build.literal(result.type, values[result.value], values[result.size], result.attr))
+                found.append(literal(result.type, values[result.value], values[result.size], result.attr))
             else:
                 found.append(result)
         if len(found) == len(self._order):
@@ -442,9 +442,7 @@ class Recording:
         """Make nodes for numbers, and for what is to be computed."""
         where = self._backend.where
         for place, type_, term in numbers:
-            node = nodes[place] = blank_node()
-            node.kind, node.type, node.size, node.id, node.attr = _LITERAL, type_, 1, 0, 0
-            node.payload = semantics.normalise(type_, values[term])
+            nodes[place] = literal(type_, values[term], 1, PARAMETER)
         for place, type_, size, number in made:
             node = nodes[place] = blank_node()
             node.kind, node.type, node.id = _UNDEFINED, type_, new_id()
@@ -459,11 +457,12 @@ class Recording:
             try:
                 exclusion.evaluating = True
                 if context.flags & _EXCEPTIONAL or _log.isEnabledFor(logging.INFO):
+                    history.replaying = True
                     relaunch.run(self._backend, stages, nodes, values)
                 else:
                     self._backend.recipes.replay(stages, nodes, values)
             finally:
-                exclusion.evaluating = False
+                exclusion.evaluating = history.replaying = False
 
     def _run_parts(self, nodes: list[Any], values: list[Any], same: bool) -> bool:
         """Launch what goes before each number that is read, and what follows; whether the recording is good for it."""

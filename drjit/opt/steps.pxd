@@ -1,0 +1,3 @@
+cimport cython
+
+from drjit_core.ir.dual cimport dual, primal, vertex_of

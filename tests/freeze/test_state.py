@@ -1,0 +1,303 @@
+"""What frozen functions know and change besides arrays: data, generators of the host, attributes that classes show too,
+variables of contexts, and numbers of objects that they know themselves."""
+
+from __future__ import annotations
+
+import array
+import contextvars
+import dataclasses
+import io
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+import drjit.array_api as xp
+from drjit.llvm import Float, ad
+from drjit.opt import Adam
+
+
+def _nothing(function: Any) -> Any:
+    return function
+
+
+DATA: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "set": (lambda: {1, 2}, lambda data: (data.add(3), data.discard(1))),
+    "NumPy array": (lambda: np.zeros(2), lambda data: data.__setitem__(0, 5)),
+    "bytes": (lambda: bytearray(2), lambda data: data.extend(b"a")),
+    "array": (lambda: array.array("i", [1, 2]), lambda data: data.append(3)),
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_changes_of_data_are_repeated(name: str) -> None:
+    make, change = DATA[name]
+
+    def body(x: Any, data: Any) -> Any:
+        change(data)
+        return x + 1
+
+    frozen, expected = dr.freeze(body), make()
+    change(expected)
+    for k in range(4):
+        data = make()
+        assert np.array_equal(frozen(Float(k, 1), data), [k + 1, 2])
+        assert np.array_equal(data, expected) if isinstance(data, np.ndarray) else data == expected
+    assert frozen.n_recordings == 1
+
+
+def test_changes_happen_once_where_derivatives_are_recorded() -> None:
+    calls = np.zeros(1)
+
+    @dr.freeze
+    def sine(x: Any) -> Any:
+        calls[0] += 1
+        return dr.sin(x)
+
+    for k in range(3):
+        x = ad.Float(1, 2)
+        dr.enable_grad(x)
+        sine(x)
+        assert calls[0] == k + 1
+
+
+def test_which_data_is_the_same_counts() -> None:
+    def body(x: Any, one: set[int], two: set[int]) -> Any:
+        one.add(5)
+        return x + len(two)
+
+    frozen = dr.freeze(body)
+    for _ in range(2):
+        one, two = {1}, {1}
+        assert frozen(Float(1), one, one)[0] == 3
+        assert one == {1, 5}
+        one = {1}
+        assert frozen(Float(1), one, two)[0] == 2
+        assert (one, two) == ({1, 5}, {1})
+
+
+def test_data_that_cannot_be_found_again_is_not_changed() -> None:
+    numbers = {1}
+    add = numbers.add
+    with pytest.raises(RuntimeError, match="changes an object of type set, which calls that replay it do not, since "
+                                           "they would not find it"):
+        dr.freeze(lambda x: (add(7), x)[1])(Float(1, 2))
+    assert numbers == {1}
+    large = np.zeros(100_000)
+    with pytest.raises(RuntimeError, match=r"changes an object of type numpy\.ndarray, .* since it is too large"):
+        dr.freeze(lambda x, a: (a.__setitem__(0, 5), x)[1])(Float(1, 2), large)
+    assert not large.any()
+
+
+@pytest.mark.parametrize("make", [lambda: np.zeros(2), lambda: {1, 2}], ids=["array", "set"])
+def test_data_that_is_returned_is_the_callers(make: Callable[[], Any]) -> None:
+    frozen = dr.freeze(lambda x, data: (x + 1, data, [data]))
+    for k in range(3):
+        data = make()
+        _, same, (again,) = frozen(Float(k, 1), data)
+        assert same is data
+        assert again is data
+    assert frozen.n_recordings == 1
+
+
+@dataclasses.dataclass
+class _Counts:
+    number: int = 3
+
+
+def test_nobody_gets_results_that_others_have() -> None:
+    @dr.freeze
+    def made(x: Any) -> Any:
+        numbers = np.zeros(2)
+        return x + 1, _Counts(), {1, 2}, numbers, [numbers], {"of": _Counts(4)}
+
+    for _ in range(3):
+        _, counts, some, numbers, (again,), further = made(Float(1, 2))
+        assert (counts, some, numbers.tolist(), further["of"].number) == (_Counts(3), {1, 2}, [0, 0], 4)
+        assert again is numbers
+        counts.number, numbers[0], further["of"].number = 7, 7, 7
+        some.add(7)
+    assert made.n_recordings == 1
+
+
+_python, _legacy = random.Random(1), np.random.RandomState(1)
+
+
+@pytest.mark.parametrize("draw", [
+    lambda: random.random(), lambda: np.random.rand(), lambda: _python.gauss(0, 1),
+    lambda: _legacy.rand()], ids=["random", "numpy.random", "Random", "RandomState"])
+def test_random_numbers_of_the_host_are_refused(draw: Callable[[], float]) -> None:
+    before = random.getstate(), _python.getstate()
+    with pytest.raises(RuntimeError, match="draws random numbers on the host"):
+        dr.freeze(lambda x: x * draw())(Float(1, 2))
+    assert (random.getstate(), _python.getstate()) == before
+
+
+def test_generators_of_the_host_as_arguments() -> None:
+    generator, other = np.random.default_rng(1), np.random.default_rng(1)
+    with pytest.raises(RuntimeError, match=r"draws .* from an object of type numpy.random._generator.Generator"):
+        dr.freeze(lambda x, g: x * g.random())(Float(1, 2), generator)
+    assert generator.random() == other.random()
+    frozen = dr.freeze(lambda x, g: x * np.random.default_rng(3).random())  # the same in each call
+    assert np.array_equal(frozen(Float(1, 2), generator), frozen(Float(1, 2), generator))
+
+
+def test_attributes_that_classes_show_as_well() -> None:
+    found = []
+    for form in (_nothing, dr.freeze):
+        class Base:
+            count = 0
+
+        class Model(Base):
+            def __call__(self, x: Any) -> Any:
+                self.count += 1
+                Base.count += 1
+                return x * self.count
+
+        call, seen = form(lambda model, x: model(x)), []
+        for k in range(3):
+            model = Model()
+            seen.append((call(model, Float(k, 1)).numpy().tolist(), vars(model).copy(), Base.count))
+            Base.count = 0
+        found.append(seen)
+    assert found[0] == found[1]
+
+
+def test_attributes_that_are_removed_show_those_of_classes() -> None:
+    class Model:
+        scale = 2
+
+        def __init__(self) -> None:
+            self.scale = 5
+
+    def body(model: Any, x: Any) -> Any:
+        del model.scale
+        return x * model.scale
+
+    frozen = dr.freeze(body)
+    for _ in range(3):
+        model = Model()
+        assert np.array_equal(frozen(model, Float(1, 2)), [2, 4])
+        assert vars(model) == {}
+
+
+def test_contexts_are_inputs() -> None:
+    variable: contextvars.ContextVar[Any] = contextvars.ContextVar("variable")
+    frozen = dr.freeze(lambda x, context: context.run(lambda: variable.get() + x))
+    for k in range(3):
+        context = contextvars.copy_context()
+        context.run(variable.set, Float(k))
+        assert np.array_equal(frozen(Float(1, 2), context), [1 + k, 2 + k])
+
+
+def _step_of(optimiser: Any) -> Callable[[Any], Any]:
+    def step(x: Any) -> Any:
+        loss = dr.sum(dr.square(optimiser["w"] - x))
+        dr.backward(loss)
+        optimiser.step()
+        return loss
+
+    return step
+
+
+def test_rates_of_optimisers_that_the_function_knows_become_arrays() -> None:
+    found = []
+    for form in (_nothing, dr.freeze):
+        optimiser, losses = Adam(lr=0.1), []
+        optimiser["w"] = ad.Float([1, 2])
+
+        called = form(_step_of(optimiser))
+        for k in range(12):
+            optimiser.set_learning_rate(0.1 * 0.9**k)
+            losses.append(called(ad.Float([k, 1]))[0])
+        found.append(losses)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+    assert called.n_recordings <= 4
+
+
+def test_classes_and_objects_that_are_called() -> None:
+    class Model:
+        kind = "model"
+
+        def __init__(self) -> None:
+            self._record, self.clear, self.scale = 1, 2, 3.0
+
+        def __call__(self, x: Any) -> Any:
+            return x * self.scale
+
+    frozen = dr.freeze(Float)
+    for k in range(2):
+        assert np.array_equal(frozen(Float(k, 1)), [k, 1])
+    assert (frozen.__name__, frozen.n_recordings) == ("Float", 1)
+    model = Model()
+    called = dr.freeze(model)
+    assert np.array_equal(called(Float(1, 2)), [3, 6])
+    model.scale = 4.0
+    assert np.array_equal(called(Float(1, 2)), [4, 8])
+    assert (called.scale, called.kind, called.n_recordings) == (4.0, "model", 2)
+    called.clear()
+    assert called.n_recordings == 0
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = called.nothing
+
+
+def test_dynamic_numbers_beside_arrays_of_the_standard() -> None:
+    frozen = dr.freeze(lambda x, rate: x * rate, dynamic=("rate",))
+    for rate in (1, 2.5, 3.0):
+        found = frozen(xp.asarray([1.0, 2.0]), rate)
+        assert found.dtype == xp.asarray([1.0]).dtype
+        assert np.array_equal(np.asarray(found), [rate, 2 * rate])
+    assert frozen.n_recordings == 1
+
+
+def test_calls_without_their_arguments() -> None:
+    def scaled(x: Any, k: int = 1) -> Any:
+        return x * k
+
+    frozen = dr.freeze(scaled)
+    with pytest.raises(TypeError, match=r"scaled\(\): missing a required argument: 'x'"):
+        frozen()
+    frozen(Float(1, 2))
+    scaled.__defaults__ = (2,)
+    assert r"scaled.__defaults__[0] was 1, and is 2" in frozen.explain(Float(1, 2))
+
+
+def test_derivatives_of_derivatives_where_numbers_are_arrays() -> None:
+    class Options:
+        rate = 0.5
+
+    options = Options()
+    options.rate = 0.5
+    frozen = dr.freeze(lambda x: dr.sum(dr.sin(x) * options.rate))
+    for k in range(6):
+        options.rate = 0.5 + k
+        x = ad.Float([1, 2])
+        dr.enable_grad(x)
+        dr.backward(frozen(x))
+        np.testing.assert_allclose(dr.grad(x), np.cos([1, 2]) * options.rate, rtol=1e-5)
+        x, v = ad.Float([1, 2]), ad.Float([1, 1])
+        np.testing.assert_allclose(np.array(dr.hvp(frozen, x, v)), np.array(dr.hvp(frozen.f, x, v)), rtol=1e-5)
+    assert frozen.n_recordings <= 4
+
+
+class _Versioned(io.BytesIO):
+    """What tensors of other libraries are like: their contents are no attributes, and changes are counted."""
+
+    _version = 0
+
+
+def test_objects_that_keep_more_than_attributes() -> None:
+    frozen = dr.freeze(lambda x, data: x * len(data.getvalue()))
+    one, two = io.BytesIO(b"12"), io.BytesIO(b"123")
+    for data, scale, recordings in ((one, 2, 1), (two, 3, 2), (one, 2, 2), (two, 3, 2), (one, 2, 2)):
+        assert np.array_equal(frozen(Float(1, 2), data), [scale, 2 * scale])
+        assert frozen.n_recordings == recordings
+    data = _Versioned(b"12")
+    for k in range(3):
+        assert np.array_equal(frozen(Float(1, 2), data), [2 + k, 4 + 2 * k])
+        data.seek(0, 2)
+        data.write(b"3")
+        data._version += 1
