@@ -203,7 +203,7 @@ def concatenate(nodes: Sequence[Node]) -> Node:
 def transposed(node: Node, shape: Shape, axes: Shape) -> tuple[Node, Shape]:
     """The node and the shape of a tensor whose axes have been put into another order."""
     sizes = tuple(shape[axis] for axis in axes)
-    copied = core.transposed(node, shape, axes, *core.limits().tracing.copies)
+    copied = core.transposed(node, shape, axes, *core.limits(node.where).tracing.copies)
     if copied is not None:
         return copied, sizes
     strides = contiguous_strides(shape)

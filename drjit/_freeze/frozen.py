@@ -266,6 +266,10 @@ class Frozen:
     def _require_backend(self, inputs: Inputs) -> None:
         """Refuse calls without arrays, and those of another backend."""
         where = {array._where for array in inputs.arrays if not _belongs_nowhere(array)}
+        if len(where) > 1:
+            names = " and ".join([f"'{JitBackend(bit).name}'" for bit in sorted(where)])
+            raise RuntimeError(f"drjit.freeze(): {self._name}() has arrays of the backends {names}: "
+                               "it is recorded for one. Freeze what computes with each by itself.")
         if self._backend is None:
             if not inputs.arrays:
                 _require_arguments(self._function, *inputs.tree[:2])
@@ -275,9 +279,15 @@ class Frozen:
             return
         if not core.has_backend(self._backend):
             raise RuntimeError(f"drjit.freeze(): the backend {self._backend} is not available.")
-        if self._backend not in (JitBackend.LLVM, JitBackend.Invalid) and where or len(where) > 1:
+        if self._backend is not JitBackend.Invalid and where - {self._backend.value}:
             raise RuntimeError(f"drjit.freeze(): {self._name}() was frozen for the backend {self._backend}, and is "
                                "given arrays of another one.")
+
+    def _where(self, inputs: Inputs) -> int:
+        """The backend that a call is for, as a bit."""
+        if inputs.arrays:
+            return int(inputs.arrays[0]._where)
+        return 0 if self._backend is None else self._backend.value
 
     def _complete(self, inputs: Inputs) -> None:
         """Let the key of a call have what is around it, and which of its evaluated inputs are literals."""
@@ -300,7 +310,7 @@ class Frozen:
             if any(_constant(nodes[position]) != constant for position, constant in entry.baked.items()):
                 continue
             arguments += _gradients(inputs.nodes)
-            if core.pattern_of(arguments) != entry.pattern:
+            if core.pattern_of(arguments, self._where(inputs)) != entry.pattern:
                 inputs.reason = inputs.reason or "which arrays share memory, sizes 0 and 1, alignment, or flags differ"
                 continue
             sizes = [nodes[position].size for position in entry.positions]
@@ -594,7 +604,7 @@ class Frozen:
             return traversed(mode, variables, outcome.vertices, actuals[len(actuals) - seeds:])
 
         try:
-            return core.record(body, arguments, (), True)
+            return core.record(body, arguments, (), True, self._where(inputs))
         except Exception as error:
             error.add_note(f"(This happened while the frozen function {self._name}() was recorded.)")
             raise passed_on(error)  # noqa: B904

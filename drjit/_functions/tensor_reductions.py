@@ -78,7 +78,7 @@ def _reduce_run(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: 
         return segment
     if op in (ReduceOp.Min, ReduceOp.Max) and core.tracked(node) is not None:
         return _extreme(op, combine, node, outer, extent, inner)
-    numbers = core.limits().tracing.reductions
+    numbers = core.limits(node.where).tracing.reductions
     if extent <= numbers.unrolled:
         parts = [strided(node, (outer, inner), (extent * inner, 1), k * inner) for k in range(extent)]
         while len(parts) > 1:  # pairwise, for the sake of accuracy
@@ -122,7 +122,7 @@ def _segments(op: ReduceOp, node: Node, outer: int, extent: int, inner: int) -> 
 
     Where there are few results of many elements each, parts of them come first, for the sake of threads.
     """
-    type_, numbers = node.type, core.limits().tracing.reductions
+    type_, numbers = node.type, core.limits(node.where).tracing.reductions
     node = cast(node, COMPUTES_IN[type_])
     if inner == 1 and extent <= numbers.short and outer >= numbers.parallel:  # rows would leave most of a packet empty
         return None

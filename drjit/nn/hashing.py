@@ -16,7 +16,6 @@ from drjit_core import (
     TYPES,
     Copy,
     Flow,
-    JitBackend,
     Node,
     ReduceMode,
     ReduceOp,
@@ -25,6 +24,7 @@ from drjit_core import (
     counter,
     current,
     gather,
+    limits,
     literal,
     mod,
     ops,
@@ -58,9 +58,6 @@ _PRIMES = 1, 2654435761, 805459861, 3674653429, 2097192037, 1434869437, 21652197
 _MULTIPLIER = 2531011
 #: How the features of a level lie.
 _STORAGES = "hash", "dense", "tiled"
-#: Bytes of parameters that lie in a core's own cache; and positions for which more of them are looked up level by
-#: level: 1M positions in 16 levels of 4 MiB take 0.41 s of processor time together, 0.1 so.
-_IN_CACHE, _MANY = 1 << 20, 1 << 14
 #: Bytes that a level's gradients may take in tables of the threads.
 _ALL_TABLES = 1 << 27
 
@@ -339,12 +336,11 @@ class HashEncoding(Stateful, Packable):
 
     def _is_apart(self, position: list[Node], mask: Node) -> bool:
         """Whether each level is a kernel of its own, whose table stays in the cache."""
-        if self._dtype._record.backend is not JitBackend.LLVM or current().region is not None or \
-                any(tracked(node) is not None for node in position):
+        if current().region is not None or any(tracked(node) is not None for node in position):
             return False
         wide = max((*position, mask), key=lambda node: node.size)
-        size = self.n_params * TYPES[self._dtype._type].size
-        return self._n_levels > 1 and size > _IN_CACHE and bool(size_of(wide) >= _MANY)
+        size, numbers = self.n_params * TYPES[self._dtype._type].size, limits(self._dtype._where).tracing
+        return self._n_levels > 1 and size > numbers.apart and bool(size_of(wide) >= numbers.apart_width)
 
     def _features_apart(self, data: Node, position: list[Node], mask: Node) -> list[Node]:
         type_, source, result = self._dtype._type, primal(data), []

@@ -10,7 +10,6 @@ from drjit_core import (
     BAKED,
     COMPUTES_IN,
     Flow,
-    JitBackend,
     Node,
     ReduceMode,
     Vertex,
@@ -108,7 +107,7 @@ def _products(matrix: MatrixView, nodes: list[Node], bias: MatrixView | None = N
     tracks = any(tracked(node) is not None for node in (*sources, *nodes))
     # the gradient of a matrix is a sum over samples, which regions have none of
     within = tracks and core.current().region is not None and any(map(core.surely_tracked, sources))
-    if matrix._buffer._record.backend is not JitBackend.LLVM or within or not rows * columns or \
+    if not core.limits(matrix._buffer._where).tracing.products or within or not rows * columns or \
             0 in [node.size for node in (*sources, *nodes)]:
         return _added([_sum([(_read(matrix, row, column), nodes[column]) for column in range(columns)])
                        for row in range(rows)], bias)

@@ -14,6 +14,7 @@ import pytest
 
 import drjit as dr
 from drjit.llvm.ad import Float64 as F
+from drjit.llvm.ad import TensorXf64
 from drjit.llvm.ad import UInt32 as U
 
 scale: Any = None
@@ -389,3 +390,34 @@ def test_classes_of_objects_that_bodies_know_are_let_go(mode: str) -> None:
     gc.collect()  # classes are in cycles, and hold those that they are derived from
     gc.collect()
     assert [reference() for reference in found] == [None, None]
+
+
+# --- reductions of what is captured -----------------------------------------------------------------------------------
+
+REDUCTIONS = {
+    "sum": lambda x, t: dr.sum(x), "max": lambda x, t: dr.max(x), "mean": lambda x, t: dr.mean(x),
+    "dot": lambda x, t: dr.dot(x, x), "count": lambda x, t: F(dr.count(x < 2.5)),
+    "prefix": lambda x, t: dr.cumsum(x),
+    "blocks": lambda x, t: dr.sum(dr.block_reduce(dr.ReduceOp.Max, x, 2)), "part": lambda x, t: dr.sum(x[1:]),
+    "reverse": lambda x, t: dr.sum(dr.reverse(x)), "rows": lambda x, t: dr.sum(t, axis=1).array,
+    "columns": lambda x, t: dr.max(t, axis=0).array, "product": lambda x, t: dr.sum((t @ t).array),
+    "other size": lambda x, t: dr.sum(dr.arange(F, 7)),
+}
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_of_captured_arrays_know_no_mask(name: str, mode: str) -> None:
+    """Although the arrays are as wide as the construct: their elements are none of its lanes."""
+    x, t = dr.arange(F, 4) + 1, TensorXf64(dr.arange(F, 16) + 1, (4, 4))
+    reduced, y, count = REDUCTIONS[name], np.array([1, 2, 3, 4], np.float64), np.array([1, 0, 3, 2])
+    dr.eval(x, t)
+    found = np.broadcast_to(reduced(x, t).numpy(), 4)
+    _, z = dr.while_loop((U(0, 0, 0, 0), F(y)), lambda k, z: k < U(count),
+                         lambda k, z: (k + 1, z + reduced(x, t)), mode=mode)
+    assert np.array_equal(z.numpy(), y + count * found)
+    z = dr.if_stmt((F(y),), U(count) < 2, lambda z: z + reduced(x, t), lambda z: z - reduced(x, t), mode=mode)
+    assert np.array_equal(z.numpy(), np.where(count < 2, y + found, y - found))
+    if name not in ("prefix", "rows", "columns"):  # evaluated functions have fewer lanes
+        z = dr.switch(U(count % 2), [lambda z: z + reduced(x, t), lambda z: z * reduced(x, t)], F(y), mode=mode)
+        assert np.array_equal(z.numpy(), np.where(count % 2, y * found, y + found))

@@ -188,7 +188,7 @@ def test_local_memory_is_that_of_the_backend() -> None:
     for target, found in ((CPU_TARGET, True), (changed(local=local._replace(array=64)), False),
                           (changed(local=local._replace(together=64)), False)):
         with on_backend(Null(TEXTS, target)):
-            assert extend.fits(loop.payload, 10) == found
+            assert extend.fits(loop, 10) == found
 
 
 def tracing(**numbers: Any) -> Target:

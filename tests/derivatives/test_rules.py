@@ -919,6 +919,22 @@ def test_derivatives_on_the_interpreter_are_the_same() -> None:
     np.testing.assert_allclose(found, gradient(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("counts", [[3], [3, 1, 0]])
+def test_derivatives_of_loops_on_the_interpreter_are_the_same(counts: list[int]) -> None:
+    """What a loop keeps of its iterations differs from element to element, also if its counter does not."""
+    def gradient() -> Any:
+        x = ad.Float64(0.1, 0.2, 0.3)
+        dr.enable_grad(x)
+        _, y = dr.while_loop((ad.UInt32(0), ad.Float64(x)), lambda k, y: k < ad.UInt32(counts),
+                             lambda k, y: (k + 1, y * y + dr.sin(y)), mode="symbolic", max_iterations=3)
+        dr.backward(dr.sum(y))
+        return flat(x.grad)
+
+    with drjit_core.on_backend("interpreter"):
+        found = gradient()
+    np.testing.assert_allclose(found, gradient(), rtol=1e-12)
+
+
 def test_gradients_of_squares_are_doubled_products() -> None:
     """Which is what a multiplication and a fused multiply-add give, too, at less cost."""
     values, seeds = (np.random.default_rng(k).random(1000, dtype=np.float32) for k in range(2))

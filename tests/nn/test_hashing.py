@@ -12,6 +12,7 @@ import drjit as dr
 from drjit import nn
 from drjit.llvm.ad import Array2f, Array2f64, Array2u, ArrayXf, ArrayXf16, Bool, Float, Float16, Float64, TensorXf, UInt
 from drjit.nn import hashing
+from drjit_core import limits
 from tests.nn.model import features
 
 KINDS: dict[str, Any] = {"grid": nn.HashGridEncoding, "permuto": nn.PermutoEncoding}
@@ -245,8 +246,11 @@ def test_encodings_in_modules_are_not_packed(kind: str) -> None:
 
 
 def apart(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
-    monkeypatch.setattr(hashing, "_IN_CACHE", 0)
-    monkeypatch.setattr(hashing, "_MANY", many)
+    def limits_of(where: int) -> Any:
+        found = limits(where)
+        return found._replace(tracing=found.tracing._replace(apart=0, apart_width=many))
+
+    monkeypatch.setattr(hashing, "limits", limits_of)
 
 
 def lookup(kind: str, leaf: Any, n: int, masked: bool) -> tuple[Any, Any]:

@@ -8,8 +8,10 @@ import logging
 import os
 import py_compile
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -76,6 +78,40 @@ def test_a_file_of_another_format_or_of_another_key_is_a_miss(folder: Path, monk
     assert disk.load(key(2)) is None
     disk.store(key(1), CODE)
     monkeypatch.setattr(disk, "_MAGIC", disk._MAGIC[:-1] + b"\xff")
+    assert disk.load(key(1)) is None
+    disk.store(key(1), CODE)
+    assert disk.load(key(1)) == CODE
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+@pytest.mark.parametrize("what", ("pipe", "folder", "socket", "device", "loop"))
+def test_what_is_no_file_is_a_miss_and_makes_nobody_wait(folder: Path, monkeypatch: pytest.MonkeyPatch,
+                                                         caplog: pytest.LogCaptureFixture, what: str) -> None:
+    disk.store(key(2), CODE)
+    path, found = path_of(folder, 1), []
+    if what == "pipe":
+        os.mkfifo(path, 0o600)
+    elif what == "folder":
+        path.mkdir(0o700)
+    elif what == "socket":
+        monkeypatch.chdir(folder)  # there are limits for such paths
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path.name)
+    else:
+        path.symlink_to("/dev/zero" if what == "device" else path.name)
+    thread = threading.Thread(target=lambda: found.append(disk.load(key(1))), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert found == [None] and not caplog.records
+    disk.store(key(1), CODE)
+    assert disk.load(key(1)) == (None if what == "folder" else CODE) and disk.load(key(2)) == CODE
+    assert not [entry for entry in folder.iterdir() if entry.suffix == ".part"]
+
+
+def test_nobody_reads_a_damaged_file_to_its_end(folder: Path) -> None:
+    disk.store(key(1), CODE)
+    with open(path_of(folder, 1), "wb") as file:
+        file.truncate(1 << 42)  # takes no space
     assert disk.load(key(1)) is None
     disk.store(key(1), CODE)
     assert disk.load(key(1)) == CODE
@@ -229,11 +265,12 @@ def test_one_warning_however_often_it_fails(folder: Path, caplog: pytest.LogCapt
     assert [record.getMessage().count("can be written by others") for record in caplog.records] == [1]
 
 
-def test_a_limit_that_is_no_number_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch,
-                                               caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setenv("DRJIT_CACHE_SIZE", "much")
+@pytest.mark.parametrize("limit", ("much", "-1", "1e9"))
+def test_a_limit_that_is_no_number_of_bytes_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch,
+                                                        caplog: pytest.LogCaptureFixture, limit: str) -> None:
+    monkeypatch.setenv("DRJIT_CACHE_SIZE", limit)
     disk.store(key(1), CODE)
-    assert "DRJIT_CACHE_SIZE must be a number of bytes, found 'much'" in caplog.text and disk.load(key(1)) == CODE
+    assert f"DRJIT_CACHE_SIZE must be a number of bytes, found {limit!r}" in caplog.text and disk.load(key(1)) == CODE
 
 
 def test_a_relative_location_stays_where_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

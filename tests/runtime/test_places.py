@@ -201,6 +201,93 @@ def test_recordings_run_where_their_arguments_belong(base: str) -> None:
     """)
 
 
+@pytest.mark.parametrize("base", ["CPU", "Hidden"])
+def test_a_recording_launches_on_one_backend(base: str) -> None:
+    run(base, """
+    def raises(words, function, *args):
+        try:
+            function(*args)
+        except RuntimeError as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError("nothing was raised")
+
+    def evaluates(x):
+        c = dr.arange(cuda.Float, 10) + 1
+        dr.eval(c)
+        return x + 1, c
+
+    def allocates(x):
+        c = dr.empty(cuda.Float, 10)
+        dr.eval(c)
+        return x + 1, c
+
+    x, y, z = llvm.Float(1, 2, 3), cuda.Float(4, 5, 6), cuda.Float(7, 8)
+    for function in evaluates, allocates:
+        frozen = dr.freeze(function)
+        for _ in range(2):
+            raises("is being recorded for the backend 'llvm', and evaluates arrays of the backend 'second'", frozen, x)
+        assert backend(frozen(y)[1]) == backend(frozen(z)[1]) == "second"
+    for package, name in ((llvm, "llvm"), (cuda, "second")):  # arguments that belong nowhere have types that do
+        def nowhere(x):
+            y = dr.full(package.Float, 8, 4)
+            dr.scatter_add(y, x, package.UInt(1))
+            dr.eval(y)
+            return y, dr.opaque(package.Float, 2, 3) + x
+        frozen = dr.freeze(nowhere)
+        frozen_there = dr.freeze(lambda: dr.arange(package.Float, 4) + 1, backend=dr.backend_v(package.Float))
+        for k in range(3):
+            one, two = frozen(package.Float(k))
+            assert one.numpy().tolist() == [8, 8 + k, 8, 8] and two.numpy().tolist() == [2 + k] * 3
+            assert backend(one) == backend(two) == backend(frozen_there()) == name
+        assert frozen_there().numpy().tolist() == [1, 2, 3, 4]
+        assert dr.freeze(lambda x: x + 1, backend=dr.backend_v(package.Float))(package.Float(1, 2))[1] == 3
+    frozen = dr.freeze(lambda x, y: (x + 1, y + 1))
+    raises("has arrays of the backends 'CUDA' and 'LLVM'", frozen, x, y)
+    assert [a.numpy().tolist() for a in frozen(y, z)] == [[5, 6, 7], [8, 9]]
+    assert [a.numpy().tolist() for a in frozen(x, x)] == [[2, 3, 4], [2, 3, 4]]
+    """)
+
+
+def test_what_is_decided_while_programs_are_traced_follows_from_where_they_belong() -> None:
+    """Of two backends in one process, each has its own limits, whatever the thread would evaluate on."""
+    run("Hidden", """
+    from drjit import nn
+    from drjit_core.ir.print import format_graph
+    second.limits = LIMITS._replace(
+        local=LIMITS.local._replace(array=0), tracing=LIMITS.tracing._replace(
+            products=False, reductions=LIMITS.tracing.reductions._replace(results=1)))
+
+    def launches(function):
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+            dr.kernel_history_clear()
+            function()
+            return len(dr.kernel_history())
+
+    def product(package):
+        net = nn.pack(nn.Linear(2, 3).alloc(package.ad.TensorXf16, rng=dr.rng(seed=1)))
+        result = net(nn.CoopVec(dr.opaque(package.ad.Float16, 1, 4), dr.opaque(package.ad.Float16, 2, 4)))
+        return format_graph([c._n for c in result]).count("gather")
+
+    def reduced(package):
+        x = dr.ones(package.TensorXf, (4, 1 << 16)) + dr.reshape(dr.arange(package.TensorXf, 4), (4, 1))
+        dr.eval(x)
+        return launches(lambda: dr.eval(dr.sum(x, axis=1)))
+
+    def kept(package):
+        x = package.ad.Float(1, 2, 3)
+        dr.enable_grad(x)
+        _, y = dr.while_loop((package.UInt(0), x), lambda i, y: i < 5, lambda i, y: (i + 1, dr.sin(y)),
+                             max_iterations=5)
+        dr.backward(dr.sum(y))
+        return launches(lambda: dr.eval(dr.grad(x)))
+
+    # biases are read by index in either case; parts of rows are added up first; values by a loop of their own
+    found = [[function(package) for package in (llvm, cuda)] for function in (product, reduced, kept)]
+    assert found == [[3, 9], [2, 1], [1, 2]], found
+    """)
+
+
 #: Graphs of one kernel, with a reduction or without; of several; with a write, a table for each thread, a step, a loop,
 #: and a call.
 SHORT_WAY = """

@@ -85,6 +85,9 @@ class Tracing(NamedTuple):
     hoist: int  # a condition that costs no more is computed once more for the sake of reads that move before the loop
     reductions: Reductions
     copies: Copies
+    products: bool  # products of matrices in memory and vectors are nodes, which kernels put together
+    apart: int  # tables of more bytes are read by a kernel for each of their levels
+    apart_width: int  # for at least so many elements
 
 
 class Limits(NamedTuple):
@@ -230,15 +233,16 @@ class Target(NamedTuple):
         return found
 
 
-_ask: Callable[[], Limits]
+_ask: Callable[[int], Limits]
 
 
-def tell_limits(ask: Callable[[], Limits]) -> None:
-    """Who knows where a thread evaluates tells how to ask for its limits."""
+def tell_limits(ask: Callable[[int], Limits]) -> None:
+    """Who knows the backends tells how to ask for their limits."""
     global _ask
     _ask = ask
 
 
-def limits() -> Limits:
-    """What holds where this thread evaluates: for those who trace, before there is a target."""
-    return _ask()
+def limits(where: int) -> Limits:
+    """What holds for nodes that belong to a backend, given as a bit (0: wherever this thread evaluates): for those who
+    trace, before there is a target."""
+    return _ask(where)

@@ -23,7 +23,7 @@ def blend(mask: Node, new: Sequence[Node], old: Sequence[Node]) -> list[Node]:
 
     Where this is dear, it is a branch, so that packets in which no element has the mask set do not compute it.
     """
-    found, numbers = list(new), limits().tracing
+    found, numbers = list(new), limits(mask.where).tracing
     dear = [] if mask.size < numbers.blend_width or any(node.kind == DUAL for node in (*new, *old)) else [
         i for i, value in enumerate(new) if value.size == old[i].size == mask.size and _is_dear(value, numbers.blend)]
     if dear:

@@ -52,9 +52,9 @@ def _entries(most: int) -> int:
     return 1 << most.bit_length()
 
 
-def fits(loop: Loop, most: int) -> bool:
+def fits(loop: Node, most: int) -> bool:
     """Whether the variables of so many iterations are kept in local memory."""
-    count, local = _bytes(loop.region.formals, most), limits().local
+    count, local = _bytes(loop.payload.region.formals, most), limits(loop.where).local
     return count <= local.array and _together.bytes() + count <= local.together
 
 
@@ -110,7 +110,7 @@ class Counted:
         self.loop = loop
         self.most = most
         entries = 0 if most is None else _entries(most)
-        self.local = not apart and most is not None and fits(payload, most)
+        self.local = not apart and most is not None and fits(loop, most)
         formals, finals, initial = list(region.formals), list(region.results[1]), list(payload.initial)
         iteration = self._formal(region, UINT32, loop.size, len(formals), memory=False)
         formals.append(iteration)

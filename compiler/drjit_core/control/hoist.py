@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..codegen.target import limits
-from ..ir.build import append, literal, sized_by
+from ..ir.build import append, literal, sized_by, where_of
 from ..ir.node import Node
 from ..ir.region import Region
 from ..ir.trace import ops
@@ -83,7 +83,8 @@ class _Hoisting(Rewriter):
         return self._holds
 
     def _compute(self) -> Node | None:
-        entering, cost, most = self.old.masks[0], 0, limits().tracing.hoist
+        entering, cost = self.old.masks[0], 0
+        most = limits(where_of("while_loop", self.initial)).tracing.hoist
         values = {formal.id: value for formal, value in zip(self.old.formals, self.initial, strict=True)}
         values[entering.id] = self.mask if self.mask is not None else literal(BOOL, True)
         computed = []

@@ -335,7 +335,7 @@ class _Repetition(Recorded):
             return self.backwards(flow, *self.recomputed(flow), gradients, totals, memory)
         loop, places = self.without_effects(flow, gradients)
         most, region = self.most(loop), innermost()
-        if most is None or region is not None and not fits(loop.payload, most):
+        if most is None or region is not None and not fits(loop, most):
             return self.backwards(flow, *self.recomputed(flow), gradients, totals, memory)
         counted = Counted(loop, most, anew=self.visits > 0 or region is not None)
         self.visits += 1

@@ -369,7 +369,7 @@ def _permuted(gradient: Node, axes: Sequence[tuple[int, int]]) -> Node | None:
     if any(stride < 0 for _, stride in axes):
         return None
     order = sorted(range(len(axes)), key=lambda number: -axes[number][1])
-    return transposed(gradient, [extent for extent, _ in axes], order, *limits().tracing.copies)
+    return transposed(gradient, [extent for extent, _ in axes], order, *limits(gradient.where).tracing.copies)
 
 
 def _is_injective(axes: Sequence[tuple[int, int]]) -> bool:

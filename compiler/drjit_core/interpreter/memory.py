@@ -56,16 +56,16 @@ def scatter(target: Array, value: Array, index: Array, mask: Array, op: int, che
 
 def gather_local(source: Array, index: Array, mask: Array) -> Array:
     """What elements have in entries, each in its own, where the mask is set, else zero."""
-    index, mask = np.broadcast_arrays(index, mask)
+    index, mask, first = np.broadcast_arrays(index, mask, source[0])  # the same entry may hold others in each element
     entry = np.where(mask, np.minimum(index, len(source) - 1), index.dtype.type(0)).astype(np.int64)
-    found: Array = np.where(mask, source[entry, np.arange(index.size) % source.shape[1]], np.zeros((), source.dtype))
+    found: Array = np.where(mask, source[entry, np.arange(first.size) % source.shape[1]], np.zeros((), source.dtype))
     return found
 
 
 def scatter_local(target: Array, value: Array, index: Array) -> Array:
     """A copy of the target after each element has written to an entry of its own; beyond the last one, to that."""
-    value, index = np.broadcast_arrays(value, index)
-    result = np.array(np.broadcast_to(target, (len(target), max(index.size, target.shape[1]))))
+    value, index, first = np.broadcast_arrays(value, index, target[0])
+    result = np.array(np.broadcast_to(target, (len(target), first.size)))
     result[np.minimum(index, len(target) - 1).astype(np.int64), np.arange(index.size)] = value
     return result
 

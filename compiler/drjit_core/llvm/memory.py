@@ -44,19 +44,19 @@ def load(emitter: FunctionEmitter, instruction: Instruction) -> None:
                        f"{type_.mask} {emitter.active}, {type_} zeroinitializer)")
         else:
             out.append(f"{value} = load {type_}, ptr {name}_at, align {align}")
-        ask_ahead(emitter, name, type_.info.size, AHEAD)
+        ask_ahead(emitter, f"{name}_at", type_.info.size, AHEAD)
     if type_index == BOOL:
         out.append(f"{name} = icmp ne {type_} {value}, {type_.splat(0)}")
     emitter.define(instruction, name)
 
 
-def ask_ahead(emitter: FunctionEmitter, name: str, size: int, distance: int) -> None:
-    """Ask for what a later packet reads, if inputs come from memory; ``size`` is that of an element."""
+def ask_ahead(emitter: FunctionEmitter, at: str, size: int, distance: int) -> None:
+    """Ask for what a later packet reads, if inputs come from memory: at an address, elements of some size."""
     if not emitter.function.streaming:
         return
     for line in range(0, size * emitter.lanes, _CACHE_LINE):
-        emitter.lines.append(f"{name}_ahead{line} = getelementptr i8, ptr {name}_at, i64 {distance + line}")
-        emitter.lines.append(f"call void @llvm.prefetch.p0(ptr {name}_ahead{line}, i32 0, i32 3, i32 1)")
+        emitter.lines.append(f"{at}_ahead{line} = getelementptr i8, ptr {at}, i64 {distance + line}")
+        emitter.lines.append(f"call void @llvm.prefetch.p0(ptr {at}_ahead{line}, i32 0, i32 3, i32 1)")
 
 
 #: Bytes between a packet and what is asked for ahead of it.  A chain of 8 multiply-adds of 16M floats: 7.4 ms without,
@@ -91,7 +91,7 @@ def access(emitter: FunctionEmitter, instruction: Instruction) -> None:
                        f"{type_.mask} {mask}, {type_} zeroinitializer)")
         if access.layout == REVERSED:
             out.append(reversed_packet(value, type_, result, emitter.lanes))
-        ask_ahead(emitter, name, type_.info.size, -AHEAD if access.layout == REVERSED else AHEAD)
+        ask_ahead(emitter, f"{name}_at", type_.info.size, -AHEAD if access.layout == REVERSED else AHEAD)
     if type_index == BOOL:
         out.append(f"{name} = icmp ne {type_} {value}, {'0' if instruction.uniform else type_.splat(0)}")
     emitter.define(instruction, name)

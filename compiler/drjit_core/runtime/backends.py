@@ -63,7 +63,7 @@ def all_backends() -> list[Backend]:
     return [*({LLVM, *_BY_PLACE.values()} - {own}), *([] if own is None else [own])]
 
 
-tell_limits(lambda: backend_of(0).limits)
+tell_limits(lambda where: backend_of(where).limits)
 
 
 @contextmanager

@@ -43,6 +43,7 @@ _USAGE, _LONGEST_USAGE = "usage", 1 << 13
 _LOOK_AFTER = 3600.0
 _BINARY = getattr(os, "O_BINARY", 0)
 _CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
+_NOT_WAITING = getattr(os, "O_NONBLOCK", 0)  # for whoever writes to a pipe that stands in the place of a file
 #: Seconds after which an unfinished file belongs to a process that was killed.
 _ABANDONED_AFTER = 600.0
 _TOUCH_AFTER = 3600.0  # seconds after which a use is noted in the file's time
@@ -212,32 +213,41 @@ def load(key: bytes) -> bytes | None:
     if folder is None:
         return None
     path = f"{folder}{os.sep}{key.hex()}{_SUFFIX}"
+    code = None
     try:
-        handle = os.open(path, os.O_RDONLY | _BINARY | _CLOSE_ON_EXEC)
+        handle = os.open(path, os.O_RDONLY | _BINARY | _CLOSE_ON_EXEC | _NOT_WAITING)
     except OSError:
         return None
     try:
         status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            return None
         problem = _problem(status, path)
         if problem:
             _warn(problem)
             return None
-        data = os.read(handle, status.st_size)
-        while len(data) < status.st_size and (more := os.read(handle, status.st_size - len(data))):
-            data += more
+        head = os.read(handle, len(_MAGIC) + 2 * _DIGEST)
+        if head.startswith(_MAGIC + key):  # else nobody knows how long it is
+            code = _rest(handle, status.st_size - len(head))
     except OSError:
         return None
     finally:
         os.close(handle)
-    start = len(_MAGIC) + 2 * _DIGEST
-    code = data[start:]
-    if data[:start] != _MAGIC + key + _checksum(key, code):
+    if code is None or head != _MAGIC + key + _checksum(key, code):
         _log.info("damaged file in the kernel cache: %s is compiled anew", os.path.basename(path))
         return None
     if time.time() - status.st_mtime > _TOUCH_AFTER:
         with contextlib.suppress(OSError):  # somebody else removed it: the code is ours already
             os.utime(path)
     return code
+
+
+def _rest(handle: int, size: int) -> bytes:
+    """So many bytes of a file, or what it has."""
+    data = os.read(handle, size)
+    while len(data) < size and (more := os.read(handle, size - len(data))):
+        data += more
+    return data
 
 
 def store(key: bytes, code: bytes) -> None:
@@ -346,9 +356,12 @@ def _size_limit() -> int:
     value = os.environ.get("DRJIT_CACHE_SIZE")
     if value:
         try:
-            return max(0, int(value))
+            size = int(value)
         except ValueError:
-            _log.warning("DRJIT_CACHE_SIZE must be a number of bytes, found %r: using %i", value, _DEFAULT_LIMIT)
+            size = -1
+        if size >= 0:
+            return size
+        _log.warning("DRJIT_CACHE_SIZE must be a number of bytes, found %r: using %i", value, _DEFAULT_LIMIT)
     return _DEFAULT_LIMIT
 
 

@@ -109,6 +109,8 @@ def _evaluate(context: Any, roots: list[Node], statements: list[deferred.Stateme
     if _VERIFY:
         verify(roots)
     where = _places(roots)
+    if not where and context.recording is not None:
+        where = context.recording.backend.where  # what belongs nowhere is part of what is recorded
     if where & (where - 1):
         _evaluate_apart(roots, where)
         return True

@@ -49,17 +49,23 @@ def call_host(function: Callable[[Sequence[Node]], Sequence[Node]], operands: Se
     """What a function makes of nodes without derivatives, which are evaluated for it; its results are, and in memory of
     their own. It may look at contents while something is recorded: replays call it again, for operands of these sizes.
     """
-    nodes = opaque_all(operands)
+    nodes, recorder = opaque_all(operands), state.recording
     empty = [None if node.kind == EVALUATED else node for node in nodes]
+    where = recorder.backend.where if recorder is not None else 0
 
     def called(given: Sequence[Node]) -> list[Node]:
         left = iter(given)
-        return list(map(unshared, opaque_all(function([node or next(left) for node in empty]))))
+        results = opaque_all(function([node or next(left) for node in empty]), where)
+        for node in results:  # what is recorded goes on where the recording launches
+            if where and node.kind == EVALUATED and not node.where and \
+                    node.payload.backend is not backend_of(where):
+                bring(backend_of(where), node)
+        return list(map(unshared, results))
 
     def again(given: Sequence[Node]) -> list[Node]:
         return [node for node in called(given) if node.kind == EVALUATED]
 
-    given, recorder = [node for node in nodes if node.kind == EVALUATED], state.recording
+    given = [node for node in nodes if node.kind == EVALUATED]
     if recorder is None:
         return called(given)
     again.__name__ = function.__name__

@@ -32,7 +32,8 @@ _log = logging.getLogger("drjit")
 def evaluate_by_kernels(backend: KernelBackend, roots: list[Node], listener: Listener | None = None) -> None:
     """Plan the kernels that nodes need, and launch them in order; a listener, by default the recording, notes them."""
     target = backend.target()
-    if listener is None:
+    if listener is None and state.recording is not None:
+        state.recording.require(backend)
         listener = state.recording
     kernels = plan(roots, target)
     if _log.isEnabledFor(logging.INFO):

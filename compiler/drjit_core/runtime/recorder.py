@@ -47,7 +47,7 @@ from ..ops.table import (
 )
 from ..types import TYPES, UINT64
 from . import bounds
-from .backend import LoadedKernel
+from .backend import KernelBackend, LoadedKernel
 from .buffer import Buffer
 from .stages import Listener, Made, Stage
 
@@ -87,9 +87,10 @@ class Recorder(Listener):
     the launches make.
     """
 
-    def __init__(self, arguments: Sequence[Node], target: Target, donated: Container[int] = (),
-                 presumes: bool = False) -> None:
+    def __init__(self, arguments: Sequence[Node], backend: KernelBackend, target: Target,
+                 donated: Container[int] = (), presumes: bool = False) -> None:
         super().__init__()
+        self.backend = backend
         self.target = target
         #: Whether some program depends on there being one thread, or several.
         self.sensitive = False
@@ -307,12 +308,21 @@ class Recorder(Listener):
 
     # Told by those who evaluate.
 
+    def require(self, backend: Any) -> None:
+        """Raise if something is to be done on another backend than that of the recording."""
+        if backend is not self.backend:
+            raise RuntimeError(
+                f"{call_site('eval')}(): this program is being recorded for the backend '{self.backend.name}', and "
+                f"evaluates arrays of the backend '{backend.name}': a replay launches on one backend only. Evaluate "
+                "these arrays outside, or record each part by itself.")
+
     def keep(self, node: Node) -> None:
         """An array has been imported: a constant, which must not change."""
         self._held.append(node)
 
     def allocated(self, node: Node) -> None:
         """An array without contents has got memory."""
+        self.require(node.payload.backend)
         place = self._places[node.payload] = self._made(node)
         self._undefined.append(place)
 

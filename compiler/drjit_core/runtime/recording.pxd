@@ -20,9 +20,9 @@ cdef object _lock
 @cython.locals(node=Node, nodes=list, context=Context, pending=bint)
 cdef list _evaluated(object arguments)
 @cython.locals(node=Node, where=cython.int)
-cdef object _backend_of(object arguments)
+cdef object _backend_of(object arguments, int otherwise=*)
 @cython.locals(node=Node, kinds=bytearray, memory=set, position=cython.Py_ssize_t, evaluated=cython.Py_ssize_t)
-cpdef object pattern_of(object arguments)
+cpdef object pattern_of(object arguments, int where=*)
 cdef int _extent(Node node) except -1
 
 
@@ -33,6 +33,7 @@ cdef class Recording:
     cdef readonly list pauses
     cdef readonly bint sensitive
     cdef readonly object target
+    cdef readonly int where
     cdef object _backend
     cdef list _alike
     cdef list _bounds

@@ -48,7 +48,7 @@ _LLVM, _LLVM_BIT, _lock = backends.LLVM, backends.LLVM.where, exclusion.lock
 
 
 def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node], donated: Container[int] = (),
-           presumes: bool = False) -> tuple[Recording, list[Node]]:
+           presumes: bool = False, where: int = 0) -> tuple[Recording, list[Node]]:
     """Call a function of nodes, evaluate what it returns, and record that; its results are evaluated (or literals).
 
     Some arguments may be *donated*, by their numbers: nobody but the caller holds these nodes, now and in replays, and
@@ -58,11 +58,13 @@ def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node], d
     Numbers of elements that are no extents may be ``presumed`` to be the sizes of arguments that have as many. Whoever
     says so finds out whether they are, by comparing recordings for other sizes.
 
+    Where arguments belong nowhere, it is recorded for the backend that is said, or that of this thread.
+
     Raises a ``RuntimeError`` if the function looks at contents of arrays, or writes to others than its arguments, and
     whatever it raises.
     """
     context = current()
-    backend = _backend_of(arguments)
+    backend = _backend_of(arguments, where)
     if not isinstance(backend, KernelBackend):
         raise RuntimeError(f"only what runs as kernels can be recorded: the backend '{backend.name}' has none")
     if context.recording is not None or innermost() is not None:
@@ -70,8 +72,8 @@ def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node], d
     arguments = _evaluated(arguments)
     with exclusion.lock:
         target = backend.target()
-    pattern = pattern_of(arguments)
-    recorder = context.recording = Recorder(arguments, target, donated, presumes)
+    pattern = pattern_of(arguments, where)
+    recorder = context.recording = Recorder(arguments, backend, target, donated, presumes)
     try:
         results = list(function(*recorder.actuals))
         if deferred.chain.statements:
@@ -114,21 +116,23 @@ def _evaluated(arguments: Sequence[Node]) -> list[Node]:
     return nodes
 
 
-def _backend_of(arguments: Sequence[Node]) -> Any:
-    """The backend that arguments belong to, or that of this thread."""
+def _backend_of(arguments: Sequence[Node], otherwise: int = 0) -> Any:
+    """The backend that arguments belong to, or if they belong nowhere, another one, or that of this thread."""
     where = 0
     for node in arguments:
         where |= node.where
+    if not where:
+        where = otherwise
     backend = current().backend
     if backend is None or where and backend.where != where:
-        backend = _LLVM if where == _LLVM_BIT else backends.backend_of(build.where_of("record", arguments))
+        backend = _LLVM if where == _LLVM_BIT else backends.backend_of(build.where_of("record", arguments) or otherwise)
     return backend
 
 
-def pattern_of(arguments: Sequence[Node]) -> Any:
+def pattern_of(arguments: Sequence[Node], where: int = 0) -> Any:
     """What evaluated arguments must have in common for a recording of the ones to serve for the others; ``None`` on a
-    backend that cannot record."""
-    backend = _backend_of(arguments)
+    backend that cannot record.  Those that belong nowhere are for the backend that is said."""
+    backend = _backend_of(arguments, where)
     recipes = getattr(backend, "recipes", None)
     if recipes is None:
         return None
@@ -198,10 +202,12 @@ class Recording:
 
     __slots__ = ("_alike", "_backend", "_bounds", "_captured", "_count", "_guarded", "_kinds", "_made", "_numbers",
                  "_order", "_parts", "_results", "_rows", "_sizes", "_written", "guards", "pattern", "pauses",
-                 "sensitive", "stages", "target")
+                 "sensitive", "stages", "target", "where")
 
     def __init__(self, backend: KernelBackend, pattern: Any, contents: Contents) -> None:
         self._backend, self.pattern, self._kinds = backend, pattern, pattern[3]
+        #: What its arrays belong to.
+        self.where: int = backend.where
         #: What the programs were assembled for; whether they depend on there being one thread, or several.
         self.target, self.sensitive, self._sizes = contents.target, contents.sensitive, contents.sizes
         self._order, self._results = contents.order, contents.results
@@ -283,11 +289,6 @@ class Recording:
         return any(isinstance(pause, Reading) for pause in self.pauses)
 
     @property
-    def where(self) -> int:
-        """What its arrays belong to."""
-        return self._backend.where
-
-    @property
     def kernels(self) -> int:
         """How many kernels it launches, each once."""
         return len({id(stage.kernel) for stage in self.stages if stage.kernel is not None})
@@ -309,7 +310,7 @@ class Recording:
 
     def _checked(self, arguments: list[Node]) -> list[Any] | str:
         """What :meth:`terms` finds for any arguments."""
-        return self.terms(arguments) if pattern_of(arguments) == self.pattern else _ANOTHER_PATTERN
+        return self.terms(arguments) if pattern_of(arguments, self.where) == self.pattern else _ANOTHER_PATTERN
 
     def terms(self, arguments: list[Node]) -> list[Any] | str:
         """The values of all expressions for arguments of the same pattern, ``None`` for those that follow from
@@ -365,7 +366,8 @@ class Recording:
                 if node.size != size:
                     return None
         with _lock:
-            if _backend_of(arguments) is not self._backend or current().flags & _MATTERS != self.pattern[2] or \
+            if _backend_of(arguments, self.where) is not self._backend or \
+                    current().flags & _MATTERS != self.pattern[2] or \
                     self._backend.recipes.target_number() != self.pattern[1]:
                 return None
             if len(arguments) > 1 and not self._has_aliases(arguments):
@@ -402,7 +404,7 @@ class Recording:
         ``same``: then the result is ``None``, and all has been in vain.
         """
         context = current()
-        backend, where = self._backend, self._backend.where
+        backend, where = self._backend, self.where
         nodes: list[Any] = arguments + [None] * (self._count - len(arguments))
         for node in arguments:
             if node.kind == _EVALUATED and node.payload.backend is not backend:
@@ -440,7 +442,7 @@ class Recording:
 
     def _prepare(self, numbers: list[Any], made: list[Any], nodes: list[Any], values: list[Any]) -> None:
         """Make nodes for numbers, and for what is to be computed."""
-        where = self._backend.where
+        where = self.where
         for place, type_, term in numbers:
             nodes[place] = literal(type_, values[term], 1, PARAMETER)
         for place, type_, size, number in made:

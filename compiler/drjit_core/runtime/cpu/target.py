@@ -62,6 +62,11 @@ CPU_TARGET = Target(
         reductions=Reductions(unrolled=16, parallel=1 << 14, results=64, part=1 << 12, rows=256, elements=1 << 16,
                               short=4, narrow=32),
         copies=Copies(fewest=1 << 14, shortest=8),
+        products=True,
+        # What lies in a core's own cache is read together.  (1M positions in 16 levels of 4 MiB take 0.41 s of
+        # processor time together, 0.1 apart.)
+        apart=1 << 20,
+        apart_width=1 << 14,
     ),
     piece_bytes=16,
     aligned_pieces=False,

@@ -53,6 +53,9 @@ _TARGET = Target(
         reductions=Reductions(unrolled=16, parallel=1 << 18, results=1024, part=1 << 10, rows=256, elements=1 << 16,
                               short=4, narrow=32),
         copies=Copies(fewest=1 << 14, shortest=8),
+        products=False,  # there is no text for them
+        apart=_NEVER,
+        apart_width=_NEVER,
     ),
 )
 
