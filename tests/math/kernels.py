@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes  # noqa: F401  the NumPy dtype "bfloat16" from now on
 import numpy as np
 
 from drjit_core import TYPES, Node, VarType, host_view, import_copy, literal
