@@ -315,7 +315,7 @@ def same(found: Any, expected: Any, strict: bool = True) -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("group", "number"), CASES)
-def test_functions_are_those_of_numpy(group: str, number: int) -> None:
+def test_functions_are_those_of_numpy(group: str, number: int, eager: int) -> None:
     call, types = GROUPS[group][number]
     for dtype in types:
         given = arrays(dtype, zlib.crc32(f"{group}{number}{dtype}".encode()))
