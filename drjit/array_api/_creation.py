@@ -43,10 +43,17 @@ def require_device(function: str, device: Any) -> None:
         raise ValueError(f"{function}(): there is no device {device!r}; the only one is 'cpu'.")
 
 
+#: Data types by Python's and NumPy's types.
+_KNOWN: dict[Any, DType] = {**dtypes.BY_NUMPY, **{dtype.numpy.type: dtype for dtype in dtypes.ALL.values()},
+                            float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool, complex: dtypes.complex128}
+
+
 def data_type(function: str, dtype: Any, default: DType) -> DType:
     if dtype is None:
         return default
     if not isinstance(dtype, DType):
+        if isinstance(dtype, (np.dtype, type)) and dtype in _KNOWN:
+            return _KNOWN[dtype]
         found = dtypes.ALL.get(dtype) if isinstance(dtype, str) else None
         if found is None and isinstance(dtype, (np.dtype, type, str)):
             try:
@@ -320,8 +327,9 @@ def _filled(name: str, shape: Any, number: int, dtype: Any, device: Any) -> Arra
 
 
 def _constant(dtype: DType, number: Any, shape: tuple[int, ...]) -> Array:
-    """An array of a shape with axes whose elements are all the same number: a small one has a value."""
-    if shape and dtype.bits != 16 and 0 < math.prod(shape) <= eager():
+    """An array of a shape with axes whose elements are all the same number: a small one has a value, but of integers,
+    which are literals as keys."""
+    if shape and dtype.kind not in "iu" and dtype.bits != 16 and 0 < math.prod(shape) <= eager():
         return of_value(dtype, np.full(shape, number, dtype.numpy) if number else np.zeros(shape, dtype.numpy))
     return constant(dtype, number, shape)
 

@@ -141,6 +141,11 @@ class Storage:
         """Sizes of the axes."""
         return self._value.shape if self._held is None else self._held[0].shape  # type: ignore[no-any-return]
 
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        raise AttributeError(f"drjit.array_api.Array.shape: an array keeps its shape; x = x.reshape({value!r}) is a "
+                             "view with another one.")
+
     @property
     def ndim(self) -> int:
         """The number of axes."""

@@ -108,6 +108,10 @@ class Methods(Operators):
 
     # --- attributes ---
 
+    def __getattr__(self, name: str) -> Any:
+        hint = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
+
     @property
     def T(self) -> Array:
         """The array with its axes in reverse order: of a matrix the transpose. A view."""
@@ -158,11 +162,6 @@ class Methods(Operators):
     def flags(self) -> Flags:
         """How the elements lie among those of the array that owns them, by NumPy's names."""
         return Flags(self)
-
-    @property
-    def data(self) -> memoryview:
-        """The memory of the elements, which cannot be written to. Evaluates."""
-        return memoryview(cast("Any", np.asarray(self)))
 
     @property
     def flat(self) -> Array:
@@ -571,6 +570,13 @@ class Flags:
     def __repr__(self) -> str:
         names = ("C_CONTIGUOUS", "F_CONTIGUOUS", "OWNDATA", "WRITEABLE", "ALIGNED", "WRITEBACKIFCOPY")
         return "".join([f"  {name} : {self[name]}\n" for name in names])
+
+
+#: What to use in place of attributes of NumPy's arrays that are not there.
+_INSTEAD = {"resize": "x = numpy.resize(x, shape) makes another array", "ctypes": "x.numpy() shares the memory",
+            "data": "x.numpy() shares the memory",
+            "setflags": "arrays can be written to; x.numpy() is an array of NumPy that cannot",
+            **dict.fromkeys(("getfield", "setfield"), "x.view(dtype) has the bits as another type")}
 
 
 class At:

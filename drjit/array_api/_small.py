@@ -224,8 +224,8 @@ def enter_result(cls: Any) -> None:
 def by_numpy(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], product: bool = False) -> Any:
     """What a function of NumPy makes of arguments, of which one is a small array and no other one is large; ``None``
     for others, where it raises, and where what it returns are no arrays of their own. (What it raises and what it
-    shares are told and shared by the function of the same name here.) ``product``: whether results are as large as the sizes
-    of all arrays multiplied."""
+    shares are told and shared by the function of the same name here.) ``product``: whether results are as large as the
+    sizes of all arrays multiplied."""
     most = eager()
     if not most:
         return None

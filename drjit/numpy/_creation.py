@@ -16,9 +16,9 @@ from ._public import Array, array_of, axis_of, floating, is_number, of_type, on_
 __all__ = ["arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "asfarray",
            "asfortranarray", "copy", "diag", "diag_indices", "diag_indices_from", "diagflat", "empty", "empty_like",
            "eye", "fill_diagonal", "frombuffer", "fromfunction", "fromiter", "full", "full_like", "geomspace",
-           "identity", "indices", "linspace", "logspace", "mask_indices", "meshgrid", "ones", "ones_like", "tri",
-           "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices", "triu_indices_from", "unravel_index",
-           "ravel_multi_index", "vander", "zeros", "zeros_like"]
+           "identity", "indices", "linspace", "logspace", "mask_indices", "meshgrid", "ones", "ones_like", "require",
+           "tri", "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices", "triu_indices_from",
+           "unravel_index", "ravel_multi_index", "vander", "zeros", "zeros_like"]
 
 Shape = int | Sequence[int]
 
