@@ -311,8 +311,9 @@ _OTHER = {"bitwise_left_shift", "bitwise_right_shift", "nextafter"}
 #: Those whose special values alone differ.
 _FINITE = {"floor_divide", "remainder"}
 #: Those of NumPy by another name, and the kinds of elements that are computed by them.
-_NUMPY = {"pow": (np.power, "f"), "round": (np.rint, "f"), "reciprocal": (np.reciprocal, "f"), "sign": (np.sign, "iuf"),
-          "tan": (np.tan, "f"), "tanh": (np.tanh, "f")}  # of complex infinities, NumPy's have other zeros
+_NUMPY = {"pow": (np.power, "f"), "round": (np.rint, "f"), "reciprocal": (np.reciprocal, "f"),
+          "sign": (np.sign, "iuf"), "expm1": (np.expm1, "f"), "tan": (np.tan, "f"),
+          "tanh": (np.tanh, "f")}  # those of complex infinities are other in NumPy
 
 
 def _of_numpy(name: str) -> tuple[Any, str, bool]:

@@ -134,6 +134,8 @@ class ufunc:
             return into(out, found)
         self._require_associative("accumulate")
         before, distance, size = (slice(None),) * place, 1, given.shape[place]
+        if size < 2:
+            return into(out, given.copy())
         while distance < size:
             lower = given[(*before, slice(0, size - distance))]
             upper = given[(*before, slice(distance, None))]
@@ -190,7 +192,7 @@ class ufunc:
 
 #: Functions whose special values are not NumPy's, as operators of arrays have them.
 _OTHER = {"floor_divide", "remainder", "divmod", "left_shift", "right_shift", "nextafter", "spacing", "multiply",
-          "divide", "tan", "tanh"}
+          "divide", "expm1", "tan", "tanh"}
 #: The method of arrays that is the reduction of a function, and the result of no elements.
 _REDUCTIONS: dict[str, tuple[str, Any]] = {
     "add": ("sum", 0), "multiply": ("prod", 1), "maximum": ("max", None), "minimum": ("min", None),

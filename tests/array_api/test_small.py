@@ -270,3 +270,14 @@ def test_flags_tell_how_elements_lie():
         x.shape = (3, 2)
     with pytest.raises(AttributeError, match=r"no attribute 'resize': x = numpy\.resize"):
         x.resize((3, 2))
+
+
+def test_functions_can_be_those_of_numpy_for_small_arrays(monkeypatch):
+    cubed = xp.eagerly(lambda x: x ** 3, lambda x: "traced")
+    assert cubed(xp.asarray([2.0])).tolist() == [8] and cubed(xp.zeros(1 << 14)) == "traced"
+    assert xp.eagerly(lambda x: x[1:], lambda x: "a view")(xp.asarray([1.0, 2.0])) == "a view"
+    tracked = xp.asarray([2.0])
+    dr.enable_grad(tracked)
+    assert cubed(tracked) == "traced"
+    monkeypatch.setattr(xp.policy, "eager", 0)
+    assert cubed(xp.asarray([2.0])) == "traced"

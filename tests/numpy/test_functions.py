@@ -349,3 +349,9 @@ def test_einsum_of_one_array_is_a_view_where_it_is_one_in_numpy(text):
         found[...] = found * 2 + 1
         expected[...] = expected * 2 + 1
     numpy.testing.assert_array_equal(numpy.asarray(x), a)
+
+
+def test_accumulating_one_element_makes_an_array_of_its_own():
+    x = dnp.array([[True, False]])
+    dnp.maximum.accumulate(x, axis=0)[0, 1] = True
+    assert x.tolist() == [[True, False]]
