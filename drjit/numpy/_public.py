@@ -33,7 +33,7 @@ _BY_NUMPY = frozenset([
     "poly", "polyadd", "polyder", "polyint", "polymul", "polysub", "polyval", "quantile", "ravel_multi_index", "resize",
     "roots", "row_stack", "select", "setdiff1d", "setxor1d", "sort", "sort_complex", "stack", "take_along_axis",
     "tensordot", "tile", "trapezoid", "tril", "triu", "union1d", "unique", "unwrap", "vander", "vdot", "vecdot",
-    "vstack", "where", "cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matrix_norm",
+    "vstack", "cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matrix_norm",
     "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensorinv",
     "tensorsolve", "vector_norm", "fft", "fft2", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
     "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftn"])
