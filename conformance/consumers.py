@@ -250,6 +250,7 @@ def _xarray() -> Iterator[tuple[str, Program]]:
         "groupby anomaly": lambda a: a.groupby(groups) - a.groupby(groups).mean(),
         "weighted": lambda a: a.weighted(abs(a.isel(t=0))).mean("x"), "interp": lambda a: a.interp(x=[1.5, 2.25]),
         "integrate": lambda a: a.integrate("x"), "differentiate": lambda a: a.differentiate("x"),
+        "polyfit": lambda a: a.polyfit("x", 2).polyfit_coefficients,
         "cov": lambda a: xr.cov(a, a * 2, "x"), "round": lambda a: a.round(1), "sortby": lambda a: a.sortby(-a.x),
         "plot": lambda a: np.asarray(a.isel(t=0).plot()[0].get_ydata()),
         "plot.pcolormesh": lambda a: np.asarray(a.plot().get_array())}

@@ -86,9 +86,7 @@ class _Sparse:
         return f"<{type(self).__name__} of shape {self.shape} and {self.dtype} with {self.nnz} elements>"
 
     def __matmul__(self, other: Any) -> Any:
-        if isinstance(other, _Sparse):
-            return NotImplemented
-        return matmul(self, other)
+        return _product(self, other) if isinstance(other, _Sparse) else matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
         array = xp.asarray(other)
@@ -140,6 +138,27 @@ def matmul(A: _Sparse, x: Any) -> Array:
             blocks * chosen if array.ndim == 2 else blocks * chosen[..., None]
         found = found.at[xp.asarray(rows)].add(parts if array.ndim == 2 else parts[..., 0])
     return found.reshape((A.shape[0], *array.shape[1:]))
+
+
+def _product(A: _Sparse, B: _Sparse) -> csr_array:
+    """The product of two sparse matrices, as compressed rows. Where its elements are is known at once; these are lazy,
+    and differentiable by those of both."""
+    if A.shape[1] != B.shape[0]:
+        raise ValueError(f"drjit.sparse: matrices of the shapes {A.shape} and {B.shape} do not go together.")
+    A, B = (matrix.tocoo() if isinstance(matrix, bsr_array) else matrix for matrix in (A, B))
+    (rows, inner), (own, columns) = A._places(), B._places()
+    order = np.argsort(own, kind="stable")
+    first = np.searchsorted(own[order], np.arange(B.shape[0] + 1))
+    counts = np.diff(first)[inner]  # with so many elements of B each element of A is multiplied
+    left = np.repeat(np.arange(inner.size), counts)
+    behind = np.arange(left.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    right = order[first[inner[left]] + behind] if left.size else left
+    places, index = np.unique(rows[left] * B.shape[1] + columns[right], return_inverse=True)
+    data = xp.zeros(places.size, dtype=xp.result_type(A.data, B.data))
+    if places.size:
+        terms = A.data[xp.asarray(left)] * B.data[xp.asarray(right)]
+        data = data.at[xp.asarray(index.reshape(-1))].add(xp.astype(terms, data.dtype))
+    return coo_array((data, (places // B.shape[1], places % B.shape[1])), (A.shape[0], B.shape[1])).tocsr()
 
 
 class coo_array(_Sparse):

@@ -244,6 +244,12 @@ class Array(Methods):
                                 f"(this one has the shape {self.shape}), found {specification!r}.") from None
         return format(self._scalar("__format__"), specification)
 
+    def __divmod__(self, other: Any, /) -> tuple[Array, Array]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any, /) -> tuple[Array, Array]:
+        return other // self, other % self
+
     __array__ = array_of
     __array_function__ = array_function
     __array_ufunc__ = array_ufunc

@@ -43,10 +43,17 @@ def require_device(function: str, device: Any) -> None:
         raise ValueError(f"{function}(): there is no device {device!r}; the only one is 'cpu'.")
 
 
+#: Data types by Python's and NumPy's types.
+_KNOWN: dict[Any, DType] = {**dtypes.BY_NUMPY, **{dtype.numpy.type: dtype for dtype in dtypes.ALL.values()},
+                            float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool, complex: dtypes.complex128}
+
+
 def data_type(function: str, dtype: Any, default: DType) -> DType:
     if dtype is None:
         return default
     if not isinstance(dtype, DType):
+        if isinstance(dtype, (np.dtype, type)) and dtype in _KNOWN:
+            return _KNOWN[dtype]
         found = dtypes.ALL.get(dtype) if isinstance(dtype, str) else None
         if found is None and isinstance(dtype, (np.dtype, type, str)):
             try:
@@ -254,10 +261,10 @@ def _of_numpy(value: np.ndarray[Any, Any]) -> Array:
     """A copy of a NumPy array."""
     dtype = dtypes.of_numpy(value.dtype)
     assert dtype is not None
-    if dtype.kind == "c":
-        return wrap(dtype, _numpy_part(value.real), _numpy_part(value.imag))
     if 0 < value.size <= eager() and dtype.bits != 16:
         return of_value(dtype, value.astype(dtype.numpy, "C"))
+    if dtype.kind == "c":
+        return wrap(dtype, _numpy_part(value.real), _numpy_part(value.imag))
     return wrap(dtype, _numpy_part(value))
 
 
@@ -294,7 +301,7 @@ def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: DTypeLike | No
         number = int(number.real)
     elif isinstance(number, complex):
         _not_complex(function, dtypes.DEFAULT_COMPLEX, wanted)
-    return constant(wanted, bool(number) if wanted.kind == "b" else number, sizes)
+    return _constant(wanted, bool(number) if wanted.kind == "b" else number, sizes)
 
 
 def zeros(shape: int | tuple[int, ...], *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
@@ -315,7 +322,16 @@ def empty(shape: int | tuple[int, ...], *, dtype: DTypeLike | None = None, devic
 def _filled(name: str, shape: Any, number: int, dtype: Any, device: Any) -> Array:
     function = f"{_NAMESPACE}.{name}"
     require_device(function, device)
-    return constant(data_type(function, dtype, dtypes.DEFAULT_FLOAT), number, shape_of(function, shape))
+    wanted, sizes = data_type(function, dtype, dtypes.DEFAULT_FLOAT), shape_of(function, shape)
+    return _constant(wanted, number, sizes)
+
+
+def _constant(dtype: DType, number: Any, shape: tuple[int, ...]) -> Array:
+    """An array of a shape with axes whose elements are all the same number: a small one has a value, but of integers,
+    which are literals as keys."""
+    if shape and dtype.kind not in "iu" and dtype.bits != 16 and 0 < math.prod(shape) <= eager():
+        return of_value(dtype, np.full(shape, number, dtype.numpy) if number else np.zeros(shape, dtype.numpy))
+    return constant(dtype, number, shape)
 
 
 def full_like(x: Array, /, fill_value: Any, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
@@ -344,7 +360,7 @@ def _like(name: str, x: Any, number: int, dtype: Any, device: Any) -> Array:
     function = f"{_NAMESPACE}.{name}"
     require_device(function, device)
     array = require_array(function, "x", x)
-    return constant(data_type(function, dtype, array._dtype), number, array.shape)
+    return _constant(data_type(function, dtype, array._dtype), number, array.shape)
 
 
 # --- regular ones ----------------------------------------------------------------------------------------------------
@@ -429,8 +445,8 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DTypeLi
     require_device(function, device)
     shape = shape_of(function, (n_rows, n_rows if n_cols is None else n_cols))
     wanted = data_type(function, dtype, dtypes.DEFAULT_FLOAT)
-    if 0 < math.prod(shape) <= eager():
-        return converted(of_value(dtypes.bool, np.eye(shape[0], shape[1], _diagonal(shape, k), np.bool_)), wanted)
+    if 0 < math.prod(shape) <= eager() and wanted.bits != 16:
+        return of_value(wanted, np.eye(shape[0], shape[1], _diagonal(shape, k), wanted.numpy))
     return converted(wrap(dtypes.bool, _difference(shape) == _diagonal(shape, k)), wanted)
 
 

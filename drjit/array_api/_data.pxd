@@ -2,11 +2,13 @@ cimport cython
 
 from ._evaluation cimport eager, note
 
-cdef object _final
+cdef object _final, _REVERSED
+cdef tuple _PLAIN
 
 
 cdef class View:
-    cdef public object load
+    cdef public object _load
+    cdef public object key
     cdef public View outer
     cdef public tuple _place
     cdef public tuple shape
@@ -35,12 +37,15 @@ cpdef written(Storage root, bint by_value)
 cdef object _tracked(Storage array)
 @cython.locals(view=View, root=Storage)
 cpdef object value_of(Storage array, Py_ssize_t most)
-@cython.locals(count=cython.Py_ssize_t)
+@cython.locals(first=cython.Py_ssize_t, size=cython.Py_ssize_t)
+cdef object _seen(object whole, tuple shape, object dtype, View view)
+cpdef tuple tensors_with(object dtype, object value)
+@cython.locals(count=cython.Py_ssize_t, values=list)
 cdef object _fetched(Storage array, Py_ssize_t most)
 @cython.locals(cls=type, array=Storage)
 cpdef Storage of_value(object dtype, object value)
 @cython.locals(root=Storage, cls=type, result=Storage, view=View)
-cdef Storage _view_of_value(Storage array, object load, object place, object value)
+cdef Storage _view_of_value(Storage array, object load, object place, object value, Py_ssize_t part, object key=*)
 cpdef tuple tensors_of(View view)
 @cython.locals(view=View)
 cpdef was_read(Storage array)
@@ -49,7 +54,12 @@ cpdef hold(Storage array, tuple parts)
 cpdef Storage made(object dtype, tuple parts)
 @cython.locals(most=cython.Py_ssize_t)
 cpdef Storage part_of(Storage array, object key)
-@cython.locals(result=Storage, root=Storage, most=cython.Py_ssize_t)
+cdef bint _is_plain(object key) except -1
+@cython.locals(most=cython.Py_ssize_t)
+cpdef Storage reversed_axes(Storage array)
+@cython.locals(most=cython.Py_ssize_t)
+cpdef Storage reshaped_now(Storage array, object shape, object load)
+@cython.locals(result=Storage, root=Storage, most=cython.Py_ssize_t, view=View)
 cpdef Storage viewed(Storage array, object load, tuple place=*)
 @cython.locals(most=cython.Py_ssize_t)
 cpdef Storage view_by(Storage array, object load, str rearrange, object argument)

@@ -9,8 +9,8 @@ the elements, its *root*. What is written to a view goes to the root; a view tha
 root reads itself again, and so does one whose root has got derivatives since. The real and the imaginary part of a
 complex array are views of one of its tensors.
 
-Small real arrays hold a NumPy array, their *value*, instead of tensors or beside them (:func:`value_of`): operations
-on these are NumPy's, at once (:mod:`._small`). That of a view shares the memory of its root's. Whoever asks for tensors
+Small arrays hold a NumPy array, their *value*, instead of tensors or beside them (:func:`value_of`): operations on
+these are NumPy's, at once (:mod:`._small`). That of a view shares the memory of its root's. Whoever asks for tensors
 gets some with the same elements; those who may write to them from outside (:func:`given`) make the array forget its
 value.
 """
@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 import drjit as dr
-from drjit.detail import bytes_of, computes_now, is_pending, is_variable, of_memory, tracking
+from drjit.detail import bytes_of, computes_now, is_pending, is_variable, of_memory, permuted, tracking
 from drjit.detail import part_of as chosen_by
 from drjit.interop import contiguous_strides
 
@@ -35,14 +35,18 @@ from ._evaluation import COMPILED, eager, in_body, note, settle
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["Storage", "View", "constant", "copy_of", "default_dtype", "evaluated", "expanded",
-           "given", "has_value", "hold", "in_body", "made", "of_value", "own", "own_tensors", "part_of",
-           "part_of_constant", "parts_of", "register", "require_writable", "same", "tensors_of", "value_of", "view_by",
-           "view_of", "view_of_part", "view_of_zeros", "viewed", "was_read", "wrap", "written"]
+__all__ = ["Storage", "View", "constant", "copy_of", "default_dtype", "evaluated", "expanded", "given", "has_value",
+           "hold", "in_body", "made", "of_value", "own", "own_tensors", "part_of", "part_of_constant", "parts_of",
+           "register", "require_writable", "reshaped_now", "reversed_axes", "same", "tensors_of", "tensors_with",
+           "value_of", "view_by", "view_of", "view_of_part", "view_of_zeros", "viewed", "was_read", "wrap", "written"]
 
 
 #: Views of all tensors of an array, and zeros beside real ones.
 _ALL, _ZEROS = -1, -2
+#: In place of the key of a view whose axes are those of another array in reverse order.
+_REVERSED = object()
+#: What keys are made of that numbers of NumPy's are not looked for.
+_PLAIN = (int, slice, type(None), type(Ellipsis))
 _LITERAL, _EVALUATED, _UNEVALUATED = dr.VarState.Literal, dr.VarState.Evaluated, dr.VarState.Unevaluated
 _ndarray = np.ndarray
 
@@ -51,14 +55,15 @@ class View:
     """Where the elements of an array lie in those of another one in C order, and the writes to it that are known.
 
     ``load`` makes the view's tensor of one of the array that it was made of, which may be a view itself: ``outer``.
-    Where it lies is asked for by writes only: of what a key has chosen (``dr.detail.part_of``), it is found then.
+    Where it lies is asked for by writes only: of what a ``key`` has chosen (``dr.detail.part_of``), it is found then,
+    and so is ``load`` if it is not given.
     """
 
-    __slots__ = ("_place", "load", "made", "outer", "part", "root", "seen", "shape", "source")
+    __slots__ = ("_load", "_place", "key", "made", "outer", "part", "root", "seen", "shape", "source")
 
-    def __init__(self, array: Storage, load: Callable[[Any], Any], place: tuple[int, tuple[int, ...]] | None,
-                 part: int) -> None:
-        self.outer, self.load, self._place = array._view, load, place
+    def __init__(self, array: Storage, load: Callable[[Any], Any] | None, place: tuple[int, tuple[int, ...]] | None,
+                 part: int, key: Any = None) -> None:
+        self.outer, self._load, self._place, self.key = array._view, load, place, key
         self.root: Storage = array if self.outer is None else self.outer.root
         #: Which of the tensors of the root it is made of, or _ALL.
         self.part: int = part if self.outer is None or part != _ALL else self.outer.part
@@ -66,6 +71,14 @@ class View:
         self.shape: tuple[int, ...] = array.shape
         #: The writes to the root, and what its derivatives and those of the view were, when it was read last.
         self.seen = self.source = self.made = 0
+
+    @property
+    def load(self) -> Callable[[Any], Any]:
+        """What makes the view's tensor."""
+        if self._load is None:
+            self._load = permuted(self.shape, tuple(range(len(self.shape)))[::-1]) if self.key is _REVERSED else \
+                chosen_by(self.shape, self.key)
+        return cast(Callable[[Any], Any], self._load)
 
     @property
     def place(self) -> tuple[int, tuple[int, ...]]:
@@ -128,6 +141,11 @@ class Storage:
         """Sizes of the axes."""
         return self._value.shape if self._held is None else self._held[0].shape  # type: ignore[no-any-return]
 
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        raise AttributeError(f"drjit.array_api.Array.shape: an array keeps its shape; x = x.reshape({value!r}) is a "
+                             "view with another one.")
+
     @property
     def ndim(self) -> int:
         """The number of axes."""
@@ -155,7 +173,7 @@ def parts_of(array: Storage) -> tuple[Any, ...]:
     held: Any = array._held
     if view is None:
         if held is None:
-            held = array._held = (of_memory(array._dtype.tensor, array._value),)
+            held = array._held = tensors_with(array._dtype, array._value)
         return held  # type: ignore[no-any-return]
     if held is not None and view.seen == view.root._writes and view.source == _tracked(view.root):
         return held  # type: ignore[no-any-return]
@@ -210,19 +228,24 @@ def value_of(array: Storage, most: int) -> Any:
         return _fetched(array, most) if array._value is None else array._value
     root = view.root
     whole = _fetched(root, most) if root._value is None else root._value
-    if whole is None or view.part != _ALL or array._given and not computes_now(parts_of(array)[0]):
+    if whole is None or view.part == _ZEROS or array._given and not computes_now(parts_of(array)[0]):
         return None
     value = array._value
     if value is None or value.base is not whole:
         if 0 in array.shape:
             return None
-        offset, strides = view.place
-        size = array._dtype.itemsize
-        value = _ndarray(array.shape, array._dtype.numpy, whole, offset * size,
-                         tuple([stride * size for stride in strides]))
+        value = _seen(whole, array.shape, array._dtype, view)
         if root._value is whole:
             array._value = value
     return value
+
+
+def _seen(whole: Any, shape: tuple[int, ...], dtype: DType, view: View) -> Any:
+    """A view of a shape in the value of its root, as a NumPy array in the same memory."""
+    offset, strides = view.place
+    size = whole.dtype.itemsize
+    first = offset * size + (view.part * dtype.itemsize if view.part > 0 else 0)
+    return _ndarray(shape, dtype.numpy, whole, first, tuple([stride * size for stride in strides]))
 
 
 def has_value(array: Storage) -> bool:
@@ -234,23 +257,37 @@ def has_value(array: Storage) -> bool:
 def _fetched(array: Storage, most: int) -> Any:
     """The elements of an array that owns them, which a NumPy array is made of now, if that takes no kernel."""
     dtype, held = array._dtype, array._held
-    if len(held) != 1 or dtype.bits == 16:
+    if dtype.bits == 16:
         return None
-    part = held[0]
-    shape, count = part.shape, 1
+    shape, count = held[0].shape, 1
     for size in shape:
         count *= size
-    if not 0 < count <= most or is_pending(part) or not computes_now(part):
+    if not 0 < count <= most:
         return None
-    if part.state is _LITERAL:
-        value = np.full(shape, part.array[0], dtype.numpy)
-    elif part.state is _EVALUATED or part.state is _UNEVALUATED:
-        value = _ndarray(shape, dtype.numpy, bytes_of(part)).copy()
-    else:
-        return None
+    values = []
+    for part in held:
+        if is_pending(part) or not computes_now(part):
+            return None
+        if part.state is _LITERAL:
+            values.append(np.full(shape, part.array[0], dtype.part.numpy))
+        elif part.state is _EVALUATED or part.state is _UNEVALUATED:
+            values.append(_ndarray(shape, dtype.part.numpy, bytes_of(part)).copy())
+        else:
+            return None
+    value = values[0]
+    if len(values) == 2:
+        value = np.empty(shape, dtype.numpy)
+        value.real, value.imag = values
     if not array._given:
         array._value = value
     return value
+
+
+def tensors_with(dtype: DType, value: Any) -> tuple[Any, ...]:
+    """Tensors with the elements of a NumPy array of just their type, in C order."""
+    if dtype.kind == "c":
+        return of_memory(dtype.tensor, value.real.copy()), of_memory(dtype.tensor, value.imag.copy())
+    return (of_memory(dtype.tensor, value),)
 
 
 def of_value(dtype: DType, value: Any) -> Array:
@@ -341,6 +378,12 @@ def view_of(array: Storage, load: Callable[[Any], Any], offset: int, strides: tu
 
 def view_of_part(array: Storage, number: int) -> Array:
     """A view of the real (0) or imaginary part of a complex array."""
+    most = eager()
+    value = value_of(array, most) if most else None
+    if value is not None:
+        found = _view_of_value(array, same, array.place, value.imag if number else value.real, number)
+        if found is not None:
+            return found
     result = made(array._dtype.part, (same(parts_of(array)[number]),))
     result._view = View(array, same, array.place, number)
     was_read(result)
@@ -366,23 +409,53 @@ def _zeros_of(part: Any) -> Any:
 
 def part_of(array: Storage, key: Any) -> Array | None:
     """What a key of integers and slices chooses, a view or a single element; ``None`` for other keys."""
-    part = chosen_by(array.shape, key)
-    if part is None:
-        return None
     most = eager()
     if most:
         value = value_of(array, most)
-        if value is not None:
-            found = value[key]
+        if value is not None and _is_plain(key):
+            try:
+                found = value[key]
+            except (IndexError, TypeError, ValueError):  # which are told in words
+                return None
             if type(found) is not _ndarray:
                 return of_value(array._dtype, np.asarray(found))
-            if part.shape or not array.ndim or Ellipsis in key:
-                result = _view_of_value(array, part, None, found)
-                if result is not None:
-                    return result
+            result = _view_of_value(array, None, None, found, _ALL, key)
+            if result is not None:
+                return result
+    part = chosen_by(array.shape, key)
+    if part is None:
+        return None
     if part.shape or not array.ndim or type(key) is tuple and Ellipsis in key:  # which makes a view without axes
         return viewed(array, part)
     return made(array._dtype, tuple([part(tensor) for tensor in parts_of(array)]))
+
+
+def _is_plain(key: Any) -> bool:
+    """Whether a key is made of integers and slices."""
+    if type(key) is not tuple:
+        return type(key) in _PLAIN
+    return not [entry for entry in key if type(entry) not in _PLAIN]
+
+
+def reversed_axes(array: Storage) -> Array | None:
+    """A view of a small array with its axes in reverse order; ``None`` of others."""
+    most = eager()
+    value = value_of(array, most) if most else None
+    return None if value is None else _view_of_value(array, None, None, value.T, _ALL, _REVERSED)
+
+
+def reshaped_now(array: Storage, shape: Any, load: Callable[..., Any]) -> Array | None:
+    """A view of a small array with another shape, whose elements follow each other; ``None`` of others. ``load`` makes
+    of both shapes what makes tensors."""
+    most = eager()
+    value = value_of(array, most) if most else None
+    if value is None:
+        return None
+    try:
+        found = value.reshape(shape)
+    except (TypeError, ValueError):  # which are told in words
+        return None
+    return _view_of_value(array, load(value.shape, found.shape), None, found, _ALL)
 
 
 def viewed(array: Storage, load: Callable[[Any], Any], place: tuple[int, tuple[int, ...]] | None = None) -> Array:
@@ -391,11 +464,9 @@ def viewed(array: Storage, load: Callable[[Any], Any], place: tuple[int, tuple[i
     if most and hasattr(load, "shape") and 0 not in load.shape and value_of(array, most) is not None:
         root = array if array._view is None else array._view.root
         if root._value is not None:
-            place = View(array, load, place, _ALL).place
-            size = array._dtype.itemsize
-            value = _ndarray(load.shape, array._dtype.numpy, root._value, place[0] * size,
-                             tuple([stride * size for stride in place[1]]))
-            found = _view_of_value(array, load, place, value)
+            view = View(array, load, place, _ALL)
+            value = _seen(root._value, load.shape, array._dtype, view)
+            found = _view_of_value(array, load, view.place, value, _ALL)
             if found is not None:
                 return found
     result = made(array._dtype, tuple([load(tensor) for tensor in parts_of(array)]))
@@ -404,19 +475,21 @@ def viewed(array: Storage, load: Callable[[Any], Any], place: tuple[int, tuple[i
     return result
 
 
-def _view_of_value(array: Storage, load: Callable[[Any], Any], place: Any, value: Any) -> Array | None:
-    """A view of an array, whose value is in the memory of the root's; ``None`` if the root has none."""
+def _view_of_value(array: Storage, load: Callable[[Any], Any] | None, place: Any, value: Any, part: int,
+                   key: Any = None) -> Array | None:
+    """A view of an array, or of one of its parts, whose value is in the memory of the root's; ``None`` if the root has
+    none."""
     root = array if array._view is None else array._view.root
     if root._value is None or value.base is not root._value:
         return None
     cls = _final
     result = cls.__new__(cls)
-    result._dtype = array._dtype
+    result._dtype = array._dtype if part == _ALL else array._dtype.part
     result._held = None
     result._value = value
     result._given = False
     result._writes = 0
-    result._view = view = View(array, load, place, _ALL)
+    result._view = view = View(array, load, place, part, key)
     view.seen = root._writes
     return result  # type: ignore[no-any-return]
 
@@ -427,7 +500,7 @@ def view_by(array: Storage, load: Callable[[Any], Any], rearrange: str, argument
     value = value_of(array, most) if most else None
     found = None if value is None else \
         _view_of_value(array, load, None, value.transpose(argument) if rearrange == "transpose" else
-                       value.reshape(argument))
+                       value.reshape(argument), _ALL)
     return viewed(array, load) if found is None else found
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 import drjit.llvm.ad as arrays
 
-__all__ = ["ALL", "DEFAULT_COMPLEX", "DEFAULT_FLOAT", "DEFAULT_INT", "DType", "DTypeLike", "FInfo", "IInfo", "bool",
-           "complex64", "complex128", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "of_numpy",
-           "of_tensor", "promoted", "uint8", "uint16", "uint32", "uint64"]
+__all__ = ["ALL", "BY_NUMPY", "DEFAULT_COMPLEX", "DEFAULT_FLOAT", "DEFAULT_INT", "DType", "DTypeLike", "FInfo", "IInfo",
+           "bool", "complex128", "complex64", "float16", "float32", "float64", "int16", "int32", "int64", "int8",
+           "of_numpy", "of_tensor", "promoted", "uint16", "uint32", "uint64", "uint8"]
 
 _SUFFIXES = {"float32": "f", "int32": "i", "uint32": "u", "bool": "b"}
 
@@ -97,14 +97,15 @@ complex64, complex128 = DType("complex64"), DType("complex128")
 
 #: All types, by their names.
 ALL: dict[str, DType] = dict(_BY_NAME)
-_BY_NUMPY = {dtype.numpy: dtype for dtype in ALL.values()}
+#: All types, by those of NumPy in the byte order of the machine.
+BY_NUMPY = {dtype.numpy: dtype for dtype in ALL.values()}
 DEFAULT_INT, DEFAULT_FLOAT, DEFAULT_COMPLEX = int64, float64, complex128
 
 
 def of_numpy(dtype: Any) -> DType | None:
     """The type with the elements of a type of NumPy, in any byte order, or ``None``."""
     own = np.dtype(dtype)
-    found = _BY_NUMPY.get(own)
+    found = BY_NUMPY.get(own)
     return ALL.get(own.name) if found is None else found
 
 

@@ -20,7 +20,8 @@ from . import _dtypes as dtypes
 from ._data import Storage, constant, copy_of, expanded, own, wrap
 from ._dtypes import DType
 from ._operands import as_float, common_shape, converted, number_of, operands, require_array, require_kind, with_number
-from ._operators import Operation, enter
+from ._operators import Operation, enter, fits
+from ._small import by_numpy
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -306,15 +307,20 @@ _OPERATORS = {"add": "add", "subtract": "sub", "multiply": "mul", "floor_divide"
 
 
 #: Functions whose special values are not those of NumPy.
-_OTHER = {"floor_divide", "remainder", "bitwise_left_shift", "bitwise_right_shift", "nextafter", "conj", "positive",
-          "sign"}
+_OTHER = {"bitwise_left_shift", "bitwise_right_shift", "nextafter"}
+#: Those whose special values alone differ.
+_FINITE = {"floor_divide", "remainder"}
 #: Those of NumPy by another name, and the kinds of elements that are computed by them.
-_NUMPY = {"pow": (np.power, "f"), "round": (np.rint, "f"), "reciprocal": (np.reciprocal, "f")}
+_NUMPY = {"pow": (np.power, "f"), "round": (np.rint, "f"), "reciprocal": (np.reciprocal, "f"),
+          "sign": (np.sign, "iuf"), "expm1": (np.expm1, "f"), "tan": (np.tan, "f"),
+          "tanh": (np.tanh, "f")}  # those of complex infinities are other in NumPy
 
 
-def _of_numpy(name: str) -> tuple[Any, str]:
-    """The function of NumPy by which small arrays are computed, and for which kinds of elements."""
-    return _NUMPY.get(name) or (None if name in _OTHER else getattr(np, name, None), "biuf")
+def _of_numpy(name: str) -> tuple[Any, str, bool]:
+    """The function of NumPy by which small arrays are computed, for which kinds of elements, and whether for finite
+    ones alone."""
+    function, kinds = _NUMPY.get(name) or (None if name in _OTHER else getattr(np, name, None), "biufc")
+    return function, kinds, name in _FINITE
 
 
 def _unary(name: str, text: str, *, real: Formula | None = None, pair: Formula | None = None,
@@ -334,6 +340,8 @@ def _unary(name: str, text: str, *, real: Formula | None = None, pair: Formula |
             require_kind(f"{_NAMESPACE}.{name}", "x", x, kinds)
         if array.dtype.kind not in kinds:
             require_kind(f"{_NAMESPACE}.{name}", "x", x, kinds)
+        if array is not x:
+            return operation.one(array)
         dtype, formula = array._dtype, formulas[array._dtype.kind]
         assert formula is not None
         if dtype.kind == "c":
@@ -343,7 +351,7 @@ def _unary(name: str, text: str, *, real: Formula | None = None, pair: Formula |
             return wrap(dtype, *found)
         return wrap(dtypes.bool if result == "bool" else dtype, formula(array._parts[0]))
 
-    operation = Operation({kind: formula for kind, formula in formulas.items() if formula and kind != "c"},
+    operation = Operation({kind: formula for kind, formula in formulas.items() if formula},
                           dtypes.bool if result == "bool" else None, general, *_of_numpy(name))
 
     def function(x: Array, /) -> Array:
@@ -371,7 +379,7 @@ def _binary(name: str, text: str, *, real: Formula | None = None, pair: Formula 
             return wrap(dtypes.bool, found) if result else wrap(dtype, *found)
         return wrap(dtypes.bool if result else dtype, formula(a._parts[0], b._parts[0]))
 
-    operation = Operation({kind: formula for kind, formula in formulas.items() if formula and kind != "c"},
+    operation = Operation({kind: formula for kind, formula in formulas.items() if formula},
                           dtypes.bool if result else None, general, *_of_numpy(name))
     enter(_OPERATORS.get(name, name), operation)
 
@@ -388,6 +396,9 @@ def _logical(name: str, text: str, formula: Formula) -> Callable[[Any, Any], Arr
     def function(x1: Array | complex, x2: Array | complex, /) -> Array:
         a, b = [converted(require_array(full, name, value), dtypes.bool) for name, value in (("x1", x1), ("x2", x2))]
         common_shape(full, [a, b])
+        known = by_numpy(getattr(np, name), (a, b), {})
+        if known is not None:
+            return known  # type: ignore[no-any-return]
         return wrap(dtypes.bool, formula(a._parts[0], b._parts[0]))
 
     return documented(function, name, text, False)  # type: ignore[no-any-return]
@@ -491,6 +502,9 @@ def abs(x: Array, /) -> Array:
     Lazy; differentiable.
     """
     array = require_kind(f"{_NAMESPACE}.abs", "x", x, "iufc")
+    known = by_numpy(np.abs, (array,), {}) if array._dtype.kind == "c" else None
+    if known is not None:
+        return known  # type: ignore[no-any-return]
     return wrap(array._dtype.part, dr.hypot(*array._parts)) if array._dtype.kind == "c" else _magnitude(array)
 
 
@@ -511,6 +525,7 @@ def _divide_any(x1: Any, x2: Any) -> Any:
 
 
 _quotient = Operation({"f": operator.truediv}, None, _divide_any, np.divide)
+_quotient.kinds |= {"b", "i", "c"}  # of which NumPy makes floating point numbers, too
 enter("truediv", _quotient)
 
 
@@ -534,12 +549,19 @@ def pow(x1: Array | complex, x2: Array | complex, /) -> Array:
 enter("pow", pow)
 
 
+def _copied_part(value: Any, name: str) -> Any:
+    return np.array(getattr(value, name))
+
+
 def real(x: Array, /) -> Array:
     """The real part of complex numbers; real ones are their own.
 
     Lazy; differentiable.
     """
     array = require_kind(f"{_NAMESPACE}.real", "x", x, "iufc")
+    known = by_numpy(_copied_part, (array, "real"), {})
+    if known is not None:
+        return known  # type: ignore[no-any-return]
     return wrap(array._dtype.part, _same(array._parts[0]))
 
 
@@ -549,6 +571,9 @@ def imag(x: Array, /) -> Array:
     Lazy; differentiable.
     """
     array = require_kind(f"{_NAMESPACE}.imag", "x", x, "iufc")
+    known = by_numpy(_copied_part, (array, "imag"), {})
+    if known is not None:
+        return known  # type: ignore[no-any-return]
     if array._dtype.kind == "c":
         return wrap(array._dtype.part, _same(array._parts[1]))
     return constant(array._dtype, 0, array.shape)
@@ -561,6 +586,10 @@ def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
     """
     function = f"{_NAMESPACE}.clip"
     array = require_kind(function, "x", x, "iuf")
+    if fits(array._dtype, 0 if min is None else min) and fits(array._dtype, 0 if max is None else max):
+        known = by_numpy(np.clip, (array, min, max), {})
+        if known is not None:
+            return known  # type: ignore[no-any-return]
     found = array
     for name, bound, choose in (("min", min, maximum), ("max", max, minimum)):
         if bound is not None:

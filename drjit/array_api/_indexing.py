@@ -58,7 +58,7 @@ from ._operands import (
     with_number,
 )
 from ._operators import fits, selected
-from ._small import found_by
+from ._small import chosen, found_by
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -229,6 +229,9 @@ def get(array: Storage, key: Any) -> Array:
     found = part_of(array, key)
     if found is not None:
         return found
+    now: Array | None = chosen(array, key)
+    if now is not None:
+        return now
     function = f"{_SELF}.__getitem__"
     entries = _entries(function, array, key)
     if not _is_advanced(entries):
@@ -242,9 +245,6 @@ def get(array: Storage, key: Any) -> Array:
 
 def _selected(function: str, array: Storage, entries: list[Any]) -> Array:
     """What a key with arrays selects."""
-    found = found_by(lambda value, *key: value[key], array, *entries)
-    if found is not None:
-        return found  # type: ignore[no-any-return]
     kept, arrays, axes, front = _split(function, array, entries)
     view = each(array, lambda part: part[kept]) if kept else each(array, same)
     if not axes:  # a mask without axes: a new axis of one entry, or none
@@ -422,7 +422,7 @@ def _put_now(array: Storage, key: Any, value: Any, most: int) -> bool:
         source = value_of(value, most) if value._dtype is dtype else None
         if source is None:
             return False
-    elif fits(dtype, value):
+    elif fits(dtype, value) or dtype.kind == "c" and type(value) in (int, float, complex):
         source = value
     else:
         return False

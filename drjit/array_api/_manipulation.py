@@ -22,6 +22,8 @@ from ._data import (
     expanded,
     own,
     part_of,
+    reshaped_now,
+    reversed_axes,
     view_by,
     view_of,
     viewed,
@@ -90,6 +92,9 @@ def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
     """The elements in their order with another shape, of which one size may be -1. Lazy; differentiable."""
     function = f"{_NAMESPACE}.reshape"
     array = require_array(function, "x", x)
+    now = None if copy else reshaped_now(array, shape, _Shaped)
+    if now is not None:
+        return now
     sizes = list(shape) if isinstance(shape, (tuple, list)) else [shape]
     if sizes.count(-1) > 1:
         raise ValueError(f"{function}(): 'shape' must have one size of -1 at most, found {shape!r}.")
@@ -199,6 +204,9 @@ def transpose(x: Array, /, axes: Sequence[int] | None = None) -> Array:
     array = require_array(f"{_NAMESPACE}.transpose", "x", x)
     if axes is not None:
         return permute_dims(array, tuple(axes))
+    now = reversed_axes(array)
+    if now is not None:
+        return now
     order = tuple(range(array.ndim))[::-1]
     return view_by(array, permuted(array.shape, order), "transpose", order)
 

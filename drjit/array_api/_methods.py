@@ -6,10 +6,16 @@ lazy unless they say otherwise, and differentiable where the functions of the na
 
 from __future__ import annotations
 
+import builtins
+import functools
+import inspect
 import math
+import pickle
+import sys
 from builtins import max as greatest
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -17,8 +23,17 @@ import drjit as dr
 from drjit.interop import contiguous_strides
 
 from . import _dtypes as dtypes
-from ._creation import asarray, astype
-from ._data import Storage, constant, copy_of, view_of_part, view_of_zeros, wrap
+from ._creation import asarray, astype, data_type
+from ._data import (
+    Storage,
+    constant,
+    copy_of,
+    require_writable,
+    reversed_axes,
+    view_of_part,
+    view_of_zeros,
+    wrap,
+)
 from ._elementwise import (
     add,
     conj,
@@ -38,13 +53,14 @@ from ._manipulation import moveaxis, permute_dims, repeat, reshape, squeeze, tra
 from ._operands import converted, normalized_axis, number_of, operands
 from ._operators import Operators
 from ._searching import argmax, argmin, argsort, searchsorted, sort
+from ._small import by_numpy
 from ._statistics import all, any, cumulative_prod, cumulative_sum, max, mean, min, prod, std, sum, var
 from .linalg import diagonal
 
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["Methods"]
+__all__ = ["Methods", "eagerly"]
 
 _SELF = "drjit.array_api.Array"
 Axis = int | tuple[int, ...] | None
@@ -92,10 +108,15 @@ class Methods(Operators):
 
     # --- attributes ---
 
+    def __getattr__(self, name: str) -> Any:
+        hint = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
+
     @property
     def T(self) -> Array:
         """The array with its axes in reverse order: of a matrix the transpose. A view."""
-        return transpose(cast("Array", self))
+        now = reversed_axes(self)
+        return now if now is not None else transpose(cast("Array", self))
 
     @property
     def real(self) -> Array:
@@ -131,6 +152,16 @@ class Methods(Operators):
     def strides(self) -> tuple[int, ...]:
         """Bytes from an element to the next one along each axis, as NumPy's arrays in C order have them."""
         return tuple([math.prod(self.shape[axis + 1:]) * self._dtype.itemsize for axis in range(self.ndim)])
+
+    @property
+    def base(self) -> Array | None:
+        """The array that this one is a view of; ``None`` if it is none."""
+        return None if self._view is None else cast("Array", self._view.root)
+
+    @property
+    def flags(self) -> Flags:
+        """How the elements lie among those of the array that owns them, by NumPy's names."""
+        return Flags(self)
 
     @property
     def flat(self) -> Array:
@@ -293,8 +324,8 @@ class Methods(Operators):
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
                copy: bool = True) -> Array:
         """The elements as another data type, which may be a name; ``casting`` as NumPy's."""
-        found = astype(constant(dtypes.bool, False), dtype)._dtype
-        if not np.can_cast(self._dtype.numpy, found.numpy, cast(Any, casting)):
+        found = data_type(f"{_SELF}.astype", dtype, self._dtype)
+        if casting != "unsafe" and not np.can_cast(self._dtype.numpy, found.numpy, cast(Any, casting)):
             raise TypeError(f"{_SELF}.astype(): {self._dtype} cannot become {found} by the rule {casting!r}.")
         return astype(cast("Array", self), found, copy=copy)
 
@@ -312,7 +343,7 @@ class Methods(Operators):
         array = cast("Array", self)
         if dtype is None:
             return get(array, ...)
-        found = astype(constant(dtypes.bool, False), dtype)._dtype
+        found = data_type(f"{_SELF}.view", dtype, self._dtype)
         if found.itemsize != self.itemsize or "c" in (found.kind, self._dtype.kind) or found.kind == "b":
             raise ValueError(f"{_SELF}.view(): the bits of {self._dtype} cannot be seen as {found}.")
         return wrap(found, dr.reinterpret_array(found.tensor, self._parts[0]))
@@ -320,6 +351,28 @@ class Methods(Operators):
     def tobytes(self) -> bytes:
         """The bytes of all elements in their order. Evaluates."""
         return np.ascontiguousarray(np.asarray(self)).tobytes()
+
+    def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
+        """Write the elements to a file, as bytes, or as text with something between them. Evaluates."""
+        np.asarray(self).tofile(fid, sep, format)
+
+    def dumps(self) -> bytes:
+        """The array as ``pickle`` writes it. Evaluates."""
+        return pickle.dumps(self)
+
+    def dump(self, file: Any) -> None:
+        """Write the array to a file, as ``pickle`` does. Evaluates."""
+        if hasattr(file, "write"):
+            file.write(self.dumps())
+        else:
+            Path(file).write_bytes(self.dumps())
+
+    def byteswap(self, inplace: bool = False) -> Array:
+        """The elements with their bytes in reverse order. Evaluates."""
+        found = asarray(np.asarray(self).byteswap())
+        if inplace:
+            put(self, ..., found)
+        return cast("Array", self) if inplace else found
 
     # --- arrangement ---
 
@@ -336,6 +389,8 @@ class Methods(Operators):
     def ravel(self, order: str = "C") -> Array:
         """The elements in their order, of one axis; a view of those that follow each other, else a copy."""
         array = _in_order(self, order, "ravel")
+        if self._view is None and order != "F":
+            return reshape(cast("Array", self), (-1,))
         apart = [stride for size, stride, own in zip(array.shape, array.place[1], contiguous_strides(array.shape),
                                                      strict=True) if size > 1 and stride != own]
         return reshape(array, (-1,), copy=True if apart else None)
@@ -449,6 +504,81 @@ class Methods(Operators):
         self.sort(axis)
 
 
+class Flags:
+    """What ``x.flags`` is, to read: attributes, or keys such as ``'C_CONTIGUOUS'`` and ``'W'``."""
+
+    __slots__ = ("_array",)
+    _SHORT: ClassVar[dict[str, str]] = {"C": "c_contiguous", "F": "f_contiguous", "O": "owndata", "W": "writeable",
+                                        "A": "aligned", "X": "writebackifcopy", "FNC": "fnc", "FORC": "forc"}
+
+    def __init__(self, array: Storage) -> None:
+        self._array = array
+
+    def _follow(self, order: int) -> bool:
+        """Whether the elements follow each other, the last axis (1) or the first one (-1) the fastest."""
+        shape, strides = self._array.shape[::order], self._array.place[1][::order]
+        own = contiguous_strides(shape)
+        return not math.prod(shape) or builtins.all(size == 1 or stride == wanted for size, stride, wanted in zip(
+            shape, strides, own, strict=True))
+
+    @property
+    def c_contiguous(self) -> bool:
+        """Whether the elements follow each other, the last axis the fastest."""
+        return self._follow(1)
+
+    contiguous = c_contiguous
+
+    @property
+    def f_contiguous(self) -> bool:
+        """Whether the elements follow each other, the first axis the fastest."""
+        return self._follow(-1)
+
+    @property
+    def fnc(self) -> bool:
+        """Whether they do so in the order of Fortran, and not in that of C."""
+        return self.f_contiguous and not self.c_contiguous
+
+    @property
+    def forc(self) -> bool:
+        """Whether they do so in one of both orders."""
+        return self.f_contiguous or self.c_contiguous
+
+    @property
+    def owndata(self) -> bool:
+        """Whether the array is no view."""
+        return self._array._view is None
+
+    @property
+    def writeable(self) -> bool:
+        """Whether elements can be set: they can, but for the imaginary part of real ones, and for those that
+        derivatives have been enabled for."""
+        try:
+            require_writable(f"{_SELF}.flags", self._array)
+        except (RuntimeError, ValueError):
+            return False
+        return True
+
+    aligned = True
+    writebackifcopy = False
+
+    def __getitem__(self, name: str) -> bool:
+        found = self._SHORT.get(name, str(name).lower())
+        if found not in self._SHORT.values() and found != "contiguous":
+            raise KeyError(f"{_SELF}.flags: there is no flag {name!r}.")
+        return bool(getattr(self, found))
+
+    def __repr__(self) -> str:
+        names = ("C_CONTIGUOUS", "F_CONTIGUOUS", "OWNDATA", "WRITEABLE", "ALIGNED", "WRITEBACKIFCOPY")
+        return "".join([f"  {name} : {self[name]}\n" for name in names])
+
+
+#: What to use in place of attributes of NumPy's arrays that are not there.
+_INSTEAD = {"resize": "x = numpy.resize(x, shape) makes another array", "ctypes": "x.numpy() shares the memory",
+            "data": "x.numpy() shares the memory",
+            "setflags": "arrays can be written to; x.numpy() is an array of NumPy that cannot",
+            **dict.fromkeys(("getfield", "setfield"), "x.view(dtype) has the bits as another type")}
+
+
 class At:
     """What ``x.at`` is: ``x.at[key]`` makes changed copies."""
 
@@ -532,6 +662,29 @@ _COMBINED = {"add": (dr.ReduceOp.Add, dr.ReduceOp.Or), "subtract": (dr.ReduceOp.
              "power": (dr.ReduceOp.Mul, dr.ReduceOp.And), "min": (dr.ReduceOp.Min, dr.ReduceOp.And),
              "max": (dr.ReduceOp.Max, dr.ReduceOp.Or)}
 
+#: Methods whose results of small arrays are those of NumPy's arrays.
+_BY_NUMPY = {"all", "any", "argmax", "argmin", "choose", "clip", "compress", "cumprod", "cumsum", "dot", "flatten",
+             "max", "mean", "min", "nonzero", "prod", "repeat", "round", "searchsorted", "std", "sum", "take", "trace",
+             "var"}
+
+
+def eagerly(own: Callable[..., Any], function: Any, product: bool = False) -> Any:
+    """A function which is ``own``, one of NumPy with the same parameters and meaning, where arrays are small, have
+    their elements and no derivatives, and :class:`Policy` says that such are computed at once. ``product``: whether
+    results are as large as the sizes of all arrays multiplied."""
+    code = inspect.unwrap(function).__code__
+    parameters = code.co_varnames[:code.co_argcount]
+    most = parameters.index("out") if "out" in parameters else sys.maxsize
+
+    @functools.wraps(function)
+    def small(*args: Any, **kwargs: Any) -> Any:
+        found = by_numpy(own, args, kwargs, product) if len(args) <= most else None
+        return function(*args, **kwargs) if found is None else found
+
+    return small
+
+
 for _name, _method in list(vars(Methods).items()):
     if not _name.startswith("_") and callable(_method):
-        setattr(Methods, _name, dr.detail.named(f"{_SELF}.{_name}")(_method))
+        _called = dr.detail.named(f"{_SELF}.{_name}")(_method)
+        setattr(Methods, _name, eagerly(getattr(np.ndarray, _name), _called) if _name in _BY_NUMPY else _called)

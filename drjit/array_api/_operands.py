@@ -138,9 +138,9 @@ def converted(array: Any, dtype: DType) -> Array:
     old: DType = array._dtype
     if old is dtype:
         return cast("Array", array)
-    most = eager() if dtype.kind != "c" and dtype.bits != 16 and (old.kind != "f" or dtype.kind in "fb") else 0
+    most = eager() if dtype.bits != 16 and (old.kind != "c" or dtype.kind in "cb") else 0
     value = value_of(array, most) if most else None
-    if value is not None:
+    if value is not None and (old.kind != "f" or dtype.kind in "fcb" or _are_within(value, dtype)):
         return of_value(dtype, at_once(value.astype, dtype.numpy))
     parts = array._parts
     if dtype.kind == "b":
@@ -150,6 +150,12 @@ def converted(array: Any, dtype: DType) -> Array:
         real = _cast(parts[0], dtype.part)
         return wrap(dtype, real, _cast(parts[1], dtype.part) if len(parts) == 2 else dr.zeros(type(real), real.shape))
     return wrap(dtype, _cast(parts[0], dtype))
+
+
+def _are_within(value: Any, dtype: DType) -> bool:
+    """Whether the elements of a NumPy array are integers of a data type if their fractions are cut off."""
+    low, high = dtype.integers
+    return bool(value.min() >= low and value.max() < high)  # which NaN is not
 
 
 def _cast(part: Any, dtype: DType) -> Any:

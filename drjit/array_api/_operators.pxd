@@ -6,6 +6,8 @@ from ._evaluation cimport eager
 cdef dict _operations
 cdef tuple _NUMBERS
 cdef set _OF_NUMBERS
+cdef str _KINDS
+cdef tuple _PYTHON
 
 cpdef bint fits(object dtype, object value) except -1
 @cython.locals(count=cython.Py_ssize_t, k=cython.Py_ssize_t)
@@ -19,18 +21,23 @@ cdef class Operation:
     cdef public object otherwise
     cdef public object numpy
     cdef public set kinds
-    cdef public bint silent
+    cdef public bint silent, finite, careful
+    cdef public set plain
     @cython.locals(array=Storage, most=cython.Py_ssize_t)
     cpdef object one(self, object x)
     @cython.locals(a=Storage, b=Storage, most=cython.Py_ssize_t)
     cpdef object two(self, object x1, object x2)
+    @cython.locals(plain=bint)
+    cdef object _both(self, object x1, object x2, Py_ssize_t most)
     cdef object _now(self, object dtype, object left, object right)
     cdef object _with_number(self, object kind, object part, object left, object right)
 
 
+cdef str _kind_of(object operand)
+cdef bint _is_finite(object value) except -1
 @cython.locals(count=cython.Py_ssize_t, left=cython.Py_ssize_t, right=cython.Py_ssize_t, k=cython.Py_ssize_t,
                size=cython.Py_ssize_t, size2=cython.Py_ssize_t)
-cdef bint _stay_small(object first, object second, Py_ssize_t most) except -1
+cpdef bint stay_small(object first, object second, Py_ssize_t most) except -1
 cdef object _selected_now(Storage condition, object dtype, object x1, object x2, Py_ssize_t most)
 cpdef object selected(object condition, object x1, object x2)
 @cython.locals(array=Storage)

@@ -17,10 +17,11 @@ import numpy as np
 import drjit as dr
 
 from ._data import Storage, made, of_value, parts_of, value_of
-from ._dtypes import DType
+from ._dtypes import BY_NUMPY, DType
 from ._evaluation import eager
 
-__all__ = ["Operation", "Operators", "at_once", "enter", "fits", "go_together", "of_numpy", "selected"]
+__all__ = ["Operation", "Operators", "at_once", "enter", "fits", "go_together", "of_numpy", "selected",
+           "stay_small"]
 
 Formula = Callable[..., Any]
 #: What operators do, by their names: operations, or functions of the namespace.
@@ -69,14 +70,14 @@ except (ImportError, AttributeError):  # NumPy before 2.0
     _state = _quiet = None
 
 
-def at_once(ufunc: Any, *operands: Any) -> Any:
+def at_once(ufunc: Any, *operands: Any, **options: Any) -> Any:
     """What a function of NumPy makes of values, without warnings."""
     if _state is None:
         with np.errstate(all="ignore"):
-            return ufunc(*operands)
+            return ufunc(*operands, **options)
     token = _state.set(_quiet)
     try:
-        return ufunc(*operands)
+        return ufunc(*operands, **options)
     finally:
         _state.reset(token)
 
@@ -84,18 +85,24 @@ def at_once(ufunc: Any, *operands: Any) -> Any:
 class Operation:
     """An elementwise operation: ``formulas`` on tensors by the kind of real elements, the data type of the ``result``
     if that is not the one of the operands, and what is done ``otherwise``, given the operands. ``numpy`` is the same
-    function of NumPy, by which small arrays of some ``kinds`` are computed."""
+    function of NumPy, by which small arrays of some ``kinds`` are computed; ``finite``: if there are no special values
+    among operands and results."""
 
-    __slots__ = ("direct", "formulas", "kinds", "numpy", "otherwise", "result", "silent")
+    __slots__ = ("careful", "direct", "finite", "formulas", "kinds", "numpy", "otherwise", "plain", "result", "silent")
 
     def __init__(self, formulas: Mapping[str, Formula], result: DType | None, otherwise: Formula,
-                 numpy: Any = None, kinds: str = "biuf") -> None:
-        self.formulas, self.numpy = dict(formulas), numpy
+                 numpy: Any = None, kinds: str = "biuf", finite: bool = False) -> None:
+        self.formulas, self.numpy = {kind: formula for kind, formula in formulas.items() if kind != "c"}, numpy
         self.kinds = {kind for kind in formulas if numpy is not None and kind in kinds}
+        self.finite = finite
         #: Whether NumPy never warns of it.
         self.silent: bool = getattr(numpy, "__name__", "") in _SILENT
+        #: Kinds whose results are of the data type of operands, or of the one given.
+        self.plain = {kind for kind in self.kinds if kind in self.formulas and not finite}
+        #: Complex products and quotients have special values of their own.
+        self.careful = finite or numpy in (np.multiply, np.divide, np.square)
         #: Those that take numbers.
-        self.direct = {kind: formula for kind, formula in formulas.items() if formula in _OF_NUMBERS}
+        self.direct = {kind: formula for kind, formula in self.formulas.items() if formula in _OF_NUMBERS}
         self.result, self.otherwise = result, otherwise
 
     def one(self, x: Any) -> Any:
@@ -103,15 +110,15 @@ class Operation:
         if isinstance(x, Storage):
             array = x
             dtype = array._dtype
+            result = dtype if self.result is None else self.result
+            if dtype.kind in self.kinds:
+                most = eager()
+                if most:
+                    value = value_of(array, most)
+                    if value is not None and (dtype.kind != "c" or not self.careful):
+                        return self._now(result, value, None)
             formula = self.formulas.get(dtype.kind)
             if formula is not None:
-                result = dtype if self.result is None else self.result
-                if dtype.kind in self.kinds:
-                    most = eager()
-                    if most:
-                        value = value_of(array, most)
-                        if value is not None:
-                            return self._now(result, value, None)
                 return made(result, (formula(parts_of(array)[0]),))
         return self.otherwise(x)
 
@@ -133,8 +140,59 @@ class Operation:
             found = found.astype(dtype.numpy)
         return of_value(dtype, found)
 
+    def _both(self, x1: Any, x2: Any, most: int) -> Any:
+        """What NumPy makes of small arrays, or of one and a Python number, whatever their types; ``None`` if they are
+        others, if it raises, and where its special values are others than the operation's."""
+        dtype = None
+        if isinstance(x1, Storage):
+            dtype = x1._dtype
+            left = value_of(x1, most)
+        else:
+            left = x1 if type(x1) in _PYTHON else None
+        if left is None:
+            return None
+        if isinstance(x2, Storage):
+            right = value_of(x2, most)
+            if right is None:
+                return None
+            if dtype is None:
+                dtype = x2._dtype
+                plain = fits(dtype, x1)
+            else:
+                plain = x2._dtype is dtype
+                if not stay_small(left, right, most):
+                    return None
+        elif dtype is not None and type(x2) in _PYTHON:
+            right = x2
+            plain = fits(dtype, x2)
+        else:
+            return None
+        if plain and dtype.kind in self.plain:
+            return self._now(dtype if self.result is None else self.result, left, right)
+        kind = _KINDS[max(_KINDS.index(_kind_of(x1)), _KINDS.index(_kind_of(x2)))]
+        if kind not in self.kinds:
+            return None
+        try:
+            found = at_once(self.numpy, left, right)
+        except (TypeError, ValueError, OverflowError):  # told in the words of the operation
+            return None
+        if self.careful and (kind == "c" or self.finite) and not _is_finite(found):
+            return None
+        if self.finite and not (_is_finite(left) and _is_finite(right) and
+                                (right.all() if isinstance(x2, Storage) else right)):
+            return None
+        if type(found) is not _ndarray:
+            found = np.asarray(found)
+        wanted = BY_NUMPY.get(found.dtype)
+        return None if wanted is None or wanted.bits == 16 else of_value(wanted, found)
+
     def two(self, x1: Any, x2: Any) -> Any:
         """The operation of two operands."""
+        if self.numpy is not None:
+            most = eager()
+            found = self._both(x1, x2, most) if most else None
+            if found is not None:
+                return found
         if isinstance(x1, Storage):
             a = x1
             dtype = a._dtype
@@ -143,23 +201,11 @@ class Operation:
                 if b._dtype is dtype:
                     formula = self.formulas.get(dtype.kind)
                     if formula is not None:
-                        if dtype.kind in self.kinds:
-                            most = eager()
-                            if most:
-                                first = value_of(a, most)
-                                second = None if first is None else value_of(b, most)
-                                if second is not None and _stay_small(first, second, most):
-                                    return self._now(dtype if self.result is None else self.result, first, second)
                         left, right = parts_of(a)[0], parts_of(b)[0]
                         shape, other = left.shape, right.shape
                         if shape == other or go_together(shape, other):
                             return made(dtype if self.result is None else self.result, (formula(left, right),))
             elif fits(dtype, x2):
-                if dtype.kind in self.kinds:
-                    most = eager()
-                    first = value_of(a, most) if most else None
-                    if first is not None:
-                        return self._now(dtype if self.result is None else self.result, first, x2)
                 left = parts_of(a)[0]
                 found = self._with_number(dtype.kind, left, left, x2)
                 if found is not None:
@@ -168,11 +214,6 @@ class Operation:
             b = x2
             dtype = b._dtype
             if fits(dtype, x1):
-                if dtype.kind in self.kinds:
-                    most = eager()
-                    second = value_of(b, most) if most else None
-                    if second is not None:
-                        return self._now(dtype if self.result is None else self.result, x1, second)
                 right = parts_of(b)[0]
                 found = self._with_number(dtype.kind, right, x1, right)
                 if found is not None:
@@ -191,7 +232,30 @@ class Operation:
         return formula(part, cls(right)) if left is part else formula(cls(left), part)
 
 
-def _stay_small(first: Any, second: Any, most: int) -> bool:
+#: Kinds of elements, each of which is among the next: unsigned integers count as integers.
+_KINDS = "bifc"
+_PYTHON = (int, float, bool, complex)
+
+
+def _kind_of(operand: Any) -> str:
+    """The kind of the elements of an array, or of a Python number."""
+    if isinstance(operand, Storage):
+        kind: str = operand._dtype.kind
+        return "i" if kind == "u" else kind
+    return _KINDS[3 if type(operand) is complex else 2 if type(operand) is float else 1 if type(operand) is int else 0]
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether there is no infinity and no NaN in a value or a number."""
+    cls = type(value)
+    if cls is int or cls is bool:
+        return True
+    if cls is _ndarray or isinstance(value, np.generic):
+        return value.dtype.kind in "biu" or bool(np.isfinite(value).all())
+    return bool(np.isfinite(value))
+
+
+def stay_small(first: Any, second: Any, most: int) -> bool:
     """Whether two values go together, and are small together."""
     shape, other = first.shape, second.shape
     if shape == other:
@@ -235,7 +299,7 @@ def _selected_now(condition: Storage, dtype: DType, x1: Any, x2: Any, most: int)
     for side in (x1, x2):
         if isinstance(side, Storage):
             value = value_of(side, most) if side._dtype is dtype else None
-            if value is None or value.shape != mask.shape and not _stay_small(mask, value, most):
+            if value is None or value.shape != mask.shape and not stay_small(mask, value, most):
                 return None
             found.append(value)
         elif fits(dtype, side):

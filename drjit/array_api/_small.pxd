@@ -1,10 +1,10 @@
 cimport cython
 
-from ._data cimport Storage, View, made, of_value, parts_of, tensors_of, value_of
+from ._data cimport Storage, View, made, of_value, parts_of, tensors_of, tensors_with, value_of
 from ._evaluation cimport eager
+from ._operators cimport stay_small
 
 cdef object _ndarray, _dot, _contiguous, _concatenate
-cdef tuple _OF_BLAS
 
 cpdef object on_host(Storage array)
 @cython.locals(parts=tuple, root=Storage, view=View)
@@ -19,3 +19,25 @@ cpdef object joined(list arrays, object axis)
 cpdef object rolled(object x, object by, object axis)
 cpdef object result_of(object dtype, object value)
 cpdef object reduced(object array, object reduce, tuple axes, object keepdims, object dtype)
+
+cdef tuple _PLAIN, _OF_KEYS, _WRITING
+cdef dict _results
+
+
+@cython.final
+cdef class _Arguments:
+    cdef list arrays
+    cdef Py_ssize_t bound, count, most
+    cdef bint failed
+    @cython.locals(cls=object, found=list)
+    cdef object one(self, object argument)
+    @cython.locals(found=list)
+    cdef object several(self, object arguments)
+    @cython.locals(entries=list)
+    cdef object result(self, object found)
+
+
+@cython.locals(most=cython.Py_ssize_t, found=_Arguments, values=list, options=dict)
+cpdef object by_numpy(object function, tuple args, dict kwargs, bint product=*)
+@cython.locals(most=cython.Py_ssize_t, several=bint, place=list)
+cpdef object chosen(Storage array, object key)

@@ -1,4 +1,4 @@
-"""The road of few elements to NumPy and back: the products and matrices for which a kernel would take longer.
+"""The road of few elements to NumPy and back: functions for which a kernel would take longer.
 
 What is read of small arrays are copies of their bytes, views being views of the memory of their root.
 """
@@ -6,25 +6,25 @@ What is read of small arrays are copies of their bytes, views being views of the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from drjit.detail import bytes_of, computes_now, is_pending, of_memory
+from drjit.detail import bytes_of, computes_now, is_pending
 from drjit.interop import numpy_of_parts
 
 from . import _dtypes as dtypes
-from ._data import Storage, evaluated, made, of_value, parts_of, tensors_of, value_of
+from ._data import Storage, evaluated, made, of_value, parts_of, tensors_of, tensors_with, value_of
 from ._dtypes import DType
 from ._evaluation import eager, policy, settle
-from ._operators import at_once
+from ._operators import at_once, stay_small
 
-__all__ = ["LARGE", "found_by", "joined", "of_numbers", "on_host", "product", "reduced", "result_of", "rolled"]
+__all__ = ["LARGE", "by_numpy", "chosen", "enter_result", "found_by", "joined", "of_numbers", "on_host", "product",
+           "reduced", "result_of", "rolled"]
 
 #: Fewer bytes than this are copied, which takes less time than to share their memory.
 LARGE = 1 << 15
-#: Data types of BLAS.
-_OF_BLAS = (dtypes.float64, dtypes.float32)
 #: (Of ``dot``, which is no ufunc, NumPy does not warn where numbers are infinite.)
 _ndarray, _dot, _contiguous, _concatenate = np.ndarray, np.dot, np.ascontiguousarray, np.concatenate
 
@@ -32,10 +32,12 @@ _ndarray, _dot, _contiguous, _concatenate = np.ndarray, np.dot, np.ascontiguousa
 def on_host(array: Storage) -> Any:
     """The elements as a NumPy array; evaluates."""
     dtype = array._dtype
+    most = eager()
+    value = value_of(array, most) if most else None
+    if value is not None:
+        return value
     if dtype.kind != "c" and dtype.bits != 16:
-        most = eager()
-        value = value_of(array, most) if most else None
-        return _memory_of(array) if value is None else value
+        return _memory_of(array)
     found = numpy_of_parts(evaluated(array))
     return found.astype(np.float32) if dtype is dtypes.float16 else found
 
@@ -71,9 +73,9 @@ def _owner_of(array: Storage) -> Storage:
 
 
 def of_numbers(value: Any) -> Any:
-    """An array with the elements of a NumPy array of few elements and a real type; ``None`` for others."""
+    """An array with the elements of a NumPy array of few elements; ``None`` for others."""
     dtype = dtypes.of_numpy(value.dtype)
-    if dtype is None or dtype.kind == "c" or not 0 < value.nbytes < LARGE:
+    if dtype is None or not 0 < value.nbytes < LARGE:
         return None
     return result_of(dtype, value)
 
@@ -83,7 +85,7 @@ def result_of(dtype: DType, value: Any) -> Any:
     most = eager()
     if 0 < value.size <= most and dtype.bits != 16:
         return of_value(dtype, value)
-    return made(dtype, (of_memory(dtype.tensor, _contiguous(value).reshape(value.shape)),))
+    return made(dtype, tensors_with(dtype, _contiguous(value).reshape(value.shape)))
 
 
 def product(x1: Any, x2: Any) -> Any:
@@ -91,7 +93,7 @@ def product(x1: Any, x2: Any) -> Any:
     if not isinstance(x1, Storage) or not isinstance(x2, Storage):
         return None
     dtype = x1._dtype
-    if x2._dtype is not dtype or dtype not in _OF_BLAS:
+    if x2._dtype is not dtype or dtype.kind not in "fc" or dtype.bits == 16:
         return None
     first, second = x1.shape, x2.shape
     if not 0 < len(first) < 3 or not 0 < len(second) < 3 or first[-1] != second[0]:
@@ -109,7 +111,7 @@ def product(x1: Any, x2: Any) -> Any:
         if one is not None and other is not None:
             found = _dot(one, other)
             return result_of(dtype, found if type(found) is _ndarray else np.asarray(found))
-    if not computes_now(parts_of(x1)[0], parts_of(x2)[0]):
+    if dtype.kind == "c" or not computes_now(parts_of(x1)[0], parts_of(x2)[0]):
         return None
     a, b = _owner_of(x1), _owner_of(x2)
     if is_pending(parts_of(a)[0]) or is_pending(parts_of(b)[0]):
@@ -123,8 +125,6 @@ def joined(arrays: list[Any], axis: int) -> Any:
     for others."""
     count, most = 0, policy.small >> 4
     dtype = arrays[0]._dtype
-    if dtype.kind == "c":
-        return None
     pending = []
     now = eager()
     if now:
@@ -132,6 +132,8 @@ def joined(arrays: list[Any], axis: int) -> Any:
         if not [value for value in values if value is None]:
             found = _concatenate(values, axis)
             return result_of(dtype, found) if 0 < found.size <= most else None
+    if dtype.kind == "c":
+        return None
     for each in arrays:
         array: Storage = each
         part = parts_of(array)[0]
@@ -153,12 +155,12 @@ def rolled(x: Any, by: int, axis: int | None) -> Any:
     dtype = array._dtype
     shape = array.shape
     count = math.prod(shape)
-    if dtype.kind == "c" or not 0 < count <= policy.small >> 4:
+    if not 0 < count <= policy.small >> 4:
         return None
     most = eager()
     found = value_of(array, most) if most else None
     if found is None:
-        if not computes_now(parts_of(array)[0]):
+        if dtype.kind == "c" or not computes_now(parts_of(array)[0]):
             return None
         found = _memory_of(array)
     if axis is None:
@@ -174,9 +176,9 @@ def rolled(x: Any, by: int, axis: int | None) -> Any:
 
 
 def reduced(array: Any, reduce: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
-    """What a reduction of NumPy makes of a small real array over axes, as a data type; ``None`` for others."""
+    """What a reduction of NumPy makes of a small array over axes, as a data type; ``None`` for others."""
     most = eager()
-    value = value_of(array, most) if most and array._dtype.kind != "c" else None
+    value = value_of(array, most) if most else None
     if value is None:
         return None
     found = at_once(reduce, value, axes if len(axes) < value.ndim else None, None, None, keepdims)
@@ -202,3 +204,151 @@ def found_by(function: Any, *arrays: Any, dtype: DType | None = None) -> Any:
         return None
     first = arrays[0]._dtype if dtype is None else dtype
     return of_value(first, found.astype(first.numpy)) if 0 < found.size <= most else None
+
+
+# --- any function of NumPy -------------------------------------------------------------------------------------------
+
+#: Arguments that functions of NumPy take as they are.
+_PLAIN = (int, float, bool, complex, str, type(None), slice, type(Ellipsis), np.dtype)
+#: Options that write to arrays.
+_WRITING = ("out", "copy", "overwrite_input")
+#: Results of several arrays, by the names that NumPy's classes of the same fields have.
+_results: dict[str, Any] = {}
+
+
+def enter_result(cls: Any) -> None:
+    """Tell of a class of results, which is named as one of NumPy."""
+    _results[cls.__name__] = cls
+
+
+def by_numpy(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], product: bool = False) -> Any:
+    """What a function of NumPy makes of arguments, of which one is a small array and no other one is large; ``None``
+    for others, where it raises, and where what it returns are no arrays of their own. (What it raises and what it
+    shares are told and shared by the function of the same name here.) ``product``: whether results are as large as the
+    sizes of all arrays multiplied."""
+    most = eager()
+    if not most:
+        return None
+    found = _Arguments(most, policy.small if product else 0)
+    values = found.several(args)
+    if values is None:
+        return None
+    options = {}
+    for name, value in kwargs.items():
+        if name in _WRITING and value is not None:
+            return None
+        options[name] = found.one(value)
+        if found.failed:
+            return None
+    if not found.arrays or isinstance(function, np.ufunc) and len(found.arrays) > 1 and \
+            not stay_small(found.arrays[0], found.arrays[1], most):
+        return None
+    try:
+        result = at_once(function, *values, **options) if options else at_once(function, *values)
+    except Exception:  # told in the words of the function here, or none there
+        return None
+    return found.result(result)
+
+
+class _Arguments:
+    """The values of arguments, and what becomes of results."""
+
+    __slots__ = ("arrays", "bound", "count", "failed", "most")
+
+    def __init__(self, most: int, bound: int) -> None:
+        self.most, self.bound, self.count, self.failed = most, bound, 1, False
+        self.arrays: list[Any] = []
+
+    def one(self, argument: Any) -> Any:
+        """The value of an argument; ``failed`` is set if it has none."""
+        if isinstance(argument, Storage):
+            value = value_of(argument, self.most)
+            if value is None:
+                self.failed = True
+                return None
+            self.arrays.append(value)
+            if self.bound:
+                self.count *= value.size
+                if self.count > self.bound:
+                    self.failed = True
+            return value
+        cls = type(argument)
+        if cls in _PLAIN or isinstance(argument, (np.generic, type)):
+            return argument
+        if cls is _ndarray and argument.size <= self.most:
+            return argument
+        if cls is list or cls is tuple:
+            found = self.several(argument)
+            return None if found is None else cls(found)
+        if cls is DType:
+            return argument.numpy
+        self.failed = True
+        return None
+
+    def several(self, arguments: Any) -> Any:
+        """The values of several arguments; ``None`` if one has none."""
+        found = []
+        for argument in arguments:
+            found.append(self.one(argument))
+            if self.failed:
+                return None
+        return found
+
+    def result(self, found: Any) -> Any:
+        """Arrays of what a function has returned; ``None`` if it is something else, or the memory of arguments."""
+        cls = type(found)
+        if cls is not _ndarray:
+            if isinstance(found, np.generic):
+                found = np.asarray(found)
+            elif isinstance(found, (tuple, list)):
+                entries = []
+                for entry in found:
+                    own = self.result(entry)
+                    if own is None:
+                        return None
+                    entries.append(own)
+                if cls is tuple or cls is list:
+                    return cls(entries)
+                made_of = _results.get(cls.__name__)
+                return None if made_of is None else made_of(*entries)
+            else:
+                return None
+        dtype = dtypes.BY_NUMPY.get(found.dtype)
+        if dtype is None or not found.size:
+            return None
+        if found.base is not None or found.ndim and [value for value in self.arrays if value is found]:
+            for value in self.arrays:
+                if np.may_share_memory(found, value):
+                    return None
+        return result_of(dtype, found)
+
+
+def chosen(array: Storage, key: Any) -> Any:
+    """What a key with arrays of integers or truth values chooses of a small array; ``None`` for other keys, and if
+    that is nothing."""
+    most = eager()
+    value = value_of(array, most) if most else None
+    if value is None:
+        return None
+    several = type(key) is tuple
+    place = []
+    for entry in key if several else (key,):
+        if isinstance(entry, Storage):
+            own = value_of(entry, most) if entry._dtype.kind in "biu" else None
+            if own is None:
+                return None
+            place.append(own)
+        elif type(entry) in _OF_KEYS or type(entry) is _ndarray and entry.dtype.kind in "biu":
+            place.append(entry)
+        else:
+            return None
+    try:
+        found = value[tuple(place)] if several else value[place[0]]
+    except (IndexError, TypeError, ValueError):  # which are told in words
+        return None
+    if type(found) is not _ndarray:
+        found = np.asarray(found)
+    return of_value(array._dtype, found) if 0 < found.size <= most else None
+
+
+_OF_KEYS = (int, slice, type(None), type(Ellipsis))

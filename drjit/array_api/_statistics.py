@@ -194,14 +194,24 @@ def _extremum(name: str, x: Any, axis: Axis, keepdims: bool, reduce: Any) -> Arr
     return wrap(array._dtype, found)
 
 
-def all(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """Whether all elements over axes are true, or other than 0; ``True`` if there are none. Lazy."""
+def all(x: Array, /, *, axis: Axis = None, keepdims: bool = False, out: None = None) -> Array:
+    """Whether all elements over axes are true, or other than 0; ``True`` if there are none. Lazy. (xarray passes
+    ``out``, which must be ``None``.)"""
+    _require_none("all", out)
     return _logical("all", x, axis, keepdims, dr.all, True)
 
 
-def any(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """Whether an element over axes is true, or other than 0; ``False`` if there is none. Lazy."""
+def any(x: Array, /, *, axis: Axis = None, keepdims: bool = False, out: None = None) -> Array:
+    """Whether an element over axes is true, or other than 0; ``False`` if there is none. Lazy. (xarray passes ``out``,
+    which must be ``None``.)"""
+    _require_none("any", out)
     return _logical("any", x, axis, keepdims, dr.any, False)
+
+
+def _require_none(name: str, out: Any) -> None:
+    if out is not None:
+        raise TypeError(f"{_NAMESPACE}.{name}(): 'out' must be None, found {type(out).__qualname__}; the method "
+                        "of arrays writes to it.")
 
 
 def _logical(name: str, x: Any, axis: Axis, keepdims: bool, reduce: Any, empty: bool) -> Array:

@@ -52,6 +52,7 @@ from ._operands import (
     operands,
     require_array,
 )
+from ._small import enter_result
 from ._statistics import max, min, sum
 
 if TYPE_CHECKING:
@@ -102,6 +103,9 @@ class SVDResult(NamedTuple):
     S: Array
     Vh: Array
 
+
+for _result in (EighResult, EigResult, QRResult, SlogdetResult, SVDResult):
+    enter_result(_result)
 
 # --- helpers ---------------------------------------------------------------------------------------------------------
 

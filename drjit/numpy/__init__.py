@@ -51,6 +51,7 @@ from . import (
     _statistics,
     _types,
     _ufuncs,
+    emath,
     fft,
     lib,
     linalg,
@@ -61,7 +62,7 @@ from ._ufuncs import ufunc
 ndarray = Array
 euler_gamma = _numpy.euler_gamma
 #: What NumPy has for all arrays alike, or for none.
-_OF_NUMPY = ("base_repr", "binary_repr", "complexfloating", "errstate", "exceptions", "floating",
+_OF_NUMPY = ("False_", "True_", "base_repr", "binary_repr", "complexfloating", "errstate", "exceptions", "floating",
              "format_float_positional", "format_float_scientific", "generic", "get_printoptions", "geterr", "inexact",
              "integer", "iterable", "ndindex", "number", "printoptions", "set_printoptions", "seterr",
              "signedinteger", "testing", "unsignedinteger")
@@ -73,9 +74,9 @@ for _module in (_creation, _keys, _polynomials, _products, _reductions, _searchi
 _FOUND |= _ufuncs.UFUNCS | _reductions.METHODS | _signal.WINDOWS | _types.ALIASES | _types.TEXTS | _types.FILES
 globals().update(_FOUND)
 
-__all__ = ["Array", "bool", "complex128", "complex64", "e", "euler_gamma", "fft", "float16", "float32", "float64",
-           "from_dlpack", "inf", "int16", "int32", "int64", "int8", "lib", "linalg", "nan", "ndarray", "newaxis", "pi",
-           "random", "ufunc", "uint16", "uint32", "uint64", "uint8"]
+__all__ = ["Array", "bool", "complex128", "complex64", "e", "emath", "euler_gamma", "fft", "float16", "float32",
+           "float64", "from_dlpack", "inf", "int16", "int32", "int64", "int8", "lib", "linalg", "nan", "ndarray",
+           "newaxis", "pi", "random", "ufunc", "uint16", "uint32", "uint64", "uint8"]
 __all__.extend(_FOUND)
 __all__.sort()
 

@@ -9,22 +9,22 @@ from ._public import Axis
 from . import fft as fft, linalg as linalg, random as random
 from ._ufuncs import ufunc as ufunc
 from drjit.array_api import (
-    Array as Array, bool as bool, complex128 as complex128, complex64 as complex64, e as e, float16 as float16,
-    float32 as float32, float64 as float64, from_dlpack as from_dlpack, inf as inf, int16 as int16, int32 as int32,
-    int64 as int64, int8 as int8, lib as lib, nan as nan, newaxis as newaxis, pi as pi, uint16 as uint16, uint32 as
-    uint32, uint64 as uint64, uint8 as uint8
+    Array as Array, bool as bool, complex128 as complex128, complex64 as complex64, e as e, emath as emath, float16 as
+    float16, float32 as float32, float64 as float64, from_dlpack as from_dlpack, inf as inf, int16 as int16, int32 as
+    int32, int64 as int64, int8 as int8, lib as lib, nan as nan, newaxis as newaxis, pi as pi, uint16 as uint16,
+    uint32 as uint32, uint64 as uint64, uint8 as uint8
 )
 from ._creation import (
-    arange as arange, array as array, asanyarray as asanyarray, asarray as asarray, ascontiguousarray as
-    ascontiguousarray, asfarray as asfarray, asfortranarray as asfortranarray, copy as copy, diag as diag,
-    diag_indices as diag_indices, diag_indices_from as diag_indices_from, diagflat as diagflat, empty as empty,
-    empty_like as empty_like, eye as eye, fill_diagonal as fill_diagonal, frombuffer as frombuffer, fromfunction as
-    fromfunction, fromiter as fromiter, full as full, full_like as full_like, geomspace as geomspace, identity as
-    identity, indices as indices, linspace as linspace, logspace as logspace, meshgrid as meshgrid, ones as ones,
-    ones_like as ones_like, ravel_multi_index as ravel_multi_index, tri as tri, tril as tril, tril_indices as
-    tril_indices, tril_indices_from as tril_indices_from, triu as triu, triu_indices as triu_indices,
-    triu_indices_from as triu_indices_from, unravel_index as unravel_index, vander as vander, zeros as zeros,
-    zeros_like as zeros_like
+    arange as arange, array as array, asanyarray as asanyarray, asarray as asarray, asarray_chkfinite as
+    asarray_chkfinite, ascontiguousarray as ascontiguousarray, asfarray as asfarray, asfortranarray as asfortranarray,
+    copy as copy, diag as diag, diag_indices as diag_indices, diag_indices_from as diag_indices_from, diagflat as
+    diagflat, empty as empty, empty_like as empty_like, eye as eye, fill_diagonal as fill_diagonal, frombuffer as
+    frombuffer, fromfunction as fromfunction, fromiter as fromiter, full as full, full_like as full_like, geomspace as
+    geomspace, identity as identity, indices as indices, linspace as linspace, logspace as logspace, mask_indices as
+    mask_indices, meshgrid as meshgrid, ones as ones, ones_like as ones_like, ravel_multi_index as ravel_multi_index,
+    require as require, tri as tri, tril as tril, tril_indices as tril_indices, tril_indices_from as
+    tril_indices_from, triu as triu, triu_indices as triu_indices, triu_indices_from as triu_indices_from,
+    unravel_index as unravel_index, vander as vander, zeros as zeros, zeros_like as zeros_like
 )
 from ._keys import (
     c_ as c_, index_exp as index_exp, ix_ as ix_, mgrid as mgrid, ogrid as ogrid, r_ as r_, s_ as s_
@@ -47,11 +47,12 @@ from ._reductions import (
 from ._searching import (
     apply_along_axis as apply_along_axis, apply_over_axes as apply_over_axes, argwhere as argwhere, compress as
     compress, copyto as copyto, extract as extract, flatnonzero as flatnonzero, in1d as in1d, intersect1d as
-    intersect1d, isin as isin, lexsort as lexsort, ndenumerate as ndenumerate, partition as partition, piecewise as
-    piecewise, place as place, put_along_axis as put_along_axis, putmask as putmask, select as select, setdiff1d as
-    setdiff1d, setxor1d as setxor1d, sort as sort, sort_complex as sort_complex, take_along_axis as take_along_axis,
-    union1d as union1d, unique as unique, unique_all as unique_all, unique_counts as unique_counts, unique_inverse as
-    unique_inverse, unique_values as unique_values, vectorize as vectorize, where as where
+    intersect1d, isin as isin, lexsort as lexsort, ndenumerate as ndenumerate, nditer as nditer, partition as
+    partition, piecewise as piecewise, place as place, put_along_axis as put_along_axis, putmask as putmask, select as
+    select, setdiff1d as setdiff1d, setxor1d as setxor1d, sort as sort, sort_complex as sort_complex, take_along_axis
+    as take_along_axis, union1d as union1d, unique as unique, unique_all as unique_all, unique_counts as
+    unique_counts, unique_inverse as unique_inverse, unique_values as unique_values, vectorize as vectorize, where as
+    where
 )
 from ._shapes import (
     append as append, array_split as array_split, astype as astype, atleast_1d as atleast_1d, atleast_2d as
@@ -76,16 +77,18 @@ from ._statistics import (
     as isreal, isrealobj as isrealobj, isscalar as isscalar, real as real, real_if_close as real_if_close
 )
 from ._types import (
-    can_cast as can_cast, dtype as dtype, finfo as finfo, iinfo as iinfo, isdtype as isdtype, issubdtype as
-    issubdtype, min_scalar_type as min_scalar_type, promote_types as promote_types, result_type as result_type
+    can_cast as can_cast, common_type as common_type, dtype as dtype, finfo as finfo, iinfo as iinfo, isdtype as
+    isdtype, issubdtype as issubdtype, min_scalar_type as min_scalar_type, packbits as packbits, promote_types as
+    promote_types, result_type as result_type, unpackbits as unpackbits
 )
 from numpy import (
-    base_repr as base_repr, binary_repr as binary_repr, complexfloating as complexfloating, errstate as errstate,
-    euler_gamma as euler_gamma, exceptions as exceptions, floating as floating, format_float_positional as
-    format_float_positional, format_float_scientific as format_float_scientific, generic as generic, get_printoptions
-    as get_printoptions, geterr as geterr, inexact as inexact, integer as integer, iterable as iterable, ndindex as
-    ndindex, number as number, printoptions as printoptions, set_printoptions as set_printoptions, seterr as seterr,
-    signedinteger as signedinteger, testing as testing, unsignedinteger as unsignedinteger
+    False_ as False_, True_ as True_, base_repr as base_repr, binary_repr as binary_repr, complexfloating as
+    complexfloating, errstate as errstate, euler_gamma as euler_gamma, exceptions as exceptions, floating as floating,
+    format_float_positional as format_float_positional, format_float_scientific as format_float_scientific, generic as
+    generic, get_printoptions as get_printoptions, geterr as geterr, inexact as inexact, integer as integer, iterable
+    as iterable, ndindex as ndindex, number as number, printoptions as printoptions, set_printoptions as
+    set_printoptions, seterr as seterr, signedinteger as signedinteger, testing as testing, unsignedinteger as
+    unsignedinteger
 )
 
 ndarray = Array
@@ -253,6 +256,7 @@ def array2string(*args: Any, **kwargs: Any) -> Any: ...
 def array_repr(*args: Any, **kwargs: Any) -> Any: ...
 def array_str(*args: Any, **kwargs: Any) -> Any: ...
 def fromfile(*args: Any, **kwargs: Any) -> Any: ...
+def fromregex(*args: Any, **kwargs: Any) -> Any: ...
 def fromstring(*args: Any, **kwargs: Any) -> Any: ...
 def genfromtxt(*args: Any, **kwargs: Any) -> Any: ...
 def load(*args: Any, **kwargs: Any) -> Any: ...

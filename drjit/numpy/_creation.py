@@ -11,16 +11,14 @@ import numpy as np
 
 import drjit.array_api as xp
 
-from ._public import Array, array_of, axis_of, floating, is_number, of_type, public
+from ._public import Array, array_of, axis_of, floating, is_number, of_type, on_host, public
 
-__all__ = ["arange", "array", "asanyarray", "asarray", "ascontiguousarray", "asfarray", "asfortranarray", "copy",
-           "diag",
-           "diag_indices", "diag_indices_from", "diagflat", "empty", "empty_like", "eye", "fill_diagonal",
-           "frombuffer", "fromfunction", "fromiter", "full",
-           "full_like", "geomspace", "identity", "indices", "linspace", "logspace", "meshgrid", "ones", "ones_like",
+__all__ = ["arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "asfarray",
+           "asfortranarray", "copy", "diag", "diag_indices", "diag_indices_from", "diagflat", "empty", "empty_like",
+           "eye", "fill_diagonal", "frombuffer", "fromfunction", "fromiter", "full", "full_like", "geomspace",
+           "identity", "indices", "linspace", "logspace", "mask_indices", "meshgrid", "ones", "ones_like", "require",
            "tri", "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices", "triu_indices_from",
-           "unravel_index", "ravel_multi_index", "vander",
-           "zeros", "zeros_like"]
+           "unravel_index", "ravel_multi_index", "vander", "zeros", "zeros_like"]
 
 Shape = int | Sequence[int]
 
@@ -44,6 +42,34 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool |
     """The array that a number, nested sequences, an array of NumPy or Dr.Jit, or an object with the buffer or DLPack
     protocol is or becomes; arrays of this module are returned as they are. Lazy; differentiable."""
     return xp.asarray(a, dtype=dtype, copy=copy)
+
+
+@public
+def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Array:
+    """The array that an argument is or becomes. Evaluates; raises a ``ValueError`` if an element is infinite or NaN."""
+    found = asarray(a, dtype, order)
+    if found.dtype.kind in "fc" and not on_host(xp.isfinite(found).all()):
+        raise ValueError("an element is infinite or NaN.")
+    return found
+
+
+@public
+def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: None = None) -> Array:
+    """The array that an argument is or becomes, of a data type: in an array of its own if that is asked for (``'O'``).
+    Others than the order of C cannot be had."""
+    names = {str(name).upper().removesuffix("_CONTIGUOUS") for name in
+             ([requirements] if isinstance(requirements, str) else requirements or ())}
+    unknown = names - {"C", "CONTIGUOUS", "A", "ALIGNED", "W", "WRITEABLE", "O", "OWNDATA", "E", "ENSUREARRAY"}
+    if unknown:
+        raise ValueError(f"arrays are in the order of C and can be written to; 'requirements' has {sorted(unknown)}.")
+    found = asarray(a, dtype)
+    return found.copy() if names & {"O", "OWNDATA"} and found is a else found
+
+
+@public
+def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Array, ...]:
+    """The positions of a square matrix of ``n`` rows that a function such as ``triu`` leaves. Evaluates."""
+    return array_of(mask_func(ones((n, n), dtype=int), k)).nonzero()
 
 
 asanyarray = ascontiguousarray = asfarray = asfortranarray = asarray

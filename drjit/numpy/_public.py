@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Sequence
@@ -21,13 +22,35 @@ Axis = int | tuple[int, ...] | None
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
+#: Functions whose results of small arrays are NumPy's, at once. Others make views, write, call functions, make arrays
+#: of no arrays, return no arrays, or differ from NumPy on purpose.
+_BY_NUMPY = frozenset([
+    "angle", "append", "argwhere", "average", "bincount", "block", "column_stack", "concat", "concatenate", "convolve",
+    "corrcoef", "correlate", "cov", "cross", "cumulative_prod", "cumulative_sum", "delete", "diff", "digitize", "dot",
+    "dstack", "ediff1d", "einsum", "extract", "flatnonzero", "gradient", "histogram", "histogram2d", "hstack", "imag",
+    "in1d", "inner", "insert", "interp", "intersect1d", "iscomplex", "isclose", "isin", "isneginf", "isposinf",
+    "isreal", "kron", "lexsort", "median", "nancumprod", "nancumsum", "nanprod", "nansum", "outer", "pad", "percentile",
+    "poly", "polyadd", "polyder", "polyint", "polymul", "polysub", "polyval", "quantile", "ravel_multi_index", "resize",
+    "roots", "row_stack", "select", "setdiff1d", "setxor1d", "sort", "sort_complex", "stack", "take_along_axis",
+    "tensordot", "tile", "trapezoid", "tril", "triu", "union1d", "unique", "unwrap", "vander", "vdot", "vecdot",
+    "vstack", "cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matrix_norm",
+    "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensorinv",
+    "tensorsolve", "vector_norm", "fft", "fft2", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
+    "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftn"])
+#: Those of them whose results are as large as the sizes of all arrays multiplied.
+_PRODUCTS = frozenset(["convolve", "correlate", "einsum", "inner", "kron", "outer", "tensordot"])
+
 
 def named(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Make a function public by a name, with which the messages of its errors begin."""
 
+    module, _, plain = name.rpartition(".")
+    own = getattr(functools.reduce(getattr, module.split(".")[2:], np), plain, None) if plain in _BY_NUMPY else None
+
     def decorated(function: Callable[_P, _R]) -> Callable[_P, _R]:
         called = dr.detail.named(name)(function)
-        module, _, plain = name.rpartition(".")
+        if own is not None:
+            called = xp.eagerly(own, called, product=plain in _PRODUCTS)
         called.__module__, called.__name__, called.__qualname__ = module, plain, plain
         return called
 
@@ -121,8 +144,32 @@ def by_method(names: Iterable[str]) -> dict[str, Any]:
     return found
 
 
+_ELEMENTS = "arrays have elements of Booleans, integers, and real and complex floating point numbers"
+_STREAMS = "generators are counters (Philox4x32); use default_rng(seed), and spawn() for more streams"
+#: What to use in place of names of NumPy that are not there.
+_INSTEAD = {
+    **dict.fromkeys(("object_", "str_", "bytes_", "void", "character", "flexible", "datetime64", "timedelta64",
+                     "record", "recarray", "rec", "char", "strings", "chararray", "busday_count", "busday_offset",
+                     "is_busday", "isnat", "datetime_as_string", "datetime_data"),
+                    f"{_ELEMENTS}; use NumPy's arrays for others"),
+    **dict.fromkeys(("longdouble", "float128", "clongdouble", "complex256"), "use float64 and complex128"),
+    **dict.fromkeys(("matrix", "asmatrix", "bmat"), "use arrays of two axes, and @ for their product"),
+    **dict.fromkeys(("BitGenerator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64", "SeedSequence", "get_state",
+                     "set_state", "get_bit_generator", "set_bit_generator"), _STREAMS),
+    "random_integers": "use integers(low, high, endpoint=True)", "frompyfunc": "use vectorize",
+    "ma": "use where(), and the functions whose names begin with nan", "memmap": "use asarray(numpy.memmap(…))",
+    "polynomial": "use polyfit(), polyval() and poly1d, or numpy.polynomial on numpy.asarray(x)",
+    "nested_iters": "use nditer, ndindex, or operations on whole arrays",
+    "broadcast": "use broadcast_arrays() and broadcast_shapes()",
+    "flatiter": "x.flat is an array of one axis", "may_share_memory": "x.base is the array that a view is of",
+    "shares_memory": "x.base is the array that a view is of", "isfortran": "arrays are in the order of C",
+    "lib": "use drjit.numpy.lib.stride_tricks", "test": "use the module testing"}
+
+
 def missing(module: str, name: str, known: Sequence[str]) -> AttributeError:
     """The error for a name that a module does not have, which says what comes near."""
+    if name in _INSTEAD:
+        return AttributeError(f"module {module!r} has no attribute {name!r}: {_INSTEAD[name]}.", name=name)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=name)

@@ -12,9 +12,9 @@ import drjit.array_api as xp
 from ._public import Array, array_of, axis_of, is_number, on_host, public
 
 __all__ = ["apply_along_axis", "apply_over_axes", "argwhere", "compress", "copyto", "extract", "flatnonzero", "in1d",
-           "intersect1d", "isin", "lexsort", "ndenumerate", "partition", "piecewise", "place", "put_along_axis",
-           "putmask", "select", "setdiff1d", "setxor1d", "sort", "sort_complex", "take_along_axis", "union1d", "unique",
-           "unique_all", "unique_counts", "unique_inverse", "unique_values", "vectorize", "where"]
+           "intersect1d", "isin", "lexsort", "ndenumerate", "nditer", "partition", "piecewise", "place",
+           "put_along_axis", "putmask", "select", "setdiff1d", "setxor1d", "sort", "sort_complex", "take_along_axis",
+           "union1d", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "vectorize", "where"]
 
 
 # --- order -----------------------------------------------------------------------------------------------------------
@@ -47,6 +47,19 @@ def sort_complex(a: Any) -> Array:
 def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
     """The position and the value of each element, as Python numbers. Evaluates."""
     return iter(np.ndenumerate(on_host(array_of(arr))))
+
+
+@public
+def nditer(op: Any, flags: Any = None, op_flags: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """NumPy's iterator over the elements of one array, or of several in a list, to read them. Evaluates. Raises a
+    ``TypeError`` for elements that are to be written: ``x[...] = …`` writes."""
+    if any(str(flag) in ("readwrite", "writeonly", "allocate") for entry in op_flags or () for flag in
+           (entry if isinstance(entry, (list, tuple)) else (entry,))):
+        raise TypeError("elements are read here; write with x[...] = …, which is one kernel for all of them.")
+    several = isinstance(op, (list, tuple)) and any(isinstance(entry, Array) for entry in op)
+    given: Any = [on_host(array_of(entry)) for entry in op] if several else on_host(array_of(op))
+    return np.nditer(given, flags or (), op_flags or (["readonly"] if not several else [["readonly"]] * len(given)),
+                     *args, **kwargs)
 
 
 @public

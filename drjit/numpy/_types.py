@@ -9,10 +9,10 @@ import numpy as np
 
 import drjit.array_api as xp
 
-from ._public import Array, array_of, documented, of_type, public
+from ._public import Array, array_of, axis_of, documented, of_type, public
 
-__all__ = ["ALIASES", "FILES", "TEXTS", "can_cast", "dtype", "finfo", "iinfo", "isdtype", "issubdtype",
-           "min_scalar_type", "promote_types", "result_type"]
+__all__ = ["ALIASES", "FILES", "TEXTS", "can_cast", "common_type", "dtype", "finfo", "iinfo", "isdtype", "issubdtype",
+           "min_scalar_type", "packbits", "promote_types", "result_type", "unpackbits"]
 
 #: Other names of data types.
 ALIASES = {"bool_": xp.bool, "byte": xp.int8, "short": xp.int16, "intc": xp.int32, "int_": xp.int64, "intp": xp.int64,
@@ -80,6 +80,54 @@ def iinfo(dtype: Any) -> Any:
     return np.iinfo(_numpy(dtype.dtype if isinstance(dtype, Array) else of_type(dtype)))
 
 
+@public
+def common_type(*arrays: Any) -> type[np.generic]:
+    """The floating point type that arrays have in common, as NumPy's class; integers count as ``float64``."""
+    return np.common_type(*[np.empty(0, array_of(array).dtype) for array in arrays])
+
+
+@public
+def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Array:
+    """Truth values as the bits of ``uint8``, eight along an axis (of all elements without one) in each, the rest 0.
+    Lazy."""
+    array = array_of(a)
+    if array.dtype.kind not in "biu":
+        raise TypeError(f"needs integers or truth values, found {array.dtype}.")
+    array, place = (array.ravel(), 0) if axis is None else (array, axis_of(axis, array.ndim))
+    rest = -array.shape[place] % 8
+    bits = xp.moveaxis((array != 0).astype(xp.uint8), place, -1)
+    bits = xp.concat([bits, xp.zeros((*bits.shape[:-1], rest), dtype=xp.uint8)], axis=-1)
+    grouped = bits.reshape((*bits.shape[:-1], bits.shape[-1] // 8, 8)) * _weights(bitorder)
+    return xp.moveaxis(xp.sum(grouped, axis=-1, dtype=xp.uint8), -1, place)
+
+
+@public
+def unpackbits(a: Any, /, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
+    """The bits of ``uint8`` along an axis (of all elements without one) as 0 and 1: the first ``count`` of them, or all
+    but the last ``-count``. Lazy."""
+    array = array_of(a)
+    if array.dtype != xp.uint8:
+        raise TypeError(f"needs elements of uint8, found {array.dtype}.")
+    array, place = (array.ravel(), 0) if axis is None else (array, axis_of(axis, array.ndim))
+    last = xp.moveaxis(array, place, -1)
+    bits = ((last[..., None] & _weights(bitorder)) != 0).astype(xp.uint8)
+    bits = bits.reshape((*last.shape[:-1], 8 * last.shape[-1]))
+    size = bits.shape[-1]
+    wanted = size if count is None else count if count >= 0 else size + count
+    if wanted < 0:
+        raise ValueError(f"'count' is {count}, for {size} bits.")
+    if wanted > size:
+        bits = xp.concat([bits, xp.zeros((*bits.shape[:-1], wanted - size), dtype=xp.uint8)], axis=-1)
+    return xp.moveaxis(bits[..., :wanted], -1, place)
+
+
+def _weights(bitorder: str) -> Array:
+    """What each of eight bits is worth."""
+    if bitorder not in ("big", "little"):
+        raise ValueError(f"'bitorder' must be 'big' or 'little', found {bitorder!r}.")
+    return xp.asarray([1 << (7 - k if bitorder == "big" else k) for k in range(8)], dtype=xp.uint8)
+
+
 def _host(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, Array) else value
 
@@ -112,5 +160,6 @@ FILES = {name: _of_numpy(name, text, back) for name, text, back in (
      _loaded),
     ("loadtxt", "The numbers of a text file.", _loaded), ("genfromtxt", "The numbers of a text file, some of which may "
                                                                         "be missing.", _loaded),
-    ("fromfile", "The numbers of a binary file.", _loaded),
+    ("fromregex", "The numbers of a text file that an expression finds: an array with named fields, which is NumPy's.",
+     None), ("fromfile", "The numbers of a binary file.", _loaded),
     ("fromstring", "The numbers of a text.", _loaded))}

@@ -11,7 +11,7 @@ import numpy as np
 import drjit as dr
 import drjit.array_api as xp
 
-from ._public import Array, Axis, array_of, axes_of, axis_of, into, is_number, kind_of, named
+from ._public import Array, Axis, array_of, axes_of, axis_of, into, is_number, kind_of, named, on_host
 
 __all__ = ["UFUNCS", "ufunc"]
 
@@ -45,14 +45,24 @@ class ufunc:
 
         self._call = named(f"drjit.numpy.{name}")(call)
         self._direct = named(f"drjit.numpy.{name}")(function)
+        own = None if name in _OTHER else getattr(np, name, None)
+        self._plain = self._general if own is None else xp.eagerly(own, self._general)
 
     def __repr__(self) -> str:
         return f"<ufunc {self.__name__!r}>"
 
     def __call__(self, *args: Any, out: Any = None, where: Any = True, dtype: Any = None) -> Any:
-        if out is None and where is True and dtype is None and len(args) == self.nin and \
-                args[0].__class__ is args[-1].__class__ is Array and args[0].dtype.kind == "f":
-            return self._direct(*args)  # nothing is to be converted
+        if out is None and where is True and dtype is None and len(args) == self.nin:
+            if args[0].__class__ is args[-1].__class__ is Array and args[0].dtype.kind == "f":
+                return self._direct(*args)  # nothing is to be converted
+            return self._plain(*args)
+        return self._whole(args, out, where, dtype)
+
+    def _general(self, *args: Any) -> Any:
+        """The function of its arguments alone."""
+        return self._whole(args, None, True, None)
+
+    def _whole(self, args: tuple[Any, ...], out: Any, where: Any, dtype: Any) -> Any:
         if len(args) == self.nin + 1 and out is None and self.nout == 1:
             *args, out = args  # type: ignore[assignment]
         if len(args) != self.nin:
@@ -100,6 +110,11 @@ class ufunc:
                 found = xp.concat([found, rest], axis=place)
         return found
 
+    def _operand(self, array: Any, dtype: Any) -> Array:
+        """What elements are combined of: truth values, if these are the results."""
+        return array_of(array).astype("bool" if dtype is None else dtype) \
+            if dtype is not None or self.__name__.startswith("logical") else array_of(array)
+
     def _require_associative(self, method: str) -> None:
         if self.nin != 2 or self.__name__ not in _ASSOCIATIVE:
             raise NotImplementedError(f"drjit.numpy.{self.__name__}.{method}(): only functions that may be combined in "
@@ -107,7 +122,7 @@ class ufunc:
 
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Array:
         """What the function makes of all elements up to each one along an axis."""
-        given = array_of(array) if dtype is None else array_of(array).astype(dtype)
+        given = self._operand(array, dtype)
         place = axis_of(axis, given.ndim)
         if self.__name__ in ("add", "multiply"):
             return into(out, given.cumsum(place) if self.__name__ == "add" else given.cumprod(place))
@@ -119,12 +134,43 @@ class ufunc:
             return into(out, found)
         self._require_associative("accumulate")
         before, distance, size = (slice(None),) * place, 1, given.shape[place]
+        if size < 2:
+            return into(out, given.copy())
         while distance < size:
             lower = given[(*before, slice(0, size - distance))]
             upper = given[(*before, slice(distance, None))]
             given = xp.concat([given[(*before, slice(0, distance))], self(lower, upper)], axis=place)
             distance *= 2
         return into(out, given)
+
+    def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Array:
+        """What the function makes of the elements along an axis from each position to the next one given, the last to
+        the end; where the next is not behind, the element itself. Evaluates the positions."""
+        given = self._operand(array, dtype)
+        place, own = axis_of(axis, given.ndim), getattr(np, self.__name__)
+        if self._reduction == "sum" or self._reduction == "prod":
+            given = given.astype(getattr(given[..., :0], self._reduction)(axis=place).dtype if dtype is None else dtype)
+        if dtype is None and out is None:
+            return xp.eagerly(own.reduceat, self._segments)(given, indices, place)
+        return into(out, self._segments(given, indices, place))
+
+    def _segments(self, given: Array, indices: Any, place: int) -> Array:
+        self._require_associative("reduceat")
+        starts = np.asarray(on_host(array_of(indices)))
+        size = given.shape[place]
+        if starts.size and not 0 <= starts.min() <= starts.max() < size:
+            raise IndexError(f"positions must be from 0 to {size - 1}, found {starts.tolist()}.")
+        counts = np.maximum(np.diff(starts, append=size), 1)
+        first = np.cumsum(counts) - counts
+        number = np.repeat(np.arange(starts.size), counts)
+        position = np.arange(number.size) - first[number]  # within its segment
+        found = xp.take(given, xp.asarray(starts[number] + position), axis=place)
+        left, behind, distance = counts[number] - position, (1,) * (given.ndim - place - 1), 1
+        while distance < counts.max(initial=0):  # each is combined with what follows, as far as its segment goes
+            there = xp.asarray(left > distance).reshape((-1, *behind))
+            found = xp.where(there, self(found, xp.roll(found, -distance, axis=place)), found)
+            distance *= 2
+        return xp.take(found, xp.asarray(first), axis=place)
 
     def outer(self, a: Any, b: Any, /, **options: Any) -> Any:
         """What the function makes of each element of one array with each of another."""
@@ -144,6 +190,9 @@ class ufunc:
             raise NotImplementedError(f"drjit.numpy.{self.__name__}.at(): is not there yet.")
 
 
+#: Functions whose special values are not NumPy's, as operators of arrays have them.
+_OTHER = {"floor_divide", "remainder", "divmod", "left_shift", "right_shift", "nextafter", "spacing", "multiply",
+          "divide", "expm1", "tan", "tanh"}
 #: The method of arrays that is the reduction of a function, and the result of no elements.
 _REDUCTIONS: dict[str, tuple[str, Any]] = {
     "add": ("sum", 0), "multiply": ("prod", 1), "maximum": ("max", None), "minimum": ("min", None),

@@ -20,7 +20,7 @@ import numpy as np
 import drjit as dr
 import drjit.array_api as xp
 
-from ._public import Array, array_of, axis_of, floating, is_number, missing, named, of_type
+from ._public import Array, array_of, axis_of, floating, is_number, missing, named, of_type, on_host
 
 __all__ = ["Generator", "RandomState", "default_rng", "seed"]
 
@@ -233,6 +233,84 @@ class Generator:
         number, chance = xp.broadcast_arrays(floating(n), floating(p))
         return self.poisson(self.gamma(number, (1 - chance) / chance, size))
 
+    def hypergeometric(self, ngood: Any, nbad: Any, nsample: Any, size: Size = None) -> Array:
+        """How many of ``nsample`` balls are good that are taken from ``ngood`` good and ``nbad`` bad ones: by inversion
+        in a loop, where the least probable number has a probability of 1e-300 at least, else rounded normal numbers."""
+        good, bad, taken = xp.broadcast_arrays(floating(ngood), floating(nbad), floating(nsample))
+        shape = _shape(size, good, bad, taken)
+        good, bad, taken = (xp.broadcast_to(array, shape) for array in (good, bad, taken))
+        if not math.prod(shape):
+            return xp.zeros(shape, dtype=xp.int64)
+        if on_host(((good < 0) | (bad < 0) | (taken < 0) | (taken > good + bad)).any()):
+            raise ValueError("'nsample' must be from 0 to the number of balls, and numbers must not be negative.")
+        drawn, normal = self._uniform(shape), self._normal(shape)
+        first, last = xp.clip(taken - bad, 0.0, None), xp.minimum(good, taken)
+        chance = _log_choose(good, first) + _log_choose(bad, taken - first) - _log_choose(good + bad, taken)
+        small = chance > -690
+        term = xp.where(small, xp.exp(chance), 1.0)
+        count, _, _ = dr.while_loop(
+            (first, term, drawn - term), lambda count, term, rest: (rest >= 0) & (count < last) & small,
+            lambda count, term, rest: (count + 1, *_next_of_balls(count, term, rest, good, bad, taken)))
+        share = good / xp.clip(good + bad, 1.0, None)
+        spread = taken * share * (1 - share) * (good + bad - taken) / xp.clip(good + bad - 1, 1.0, None)
+        large = xp.clip(xp.round(taken * share + xp.sqrt(spread) * normal), first, last)
+        return xp.where(small, count, large).astype(xp.int64)
+
+    def multivariate_hypergeometric(self, colors: Any, nsample: int, size: Size = None,
+                                    method: str = "marginals") -> Array:
+        """How many balls of each colour there are among ``nsample`` that are taken from as many as ``colors`` says."""
+        counts = array_of(colors).astype(xp.int64)
+        if counts.ndim != 1:
+            raise ValueError(f"'colors' must be a vector, found the shape {counts.shape}.")
+        rest, left, found = counts.sum(), xp.asarray(operator.index(nsample)), []
+        shape = _shape(size)
+        for number in range(counts.size):
+            rest = rest - counts[number]
+            found.append(self.hypergeometric(counts[number], rest, left, shape))
+            left = left - found[-1]
+        return xp.stack(found, axis=-1) if found else xp.zeros((*shape, 0), dtype=xp.int64)
+
+    def multinomial(self, n: Any, pvals: Any, size: Size = None) -> Array:
+        """How many of ``n`` trials have each of several results, which have the probabilities ``pvals`` (the last one
+        what is left). Evaluates ``n``."""
+        chances, left = floating(pvals), array_of(n)
+        shape = _shape(size, left, chances[..., 0])
+        if float(on_host(chances[..., :-1].sum(axis=-1).max())) > 1 + 1e-12:
+            raise ValueError("the sum of 'pvals' but for the last one must not be larger than 1.")
+        rest, found = xp.ones(shape), []
+        left = xp.broadcast_to(left, shape)
+        for number in range(chances.shape[-1] - 1):
+            chance = chances[..., number]
+            found.append(self.binomial(left, xp.clip(chance / xp.where(rest > 0, rest, 1.0), 0.0, 1.0), shape))
+            rest, left = rest - chance, left - found[-1]
+        return xp.stack([*found, left], axis=-1)
+
+    def logseries(self, p: Any, size: Size = None) -> Array:
+        """Numbers of the logarithmic series distribution (Kemp 1981, algorithm LK)."""
+        chance = floating(p)
+        shape = _shape(size, chance)
+        first, second = self._inverse(shape), self._inverse(shape)
+        base = -xp.expm1(first * xp.log1p(-chance))
+        far = xp.floor(1 + xp.log(second) / xp.log(base))
+        near = xp.where(second <= base * base, far, xp.where(second >= base, 1.0, 2.0))
+        return xp.where(second >= chance, 1.0, near).astype(xp.int64)
+
+    def zipf(self, a: Any, size: Size = None) -> Array:
+        """Numbers of the Zipf distribution (Devroye 1986, p. 550): of several candidates, which are drawn together, the
+        first that is accepted."""
+        power = floating(a)
+        shape = _shape(size, power)
+        if on_host((power <= 1).any()):
+            raise ValueError(f"'a' must be greater than 1, found {a!r}.")
+        less = (power - 1)[..., None]
+        base = 2.0 ** less
+        many = (*shape, _CANDIDATES)
+        drawn, other = self._inverse(many), self._inverse(many)
+        number = xp.clip(xp.floor(drawn ** (-1 / less)), 1.0, 2.0 ** 53)
+        ratio = (1 + 1 / number) ** less
+        accepted = other * number * (ratio - 1) / (base - 1) <= ratio / base
+        return _first(accepted, number).astype(xp.int64)
+
     def geometric(self, p: Any, size: Size = None) -> Array:
         """How many trials it takes until one succeeds, each with probability ``p``."""
         chance = floating(p)
@@ -255,8 +333,7 @@ class Generator:
         cube = (1 + c[..., None] * normal) ** 3
         safe = xp.where(cube > 0, cube, 1.0)
         accepted = (cube > 0) & (xp.log(drawn) < 0.5 * normal ** 2 + d[..., None] * (1 - cube + xp.log(safe)))
-        first = xp.argmax(accepted.astype(xp.int8), axis=-1, keepdims=True)
-        found = d * xp.take_along_axis(safe, first, axis=-1)[..., 0]
+        found = d * _first(accepted, safe)
         boost = self._inverse(wanted) ** (1 / xp.where(less, alpha, 1.0))
         found = xp.where(less, found * boost, found)
         return _into(out, found if dtype is None else found.astype(dtype))
@@ -287,6 +364,48 @@ class Generator:
         shape = _shape(size, freedom)
         return self._normal(shape) * xp.sqrt(freedom / self.chisquare(freedom, shape))
 
+    def noncentral_chisquare(self, df: Any, nonc: Any, size: Size = None) -> Array:
+        """Numbers of the noncentral chi-square distribution: the square of a normal number beside a central one, and a
+        mixture of such for one degree of freedom or less."""
+        freedom, centre = xp.broadcast_arrays(floating(df), floating(nonc))
+        shape = _shape(size, freedom)
+        many = freedom > 1
+        more = 2.0 * self.poisson(xp.where(many, 0.0, centre / 2), shape)
+        normal = self._normal(shape) + xp.sqrt(centre)
+        return self.chisquare(xp.where(many, freedom - 1, freedom + more)) + xp.where(many, normal * normal, 0.0)
+
+    def noncentral_f(self, dfnum: Any, dfden: Any, nonc: Any, size: Size = None) -> Array:
+        """Numbers of the noncentral F distribution."""
+        first, second, centre = xp.broadcast_arrays(floating(dfnum), floating(dfden), floating(nonc))
+        return self.noncentral_chisquare(first, centre, size) * second / (self.chisquare(second, size) * first)
+
+    def wald(self, mean: Any, scale: Any, size: Size = None) -> Array:
+        """Numbers of the inverse Gaussian distribution (Michael, Schucany & Haas 1976)."""
+        centre, width = xp.broadcast_arrays(floating(mean), floating(scale))
+        shape = _shape(size, centre)
+        normal, drawn = self._normal(shape), self._uniform(shape)
+        square = centre * normal * normal
+        root = centre + centre * (square - xp.sqrt(square * (4 * width + square))) / (2 * width)
+        return xp.where(drawn * (centre + root) <= centre, root, centre * centre / root)
+
+    def vonmises(self, mu: Any, kappa: Any, size: Size = None) -> Array:
+        """Angles of the von Mises distribution (Best & Fisher 1979), from -pi to pi: of several candidates, which are
+        drawn together, the first that is accepted."""
+        centre, concentration = xp.broadcast_arrays(floating(mu), floating(kappa))
+        shape = _shape(size, centre)
+        k = xp.clip(concentration, 1e-6, None)[..., None]  # at which angles are all alike to six digits
+        tau = 1 + xp.sqrt(1 + 4 * k * k)
+        rho = (tau - xp.sqrt(2 * tau)) / (2 * k)
+        r = (1 + rho * rho) / (2 * rho)
+        many = (*shape, _CANDIDATES)
+        z = xp.cos(math.pi * self._uniform(many))
+        drawn = self._inverse(many)
+        cosine = (1 + r * z) / (r + z)
+        c = k * (r - cosine)
+        accepted = (c * (2 - c) > drawn) | (xp.log(c / drawn) + 1 - c >= 0)
+        angle = xp.acos(xp.clip(_first(accepted, cosine), -1.0, 1.0)) * xp.where(self._uniform(shape) < 0.5, -1.0, 1.0)
+        return xp.remainder(angle + centre + math.pi, 2 * math.pi) - math.pi
+
     def dirichlet(self, alpha: Any, size: Size = None) -> Array:
         """Vectors of the Dirichlet distribution, whose elements have the sum 1."""
         weights = floating(alpha)
@@ -294,8 +413,27 @@ class Generator:
         return found / found.sum(axis=-1, keepdims=True)
 
 
-#: So many candidates are drawn for a number; each is accepted with a probability of 95 % at least.
+#: So many candidates are drawn for a number; each is accepted with a probability of 95 % at least (angles of the von
+#: Mises distribution: 65 %, numbers of the Zipf distribution: 50 %).
 _CANDIDATES = 16
+
+
+def _first(accepted: Array, candidates: Array) -> Array:
+    """The first candidate of each row that is accepted."""
+    place = xp.argmax(accepted.astype(xp.int8), axis=-1, keepdims=True)
+    return xp.take_along_axis(candidates, place, axis=-1)[..., 0]
+
+
+def _log_choose(n: Array, k: Array) -> Array:
+    """The logarithm of the number of ways to choose k of n."""
+    return xp.special.gammaln(n + 1) - xp.special.gammaln(k + 1) - xp.special.gammaln(n - k + 1)
+
+
+def _next_of_balls(count: Array, term: Array, rest: Array, good: Array, bad: Array,
+                   taken: Array) -> tuple[Array, Array]:
+    """The probability of one good ball more among those that are taken, and what is left of a uniform number then."""
+    following = term * (good - count) * (taken - count) / ((count + 1) * (bad - taken + count + 1))
+    return following, rest - following
 
 
 def _into(out: Array | None, found: Array) -> Array:
@@ -368,11 +506,11 @@ _of_module = [Generator(secrets.randbits(62))]
 #: Names of functions, and the methods that they are.
 _FUNCTIONS = {name: name for name in (
     "beta", "binomial", "bytes", "chisquare", "choice", "dirichlet", "exponential", "f", "gamma", "geometric", "gumbel",
-    "laplace", "logistic", "lognormal", "multivariate_normal", "negative_binomial", "normal", "pareto", "permutation",
-        "poisson", "power",
+    "hypergeometric", "laplace", "logistic", "lognormal", "logseries", "multinomial", "multivariate_normal",
+    "negative_binomial", "noncentral_chisquare", "noncentral_f", "normal", "pareto", "permutation", "poisson", "power",
     "random", "rayleigh", "shuffle", "standard_cauchy", "standard_exponential", "standard_gamma", "standard_normal",
-    "standard_t", "triangular", "uniform", "weibull")} | {"random_sample": "random", "ranf": "random",
-                                                          "sample": "random", "randint": "integers"}
+    "standard_t", "triangular", "uniform", "vonmises", "wald", "weibull", "zipf")} | {
+        "random_sample": "random", "ranf": "random", "sample": "random", "randint": "integers"}
 
 
 @named("drjit.numpy.random.seed")

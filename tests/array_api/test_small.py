@@ -201,3 +201,83 @@ def test_the_policy_is_checked():
         with pytest.raises(ValueError, match=r"policy\.eager: expected an int, 0 or more"):
             xp.policy.eager = value
     assert isinstance((xp.ones(3) + 1).tensor, TensorXf64)
+
+
+def test_complex_arrays_are_computed_at_once():
+    values = np.array([[1 + 2j, -0.5j], [3, 2 - 1j]])
+    with no_kernel():
+        z = xp.asarray(values)
+        found = [z + 1, 2 * z, z * z, z / (z + 1), abs(z), xp.exp(z), xp.sqrt(z), xp.conj(z), xp.real(z), z == z.T,
+                 z @ z, xp.sum(z, axis=0), z[1], z[:, xp.asarray([1, 0])], xp.asarray([1.0, 2.0]) * 1j, z.mean(), -z,
+                 z[z == 3]]
+        expected = [values + 1, 2 * values, values * values, values / (values + 1), abs(values), np.exp(values),
+                    np.sqrt(values), values.conj(), values.real, values == values.T, values @ values, values.sum(0),
+                    values[1], values[:, [1, 0]], np.array([1j, 2j]), values.mean(), -values, values[values == 3]]
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(np.asarray(one), other, rtol=1e-15)
+            assert one.dtype == other.dtype
+
+
+@pytest.mark.parametrize("eager", [0, 1 << 13])
+def test_parts_of_complex_arrays_are_views(eager, monkeypatch):
+    monkeypatch.setattr(xp.policy, "eager", eager)
+    for traced in (False, True):
+        z, expected = xp.asarray([1 + 2j, 3 - 4j, 5j]), np.array([1 + 2j, 3 - 4j, 5j])
+        real, part = z.real, z[1:].imag
+        if traced:
+            dr.eval(z.tensor)
+        for array, changed, rest in ((z, real, part), (expected, expected.real, expected[1:].imag)):
+            changed[0] = 7
+            rest += 1
+            array[2] = 1 - 1j
+            changed[1:] *= 2
+        assert z.tolist() == expected.tolist()
+        assert real.tolist() == expected.real.tolist() and part.tolist() == expected[1:].imag.tolist()
+        assert (z.real[::2] + 1).tolist() == (expected.real[::2] + 1).tolist() and z.T.imag.base is z
+
+
+@pytest.mark.parametrize("eager", [0, 1 << 13])
+def test_special_values_are_the_same_in_small_arrays(eager, monkeypatch):
+    monkeypatch.setattr(xp.policy, "eager", eager)
+    x = xp.asarray([np.inf, -np.inf, 5.0, -5.0, 0.0, np.nan])
+    assert np.asarray(x // 2.0).tolist()[:4] == [np.inf, -np.inf, 2.0, -3.0]
+    assert np.isnan(np.asarray(x % 0.0)).all() and np.asarray(7.0 % x).tolist()[:4] == [7.0, -np.inf, 2.0, -3.0]
+    i = xp.asarray([7, -7, 0])
+    assert (i % xp.asarray([0, 3, 2])).tolist() == [0, 2, 0] and (i // 2).tolist() == [3, -4, 0]
+    assert divmod(i, 3)[0].tolist() == [2, -3, 0] and divmod(7, xp.asarray([2, 3]))[1].tolist() == [1, 1]
+    zero = xp.asarray([0j])
+    assert np.isnan(np.asarray(zero / zero)).all() and np.asarray((zero + 1) / zero)[0].real == np.inf
+
+
+def test_results_that_would_be_large_are_traced():
+    x = xp.asarray(np.arange(5000.0))
+    assert (x[:, None] + x).shape == (5000, 5000) and (x[:, None] + x)._tensors() is not None
+    found = np.add(x[:, None], x)
+    assert isinstance(found, xp.Array) and found._tensors() is not None
+
+
+def test_flags_tell_how_elements_lie():
+    x = xp.reshape(xp.arange(6.0), (2, 3))
+    own = x.copy()
+    assert own.flags.owndata and not x[1:].flags.owndata and x[1:].base is x.base and own.base is None
+    assert own.flags.c_contiguous and not own.flags["F"] and own.T.flags.f_contiguous and own.T.flags.fnc
+    assert not own[:, 1:].flags.contiguous and own[:, :1].T.flags["WRITEABLE"] and "OWNDATA : True" in repr(own.flags)
+    dr.enable_grad(own)
+    assert not own.flags.writeable
+    with pytest.raises(KeyError, match=r"flags: there is no flag 'Z'"):
+        own.flags["Z"]
+    with pytest.raises(AttributeError, match=r"x = x\.reshape\(\(3, 2\)\)"):
+        x.shape = (3, 2)
+    with pytest.raises(AttributeError, match=r"no attribute 'resize': x = numpy\.resize"):
+        x.resize((3, 2))
+
+
+def test_functions_can_be_those_of_numpy_for_small_arrays(monkeypatch):
+    cubed = xp.eagerly(lambda x: x ** 3, lambda x: "traced")
+    assert cubed(xp.asarray([2.0])).tolist() == [8] and cubed(xp.zeros(1 << 14)) == "traced"
+    assert xp.eagerly(lambda x: x[1:], lambda x: "a view")(xp.asarray([1.0, 2.0])) == "a view"
+    tracked = xp.asarray([2.0])
+    dr.enable_grad(tracked)
+    assert cubed(tracked) == "traced"
+    monkeypatch.setattr(xp.policy, "eager", 0)
+    assert cubed(xp.asarray([2.0])) == "traced"

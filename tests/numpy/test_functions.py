@@ -62,6 +62,10 @@ GROUPS: dict[str, list[Row]] = {
         (lambda np, a, b, v, t: (np.isposinf(a / 0.0), np.isneginf(a / 0.0)), REAL),
     ],
     "methods of ufuncs": [
+        *named("add multiply maximum minimum logical_or hypot", lambda f, a, b, v, t: (
+            f.reduceat(v, [0, 4, 1, 5, 5, 6]), f.reduceat(a, [0, 2, 1], 1), f.reduceat(a, [2, 0])),
+               NUMBERS),
+        (lambda np, a, b, v, t: (np.bitwise_or.reduceat(v, [0, 3]), np.gcd.reduceat(a, [1, 0], axis=1)), INTEGERS),
         (lambda np, a, b, v, t: (np.add.reduce(a), np.add.reduce(a, axis=1), np.multiply.reduce(a, axis=None),
                                  np.maximum.reduce(a, axis=0, keepdims=True), np.minimum.reduce(v)), NUMBERS),
         (lambda np, a, b, v, t: (np.logical_and.reduce(a), np.logical_or.reduce(a, axis=1), np.hypot.reduce(a),
@@ -276,6 +280,18 @@ GROUPS: dict[str, list[Row]] = {
          ["int64", "float64"]),
     ],
     "types": [
+        (lambda np, a, b, v, t: [np.packbits(x % 2, axis, bitorder=order) for x in (a, v, t) for axis in (None, 0, -1)
+                                 for order in ("big", "little")], ["bool", "uint8", *INTEGERS]),
+        (lambda np, a, b, v, t: [np.unpackbits(x, axis, count, order) for x in (a * 37, v * 91) for axis in (None, 0)
+                                 for count in (None, 3, -3, 100) for order in ("big", "little")], ["uint8"]),
+        (lambda np, a, b, v, t: (np.emath.sqrt(a - 2), np.emath.sqrt(abs(a)), np.emath.log(b - 2.5),
+                                 np.emath.log2(a - 2.5), np.emath.log10(-abs(a) - 1), np.emath.logn(3, a - 2.5),
+                                 np.emath.power(a - 2, 0.5), np.emath.arccos(a), np.emath.arcsin(a * 0.1),
+                                 np.emath.arctanh(a * 0.5 + 0.1)), ["float64"]),
+        (lambda np, a, b, v, t: (np.asarray_chkfinite(a), np.require(a, requirements="O"),
+                                 np.mask_indices(4, np.triu, 1)), NUMBERS),
+        (lambda np, a, b, v, t: [float(x) for x in np.nditer(a)] + [i for i, _ in np.ndenumerate(t)] +
+         list(np.ndindex(2, 2)), NUMBERS),
         (lambda np, a, b, v, t: (np.isrealobj(a), np.iscomplexobj(a), np.isscalar(3), np.issubdtype(a.dtype,
                                  np.floating),
                                  np.can_cast(a.dtype, "float64"), a.dtype == "int32", a.itemsize, a.nbytes), ALL),
@@ -315,7 +331,7 @@ def same(found: Any, expected: Any, strict: bool = True) -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("group", "number"), CASES)
-def test_functions_are_those_of_numpy(group: str, number: int) -> None:
+def test_functions_are_those_of_numpy(group: str, number: int, eager: int) -> None:
     call, types = GROUPS[group][number]
     for dtype in types:
         given = arrays(dtype, zlib.crc32(f"{group}{number}{dtype}".encode()))
@@ -333,3 +349,9 @@ def test_einsum_of_one_array_is_a_view_where_it_is_one_in_numpy(text):
         found[...] = found * 2 + 1
         expected[...] = expected * 2 + 1
     numpy.testing.assert_array_equal(numpy.asarray(x), a)
+
+
+def test_accumulating_one_element_makes_an_array_of_its_own():
+    x = dnp.array([[True, False]])
+    dnp.maximum.accumulate(x, axis=0)[0, 1] = True
+    assert x.tolist() == [[True, False]]

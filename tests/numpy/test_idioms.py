@@ -610,5 +610,5 @@ def test_there_are_150() -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("chapter", "number", "text"), IDIOMS, ids=[f"{c}-{n}" for c, n, _ in IDIOMS])
-def test_idiom(chapter: str, number: int, text: str, tmp_path: Any) -> None:
+def test_idiom(chapter: str, number: int, text: str, tmp_path: Any, eager: int) -> None:
     same(result(dnp, text, str(tmp_path)), result(numpy, text, str(tmp_path)))

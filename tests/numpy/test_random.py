@@ -24,11 +24,16 @@ DISTRIBUTIONS: dict[str, tuple[tuple[float, ...], Any]] = {
     "standard_gamma": ((0.6,), stats.gamma(0.6)), "gamma": ((2.5, 1.5), stats.gamma(2.5, scale=1.5)),
     "beta": ((0.7, 2.0), stats.beta(0.7, 2)), "chisquare": ((3.0,), stats.chi2(3)), "f": ((4.0, 9.0), stats.f(4, 9)),
     "standard_t": ((5.0,), stats.t(5)),
+    "vonmises": ((0.5, 2.5), stats.vonmises(2.5, 0.5)), "wald": ((1.5, 2.0), stats.invgauss(0.75, scale=2)),
+    "noncentral_chisquare": ((3.0, 1.5), stats.ncx2(3, 1.5)),
+    "noncentral_f": ((4.0, 9.0, 1.5), stats.ncf(4, 9, 1.5)),
 }
 COUNTS: dict[str, tuple[tuple[float, ...], Any]] = {
     "binomial": ((10, 0.3), stats.binom(10, 0.3)), "geometric": ((0.25,), stats.geom(0.25)),
     "negative_binomial": ((3.0, 0.4), stats.nbinom(3, 0.4)),
-    "poisson": ((4.5,), stats.poisson(4.5)), "integers": ((2, 9), stats.randint(2, 9)),
+    "hypergeometric": ((12, 20, 9), stats.hypergeom(32, 12, 9)), "logseries": ((0.7,), stats.logser(0.7)),
+    "zipf": ((3.5,), stats.zipf(3.5)), "poisson": ((4.5,), stats.poisson(4.5)),
+    "integers": ((2, 9), stats.randint(2, 9)),
 }
 
 
@@ -57,6 +62,27 @@ def test_large_means_of_the_poisson_distribution() -> None:
     found = numpy.asarray(default_rng(1).poisson([2000.0, 30.0], (5000, 2)))
     assert numpy.abs(found.mean(0) - [2000, 30]).max() < 4 and numpy.abs(found.std(0) / [2000 ** 0.5,
     30 ** 0.5] - 1).max() < 0.05
+
+
+def test_counts_of_several_kinds() -> None:
+    rng, chances, colours = default_rng(3), [0.2, 0.0, 0.5, 0.3], [5, 0, 9, 6]
+    found = numpy.asarray(rng.multinomial(20, chances, 4000))
+    assert found.shape == (4000, 4) and (found.sum(1) == 20).all() and found.min() == 0
+    assert numpy.abs(found.mean(0) - 20 * numpy.array(chances)).max() < 0.2 and found.dtype == numpy.int64
+    assert rng.multinomial([3, 8], [0.5, 0.5]).sum(axis=-1).tolist() == [3, 8]
+    found = numpy.asarray(rng.multivariate_hypergeometric(colours, 8, 4000))
+    assert (found.sum(1) == 8).all() and (found <= colours).all()
+    assert numpy.abs(found.mean(0) - 8 * numpy.array(colours) / 20).max() < 0.1
+    # Where no number is probable enough for a loop to begin with.
+    found = numpy.asarray(rng.hypergeometric(30000, 50000, 20000, 5000))
+    assert abs(found.mean() - 7500) < 5 and abs(found.std() / (20000 * 0.375 * 0.625 * 0.75) ** 0.5 - 1) < 0.05
+    assert numpy.abs(numpy.asarray(rng.vonmises(0.0, 0.0, 4000))).max() <= numpy.pi
+    found = numpy.asarray(rng.noncentral_chisquare(0.5, 2.0, COUNT))
+    assert stats.kstest(found, stats.ncx2(0.5, 2).cdf).pvalue > 1e-4
+    for call in (lambda: rng.zipf(1.0), lambda: rng.hypergeometric(3, 2, 6),
+                 lambda: rng.multinomial(3, [0.9, 0.9, 0.1])):
+        with pytest.raises(ValueError, match=r"^drjit\.numpy\.random\.Generator\.\w+\(\): "):
+            call()
 
 
 def test_streams_are_repeated_by_their_seeds() -> None:

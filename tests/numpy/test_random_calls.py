@@ -139,7 +139,7 @@ def compare(program: list[Any], x: Any, y: Any) -> None:
 @pytest.mark.parametrize("name", CALLS)
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(data=st.data())
-def test_calls(name: str, data: Any) -> None:
+def test_calls(name: str, eager: int, data: Any) -> None:
     x = sample(data.draw, data.draw(st.sampled_from(SHAPES)), data.draw(st.sampled_from(TYPES)))
     y = sample(data.draw, data.draw(st.sampled_from([x.shape, x.shape[1:], (),
         (1,)])), data.draw(st.sampled_from(TYPES)))
@@ -149,7 +149,7 @@ def test_calls(name: str, data: Any) -> None:
 @pytest.mark.filterwarnings("ignore")
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(data=st.data())
-def test_programs_that_write(data: Any) -> None:
+def test_programs_that_write(eager: int, data: Any) -> None:
     x = sample(data.draw, data.draw(st.sampled_from(SHAPES)), data.draw(st.sampled_from(TYPES[1:])))
     y = sample(data.draw, data.draw(st.sampled_from([x.shape, x.shape[1:], ()])), str(x.dtype))
     names = data.draw(st.lists(st.sampled_from([*CHANGES]), min_size=1, max_size=4))

@@ -76,3 +76,38 @@ def test_scipy(format):
 def test_errors(make, error, text):
     with pytest.raises(error, match=text):
         make()
+
+
+@pytest.mark.parametrize("eager", [0, 1 << 13])
+@pytest.mark.parametrize("name", MATRICES)
+def test_products_of_sparse_matrices(name, eager, monkeypatch):
+    monkeypatch.setattr(xp.policy, "eager", eager)
+    A = MATRICES[name]()
+    dense = np.asarray(A.toarray())
+    for other in (csr_array(DENSE.T.copy()), coo_array(DENSE).T, blocks().T):
+        found = A @ other
+        assert isinstance(found, csr_array) and found.shape == (6, 6)
+        np.testing.assert_allclose(np.asarray(found.toarray()), dense @ np.asarray(other.toarray()), atol=1e-14)
+    assert (A @ csr_array(DENSE.T.copy())).to_scipy().has_sorted_indices or name == "empty"
+    with pytest.raises(ValueError, match=r"matrices of the shapes \(6, 4\) and \(6, 4\) do not go together"):
+        A @ A
+
+
+def test_products_of_sparse_matrices_have_derivatives():
+    data = [np.random.default_rng(k).normal(size=int((DENSE != 0).sum())) for k in (5, 6)]
+    places, weights = np.nonzero(DENSE), np.random.default_rng(7).normal(size=(4, 4))
+
+    def value(a, b):
+        found = coo_array((b, places), DENSE.shape).T @ coo_array((a, places), DENSE.shape)
+        return xp.sum(found.toarray() * xp.asarray(weights))
+
+    a, b = map(xp.asarray, data)
+    dr.enable_grad(a, b)
+    dr.backward(value(a, b))
+    for array, place in ((a, 0), (b, 1)):
+        for k in (0, 3):
+            moved = [[xp.asarray(values.copy()) for values in data] for _ in (0, 1)]
+            for sign, arrays in zip((1, -1), moved, strict=True):
+                arrays[place][k] += sign * 1e-5
+            slope = (float(value(*moved[0])) - float(value(*moved[1]))) / 2e-5
+            assert float(dr.grad(array)[k]) == pytest.approx(slope, rel=1e-6, abs=1e-8)
