@@ -427,18 +427,22 @@ class Texels:
         corners = [grid.corners(axis, cell.upper, (-2, -1, 0, 1)) for axis, cell in zip(grid.axes, cells, strict=True)]
         factors = [[weights(grid, cell.fraction, k) for k in range(order + 1)] for cell in cells]
         rows: dict[tuple[int, ...], list[list[Node]]] = {(): [self.read(*place) for place in grid.places(corners)]}
-        for number, axis in enumerate(grid.axes):
+        for number in range(len(cells)):
             following: dict[tuple[int, ...], list[list[Node]]] = {}
             for orders, values in rows.items():
                 for k in range(order + 1 - sum(orders)):
                     sums = [_weighted(values[first:first + 4], factors[number][k])
                             for first in range(0, len(values), 4)]
-                    if k:
-                        scale = axis.real if k == 1 else ops.mul(axis.real, axis.real)
-                        sums = [[ops.mul(value, scale) for value in sum_] for sum_ in sums]
                     following[*orders, k] = sums
             rows = following
-        return {orders: self._finished(values[0]) for orders, values in rows.items()}
+        found = {}
+        for orders, (values,) in rows.items():
+            values = self._finished(values)
+            for axis, k in zip(grid.axes, orders, strict=True):  # last: half precision must hold what is between
+                for _ in range(k):
+                    values = [ops.mul(value, axis.real) for value in values]
+            found[orders] = values
+        return found
 
 
 def _weighted(rows: Sequence[Sequence[Node]], weights: Weights) -> list[Node]:
