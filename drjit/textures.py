@@ -470,7 +470,8 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
     ``input`` is a tensor of images, channels, and two or three axes (Y, X or Z, Y, X); ``grid`` one of images, as many
     axes of the output, and positions (X, Y or X, Y, Z) from -1 to 1. The result has images, channels, and the axes of
     the grid. ``mode`` is ``'bilinear'``, ``'nearest'`` or ``'bicubic'`` (of two axes), ``padding_mode`` ``'zeros'``,
-    ``'border'`` or ``'reflection'`` (for both of which NaN counts as -1). -1 and 1 are the edges of the outermost texels, or with ``align_corners`` their
+    ``'border'`` or ``'reflection'`` (for both of which NaN counts as -1).
+    -1 and 1 are the edges of the outermost texels, or with ``align_corners`` their
     centres. Differentiable by both; evaluates nothing. Raises a ``TypeError`` for what are no tensors of floating-point
     numbers of one type, a ``RuntimeError`` for shapes and options that do not go together.
 
