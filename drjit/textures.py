@@ -444,7 +444,10 @@ def _padded(place: Any, size: int, padding: str, align: bool) -> Any:
         extra = place - turns * span
         odd = turns - 2 * floor(turns * 0.5) > 0.5
         place = select(odd, span - extra, extra) + low
-    return place if padding == "zeros" else clip(place, 0, size - 1)
+    if padding == "zeros":
+        return place
+    place = select(place > 0, place, 0)  # also NaN; at the bounds, the derivative is that of what is beyond
+    return select(place < size - 1, place, size - 1)
 
 
 def _cubic(t: Any) -> list[Any]:
@@ -467,7 +470,8 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
     ``input`` is a tensor of images, channels, and two or three axes (Y, X or Z, Y, X); ``grid`` one of images, as many
     axes of the output, and positions (X, Y or X, Y, Z) from -1 to 1. The result has images, channels, and the axes of
     the grid. ``mode`` is ``'bilinear'``, ``'nearest'`` or ``'bicubic'`` (of two axes), ``padding_mode`` ``'zeros'``,
-    ``'border'`` or ``'reflection'``. -1 and 1 are the edges of the outermost texels, or with ``align_corners`` their
+    ``'border'`` or ``'reflection'`` (for both of which NaN counts as -1).
+    -1 and 1 are the edges of the outermost texels, or with ``align_corners`` their
     centres. Differentiable by both; evaluates nothing. Raises a ``TypeError`` for what are no tensors of floating-point
     numbers of one type, a ``RuntimeError`` for shapes and options that do not go together.
 

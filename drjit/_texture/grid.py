@@ -23,7 +23,7 @@ from drjit_core import BAKED, SHAPE, JitFlag, Node, ReduceMode, VarType, WrapMod
 from .._access.lanes import TRUE
 from .._base.types import INT32, UINT32, UINT64
 
-__all__ = ["Cell", "Grid", "Texels", "grid_of", "interpolating_weights", "ops", "spline_weights"]
+__all__ = ["Cell", "Colors", "Grid", "Texels", "grid_of", "interpolating_weights", "ops", "spline_weights"]
 
 
 
@@ -305,14 +305,33 @@ def grid_of(shape: tuple[int, ...], modes: tuple[WrapMode, ...], type_: int, sta
 _grid = functools.lru_cache(maxsize=256)(Grid)
 
 
+def _gathered(table: Node, code: Node) -> Node:
+    return core.gather(table, code, TRUE, True)
+
+
+class Colors(NamedTuple):
+    """What codes of sRGB colors mean: a table, and how it is read. Each fourth channel is linear."""
+
+    table: Node
+    read: Callable[[Node, Node], Node] = _gathered
+
+    def decoded(self, grid: Grid, code: Node, channel: int) -> Node:
+        """A texel in the type of the result."""
+        if channel % 4 == 3:
+            return ops.mul(cast(code, grid.type), grid.number(1 / 255))
+        if grid.static:
+            return literal(grid.type, read_element(self.table, int(code.payload)))
+        return cast(self.read(self.table, cast(code, UINT32)), grid.type)
+
+
 class Texels:
     """The contents of a grid, and a mask of the lookups that are wanted."""
 
-    __slots__ = ("border", "decode", "grid", "mask", "mode", "source")
+    __slots__ = ("border", "colors", "grid", "mask", "mode", "source")
 
     def __init__(self, grid: Grid, source: Node, mask: Node, border: Sequence[float] | None = None,
-                 decode: Callable[[Node, int, int], Node] | None = None) -> None:
-        self.grid, self.source, self.mask, self.border, self.decode = grid, source, mask, border, decode
+                 colors: Colors | None = None) -> None:
+        self.grid, self.source, self.mask, self.border, self.colors = grid, source, mask, border, colors
         self.mode = _AUTO
 
     def _choose_mode(self, positions: Sequence[Node], corners: int) -> None:
@@ -335,18 +354,19 @@ class Texels:
             value = self.converted(value, channel)
             if exists is not None:
                 assert self.border is not None
-                scale = 255 if source.type == _UINT8 and self.decode is None else 1
+                scale = 255 if source.type == _UINT8 and self.colors is None else 1
                 value = ops.select(exists, value, literal(type_, self.border[channel] * scale))
             found.append(value)
         return found
 
     def converted(self, value: Node, channel: int) -> Node:
         """A texel in the type of the result."""
-        return cast(value, self.grid.type) if self.decode is None else self.decode(value, self.grid.type, channel)
+        grid = self.grid
+        return cast(value, grid.type) if self.colors is None else self.colors.decoded(grid, value, channel)
 
     def _finished(self, values: list[Node]) -> list[Node]:
         """Values of lookups: zero where these are not wanted."""
-        if self.source.type == _UINT8 and self.decode is None:
+        if self.source.type == _UINT8 and self.colors is None:
             values = [ops.mul(value, self.grid.number(1 / 255)) for value in values]
         if self.mask is not TRUE:
             zero = self.grid.number(0)
@@ -407,18 +427,22 @@ class Texels:
         corners = [grid.corners(axis, cell.upper, (-2, -1, 0, 1)) for axis, cell in zip(grid.axes, cells, strict=True)]
         factors = [[weights(grid, cell.fraction, k) for k in range(order + 1)] for cell in cells]
         rows: dict[tuple[int, ...], list[list[Node]]] = {(): [self.read(*place) for place in grid.places(corners)]}
-        for number, axis in enumerate(grid.axes):
+        for number in range(len(cells)):
             following: dict[tuple[int, ...], list[list[Node]]] = {}
             for orders, values in rows.items():
                 for k in range(order + 1 - sum(orders)):
                     sums = [_weighted(values[first:first + 4], factors[number][k])
                             for first in range(0, len(values), 4)]
-                    if k:
-                        scale = axis.real if k == 1 else ops.mul(axis.real, axis.real)
-                        sums = [[ops.mul(value, scale) for value in sum_] for sum_ in sums]
                     following[*orders, k] = sums
             rows = following
-        return {orders: self._finished(values[0]) for orders, values in rows.items()}
+        found = {}
+        for orders, (values,) in rows.items():
+            values = self._finished(values)
+            for axis, k in zip(grid.axes, orders, strict=True):  # last: half precision must hold what is between
+                for _ in range(k):
+                    values = [ops.mul(value, axis.real) for value in values]
+            found[orders] = values
+        return found
 
 
 def _weighted(rows: Sequence[Sequence[Node]], weights: Weights) -> list[Node]:

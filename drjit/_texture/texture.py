@@ -37,7 +37,7 @@ from .._base.types import BOOL, FLOAT32, FLOAT64, INT32, SCALAR, UINT32, Record,
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import coerce, wrap
 from . import lookups
-from .grid import Grid, Texels, grid_of, ops, spline_weights
+from .grid import Colors, Grid, Texels, grid_of, ops, spline_weights
 
 __all__ = ["TextureBase"]
 
@@ -505,8 +505,8 @@ class TextureBase:
         if COMPUTES_IN[source.type] != source.type and not static and tracked(source) is not None:
             source = self._in_single_precision(source)
         grid = grid_of(tensor._s, self._modes, type_, static)
-        decode = _decoder(tensor._where) if self._srgb else None
-        return Texels(grid, source, self._mask(function, active), self._border, decode)
+        colors = Colors(_table(COMPUTES_IN[type_], tensor._where)) if self._srgb else None
+        return Texels(grid, source, self._mask(function, active), self._border, colors)
 
     def _in_single_precision(self, source: Node) -> Node:
         """Texels in half precision, of which gradients are added up in single precision."""
@@ -778,19 +778,6 @@ def _table(type_: int, where: int) -> Node:
     codes = [code / 255 for code in range(256)]
     values = [code / 12.92 if code <= 0.04045 else ((code + 0.055) / 1.055) ** 2.4 for code in codes]
     return import_copy(type_, Numbers(TYPES[type_].code, values), where)
-
-
-def _decoder(where: int) -> Callable[[Node, int, int], Node]:
-    def decode(value: Node, type_: int, channel: int) -> Node:
-        if channel % 4 == 3:
-            return ops.mul(cast(value, type_), literal(type_, 1 / 255))
-        table = _table(COMPUTES_IN[type_], where)
-        if not where:
-            return literal(type_, core.read_element(table, int(value.payload)))
-        found = core.gather(table, cast(value, UINT32), TRUE, True)
-        return found if found.type == type_ else cast(found, type_)
-
-    return decode
 
 
 def _encoded(value: Node, srgb: bool) -> Node:

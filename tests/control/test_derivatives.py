@@ -982,3 +982,38 @@ def test_gradients_pass_a_loop_that_is_known_not_to_begin(mode: str) -> None:
     _, found = dr.while_loop((U(0), F(x)), lambda i, a: (i < 3) & Bool(False), lambda i, a: (i + 1, a * x), mode=mode)
     dr.backward(found)
     assert dr.all(x.grad == 1)
+
+
+@pytest.mark.parametrize("inner", ["branch", "call", "loop"])
+def test_tables_without_derivatives_are_read_by_constructs_in_loops(inner: str) -> None:
+    """What an inner construct reads by index may have derivatives, as far as it can tell; the loop around knows."""
+    table = F(TABLE)
+
+    def read(x: Any) -> Any:
+        return dr.gather(F, table, U(dr.abs(x) * 2)) * x
+
+    def within(x: Any) -> Any:
+        if inner == "branch":
+            return branch("symbolic", (x,), x > 0, read, lambda x: x * x)
+        if inner == "call":
+            return call("symbolic", [read, lambda x: x * x, read], x)
+        return loop("symbolic", (U(0), x), lambda i, x: i < 2, lambda i, x: (i + 1, read(x)), max_iterations=2)[1]
+
+    def plain(x: Any) -> Any:
+        if inner == "branch":
+            return dr.select(x > 0, read(x), x * x)
+        return dr.select(INDEX == 1, x * x, read(x)) if inner == "call" else read(read(x))
+
+    def gradient(result: Callable[[Any], Any]) -> Any:
+        x = F(X)
+        dr.enable_grad(x)
+        dr.backward(result(x))
+        return dr.grad(x).numpy()
+
+    def repeated(x: Any) -> Any:
+        def body(i: Any, total: Any, x: Any) -> Any:
+            return i + 1, total + within(x), x * 0.9
+
+        return loop("symbolic", (U(0), x * 0, x), lambda i, total, x: i < 3, body, max_iterations=3)[1]
+
+    np.testing.assert_allclose(gradient(repeated), gradient(lambda x: sum(plain(x * 0.9**k) for k in range(3))))

@@ -10,7 +10,7 @@ import numpy as np
 
 from drjit import WrapMode
 
-__all__ = ["corners", "cubic", "linear", "nearest", "wrapped"]
+__all__ = ["catmull_rom", "corners", "cubic", "linear", "nearest", "wrapped"]
 
 Array = Any
 
@@ -111,3 +111,13 @@ def cubic(data: Array, positions: Sequence[Array], modes: Sequence[WrapMode], bo
           dtype: type = np.float32, orders: Sequence[int] | None = None) -> Array:
     """The uniform cubic B-spline, or a derivative."""
     return _summed(data, positions, modes, border, dtype, _spline, -1, orders or [0] * len(positions))
+
+
+def _interpolating(f: Array, _: int) -> Sequence[Array]:
+    return ((-f + 2) * f - 1) * f / 2, (3 * f - 5) * f**2 / 2 + 1, ((-3 * f + 4) * f + 1) * f / 2, (f - 1) * f**2 / 2
+
+
+def catmull_rom(data: Array, positions: Sequence[Array], modes: Sequence[WrapMode], border: Array = 0,
+                dtype: type = np.float32) -> Array:
+    """The cubic spline through the texels, whose slope at each one is that between its neighbours."""
+    return _summed(data, positions, modes, border, dtype, _interpolating, -1, [0] * len(positions))

@@ -141,6 +141,16 @@ def test_gradients_and_hessians_of_the_spline(dimension: int, mode: WrapMode) ->
                 np.testing.assert_allclose(hessians[channel][axis][other].numpy(), wanted, atol=1e-9)
 
 
+def test_derivatives_of_the_spline_fit_in_half_precision() -> None:
+    """Codes of 8 bits times the size squared would not."""
+    texture = llvm.Texture1f8u(np.where(np.arange(16) % 2, 255, 0).reshape(16, 1))
+    place = np.array([0.28125, 0.59375], np.float16)
+    found = texture.eval_cubic_hessian(llvm.Array1f16(llvm.Float16(place)))
+    expected = texture.eval_cubic_hessian(llvm.Array1f64(llvm.Float64(place)))
+    for one, other in ((found[1][0].x, expected[1][0].x), (found[2][0][0][0], expected[2][0][0][0])):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=0.02, atol=0.1)
+
+
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_numbers_are_looked_up_likewise(dimension: int, form: str) -> None:

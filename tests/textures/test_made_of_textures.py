@@ -273,6 +273,20 @@ def test_grids_are_sampled_as_by_pytorch_itself() -> None:
             np.testing.assert_allclose(dr.grad(one).numpy(), other.grad.numpy(), atol=1e-8)
 
 
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("padding", ["border", "reflection"])
+def test_edges_of_grids_have_the_slope_of_what_is_beyond(padding: str, align: bool) -> None:
+    """As by PyTorch, which also takes NaN for the first texel."""
+    edge = 1 if align else 1 - 1 / 4
+    positions = [-edge, edge, -1, 1, float("nan")]
+    grid = TensorXf(np.array([[[[x, 0] for x in positions]]]))
+    dr.enable_grad(grid)
+    found = grid_sample(TensorXf(np.arange(4).reshape(1, 1, 1, 4)), grid, "bilinear", padding, align)
+    assert found.numpy().ravel().tolist() == [0, 3, 0, 3, 0]
+    dr.backward(found)
+    assert dr.grad(grid).numpy()[0, 0, :4, 0].tolist() == [0, 0, 0, 0]
+
+
 def test_what_cannot_be_sampled_is_refused() -> None:
     image, grid = TensorXf(np.zeros((1, 1, 2, 2))), TensorXf(np.zeros((1, 3, 3, 2)))
     for arguments, error, message in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,41 @@ def test_a_channel_is_a_node(method: str) -> None:
     assert new_id() - first - 1 <= 3 + 2  # and what holds its operands
 
 
+def colors(wrap_mode: dr.WrapMode = dr.WrapMode.Clamp) -> Any:
+    codes = llvm.TensorXu8(RNG.integers(0, 256, (5, 6, 5), dtype=np.uint8))
+    dr.eval(codes)
+    return llvm.Texture2f8u(codes, srgb=True, wrap_mode=wrap_mode)
+
+
+@pytest.mark.parametrize("method", ["eval", "eval_cubic", "eval_catmull_rom"])
+@pytest.mark.parametrize(("make", "more"), [
+    (lambda: texture(wrap_mode=dr.WrapMode.Border), 2), (colors, 3), (lambda: colors(dr.WrapMode.Border), 3)])
+def test_borders_and_colors_are_rows(make: Any, more: int, method: str) -> None:
+    pos, held = position(), make()
+    lookup = getattr(held, method)
+    lookup(pos)
+    first = new_id()
+    lookup(llvm.Array2f(pos.y, pos.x))
+    assert new_id() - first - 1 <= held.channel_count() + more
+    expected = traced_at_once(lambda: np.asarray(lookup(pos, llvm.Bool(X > 0))))
+    np.testing.assert_allclose(np.asarray(lookup(pos, llvm.Bool(X > 0))), expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("border", [[0.5, 0, -2], 3.0])
+@pytest.mark.parametrize("method", ["eval", "eval_cubic", "eval_catmull_rom"])
+def test_what_is_beyond_a_border_has_a_weight(method: str, border: Any) -> None:
+    modes = dr.WrapMode.Border, (dr.WrapMode.Border, dr.WrapMode.Mirror), (dr.WrapMode.Clamp, dr.WrapMode.Border)
+    for mode, filter_mode in itertools.product(modes, dr.FilterMode):
+        lookup = getattr(texture(wrap_mode=mode, border=border, filter_mode=filter_mode), method)
+        pos, active = position(), llvm.Bool(X > 0)
+        lookup(pos)
+        first = new_id()
+        lookup(llvm.Array2f(pos.y, pos.x))
+        assert new_id() - first - 1 <= 4 + 3 + 2
+        expected = traced_at_once(lambda lookup=lookup, pos=pos, active=active: np.asarray(lookup(pos, active)))
+        np.testing.assert_allclose(np.asarray(lookup(pos, active)), expected, atol=4e-6)
+
+
 @pytest.mark.parametrize("mode", [dr.WrapMode.Clamp, dr.WrapMode.Repeat, dr.WrapMode.Mirror])
 @pytest.mark.parametrize("method", ["eval", "eval_cubic", "eval_catmull_rom"])
 def test_the_expansion_is_what_is_traced_at_once(method: str, mode: dr.WrapMode) -> None:
@@ -54,10 +90,12 @@ def test_the_expansion_is_what_is_traced_at_once(method: str, mode: dr.WrapMode)
         np.testing.assert_allclose(np.asarray(lookup(pos, active)), expected, atol=2e-6)
 
 
-def test_the_interpreter_knows_them() -> None:
-    nodes = texture().eval(position())._nodes()
+@pytest.mark.parametrize("make", [texture, colors, lambda: texture(wrap_mode=dr.WrapMode.Border, border=2)])
+def test_the_interpreter_knows_them(make: Any) -> None:
+    held = make()
+    nodes = held.eval(position())._nodes()
     found = Interpreter(lambda buffer, first, count: ctypes.string_at(buffer.address + first, count)).run(nodes)
-    np.testing.assert_allclose(found, np.asarray(texture().eval(position())), atol=1e-6)
+    np.testing.assert_allclose(found, np.asarray(held.eval(position())), atol=1e-6)
 
 
 def test_kernels_tell_types_of_texels_apart() -> None:

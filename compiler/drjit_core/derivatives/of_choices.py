@@ -141,11 +141,11 @@ class _Choice(Recorded):
 
     def flow_back(self, flow: Flow) -> None:
         gradients = {place: spread(gradient, self.widths[place]) for place, gradient in self.received.items()}
-        read, direct, count = self.at(self.read), self.at(self.direct), len(self.given)
+        (read, direct), count = self.receiving(flow), len(self.given)
         memory = [flow.room(vertex) for vertex in read]
 
         def gradient(copy: Copy, versions: Sequence[Node]) -> list[Node]:
-            results, _ = self.flowing(copy, gradients, (), versions, again=flow.again)
+            results, _ = self.flowing(flow, copy, gradients, (), versions)
             return [result or literal(vertex.type, 0) for vertex, result in zip(direct, results, strict=True)]
 
         results, versions = self.other(flow, gradient, gradients, memory)

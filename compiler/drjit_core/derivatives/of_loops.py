@@ -272,7 +272,7 @@ class _Repetition(Recorded):
             return
         gradients = {position: spread(gradient, self.widths[position])
                      for position, gradient in self.received.items()}
-        read, direct = self.at(self.read), self.at(self.direct)
+        read, direct = self.receiving(flow)
         totals = [literal(vertex.type, 0) for vertex in direct]
         memory = [flow.room(vertex) for vertex in read]
         if all(map(self.is_sum, self.changed)):
@@ -306,8 +306,7 @@ class _Repetition(Recorded):
               memory: Sequence[Node]) -> tuple[dict[int, Node], list[Node], list[Node]]:
         """One iteration: gradients of the state before it; what has flown to shared variables."""
         order = self.changed
-        results, versions = self.flowing(copy, gradients, [copy.leaves[position] for position in order], memory,
-                                         again=flow.again)
+        results, versions = self.flowing(flow, copy, gradients, [copy.leaves[position] for position in order], memory)
         before = {position: result or literal(self.given[position].type, 0)
                   for position, result in zip(order, results, strict=False)}
         sums = [total if part is None else ops.add(total, part)

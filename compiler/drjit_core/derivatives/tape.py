@@ -533,14 +533,20 @@ class Recorded:
         """Inputs, each of them once."""
         return list({self.inputs[place].id: self.inputs[place] for place in places}.values())
 
-    def flowing(self, copy: Copy, gradients: Mapping[int, Node], further: Sequence[Vertex], memory: Sequence[Node], *,
-                again: bool) -> tuple[list[Node | None], list[Node]]:
+    def receiving(self, flow: Flow) -> tuple[list[Vertex], list[Vertex]]:
+        """The inputs that derivatives flow to: those that are read by index, and those that are used in another way."""
+        read, direct = ([vertex for vertex in self.at(places) if flow.takes(vertex)]
+                        for places in (self.read, self.direct))
+        return read, direct
+
+    def flowing(self, flow: Flow, copy: Copy, gradients: Mapping[int, Node], further: Sequence[Vertex],
+                memory: Sequence[Node]) -> tuple[list[Node | None], list[Node]]:
         """The gradients of some vertices and of inputs, and versions of the memory for those that are read by index,
         given gradients of results: in a region."""
-        read, direct = self.at(self.read), self.at(self.direct)
+        read, direct = self.receiving(flow)
         to = {vertex.id: version for vertex, version in zip(read, memory, strict=True)}
         pairs = [(vertex, gradients[place]) for place, vertex in copy.results.items() if place in gradients]
-        results = pull(pairs, [*further, *direct, *read], again=again, memory=to)
+        results = pull(pairs, [*further, *direct, *read], again=flow.again, memory=to)
         return results[:len(further) + len(direct)], [to[vertex.id] for vertex in read]
 
     def moving(self, copy: Copy, changes: Iterable[tuple[Vertex, Node | None]], *, again: bool) -> dict[int, Node]:

@@ -1,0 +1,217 @@
+"""Textures as captured values and as arguments, in every place, with derivatives by texels and by positions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit import FilterMode, WrapMode
+from drjit.llvm.ad import Array2f, Array3f, Float, TensorXf, Texture2f, UInt
+from drjit.textures import CubeMap, Mipmap
+
+RNG = np.random.default_rng(11)
+LANES = 21
+DATA = RNG.random((6, 6, 2)).astype(np.float32)
+PLACE = (RNG.random((2, LANES)) * 1.6 - 0.3).astype(np.float32)
+
+
+def texture(**options: Any) -> Callable[[Any], Any]:
+    return lambda data: Texture2f(TensorXf(data), **options)
+
+
+def direction(p: Any) -> Any:
+    return Array3f(p.x - 0.4, p.y - 0.3, 0.45)
+
+
+#: What is made of texels, how it is looked up at positions, and whether it has derivatives by those.
+SUBJECTS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any], bool]] = {
+    "linear": (texture(), lambda t, p: dr.sum(t.eval(p)), True),
+    "nearest": (texture(filter_mode=FilterMode.Nearest), lambda t, p: t.eval(p).x, False),
+    "border": (texture(wrap_mode=WrapMode.Border, border=[0.3, 2]), lambda t, p: dr.sum(t.eval(p)), True),
+    "axes": (texture(wrap_mode=(WrapMode.Repeat, WrapMode.Mirror)), lambda t, p: t.eval(p).y, True),
+    "fetch": (texture(wrap_mode=WrapMode.Repeat), lambda t, p: t.eval_fetch(p)[1].x, False),
+    "cubic": (texture(wrap_mode=WrapMode.Mirror), lambda t, p: t.eval_cubic(p).x, True),
+    "cubic-border": (texture(wrap_mode=WrapMode.Border, border=1), lambda t, p: t.eval_cubic(p).x, True),
+    "catmull-rom": (texture(), lambda t, p: t.eval_catmull_rom(p).y, True),
+    "gradient": (texture(), lambda t, p: t.eval_cubic_grad(p)[1][1].y, True),
+    "hessian": (texture(), lambda t, p: t.eval_cubic_hessian(p)[2][0][0, 1], True),
+    "mipmap": (lambda data: Mipmap(TensorXf(data)), lambda t, p: t.eval(p, p.x * 2).x, True),
+    "footprint": (lambda data: Mipmap(TensorXf(data), WrapMode.Repeat),
+                  lambda t, p: t.eval_grad(p, Array2f(0.4, 0.01), Array2f(0.02, 0.15), 4).y, True),
+    "cube": (lambda data: CubeMap(TensorXf(dr.concat([TensorXf(data).array] * 6), (6, 6, 6, 2))),
+             lambda t, p: t.eval(direction(p)).x, True),
+}
+
+
+def places(mode: str) -> dict[str, Callable[[Any, Any, Any, bool], Any]]:
+    """What calls a lookup, given it, a texture, positions, and whether the texture is an argument."""
+
+    def loop(use: Any, t: Any, p: Any, argument: bool) -> Any:
+        def body(i: Any, total: Any, q: Any, held: Any) -> Any:
+            return i + 1, total + use(held[0] if argument else t, q), q * 0.9, held
+        state = UInt(np.arange(LANES) % 3), dr.zeros(Float, LANES), p, [t] if argument else []
+        return dr.while_loop(state, lambda i, total, q, held: i < 3, body, mode=mode, max_iterations=3)[1]
+
+    def branch(use: Any, t: Any, p: Any, argument: bool) -> Any:
+        if argument:
+            return dr.if_stmt((t, p), p.x > 0.5, use, lambda t, q: use(t, q * 0.5), mode=mode)
+        return dr.if_stmt((p,), p.x > 0.5, lambda q: use(t, q), lambda q: use(t, q * 0.5), mode=mode)
+
+    def call(use: Any, t: Any, p: Any, argument: bool) -> Any:
+        index = UInt(np.arange(LANES) % 2)
+        if argument:
+            return dr.switch(index, [use, lambda t, q: use(t, q * 0.5)], t, p, mode=mode)
+        return dr.switch(index, [lambda q: use(t, q), lambda q: use(t, q * 0.5)], p, mode=mode)
+
+    def nested(use: Any, t: Any, p: Any, argument: bool) -> Any:
+        def inner(use: Any, t: Any, p: Any, argument: bool) -> Any:
+            return branch(use, t, p, argument)
+        return loop(lambda t, p: inner(use, t, p, argument), t, p, argument)
+
+    return {"loop": loop, "branch": branch, "call": call, "nested": nested}
+
+
+def expected_of(place: str, use: Any, t: Any, p: Any) -> Any:
+    """What a place gives, without it."""
+    number = np.arange(LANES)
+    if place in ("loop", "nested"):
+        inner = use if place == "loop" else lambda t, q: expected_of("branch", use, t, q)
+        first = number % 3
+        return sum(
+            dr.select(dr.llvm.ad.Bool(3 - first > k), inner(t, p * float(np.float32(0.9))**k), 0) for k in range(3))
+    here = p.x > 0.5 if place == "branch" else dr.llvm.ad.Bool(number % 2 == 0)
+    return dr.select(here, use(t, p), use(t, p * 0.5))
+
+
+def outcome(work: Callable[[Any, Any], Any], make: Any, by: str) -> list[Any]:
+    """The result of a lookup, and derivatives of it by texels or positions, in both modes."""
+    data, p = TensorXf(DATA), Array2f(PLACE)
+    variable: Any = {"texels": data, "positions": p}.get(by)
+    if variable is None:
+        return [work(make(data), p).numpy()]
+    dr.enable_grad(variable)
+    result = work(make(data), p)
+    found = [result.numpy()]
+    dr.backward(result * Float(np.linspace(0.5, 2, LANES)))
+    found.append(np.array(dr.grad(variable).numpy()))
+    dr.clear_grad(variable)
+    dr.set_grad(variable, type(variable)(RNG_CHANGE[by]))
+    result = work(make(data), p)
+    found.append(dr.forward_to(result).numpy())
+    return found
+
+
+RNG_CHANGE = {"texels": RNG.random(DATA.shape).astype(np.float32),
+              "positions": RNG.random(PLACE.shape).astype(np.float32)}
+
+
+def agree(found: list[Any], expected: list[Any]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        scale = max(1, abs(other).max())
+        np.testing.assert_allclose(one, np.broadcast_to(other, one.shape), rtol=1e-3, atol=2e-4 * scale)
+
+
+@pytest.mark.parametrize("by", ["nothing", "texels", "positions"])
+@pytest.mark.parametrize("argument", [False, True], ids=["captured", "argument"])
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("place", ["loop", "branch", "call", "nested"])
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_constructs(subject: str, place: str, mode: str, argument: bool, by: str) -> None:
+    make, use, by_position = SUBJECTS[subject]
+    if by == "positions" and not by_position:
+        pytest.skip("has no derivative by positions")
+    found = outcome(lambda t, p: places(mode)[place](use, t, p, argument), make, by)
+    agree(found, outcome(lambda t, p: expected_of(place, use, t, p), make, by))
+
+
+@pytest.mark.parametrize("by", ["nothing", "texels", "positions"])
+@pytest.mark.parametrize("argument", [False, True], ids=["captured", "argument"])
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_frozen_functions(subject: str, argument: bool, by: str) -> None:
+    make, use, by_position = SUBJECTS[subject]
+    if by == "positions" and not by_position:
+        pytest.skip("has no derivative by positions")
+    held = make(TensorXf(DATA))
+
+    def work(t: Any, data: Any, p: Any) -> Any:
+        if by == "nothing":
+            return use(t, p)
+        if by == "texels":  # a texture of its own
+            data = TensorXf(data)
+            dr.enable_grad(data)
+            t = make(data)
+        else:
+            p = Array2f(p)
+            dr.enable_grad(p)
+        result = use(t, p)
+        dr.backward(result)
+        return dr.detach(result), dr.grad(data if by == "texels" else p)
+
+    frozen = dr.freeze(work if argument else lambda data, p: work(held, data, p))
+    for k, lanes in enumerate((LANES, LANES, LANES, 5, 5)):
+        data, p = TensorXf(DATA * (1 + k)), Array2f(PLACE[:, :lanes] + 0.01 * k)
+        t = make(data) if argument else held
+        found, expected = frozen(*[t] * argument, data, p), work(t, data, p)
+        for one, other in zip(*(each if isinstance(each, tuple) else (each,) for each in (found, expected)),
+                              strict=True):
+            agree([one.numpy()], [other.numpy()])
+    assert frozen.n_recordings <= 2
+
+
+class Lookup(dr.CustomOp):  # type: ignore[misc, name-defined]
+    """A lookup whose derivatives are computed by looking up once more."""
+
+    def eval(self, use: Any, t: Any, p: Any) -> Any:
+        self.use, self.t, self.p = use, t, p
+        return use(t, p)
+
+    def _again(self) -> tuple[Any, Any, Any]:
+        t, p = dr.detach(self.t), dr.detach(self.p)
+        dr.enable_grad(t, p)
+        return t, p, self.use(t, p)
+
+    def forward(self) -> None:
+        t, p, result = self._again()
+        dr.set_grad(t, self.grad_in("t"))
+        dr.set_grad(p, self.grad_in("p"))
+        self.set_grad_out(dr.forward_to(result))
+
+    def backward(self) -> None:
+        t, p, result = self._again()
+        dr.backward_from(result * self.grad_out())
+        self.set_grad_in("t", dr.grad(t))
+        self.set_grad_in("p", dr.grad(p))
+
+
+@pytest.mark.parametrize("by", ["nothing", "texels", "positions"])
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_custom_operations(subject: str, by: str) -> None:
+    make, use, by_position = SUBJECTS[subject]
+    if by == "positions" and not by_position:
+        pytest.skip("has no derivative by positions")
+    agree(outcome(lambda t, p: dr.custom(Lookup, use, t, p), make, by), outcome(use, make, by))
+
+
+@pytest.mark.parametrize("by", ["nothing", "texels", "positions"])
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_threads(subject: str, by: str) -> None:
+    make, use, by_position = SUBJECTS[subject]
+    if by == "positions" and not by_position:
+        pytest.skip("has no derivative by positions")
+    expected, found = outcome(use, make, by), [None] * 3
+
+    def work(k: int) -> None:
+        found[k] = outcome(use, make, by)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for each in found:
+        agree(each, expected)
