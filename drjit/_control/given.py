@@ -9,6 +9,7 @@ that, the construct decides, and writes it back when it is known.
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import is_closed, traced_elsewhere
 
-from .._access.store import Journal, noted, settled, store, store_result, store_same
+from .._access.store import Journal, noted, owner_of, settled, store, store_result, store_same
 from .._base.array import DERIVED, ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
@@ -30,7 +31,7 @@ from .._trees.kinds import MISSING, OBJECT, about, is_own
 from .._trees.pytree import TreeSpec, children, construct, extras, flatten, flatten_nodes
 from .places import Change, place_key, words_of
 from .snapshot import Snapshot, snapshot
-from .state import copies
+from .state import copies, is_retracked
 
 __all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "filled", "objects_of", "refilled"]
 
@@ -142,7 +143,7 @@ class Given:
              like: Sequence[Any] = ()) -> list[core.Node]:
         """Let the arrays, or those in some places, have other nodes until a journal gives them back what they held;
         returns the nodes, of which what is the same array twice, or part of another, has the same. Tensors have
-        the shapes of those that they are ``like``."""
+        the shapes of those that they are ``like``; those of flat arrays that have one, one dimension."""
         if places is None and self.is_apart():
             journal.lend(self.leaves, nodes)
             return nodes
@@ -154,6 +155,10 @@ class Given:
             shared = not journal.note(array) or shared
             if like and array._depth < 0:
                 array._s = like[place]._s
+            elif like and array._o is not None:
+                tensor = owner_of(array)[0]
+                if tensor._depth < 0 and nodes[first].size not in (1, math.prod(tensor._s)):
+                    tensor._s = (nodes[first].size,)
             store_same(array, nodes[first:first + count])
         if not shared:
             return nodes
@@ -419,22 +424,35 @@ class Call:
             self.arrays = arrays
 
     def changed(self) -> dict[int, core.Node]:
-        """The arrays that were changed in place: what they are, by the positions of their nodes."""
+        """The arrays that were changed in place: what they are, by the positions of their nodes.
+
+        Derivatives that are enabled or disabled for what the function was given are so within: elements that take no
+        part have them, or not, as before.
+        """
         found, first = _NOTHING, 0
         for place, _, _, count, depth in self.given.spec.traced():
             array = self.arrays[place]
             same = self.arrays is self.given.leaves or type(array) is type(self.given.leaves[place])
             if same and depth <= 0:
-                if held(array) is not self.nodes[first]:
+                if held(array) is not self.nodes[first] and not is_retracked(held(array), self.nodes[first]):
                     found = found or {}
                     found[first] = held(array)
             elif same or isinstance(array, ArrayBase) and array._dynamic:
                 for k, node in enumerate((held(array),) if (depth if same else array._depth) <= 0 else array._c):
-                    if k < count and node is not self.nodes[first + k]:
+                    if k < count and node is not self.nodes[first + k] and \
+                            not is_retracked(node, self.nodes[first + k]):
                         found = found or {}
                         found[first + k] = node
             first += count
         return found
+
+    def keep_derivatives(self, results: list[core.Node], leaves: Sequence[Any]) -> None:
+        """Let the nodes of arrays that are state, and returned, have derivatives as before the function."""
+        for place, first, count in self.given.spec.positions():
+            if leaves[place] is self.arrays[place]:
+                for position in range(first, first + count):
+                    if is_retracked(results[position], self.nodes[position]):
+                        results[position] = self.nodes[position]
 
     def left(self) -> dict[int, Sequence[core.Node]]:
         """What the caller's arrays hold that the function is given itself, by their ids, if it leaves them alone."""

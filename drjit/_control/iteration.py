@@ -330,6 +330,8 @@ class SymbolicLoop:
         count, names, given = self.count, self.names, self.given
         returned = require_tuple(self.applied(self.body, call), len(names))
         results, final, after = flattened(returned, self.spec, names)
+        if any_vertex():
+            call.keep_derivatives(results, final)
         if self.shapes is not None:
             self.shapes.note_results(self.spec, after, names)
         _require_sizes(variables, results, given.spec, names)

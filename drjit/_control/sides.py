@@ -20,10 +20,10 @@ from .._base.nodes import broadcast
 from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .aliases import Aliases
-from .changed import is_retracked
 from .choice import Effects, Joint, Results, argument_of, blended, invoked
 from .given import Call, Given
 from .places import is_kept_by_class, place_key
+from .state import is_retracked
 from .wording import Words, require_variables
 
 __all__ = ["Sides", "evaluated"]
@@ -127,7 +127,7 @@ class Sides:
             covered = aliases.covered(lent) if aliases is not None and lent else _NOTHING
             effects.left = {id(array): array._nodes() for array, before, _ in journal.entries.values()
                             if not all(map(written_from, array._nodes(), before))}
-            effects.arrays = _undone(journal, known, covered)
+            effects.arrays = _undone(journal, known, covered, {id(array) for array in own.values()})
             effects.changed = call.changed()
             if aliases is not None:
                 effects.note_arguments(aliases)
@@ -175,7 +175,7 @@ class Sides:
             raise
 
 
-def _undone(journal: Journal, known: set[int], covered: set[tuple[int, int]]) -> dict[
+def _undone(journal: Journal, known: set[int], covered: set[tuple[int, int]], own: set[int]) -> dict[
         Any, tuple[Any, int, core.Node, core.Node]]:
     """Arrays from outside that were changed as a whole, which get back what they held: components, and what they were
     and became. Those ``covered`` are arguments."""
@@ -183,9 +183,12 @@ def _undone(journal: Journal, known: set[int], covered: set[tuple[int, int]]) ->
     for array, before, _ in list(journal.entries.values()):
         for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
             key = id(array), position
-            if id(array) not in known and new is not old and key not in covered and not written_from(new, old) and \
-                    not is_retracked(new, old):  # which it is as a whole
+            if id(array) in known or new is old or key in covered or written_from(new, old):
+                continue
+            is_whole = is_retracked(new, old)
+            if not is_whole:
                 found[key] = array, position, old, new
+            if not is_whole or id(array) in own:
                 store(array, [old], position)
     return found
 

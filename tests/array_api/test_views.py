@@ -428,3 +428,22 @@ def test_sides_of_branches_change_views_that_they_know() -> None:
 
     dr.if_stmt((), Bool(True, False, True), side, lambda: None, mode="evaluated")
     assert np.asarray(a).tolist() == np.asarray(v).tolist() == [11, 2, 13]
+
+
+@pytest.mark.parametrize("way", ["[:]", "reshape", "T", "squeeze"])
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_views_of_all_elements_in_order_are_changed_element_by_element_in_constructs(way, mode):
+    """The construct may compute with them besides."""
+    array = xp.asarray(np.arange(4, dtype=np.float32))
+    view = {"[:]": lambda: array[:], "reshape": lambda: array.reshape(2, 2), "T": lambda: array.T,
+            "squeeze": lambda: array.reshape(1, 4).squeeze()}[way]()
+
+    def change(x):
+        part = view[:]
+        part += 2
+        return x + view.reshape(4)
+
+    found = dr.if_stmt((xp.zeros(4, dtype=xp.float32),), Bool(True, False, True, False), change, lambda x: x, mode=mode)
+    assert np.array_equal(np.asarray(array), [2, 1, 4, 3])
+    assert np.array_equal(np.asarray(view).ravel(), [2, 1, 4, 3])
+    assert np.array_equal(np.asarray(found), [2, 0, 4, 0])
