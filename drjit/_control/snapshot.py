@@ -278,7 +278,8 @@ class Snapshot:
 
     def constants(self, state: Sequence[Any]) -> list[tuple[ArrayBase, int, list[int]]]:
         """The arrays that containers hold of which components must be variables: in how many places they are, and which
-        components. Those that are ``state`` otherwise must be if they are constants only."""
+        components. Those that are ``state`` otherwise must be if they are constants only; others that are equal to
+        state must be."""
         arrays: dict[int, tuple[Any, int]] = {}
         array: Any
         for value in self.values():
@@ -292,11 +293,11 @@ class Snapshot:
         for leaf in state if arrays else ():
             if id(leaf) in arrays and not [node for node in _components(leaf) if primal(node).kind == _LITERAL]:
                 del arrays[id(leaf)]
-        if len(arrays) == 1:  # as most functions do
-            ((array, count),) = arrays.values()
-            if array._depth <= 0:
-                return [(array, count, [0])] if _must_be_variable(array._n, {}) else []
-        times: dict[int, int] = {}  # that a node is the content of an array, unless it is a constant in any case
+        if not arrays:
+            return []
+        #: How often a node is the content of an array, unless it is a constant in any case.
+        times = {primal(node).id: 1 for leaf in state if isinstance(leaf, ArrayBase) and leaf._dynamic
+                 for node in leaf._nodes() if id(leaf) not in arrays}
         for array, _ in arrays.values():
             for node in (array._n,) if array._depth <= 0 else array._c:
                 node = primal(node)

@@ -15,7 +15,8 @@ from .._trees.classes import sole_array
 from .._trees.holders import are_same
 from .._trees.pytree import TreeSpec, flatten
 
-__all__ = ["copies", "difference_of", "is_made_of", "is_retracked", "lane_shape", "mask_of", "shape_of", "told_apart", "uninitialized"]
+__all__ = ["copies", "difference_of", "is_made_of", "is_retracked", "lane_shape", "mask_of", "shape_of", "told_apart",
+           "uninitialized"]
 
 _EVALUATED, _LITERAL = core.KIND["evaluated"], core.KIND["literal"]
 #: Classes of traced masks of one dimension.
