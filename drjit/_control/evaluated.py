@@ -29,7 +29,7 @@ from .._trees.contents import read_place, write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases
-from .given import Call, Given
+from .given import Call, Given, objects_of
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
 from .places import Change, are_others, difference_at, is_kept_by_class, place_key, reorder, restore, words_of
 from .shapes import changed_shape
@@ -139,7 +139,10 @@ class _Objects:
         value = require_tuple(value, len(self.names))
         results, leaves, after = flattened(value, spec, self.names)
         call.require_shared(leaves, self.names)
-        call.settle()
+        if call.copies:
+            call.objects = objects_of(value, self.given.spec)
+            call.settle()
+            call.require_one_object()
         changed, before = call.changed(), list(call.nodes)
         given, own = {id(array): array for array in self.own.values()}, self.own_arrays()
         if any_vertex():
@@ -149,6 +152,7 @@ class _Objects:
             if leaf is not call.arrays[place] and id(leaf) not in given and (call.finds(leaf) or [
                     other for other in leaves if other is leaf][1:]):
                 given[id(leaf)], self.shared = leaf, True
+        last: set[int] = set()
         for place, first, count in self.given.spec.positions():
             array = self.own.get(place)
             if array is not None and place not in self.apart:
@@ -166,10 +170,13 @@ class _Objects:
                 self.apart.add(place)
             for position in range(first, first + count) if self.kept[place] and array is None else ():
                 if position in changed:
+                    last.add(place)
                     store_result(self.first.leaves[place], position - first,
                                  whole(position, _blend(active, changed[position], before[position])), None,
                                  self.lanes, True)
             self.kept[place] = False
+        if last and call.copies:
+            call.write_back(last)
         if not self.given.plain:
             call.moved = self.moved
             if call.note_moved(value, call.tree):

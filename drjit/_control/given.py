@@ -82,11 +82,14 @@ class Given:
         fresh = (self.spec if spec is None else spec).fresh(after, leaves)
         if stands is None:
             stands = call.arrays
+        others: set[int] = set()
         for place, first, count in self.spec.positions():
             if call.copies and (leaves[place] is not stands[place] or
                                 list(after[first:first + count]) != list(before[first:first + count])):
                 call.touched.add(place)
             if leaves[place] is not stands[place]:
+                if call.copies and self.leaves[place]._nodes() != self.nodes[first:first + count]:
+                    others.add(place)  # which the first iteration has changed
                 continue
             array = self.leaves[place]
             for position in range(first, first + count):
@@ -98,6 +101,8 @@ class Given:
                 fresh[place] = self.leaves[place]
         for place, first in call.shared:
             fresh[place] = fresh[first]
+        if others:
+            call.write_back(others)
         if self.spec.is_flat:
             for place, entry in enumerate(fresh):
                 if entry is not self.leaves[place]:
@@ -157,7 +162,7 @@ class Given:
                 array._s = like[place]._s
             elif like and array._o is not None:
                 tensor = owner_of(array)[0]
-                if tensor._depth < 0 and nodes[first].size not in (1, math.prod(tensor._s)):
+                if tensor._depth < 0 and nodes[first].size != math.prod(tensor._s):
                     tensor._s = (nodes[first].size,)
             store_same(array, nodes[first:first + count])
         if not shared:
@@ -261,7 +266,7 @@ class Call:
     """
 
     __slots__ = ("adorned", "arrays", "attributes", "copies", "given", "held", "inside", "moved", "nodes", "numbered",
-                 "numbers", "objects", "owned", "same", "shared", "snapshot", "stands", "touched", "tree")
+                 "numbers", "objects", "origins", "owned", "same", "shared", "snapshot", "stands", "touched", "tree")
 
     def __init__(self, given: Given, nodes: list[core.Node], function: Callable[..., Any] | None,
                  spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, journal: Journal | None = None,
@@ -284,6 +289,9 @@ class Call:
         #: What the caller's containers held, and objects that had to be copied, with what they are copies of.
         self.held: list[tuple[Any, dict[Any, Any], dict[Any, Any]]] = _EMPTY
         self.copies: list[tuple[Any, Any, int, int]] = _EMPTY
+        #: What objects that had to be copied share elements with: that, how often it had been written to, the object,
+        #: the place of its first leaf, and how many it has.
+        self.origins: list[tuple[Any, int, Any, int, int]] = _EMPTY
         #: The caller's tuples, objects and arrays that others stand for, by the ids of these.
         self.owned: dict[int, Any] = _NOTHING
         #: The attributes of objects that others share which stand for these, and others of which copies have some, with
@@ -319,7 +327,7 @@ class Call:
         for place, array in own.items():
             self.arrays[place] = array
         if journal is not None and (lent is None or lent):
-            lent = set(given.arrays()) if lent is None else lent
+            lent = {place for place, *_ in spec.positions()} if lent is None else lent
             self.nodes = given.lend(self.nodes, journal, lent, self.arrays)
             for place in lent:
                 self.arrays[place] = given.leaves[place]
@@ -370,6 +378,8 @@ class Call:
         if spec.prototype is not None:
             found = value.__drjit_rebuild__(new)
             self.copies.append((found, value, first, last - first + 1))
+            if hasattr(value, "__drjit_origin__"):
+                self.origins = [*self.origins, (*value.__drjit_origin__(), value, first, last - first + 1)]
             self.owned[id(found)] = value
             if not is_own(type(value).__module__):
                 self.adorn(found, value)
@@ -412,6 +422,23 @@ class Call:
         _, spec = flatten(self.tree, self.given.function)
         before = self.given.spec
         return spec if spec == before or before.difference(spec, "", True) is not None else before.in_order(spec)[1]
+
+    def require_one_object(self) -> None:
+        """Refuse changes of elements that an object, of which the function has a copy, shares with others that it
+        finds."""
+        known = set(map(id, self.snapshot.showing)) if self.snapshot is not None else _NONE
+        self.settle()
+        changed = self.changed()
+        nodes = {place: node for place, node, _ in self.given.spec.positions()}
+        for origin, writes, original, first, count in self.origins:
+            others = [other for root, _, other, *_ in self.origins if root is origin and other is not original]
+            is_one = original is origin and self.arrays[first] is self.given.leaves[first]
+            if (others or id(origin) in known and not is_one) and (origin.__drjit_origin__()[1] != writes or [
+                    place for place in range(first, first + count) if nodes[place] in changed]):
+                raise ArgumentError(
+                    f"{self.given.function}(): a function changes elements of '{self.given.spec.paths('args')[first]}' "
+                    "in place, and finds them in another array, too: the same one, or a view. Pass a copy, or refer to "
+                    "the array instead of passing it.")
 
     def settle(self) -> None:
         """See which arrays objects hold now that were copied."""
@@ -550,14 +577,13 @@ class Call:
                 return become(owner, other) if self.touched.intersection(range(first, first + count)) else owner
         return other
 
-    def write_back(self) -> None:
-        """Tell the caller's objects that others stand for of arrays of theirs that have changed."""
+    def write_back(self, places: set[int]) -> None:
+        """Tell the caller's objects that others stand for of arrays of theirs that have changed, in some places."""
         for _, original, first, count in self.copies:
-            if self.touched.intersection(range(first, first + count)) and hasattr(original, "__drjit_assign__"):
+            if places.intersection(range(first, first + count)) and hasattr(original, "__drjit_assign__"):
                 become(original, original.__drjit_rebuild__(dict(zip(dict(_items(original)),
                                                                      self.given.leaves[first:first + count],
                                                                      strict=True))))
-        self.touched.clear()
 
     def holds(self, container: Any) -> bool:
         """Whether a container is one of the caller's, and part of the arguments."""
@@ -566,6 +592,12 @@ class Call:
         elif self.inside is None:
             self.inside = {id(entry) for entry, *_ in self.held}
         return id(container) in self.inside
+
+    def showing(self) -> dict[int, Any]:
+        """What objects that the function knows show now, others by the ids of these."""
+        if self.snapshot is None or not self.snapshot.showing:
+            return _NOTHING
+        return {id(value): value.__drjit_rebuild__(dict(_items(value))) for value in self.snapshot.showing}
 
     def owner(self, value: Any) -> Any:
         """A tree that the function returned, with the caller's objects where others stand for them."""
@@ -633,12 +665,13 @@ class Call:
                     "that they are two before, too.")
 
 
-def as_left(value: Any, places: Mapping[tuple[int, Any], Change]) -> Any:
-    """A tree as a function has left it, which has changed places, of which some are in the tree."""
+def as_left(value: Any, places: Mapping[tuple[int, Any], Change], showing: Mapping[int, Any]) -> Any:
+    """A tree as a function has left it, which has changed places, of which some are in the tree, and what objects
+    show."""
     items = None if isinstance(value, ArrayBase) else children(value)
     if items is None or hasattr(value, "__drjit_children__"):
-        return value
-    new = {key: as_left(places[id(value), key].now if (id(value), key) in places else entry, places)
+        return showing.get(id(value), value)
+    new = {key: as_left(places[id(value), key].now if (id(value), key) in places else entry, places, showing)
            for key, entry in items}
     if all(new[key] is entry for key, entry in items):
         return value

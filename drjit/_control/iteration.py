@@ -343,6 +343,7 @@ class SymbolicLoop:
         if call.copies:
             call.objects = objects_of(returned, given.spec)
             call.settle()
+            call.require_one_object()
         if call.held:
             call.require_in_place(returned)
         values = self.variables.settle() if self.variables is not None else ()

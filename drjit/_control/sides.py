@@ -19,6 +19,7 @@ from .._base.errors import SizeError
 from .._base.nodes import broadcast
 from .._trees.contents import write_place
 from .._trees.kinds import MISSING
+from .._trees.pytree import TreeSpec
 from .aliases import Aliases
 from .choice import Effects, Joint, Results, argument_of, blended, invoked
 from .given import Call, Given
@@ -65,8 +66,8 @@ class Sides:
              shapes: tuple[Any, Any] | None = None, watch: Watch | None = None) -> dict[int, core.Node]:
         """Call a function; returns the nodes of the arguments that it has changed.
 
-        If it is called for some elements only, ``shapes`` are those of tensors of these, and of all, and it is seen what
-        it accesses by index. Then arguments that it finds elsewhere, too, have these elements there: if it turns out
+        If it is called for some elements only, ``shapes`` are those of tensors of these, and of all, and what it
+        accesses by index is watched. Arguments that it finds elsewhere, too, have these elements there: if it turns out
         that it relies on all of them, it is called again.
         """
         own = {place: self.own[place] for place, first, count in self.given.spec.positions()
@@ -105,7 +106,7 @@ class Sides:
         """
         function, lent = self.functions[number], _NONE if aliases is None else self.given.lent
         with noted() as journal:
-            call = Call(self.given, nodes, function, None, own, journal if lent else None, None, lent)
+            call = Call(self.given, nodes, function, self.structure(nodes), own, journal if lent else None, None, lent)
             try:
                 effects = Effects(self.labels[number], call, invoked(function, self.named, call.tree), shapes)
             except SizeError:  # of some elements of an array and all of it, perhaps
@@ -148,6 +149,12 @@ class Sides:
                     write_place(change.container, change.kind, change.key, change.now)
                     del effects.places[place_key(*change[:3])]
         return effects
+
+    def structure(self, nodes: Sequence[core.Node]) -> TreeSpec:
+        """That of arguments of which a function is given other nodes: some elements of tensors are in one dimension."""
+        return self.given.spec.reshaped({
+            place: (nodes[first].size,) for place, first, _ in self.given.spec.positions()
+            if self.given.leaves[place]._depth < 0 and nodes[first].size != self.given.nodes[first].size})
 
     def require_one_array(self, aliases: Aliases, places: set[int]) -> None:
         """Let a function be called again, with the caller's own arrays in some places, if it has not been."""

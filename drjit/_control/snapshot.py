@@ -95,7 +95,7 @@ class Snapshot:
     """
 
     __slots__ = ("begun", "data", "functions", "held", "more", "owners", "passed", "reordered", "same", "seen",
-                 "suspended", "traced", "waiting")
+                 "showing", "suspended", "traced", "waiting")
 
     def __init__(self) -> None:
         #: Whether data is looked at, and whether variables of generators are.
@@ -114,6 +114,8 @@ class Snapshot:
         self.seen: set[int] = set()
         #: What has led to some of them, which nobody sees if it leads to others later: iterators, sets, views.
         self.passed: list[Any] = _EMPTY
+        #: Objects of which only they themselves know what they show of arrays.
+        self.showing: list[Any] = _EMPTY
         #: Whether everything was the same when that was asked last; dictionaries with arrays whose entries are in
         #: another order, with those of before and then.
         self.same = True
@@ -166,6 +168,8 @@ class Snapshot:
             if kind == OBJECT or kind == DICT:
                 entries = entries_of(value, kind) if kind == DICT or known.slots else attributes_in_dict(value)
                 self.add_entries(value, kind, entries, todo)
+                if known.assigns:
+                    self.showing = [*self.showing, value]
             elif kind == LIST or kind == TUPLE:
                 content = value if kind == TUPLE else listed(value)
                 self.held += (value, kind, content)

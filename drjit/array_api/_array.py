@@ -95,6 +95,11 @@ class Array(Methods):
     def __drjit_assign__(self, other: Array) -> None:
         replace(self, other)
 
+    def __drjit_origin__(self) -> tuple[Any, int]:
+        """The array that its elements belong to, and how often that has been written to."""
+        root: Any = self if self._view is None else self._view.root
+        return root, root._writes
+
     # --- copies ---
 
     def __reduce__(self) -> tuple[Any, ...]:

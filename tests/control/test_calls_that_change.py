@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import drjit as dr
-from drjit.llvm import Array3f, Float, UInt
+from drjit.llvm import Array3f, Float, TensorXf, UInt
 
 MODES: list[Any] = ["symbolic", "evaluated"]
 #: Indices of three elements: known, known to be one for all, equal by chance, of some elements, of several functions.
@@ -134,3 +134,26 @@ def test_targets_that_rely_on_all_elements_of_an_argument_are_called_again() -> 
 
     found = dr.switch(UInt(0, 1, 0, 1), [target, lambda x: x], array, mode="evaluated")
     assert list(found) == [11, 2, 33, 4] and list(array) == [2, 2, 4, 4]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("index", [(0, 1, 1, 1), (0, 1, 0, 1)])
+@pytest.mark.parametrize("given", ["the tensor", "its array twice", "both"])
+@pytest.mark.parametrize("shape", [(4,), (2, 2)])
+def test_tensors_of_which_targets_are_given_some_elements(shape: tuple[int, ...], given: str, index: tuple[int, ...],
+                                                          mode: Any) -> None:
+    """Also a single one."""
+    tensor = TensorXf([1, 2, 3, 4], shape=shape)
+    array, shapes = tensor.array, list[tuple[int, ...]]()
+
+    def change(first: Any, second: Any) -> None:
+        shapes.append(first.shape)
+        first += 1
+        second *= 2
+
+    arguments = {"the tensor": (tensor, tensor), "its array twice": (array, array), "both": (tensor, array)}[given]
+    dr.switch(UInt(index), [change, lambda first, second: None], *arguments, mode=mode)
+    assert list(array) == [(k + 2) * 2 if taken == 0 else k + 1 for k, taken in enumerate(index)]
+    assert tensor.shape == shape
+    if mode == "evaluated":
+        assert shapes == [(index.count(0),)]
