@@ -11,7 +11,7 @@ import pytest
 
 import drjit as dr
 import drjit.array_api as xp
-from drjit.llvm.ad import Bool, UInt32
+from drjit.llvm.ad import Bool, Float, TensorXf, UInt32
 
 
 def random_key(shape, rng):
@@ -577,3 +577,21 @@ def test_views_in_places_that_a_symbolic_loop_replaces_besides_changing_them():
     with pytest.raises(RuntimeError, match="in some iterations only"):
         dr.while_loop((UInt32(0, 0, 0, 0),), lambda i: i < UInt32(0, 1, 2, 3), body, mode="symbolic")
     assert np.array_equal(np.asarray(array), [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("mode", MODES[:2])
+def test_gradients_of_what_a_loop_changes_by_a_view(mode):
+    """The view reads itself again; that is no change of its own."""
+    x = Float(1, 2, 3, 4)
+    dr.enable_grad(x)
+    array = xp.asarray(TensorXf(x * 2, shape=(4,)))
+    holder = Holder(array[:])
+
+    def body(i):
+        part = holder.value
+        part *= 3
+        return (i + 1,)
+
+    dr.while_loop((UInt32(0, 0, 0, 0),), lambda i: i < 3, body, mode=mode, max_iterations=4)
+    dr.backward(xp.sum(array) + xp.sum(holder.value))
+    assert np.array_equal(x.grad, [2 * 54] * 4)
