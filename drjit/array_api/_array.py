@@ -68,8 +68,9 @@ def _in_place(name: str, function: Callable[[Any, Any], Array]) -> Any:
 
 
 def _held_by(array: Array) -> tuple[Any, ...]:
-    """The tensors that an array holds, for constructs and recordings, which look for them in attributes: of one that has
-    a value alone, they get some. A view that is old is not read again: that is nothing that a function has changed."""
+    """The tensors that an array holds, for constructs and recordings, which look for them in attributes: of one that
+    has a value alone, they get some. A view that is old is not read again: that is nothing that a function has changed.
+    """
     held: Any = vars(Storage)["_held"].__get__(array)
     if held is None or array._view is None:
         return given(array)
