@@ -173,9 +173,10 @@ class Given:
                 found[first:first + count] = self.leaves[place]._nodes()
         return found
 
-    def arrays(self) -> dict[int, ArrayBase]:
-        """The arrays by their places, but for those of objects that functions are given copies of."""
-        copied = _copied(self.spec, itertools.count()) if self.spec.holds_copies() else _NONE
+    def arrays(self, shared: bool = False) -> dict[int, ArrayBase]:
+        """The arrays by their places, but for those of objects that functions are given copies of, unless these can
+        have ``shared`` ones."""
+        copied = _copied(self.spec, itertools.count(), shared) if self.spec.holds_copies() else _NONE
         found = {place: self.leaves[place] for place, *_ in self.spec.traced() if place not in copied}
         for place, first, count in self.spec.positions():
             nodes = self.nodes[first:first + count]
@@ -200,12 +201,13 @@ def _places(leaves: list[Any]) -> dict[int, int]:
     return found
 
 
-def _copied(spec: TreeSpec, places: Iterator[int], copied: bool = False) -> set[int]:
-    """The places of leaves of objects that functions are given copies of."""
+def _copied(spec: TreeSpec, places: Iterator[int], shared: bool, copied: bool = False) -> set[int]:
+    """The places of leaves of objects that functions are given copies of, but for those with ``shared`` arrays."""
     if spec.children is None:
         place = next(places)
         return {place} if copied else set()
-    return set().union(*[_copied(entry, places, copied or spec.prototype is not None) for entry in spec.children])
+    copied = copied or spec.prototype is not None and not (shared and hasattr(spec.prototype, "__drjit_origin__"))
+    return set().union(*[_copied(entry, places, shared, copied) for entry in spec.children])
 
 
 class as_before:
@@ -327,7 +329,7 @@ class Call:
         for place, array in own.items():
             self.arrays[place] = array
         if journal is not None and (lent is None or lent):
-            lent = {place for place, *_ in spec.positions()} if lent is None else lent
+            lent = set(given.arrays(True)) if lent is None else lent
             self.nodes = given.lend(self.nodes, journal, lent, self.arrays)
             for place in lent:
                 self.arrays[place] = given.leaves[place]
