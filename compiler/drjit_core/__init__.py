@@ -87,7 +87,6 @@ from .ir.symbolic import (
     call_site,
     innermost,
     is_same_in_all_elements,
-    replace_elements,
     size_for_program,
     stands_for,
     symbolic_error,

@@ -25,7 +25,7 @@ from .._promotion.promote import coerce, wrap
 from .._trees.pytree import is_pytree, leaves, transform, walk
 from .direct import read
 from .keys import check_literal, refuse_floats
-from .lanes import TRUE, WATCHES, note_read, note_version, widest_mask, with_lanes
+from .lanes import TRUE, WATCHES, note_read, note_version, wholes, widest_mask, with_lanes
 from .scalars import gather_scalars, scatter_scalars
 from .store import note_narrow, store, store_written
 
@@ -152,6 +152,10 @@ def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int,
      [12, 13]]
     """
     function = "drjit.gather"
+    if WATCHES and isinstance(source, ArrayBase) and source._dynamic and source._depth >= 0:
+        nodes = wholes(source._nodes())
+        if nodes is not None:
+            source = wrap(type(source), nodes)
     if mode is _AUTO and shape is None:
         try:
             found = read(dtype, source, index, active)

@@ -60,7 +60,7 @@ from .._base.types import BOOL
 __all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "begun", "cut_to", "depths", "fitting", "for_lanes",
            "in_plain_code", "innermost_part", "innermost_width", "lane_mask", "made_from", "masked_access",
            "note_origin", "note_read", "note_version", "note_writes", "on_part", "part_depth", "part_of", "part_runs",
-           "symbolic_width", "watched", "widest_mask", "with_lanes", "written_apart", "written_from"]
+           "symbolic_width", "watched", "wholes", "widest_mask", "with_lanes", "written_apart", "written_from"]
 
 TRUE = literal(BOOL, True)
 
@@ -202,10 +202,14 @@ def part_of(depth: int) -> Part | None:
 
 
 class Watch:
-    """Some nodes, and which of them have been read or written by index since it began."""
+    """Some nodes, and which of them have been read or written by index since it began.
 
-    def __init__(self, nodes: Sequence[core.Node]) -> None:
+    If they are some elements of others, these are the ``whole`` of which positions tell elements.
+    """
+
+    def __init__(self, nodes: Sequence[core.Node], whole: Sequence[core.Node] = ()) -> None:
         self.ids = {primal(node).id for node in nodes}
+        self.whole = {primal(node).id: other for node, other in zip(nodes, whole, strict=False)}
         self.read: set[int] = set()
         self.thread = threading.get_ident()
 
@@ -220,9 +224,9 @@ WATCHES: list[Watch] = []
 
 
 @contextmanager
-def watched(nodes: Sequence[core.Node]) -> Iterator[Watch]:
-    """See which nodes are read by index, or written to, by what runs inside."""
-    watch = Watch(nodes)
+def watched(nodes: Sequence[core.Node], whole: Sequence[core.Node] = ()) -> Iterator[Watch]:
+    """See which nodes are read by index, or written to, by what runs inside; see :class:`Watch`."""
+    watch = Watch(nodes, whole)
     WATCHES.append(watch)
     try:
         yield watch
@@ -236,6 +240,16 @@ def note_read(source: core.Node) -> None:
     for watch in list(WATCHES):
         if watch.thread == threading.get_ident() and number in watch.ids:
             watch.read.add(number)
+
+
+def wholes(nodes: Sequence[core.Node]) -> list[core.Node] | None:
+    """Of what nodes are elements that what runs was given instead; ``None`` if they are none. Called only if
+    :data:`WATCHES` are there."""
+    found = list(nodes)
+    for watch in reversed(WATCHES):
+        if watch.whole and watch.thread == threading.get_ident():
+            found = [watch.whole.get(primal(node).id, node) for node in found]
+    return None if found == list(nodes) else found
 
 
 #: A write makes a new version of its target, of which there may first be a copy.

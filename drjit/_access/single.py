@@ -8,51 +8,49 @@ from __future__ import annotations
 from typing import Any
 
 from drjit_core import (
+    KIND,
     counter,
     innermost,
     is_version,
     literal,
     ops,
-    origin_of,
-    replace_elements,
+    primal,
     scatter,
-    size_for_program,
     vertex_of,
     write_element,
 )
 
 from .._base.nodes import index_type
-from .lanes import TRUE, WATCHES, note_origin, note_read
+from .lanes import TRUE, WATCHES, note_origin, note_read, with_lanes
 from .store import store, store_written
 
 __all__ = ["store_element"]
+
+_PHI = KIND["phi"]
 
 
 def store_element(array: Any, position: int, value: Any) -> None:
     """Set one element of a flat array from the host; evaluates the array, and writes in place if nobody shares it.
 
-    In a symbolic loop it becomes a write of the kernel, by each of the lanes that take part; but an element of a state
-    variable that has one for each lane is written by its own.
+    In a symbolic loop, branch or call it becomes a write of the kernel, by each of the lanes that take part; but what
+    is computed there has an element for each lane, which is written by its own.
     """
     region = innermost()
     if region is not None and region.live is not None:
-        node = array._n
+        node, before = array._n, primal(array._n)
         scalar = index_type(node.size)
         new, index = literal(node.type, value), literal(scalar, position)
-        if node.scope and not is_version(node):
-            result = ops.select(ops.eq(counter(node.size, scalar), index), new, node)
-            replace_elements(node, result)
-            store(array, [result])
+        if node.scope and not is_version(before) and before.kind != _PHI:
+            store(array, [ops.select(ops.eq(counter(node.size, scalar), index), new, node)])
             return
-        mask, origin = TRUE, origin_of(node, region.id)
-        if origin.scope == region.id and origin.attr < region.variables and node.size == size_for_program(region.live):
-            mask = ops.eq(counter(node.size, scalar), index)
-        store_written(array, [scatter(node, new, index, mask, 0, 0)])
+        store_written(array, [scatter(node, new, index, TRUE, 0, 0)])
         return
-    if vertex_of(array._n) is not None:  # what the other elements depend on goes on to count
+    mask = with_lanes(TRUE, 1)
+    # What the other elements depend on goes on to count; and perhaps no lane takes part.
+    if mask is not TRUE or vertex_of(array._n) is not None:
         node = array._n
         store_written(array, [
-            scatter(node, literal(node.type, value), literal(index_type(node.size), position), TRUE, 0, 0)])
+            scatter(node, literal(node.type, value), literal(index_type(node.size), position), mask, 0, 0)])
         return
     if WATCHES:
         note_read(array._n)

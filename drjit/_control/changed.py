@@ -8,16 +8,17 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, SymbolicValue, primal, vertex_of
+from drjit_core import Node, SymbolicValue, primal
 
 from .._access.store import Journal
 from .._base.array import ArrayBase
 from .given import Call
+from .state import is_retracked
 from .wording import Words, name_in_program, place_in_program
 
-__all__ = ["changed_arrays", "is_retracked"]
+__all__ = ["changed_arrays"]
 
-_LITERAL, _OPAQUE = core.KIND["literal"], core.KIND["opaque"]
+_OPAQUE = core.KIND["opaque"]
 
 
 def changed_arrays(words: Words, journal: Journal, known: set[int], functions: Sequence[Callable[..., Any]],
@@ -64,17 +65,6 @@ def changed_arrays(words: Words, journal: Journal, known: set[int], functions: S
                     f"{name_in_program(array, functions)}: they are those of the whole array, whichever elements take "
                     f"part. Do that before the {words.noun}, use drjit.detach(), or {words.otherwise}.")
             yield array, position, old if origin is None else origin, new
-
-
-def is_retracked(new: Node, old: Node) -> bool:
-    """Whether a component is what it was, but for derivatives, which a function has enabled or disabled; another
-    constant of the same value may have been put there."""
-    if primal(new) is not primal(old):
-        return False
-    before, after = vertex_of(old), vertex_of(new)
-    if after is None:
-        return before is not None and primal(old).kind != _LITERAL
-    return before is None and after.rule is core.LEAF
 
 
 def _is_of_another(origin: Node, old: Node, journal: Journal) -> bool:

@@ -97,6 +97,7 @@ cdef class Effects(Returned):
     cdef public dict places
     cdef public dict contents
     cdef public dict left
+    cdef public dict showing
     cdef public dict arrays
     cdef public set common
     cpdef note(self, list places, object since=*)

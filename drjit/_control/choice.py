@@ -263,11 +263,14 @@ def _owner(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec) -> Any:
 class Effects(Returned):
     """What one function of a branch or call has returned, and done besides."""
 
-    __slots__ = ("arrays", "call", "changed", "common", "contents", "label", "left", "places", "shapes")
+    __slots__ = ("arrays", "call", "changed", "common", "contents", "label", "left", "places", "shapes", "showing")
 
     def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None) -> None:
         self.call = call_
         self.take(self.call.given.function, value)
+        self.showing = call_.showing()
+        if call_.origins:
+            call_.require_one_object()
         #: What messages call the function.
         self.label = label
         #: What it has left in arrays that it was given, or has changed, by their ids; unknown if it has changed none.
@@ -351,7 +354,7 @@ class Effects(Returned):
             for container, _, new in self.call.held:
                 if container is change.container:
                     value = new.get(change.key, value)
-            own = self.found(as_left(value, self.places) if self.places else value)
+            own = self.found(as_left(value, self.places, self.showing) if self.places or self.showing else value)
             own.nodes = [node for leaf, nodes in zip(own.leaves, own.segments(), strict=True)
                          for node in self.after(leaf, nodes)]
         return own
@@ -429,7 +432,9 @@ class Joint:
                                  whole and position in self.changed)
                     if call_.copies:
                         call_.touched.add(place)
-        call_.write_back()
+        if call_.touched:
+            call_.write_back(call_.touched)
+            call_.touched = set()
         for array, position, _ in self.arrays.values():
             store_result(array, position, next(values), None, self.lanes, whole)
         for entry in self.places.values():

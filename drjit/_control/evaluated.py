@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, cast, literal, ops
+from drjit_core import KIND, any_vertex, cast, literal, ops
 
 from .._access.lanes import TRUE, fitting, made_from, masked_access, on_part, watched, with_lanes, written_from
-from .._access.store import Journal, noted, overlap, store_result
+from .._access.store import Journal, noted, overlap, store, store_result
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
@@ -29,13 +29,12 @@ from .._trees.contents import read_place, write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases
-from .changed import is_retracked
-from .given import Call, Given
+from .given import Call, Given, objects_of
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
 from .places import Change, are_others, difference_at, is_kept_by_class, place_key, reorder, restore, words_of
 from .shapes import changed_shape
 from .snapshot import Snapshot, snapshot
-from .state import difference_of, is_made_of, shape_of
+from .state import difference_of, is_made_of, is_retracked, shape_of
 from .wording import require_variables
 
 __all__ = ["Evaluated"]
@@ -106,7 +105,7 @@ class _Objects:
         if not journal.entries and not journal.writes:
             return
         if active is not None:
-            _join_arrays(join, journal, set(), self.lanes)
+            _join_arrays(join, journal, set(), self.own_arrays(), self.lanes)
         for place, first, count in self.first.spec.positions():
             if place in self.own and place not in self.apart:
                 nodes[first:first + count] = self.own[place]._nodes()
@@ -124,6 +123,10 @@ class _Objects:
         """What arrays hold that are not the state, and are given to functions all the same."""
         return [node for place in self.apart if place in self.own for node in self.own[place]._nodes()]
 
+    def own_arrays(self) -> set[int]:
+        """The ids of arrays that are given themselves."""
+        return {id(array) for array in self.own.values()}
+
     def own_positions(self) -> list[int]:
         """The positions of the nodes of arrays that are given themselves, and are the state."""
         return [position for place, first, count in self.first.spec.positions() if place in self.own and
@@ -136,14 +139,20 @@ class _Objects:
         value = require_tuple(value, len(self.names))
         results, leaves, after = flattened(value, spec, self.names)
         call.require_shared(leaves, self.names)
-        call.settle()
+        if call.copies:
+            call.objects = objects_of(value, self.given.spec)
+            call.settle()
+            call.require_one_object()
         changed, before = call.changed(), list(call.nodes)
-        given = {id(array): array for array in self.own.values()}
+        given, own = {id(array): array for array in self.own.values()}, self.own_arrays()
+        if any_vertex():
+            call.keep_derivatives(results, leaves)
         for place, *_ in self.given.spec.positions():
             leaf = leaves[place]
             if leaf is not call.arrays[place] and id(leaf) not in given and (call.finds(leaf) or [
                     other for other in leaves if other is leaf][1:]):
                 given[id(leaf)], self.shared = leaf, True
+        last: set[int] = set()
         for place, first, count in self.given.spec.positions():
             array = self.own.get(place)
             if array is not None and place not in self.apart:
@@ -161,10 +170,13 @@ class _Objects:
                 self.apart.add(place)
             for position in range(first, first + count) if self.kept[place] and array is None else ():
                 if position in changed:
+                    last.add(place)
                     store_result(self.first.leaves[place], position - first,
                                  whole(position, _blend(active, changed[position], before[position])), None,
                                  self.lanes, True)
             self.kept[place] = False
+        if last and call.copies:
+            call.write_back(last)
         if not self.given.plain:
             call.moved = self.moved
             if call.note_moved(value, call.tree):
@@ -175,7 +187,7 @@ class _Objects:
                         "which is another one for elements that take no part. Return a copy.")
         changes = call.leave(value)
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
-                                     if isinstance(array, ArrayBase)}.difference(given), self.lanes)
+                                     if isinstance(array, ArrayBase)}.difference(given), own, self.lanes)
         self.width = max(self.width, active.size)
         if not self.given.plain:
             self.require_same_objects(leaves, call.arrays, active)
@@ -318,12 +330,15 @@ def _blend(mask: core.Node, new: core.Node, old: core.Node) -> core.Node:
     return new if fits is None else core.blend(fits, [new], [old])[0]
 
 
-def _join_arrays(join: Join, journal: Journal, known: set[int], lanes: tuple[int, ...]) -> None:
-    """Let arrays from outside that a function has changed be what they were in lanes that take no part."""
+def _join_arrays(join: Join, journal: Journal, known: set[int], own: set[int], lanes: tuple[int, ...]) -> None:
+    """Let arrays from outside that a function has changed be what they were in lanes that take no part, and those of
+    the state (``own``) have derivatives as before."""
     for array, before, _ in list(journal.entries.values()):
         if id(array) not in known:
             for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
                 if is_retracked(new, old):
+                    if id(array) in own:
+                        store(array, [old], position)
                     continue  # as a whole
                 found = join(new, old)
                 if found is not new:

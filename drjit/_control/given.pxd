@@ -59,6 +59,7 @@ cdef class Call:
     cdef public set touched
     cdef public list stands
     cdef public list objects
+    cdef public list origins
     cdef public dict owned
     cdef public list attributes
     cdef public list adorned

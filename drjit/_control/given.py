@@ -9,6 +9,7 @@ that, the construct decides, and writes it back when it is known.
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import traced_elsewhere
 
-from .._access.store import Journal, noted, settled, store, store_result, store_same
+from .._access.store import Journal, noted, owner_of, settled, store, store_result, store_same
 from .._base.array import DERIVED, ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
@@ -30,7 +31,7 @@ from .._trees.kinds import MISSING, OBJECT, about, is_own
 from .._trees.pytree import TreeSpec, children, construct, extras, flatten, flatten_nodes
 from .places import Change, place_key, words_of
 from .snapshot import Snapshot, is_closed, snapshot
-from .state import copies
+from .state import copies, is_retracked
 
 __all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "filled", "objects_of", "refilled"]
 
@@ -81,11 +82,14 @@ class Given:
         fresh = (self.spec if spec is None else spec).fresh(after, leaves)
         if stands is None:
             stands = call.arrays
+        others: set[int] = set()
         for place, first, count in self.spec.positions():
             if call.copies and (leaves[place] is not stands[place] or
                                 list(after[first:first + count]) != list(before[first:first + count])):
                 call.touched.add(place)
             if leaves[place] is not stands[place]:
+                if call.copies and self.leaves[place]._nodes() != self.nodes[first:first + count]:
+                    others.add(place)  # which the first iteration has changed
                 continue
             array = self.leaves[place]
             for position in range(first, first + count):
@@ -97,6 +101,8 @@ class Given:
                 fresh[place] = self.leaves[place]
         for place, first in call.shared:
             fresh[place] = fresh[first]
+        if others:
+            call.write_back(others)
         if self.spec.is_flat:
             for place, entry in enumerate(fresh):
                 if entry is not self.leaves[place]:
@@ -142,7 +148,7 @@ class Given:
              like: Sequence[Any] = ()) -> list[core.Node]:
         """Let the arrays, or those in some places, have other nodes until a journal gives them back what they held;
         returns the nodes, of which what is the same array twice, or part of another, has the same. Tensors have
-        the shapes of those that they are ``like``."""
+        the shapes of those that they are ``like``; those of flat arrays that have one, one dimension."""
         if places is None and self.is_apart():
             journal.lend(self.leaves, nodes)
             return nodes
@@ -154,6 +160,10 @@ class Given:
             shared = not journal.note(array) or shared
             if like and array._depth < 0:
                 array._s = like[place]._s
+            elif like and array._o is not None:
+                tensor = owner_of(array)[0]
+                if tensor._depth < 0 and nodes[first].size != math.prod(tensor._s):
+                    tensor._s = (nodes[first].size,)
             store_same(array, nodes[first:first + count])
         if not shared:
             return nodes
@@ -163,9 +173,10 @@ class Given:
                 found[first:first + count] = self.leaves[place]._nodes()
         return found
 
-    def arrays(self) -> dict[int, ArrayBase]:
-        """The arrays by their places, but for those of objects that functions are given copies of."""
-        copied = _copied(self.spec, itertools.count()) if self.spec.holds_copies() else _NONE
+    def arrays(self, shared: bool = False) -> dict[int, ArrayBase]:
+        """The arrays by their places, but for those of objects that functions are given copies of, unless these can
+        have ``shared`` ones."""
+        copied = _copied(self.spec, itertools.count(), shared) if self.spec.holds_copies() else _NONE
         found = {place: self.leaves[place] for place, *_ in self.spec.traced() if place not in copied}
         for place, first, count in self.spec.positions():
             nodes = self.nodes[first:first + count]
@@ -190,12 +201,13 @@ def _places(leaves: list[Any]) -> dict[int, int]:
     return found
 
 
-def _copied(spec: TreeSpec, places: Iterator[int], copied: bool = False) -> set[int]:
-    """The places of leaves of objects that functions are given copies of."""
+def _copied(spec: TreeSpec, places: Iterator[int], shared: bool, copied: bool = False) -> set[int]:
+    """The places of leaves of objects that functions are given copies of, but for those with ``shared`` arrays."""
     if spec.children is None:
         place = next(places)
         return {place} if copied else set()
-    return set().union(*[_copied(entry, places, copied or spec.prototype is not None) for entry in spec.children])
+    copied = copied or spec.prototype is not None and not (shared and hasattr(spec.prototype, "__drjit_origin__"))
+    return set().union(*[_copied(entry, places, shared, copied) for entry in spec.children])
 
 
 class as_before:
@@ -256,7 +268,7 @@ class Call:
     """
 
     __slots__ = ("adorned", "arrays", "attributes", "copies", "given", "held", "inside", "moved", "nodes", "numbered",
-                 "numbers", "objects", "owned", "same", "shared", "snapshot", "stands", "touched", "tree")
+                 "numbers", "objects", "origins", "owned", "same", "shared", "snapshot", "stands", "touched", "tree")
 
     def __init__(self, given: Given, nodes: list[core.Node], function: Callable[..., Any] | None,
                  spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, journal: Journal | None = None,
@@ -279,6 +291,9 @@ class Call:
         #: What the caller's containers held, and objects that had to be copied, with what they are copies of.
         self.held: list[tuple[Any, dict[Any, Any], dict[Any, Any]]] = _EMPTY
         self.copies: list[tuple[Any, Any, int, int]] = _EMPTY
+        #: What objects that had to be copied share elements with: that, how often it had been written to, the object,
+        #: the place of its first leaf, and how many it has.
+        self.origins: list[tuple[Any, int, Any, int, int]] = _EMPTY
         #: The caller's tuples, objects and arrays that others stand for, by the ids of these.
         self.owned: dict[int, Any] = _NOTHING
         #: The attributes of objects that others share which stand for these, and others of which copies have some, with
@@ -314,7 +329,7 @@ class Call:
         for place, array in own.items():
             self.arrays[place] = array
         if journal is not None and (lent is None or lent):
-            lent = set(given.arrays()) if lent is None else lent
+            lent = set(given.arrays(True)) if lent is None else lent
             self.nodes = given.lend(self.nodes, journal, lent, self.arrays)
             for place in lent:
                 self.arrays[place] = given.leaves[place]
@@ -365,6 +380,8 @@ class Call:
         if spec.prototype is not None:
             found = value.__drjit_rebuild__(new)
             self.copies.append((found, value, first, last - first + 1))
+            if hasattr(value, "__drjit_origin__"):
+                self.origins = [*self.origins, (*value.__drjit_origin__(), value, first, last - first + 1)]
             self.owned[id(found)] = value
             if not is_own(type(value).__module__):
                 self.adorn(found, value)
@@ -408,6 +425,23 @@ class Call:
         before = self.given.spec
         return spec if spec == before or before.difference(spec, "", True) is not None else before.in_order(spec)[1]
 
+    def require_one_object(self) -> None:
+        """Refuse changes of elements that an object, of which the function has a copy, shares with others that it
+        finds."""
+        known = set(map(id, self.snapshot.showing)) if self.snapshot is not None else _NONE
+        self.settle()
+        changed = self.changed()
+        nodes = {place: node for place, node, _ in self.given.spec.positions()}
+        for origin, writes, original, first, count in self.origins:
+            others = [other for root, _, other, *_ in self.origins if root is origin and other is not original]
+            is_one = original is origin and self.arrays[first] is self.given.leaves[first]
+            if (others or id(origin) in known and not is_one) and (origin.__drjit_origin__()[1] != writes or [
+                    place for place in range(first, first + count) if nodes[place] in changed]):
+                raise ArgumentError(
+                    f"{self.given.function}(): a function changes elements of '{self.given.spec.paths('args')[first]}' "
+                    "in place, and finds them in another array, too: the same one, or a view. Pass a copy, or refer to "
+                    "the array instead of passing it.")
+
     def settle(self) -> None:
         """See which arrays objects hold now that were copied."""
         if self.copies:
@@ -419,22 +453,35 @@ class Call:
             self.arrays = arrays
 
     def changed(self) -> dict[int, core.Node]:
-        """The arrays that were changed in place: what they are, by the positions of their nodes."""
+        """The arrays that were changed in place: what they are, by the positions of their nodes.
+
+        Derivatives that are enabled or disabled for what the function was given are so within: elements that take no
+        part have them, or not, as before.
+        """
         found, first = _NOTHING, 0
         for place, _, _, count, depth in self.given.spec.traced():
             array = self.arrays[place]
             same = self.arrays is self.given.leaves or type(array) is type(self.given.leaves[place])
             if same and depth <= 0:
-                if held(array) is not self.nodes[first]:
+                if held(array) is not self.nodes[first] and not is_retracked(held(array), self.nodes[first]):
                     found = found or {}
                     found[first] = held(array)
             elif same or isinstance(array, ArrayBase) and array._dynamic:
                 for k, node in enumerate((held(array),) if (depth if same else array._depth) <= 0 else array._c):
-                    if k < count and node is not self.nodes[first + k]:
+                    if k < count and node is not self.nodes[first + k] and \
+                            not is_retracked(node, self.nodes[first + k]):
                         found = found or {}
                         found[first + k] = node
             first += count
         return found
+
+    def keep_derivatives(self, results: list[core.Node], leaves: Sequence[Any]) -> None:
+        """Let the nodes of arrays that are state, and returned, have derivatives as before the function."""
+        for place, first, count in self.given.spec.positions():
+            if leaves[place] is self.arrays[place]:
+                for position in range(first, first + count):
+                    if is_retracked(results[position], self.nodes[position]):
+                        results[position] = self.nodes[position]
 
     def left(self) -> dict[int, Sequence[core.Node]]:
         """What the caller's arrays hold that the function is given itself, by their ids, if it leaves them alone."""
@@ -532,14 +579,13 @@ class Call:
                 return become(owner, other) if self.touched.intersection(range(first, first + count)) else owner
         return other
 
-    def write_back(self) -> None:
-        """Tell the caller's objects that others stand for of arrays of theirs that have changed."""
+    def write_back(self, places: set[int]) -> None:
+        """Tell the caller's objects that others stand for of arrays of theirs that have changed, in some places."""
         for _, original, first, count in self.copies:
-            if self.touched.intersection(range(first, first + count)) and hasattr(original, "__drjit_assign__"):
+            if places.intersection(range(first, first + count)) and hasattr(original, "__drjit_assign__"):
                 become(original, original.__drjit_rebuild__(dict(zip(dict(_items(original)),
                                                                      self.given.leaves[first:first + count],
                                                                      strict=True))))
-        self.touched.clear()
 
     def holds(self, container: Any) -> bool:
         """Whether a container is one of the caller's, and part of the arguments."""
@@ -548,6 +594,12 @@ class Call:
         elif self.inside is None:
             self.inside = {id(entry) for entry, *_ in self.held}
         return id(container) in self.inside
+
+    def showing(self) -> dict[int, Any]:
+        """What objects that the function knows show now, others by the ids of these."""
+        if self.snapshot is None or not self.snapshot.showing:
+            return _NOTHING
+        return {id(value): value.__drjit_rebuild__(dict(_items(value))) for value in self.snapshot.showing}
 
     def owner(self, value: Any) -> Any:
         """A tree that the function returned, with the caller's objects where others stand for them."""
@@ -615,12 +667,13 @@ class Call:
                     "that they are two before, too.")
 
 
-def as_left(value: Any, places: Mapping[tuple[int, Any], Change]) -> Any:
-    """A tree as a function has left it, which has changed places, of which some are in the tree."""
+def as_left(value: Any, places: Mapping[tuple[int, Any], Change], showing: Mapping[int, Any]) -> Any:
+    """A tree as a function has left it, which has changed places, of which some are in the tree, and what objects
+    show."""
     items = None if isinstance(value, ArrayBase) else children(value)
     if items is None or hasattr(value, "__drjit_children__"):
-        return value
-    new = {key: as_left(places[id(value), key].now if (id(value), key) in places else entry, places)
+        return showing.get(id(value), value)
+    new = {key: as_left(places[id(value), key].now if (id(value), key) in places else entry, places, showing)
            for key, entry in items}
     if all(new[key] is entry for key, entry in items):
         return value

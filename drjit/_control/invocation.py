@@ -186,10 +186,10 @@ class _Call:
                          taken: core.Node = chosen_) -> core.Node:
                     return self.spread(before, now, lanes, taken)
 
-                with on_part(lanes, self.width), watched([new for new, old in zip(part, nodes, strict=True)
-                                                          if new is not old]) as watch:
+                some = [(new, old) for new, old in zip(part, nodes, strict=True) if new is not old]
+                with on_part(lanes, self.width), watched([new for new, _ in some], [old for _, old in some]) as watch:
                     try:
-                        changed = sides.call(number, part, join, ((lanes.size,), self.results.lanes))
+                        changed = sides.call(number, part, join, ((lanes.size,), self.results.lanes), watch)
                     except SizeError as error:
                         raise self.explained(error, number, lanes.size) from error
                 values = sides.complete(number)

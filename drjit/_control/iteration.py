@@ -329,6 +329,8 @@ class SymbolicLoop:
         count, names, given = self.count, self.names, self.given
         returned = require_tuple(self.applied(self.body, call), len(names))
         results, final, after = flattened(returned, self.spec, names)
+        if any_vertex():
+            call.keep_derivatives(results, final)
         if self.shapes is not None:
             self.shapes.note_results(self.spec, after, names)
         _require_sizes(variables, results, given.spec, names)
@@ -340,6 +342,7 @@ class SymbolicLoop:
         if call.copies:
             call.objects = objects_of(returned, given.spec)
             call.settle()
+            call.require_one_object()
         if call.held:
             call.require_in_place(returned)
         values = self.variables.settle() if self.variables is not None else ()

@@ -305,6 +305,10 @@ class Variables:
                 key, change = ("once", *key), change._replace(before=before)
             entry, after[key] = self.place(change, key)
             if key not in self.entries:
+                if call.snapshot is not None and call.snapshot.showing and [
+                        leaf for leaf in entry.originals if isinstance(leaf, ArrayBase) and call.original(leaf) < 0 and
+                        not call.places_of(leaf)]:
+                    raise self.refusal(entry)  # a view shows what has been changed since
                 entry.look_back(journal, self.entries)
                 new[key] = entry
         after |= self.settled

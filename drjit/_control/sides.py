@@ -12,18 +12,20 @@ from typing import Any
 import drjit_core as core
 from drjit_core import ops
 
-from .._access.lanes import TRUE, fitting, masked_access, written_from
+from .._access.lanes import TRUE, Watch, fitting, masked_access, written_from
 from .._access.store import Journal, noted, store
 from .._base.array import ArrayBase
 from .._base.errors import SizeError
 from .._base.nodes import broadcast
 from .._trees.contents import write_place
 from .._trees.kinds import MISSING
+from .._trees.pytree import TreeSpec
 from .aliases import Aliases
-from .changed import is_retracked
 from .choice import Effects, Joint, Results, argument_of, blended, invoked
 from .given import Call, Given
 from .places import is_kept_by_class, place_key
+from .snapshot import snapshot
+from .state import is_retracked
 from .wording import Words, require_variables
 
 __all__ = ["Sides", "evaluated"]
@@ -35,12 +37,12 @@ _NOTHING: set[tuple[int, int]] = set()
 Join = Callable[[core.Node, core.Node], core.Node]
 
 
-class _Shared(Exception):
-    """A function changes arguments that it finds elsewhere, too, of which it was given some elements: call it again."""
+class _Otherwise(Exception):
+    """A function must be given the caller's own arrays in other places: call it again."""
 
-    def __init__(self, places: set[int]) -> None:
+    def __init__(self, lent: set[int]) -> None:
         super().__init__("arguments are known otherwise")
-        self.places = places
+        self.lent = lent
 
 
 class Sides:
@@ -61,22 +63,28 @@ class Sides:
         self.joins: list[Join] = []
 
     def call(self, number: int, nodes: list[core.Node], join: Join,
-             shapes: tuple[Any, Any] | None = None) -> dict[int, core.Node]:
+             shapes: tuple[Any, Any] | None = None, watch: Watch | None = None) -> dict[int, core.Node]:
         """Call a function; returns the nodes of the arguments that it has changed.
 
-        If it is called for some elements only, ``shapes`` are those of tensors of these, and of all.
+        If it is called for some elements only, ``shapes`` are those of tensors of these, and of all, and what it
+        accesses by index is watched. Arguments that it finds elsewhere, too, have these elements there: if it turns out
+        that it relies on all of them, it is called again.
         """
         own = {place: self.own[place] for place, first, count in self.given.spec.positions()
                if place in self.own and nodes[first:first + count] == self.nodes[first:first + count]}
         aliases = None if shapes is None else Aliases(self.given)
-        if aliases is not None and not self.given.lent:
-            self.given.lent = {place for place in self.own if aliases.others(place)}
+        tried: list[set[int]] = []
+        if aliases is not None:
+            known = snapshot(None, self.functions[number])
+            self.given.lent = {place for place in self.own if aliases.others(place) or
+                               place not in own and aliases.is_found(place, known)}
         while True:
             try:
-                effects = self.attempt(number, nodes, shapes, own, aliases)
+                effects = self.attempt(number, nodes, shapes, own, aliases, None if tried[2:] else watch)
                 break
-            except _Shared as found:
-                self.given.lent = self.given.lent | found.places
+            except _Otherwise as found:
+                tried.append(self.given.lent)
+                self.given.lent = found.lent
         self.effects.append(effects)
         self.joins.append(join)
         changed = effects.changed
@@ -90,20 +98,21 @@ class Sides:
         return changed
 
     def attempt(self, number: int, nodes: list[core.Node], shapes: tuple[Any, Any] | None,
-                own: Mapping[int, ArrayBase], aliases: Aliases | None) -> Effects:
+                own: Mapping[int, ArrayBase], aliases: Aliases | None, watch: Watch | None) -> Effects:
         """Call a function; returns what it has returned and done besides.
 
         A function that is called for some elements gets arrays of these. It is given the caller's own, which hold these
-        meanwhile, where it is seen to find one elsewhere, too, and to change it.
+        meanwhile, where it is seen to find one elsewhere, too.
         """
         function, lent = self.functions[number], _NONE if aliases is None else self.given.lent
         with noted() as journal:
-            call = Call(self.given, nodes, function, None, own, journal if lent else None, None, lent)
+            call = Call(self.given, nodes, function, self.structure(nodes), own, journal if lent else None, None, lent)
             try:
                 effects = Effects(self.labels[number], call, invoked(function, self.named, call.tree), shapes)
             except SizeError:  # of some elements of an array and all of it, perhaps
                 call.leave(None, (), self.results.strict)
-                if aliases is not None:
+                if aliases is not None and watch is not None:
+                    self.require_all(aliases, set(self.given.lent))
                     self.require_one_array(aliases, {place for place in self.own
                                                      if aliases.is_found(place, call.snapshot)})
                 raise
@@ -113,7 +122,9 @@ class Sides:
             effects.note(call.leave(None, (), self.results.strict), self.since)
             if call.snapshot is not None and call.snapshot.waiting:
                 require_variables(self.words.function, call.snapshot)
-            if aliases is not None:
+            if aliases is not None and watch is not None:
+                self.require_all(aliases, {place for place, first, count in self.given.spec.positions() if [
+                    node for node in nodes[first:first + count] if watch.accessed(core.primal(node).id)]})
                 changed = call.changed()
                 self.require_one_array(aliases, {
                     place for place, first, count in self.given.spec.positions()
@@ -127,7 +138,7 @@ class Sides:
             covered = aliases.covered(lent) if aliases is not None and lent else _NOTHING
             effects.left = {id(array): array._nodes() for array, before, _ in journal.entries.values()
                             if not all(map(written_from, array._nodes(), before))}
-            effects.arrays = _undone(journal, known, covered)
+            effects.arrays = _undone(journal, known, covered, {id(array) for array in own.values()})
             effects.changed = call.changed()
             if aliases is not None:
                 effects.note_arguments(aliases)
@@ -139,11 +150,23 @@ class Sides:
                     del effects.places[place_key(*change[:3])]
         return effects
 
+    def structure(self, nodes: Sequence[core.Node]) -> TreeSpec:
+        """That of arguments of which a function is given other nodes: some elements of tensors are in one dimension."""
+        return self.given.spec.reshaped({
+            place: (nodes[first].size,) for place, first, _ in self.given.spec.positions()
+            if self.given.leaves[place]._depth < 0 and nodes[first].size != self.given.nodes[first].size})
+
     def require_one_array(self, aliases: Aliases, places: set[int]) -> None:
         """Let a function be called again, with the caller's own arrays in some places, if it has not been."""
         found = places.union(*[aliases.others(place) for place in places]).intersection(self.own)
         if not found <= self.given.lent:
-            raise _Shared(found)
+            raise _Otherwise(self.given.lent | found)
+
+    def require_all(self, aliases: Aliases, places: set[int]) -> None:
+        """Let a function be called again that is to find all elements of arguments where it finds these elsewhere."""
+        found = {place for place in places & self.given.lent if not aliases.others(place)}
+        if found:
+            raise _Otherwise(self.given.lent - found)
 
     def complete(self, number: int) -> list[core.Node]:
         """The nodes of what the last function has returned, which must be like what others have."""
@@ -175,7 +198,7 @@ class Sides:
             raise
 
 
-def _undone(journal: Journal, known: set[int], covered: set[tuple[int, int]]) -> dict[
+def _undone(journal: Journal, known: set[int], covered: set[tuple[int, int]], own: set[int]) -> dict[
         Any, tuple[Any, int, core.Node, core.Node]]:
     """Arrays from outside that were changed as a whole, which get back what they held: components, and what they were
     and became. Those ``covered`` are arguments."""
@@ -183,9 +206,12 @@ def _undone(journal: Journal, known: set[int], covered: set[tuple[int, int]]) ->
     for array, before, _ in list(journal.entries.values()):
         for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
             key = id(array), position
-            if id(array) not in known and new is not old and key not in covered and not written_from(new, old) and \
-                    not is_retracked(new, old):  # which it is as a whole
+            if id(array) in known or new is old or key in covered or written_from(new, old):
+                continue
+            is_whole = is_retracked(new, old)
+            if not is_whole:
                 found[key] = array, position, old, new
+            if not is_whole or id(array) in own:
                 store(array, [old], position)
     return found
 

@@ -98,7 +98,7 @@ class Snapshot:
     """
 
     __slots__ = ("begun", "data", "functions", "held", "more", "owners", "passed", "reordered", "same", "seen",
-                 "suspended", "traced", "waiting")
+                 "showing", "suspended", "traced", "waiting")
 
     def __init__(self) -> None:
         #: Whether data is looked at, and whether variables of generators are.
@@ -117,6 +117,8 @@ class Snapshot:
         self.seen: set[int] = set()
         #: What has led to some of them, which nobody sees if it leads to others later: iterators, sets, views.
         self.passed: list[Any] = _EMPTY
+        #: Objects of which only they themselves know what they show of arrays.
+        self.showing: list[Any] = _EMPTY
         #: Whether everything was the same when that was asked last; dictionaries with arrays whose entries are in
         #: another order, with those of before and then.
         self.same = True
@@ -169,6 +171,8 @@ class Snapshot:
             if kind == OBJECT or kind == DICT:
                 entries = entries_of(value, kind) if kind == DICT or known.slots else attributes_in_dict(value)
                 self.add_entries(value, kind, entries, todo)
+                if known.assigns:
+                    self.showing = [*self.showing, value]
             elif kind == LIST or kind == TUPLE:
                 content = value if kind == TUPLE else listed(value)
                 self.held += (value, kind, content)
@@ -281,7 +285,8 @@ class Snapshot:
 
     def constants(self, state: Sequence[Any]) -> list[tuple[ArrayBase, int, list[int]]]:
         """The arrays that containers hold of which components must be variables: in how many places they are, and which
-        components. Those that are ``state`` otherwise must be if they are constants only."""
+        components. Those that are ``state`` otherwise must be if they are constants only; others that are equal to
+        state must be."""
         arrays: dict[int, tuple[Any, int]] = {}
         array: Any
         for value in self.values():
@@ -295,11 +300,11 @@ class Snapshot:
         for leaf in state if arrays else ():
             if id(leaf) in arrays and not [node for node in _components(leaf) if primal(node).kind == _LITERAL]:
                 del arrays[id(leaf)]
-        if len(arrays) == 1:  # as most functions do
-            ((array, count),) = arrays.values()
-            if array._depth <= 0:
-                return [(array, count, [0])] if _must_be_variable(array._n, {}) else []
-        times: dict[int, int] = {}  # that a node is the content of an array, unless it is a constant in any case
+        if not arrays:
+            return []
+        #: How often a node is the content of an array, unless it is a constant in any case.
+        times = {primal(node).id: 1 for leaf in state if isinstance(leaf, ArrayBase) and leaf._dynamic
+                 for node in leaf._nodes() if id(leaf) not in arrays}
         for array, _ in arrays.values():
             for node in (array._n,) if array._depth <= 0 else array._c:
                 node = primal(node)

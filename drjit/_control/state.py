@@ -15,7 +15,8 @@ from .._trees.classes import sole_array
 from .._trees.holders import are_same
 from .._trees.pytree import TreeSpec, flatten
 
-__all__ = ["copies", "difference_of", "is_made_of", "lane_shape", "mask_of", "shape_of", "told_apart", "uninitialized"]
+__all__ = ["copies", "difference_of", "is_made_of", "is_retracked", "lane_shape", "mask_of", "shape_of", "told_apart",
+           "uninitialized"]
 
 _EVALUATED, _LITERAL = core.KIND["evaluated"], core.KIND["literal"]
 #: Classes of traced masks of one dimension.
@@ -117,3 +118,14 @@ def is_made_of(nodes: Sequence[core.Node], given: Sequence[core.Node], since: in
     made, wide = [[core.primal(node) for node in each if node.kind != _LITERAL] for each in (nodes, given)]
     return bool([node for node in made if node in wide or node.kind == _EVALUATED and node.id > since]) or \
         core.depend_on(made, wide)
+
+
+def is_retracked(new: core.Node, old: core.Node) -> bool:
+    """Whether a component is what it was, but for derivatives, which a function has enabled or disabled; another
+    constant of the same value may have been put there."""
+    if core.primal(new) is not core.primal(old):
+        return False
+    before, after = core.vertex_of(old), core.vertex_of(new)
+    if after is None:
+        return before is not None and core.primal(old).kind != _LITERAL
+    return before is None and after.rule is core.LEAF

@@ -431,17 +431,16 @@ class Texels:
             following: dict[tuple[int, ...], list[list[Node]]] = {}
             for orders, values in rows.items():
                 for k in range(order + 1 - sum(orders)):
-                    sums = [_weighted(values[first:first + 4], factors[number][k])
-                            for first in range(0, len(values), 4)]
-                    following[*orders, k] = sums
+                    following[*orders, k] = [_weighted(values[first:first + 4], factors[number][k])
+                                             for first in range(0, len(values), 4)]
             rows = following
         found = {}
-        for orders, (values,) in rows.items():
-            values = self._finished(values)
+        for orders, (sums,) in rows.items():
+            finished = self._finished(sums)
             for axis, k in zip(grid.axes, orders, strict=True):  # last: half precision must hold what is between
                 for _ in range(k):
-                    values = [ops.mul(value, axis.real) for value in values]
-            found[orders] = values
+                    finished = [ops.mul(value, axis.real) for value in finished]
+            found[orders] = finished
         return found
 
 

@@ -11,6 +11,7 @@ cdef class About:
     cdef public tuple bases
     cdef public bint has_more
     cdef public bint is_users
+    cdef public bint assigns
 
 
 cpdef About about(object cls)

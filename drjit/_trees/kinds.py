@@ -73,7 +73,7 @@ _MOST_NAMES = 65536
 class About:
     """What is known of a class."""
 
-    __slots__ = ("bases", "has_more", "is_users", "kind", "slots")
+    __slots__ = ("assigns", "bases", "has_more", "is_users", "kind", "slots")
 
     def __init__(self, cls: type) -> None:
         #: What the content of its objects is, once one has been seen.
@@ -91,6 +91,8 @@ class About:
         self.bases: tuple[type, ...] = tuple([base for base in (*reversed(around.__mro__), *reversed(cls.__mro__[1:]))
                                               if _is_users(base)])
         self.is_users = _is_users(cls)
+        #: Whether its objects decide what becomes of arrays that others are made of, such as views.
+        self.assigns = hasattr(cls, "__drjit_assign__")
 
 
 def about(cls: type) -> About:

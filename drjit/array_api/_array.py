@@ -67,6 +67,17 @@ def _in_place(name: str, function: Callable[[Any, Any], Array]) -> Any:
     return method
 
 
+def _held_by(array: Array) -> tuple[Any, ...]:
+    """The tensors that an array holds, for constructs and recordings, which look for them in attributes: of one that
+    has a value alone, they get some. A view that is old is not read again: that is nothing that a function has changed.
+    """
+    held: Any = vars(Storage)["_held"].__get__(array)
+    if held is None or array._view is None:
+        return given(array)
+    array._given, array._value = True, None
+    return held  # type: ignore[no-any-return]
+
+
 class Array(Methods):
     """An array of any number of dimensions, on which operations are traced, fused, and differentiated.
 
@@ -79,8 +90,7 @@ class Array(Methods):
     __slots__ = ()
     __module__ = _NAMESPACE  # where users find it
     if COMPILED:
-        # Constructs and recordings look for tensors in attributes: of an array that has a value alone, they get some.
-        _held = property(given, vars(Storage)["_held"].__set__)
+        _held = property(_held_by, vars(Storage)["_held"].__set__)
     #: Operators of NumPy's arrays leave the operation to this class, which is greater than theirs.
     __array_priority__ = 1000
 
@@ -94,6 +104,11 @@ class Array(Methods):
 
     def __drjit_assign__(self, other: Array) -> None:
         replace(self, other)
+
+    def __drjit_origin__(self) -> tuple[Any, int]:
+        """The array that its elements belong to, and how often that has been written to."""
+        root: Any = self if self._view is None else self._view.root
+        return root, root._writes
 
     # --- copies ---
 

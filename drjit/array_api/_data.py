@@ -24,7 +24,16 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 import drjit as dr
-from drjit.detail import bytes_of, computes_now, is_pending, is_variable, of_memory, permuted, tracking
+from drjit.detail import (
+    bytes_of,
+    computes_now,
+    in_plain_code,
+    is_pending,
+    is_variable,
+    of_memory,
+    permuted,
+    tracking,
+)
 from drjit.detail import part_of as chosen_by
 from drjit.interop import contiguous_strides
 
@@ -178,7 +187,7 @@ def parts_of(array: Storage) -> tuple[Any, ...]:
     if held is not None and view.seen == view.root._writes and view.source == _tracked(view.root):
         return held  # type: ignore[no-any-return]
     parts = tuple([view.read(part) for part in tensors_of(view)])
-    if in_body():  # what is read in the body of a loop or a branch is of use in there alone
+    if not in_plain_code():  # what is read in the body of a loop or a branch is of use in there alone
         return parts
     found = tracking(parts)
     if held is not None and view.made != tracking(held):

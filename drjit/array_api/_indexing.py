@@ -21,6 +21,7 @@ import numpy as np
 
 import drjit as dr
 from drjit.detail import part_of as chosen_by
+from drjit.interop import contiguous_strides
 
 from . import _dtypes as dtypes
 from ._creation import array_from, asarray, common_type, holds_arrays
@@ -635,8 +636,11 @@ def replace(array: Storage, source: Storage) -> None:
     if most and _put_now(array, ..., source, most):
         return
     if view is not None:
-        _write(array, expanded(functools.reduce(operator.add, _along(*view.place, array.shape)),
-                               array.shape).array, source)
+        if array.size == view.root.size and view.place == (0, contiguous_strides(array.shape)):  # all of it, in order
+            _assign(array, lambda part, new: part.__setitem__(..., dr.reshape(new, part.shape)), source)
+        else:
+            _write(array, expanded(functools.reduce(operator.add, _along(*view.place, array.shape)),
+                                   array.shape).array, source)
         if not in_body():
             hold(array, source._parts)
             was_read(array)

@@ -11,7 +11,7 @@ import pytest
 
 import drjit as dr
 import drjit.array_api as xp
-from drjit.llvm.ad import Bool, UInt32
+from drjit.llvm.ad import Bool, Float, TensorXf, UInt32
 
 
 def random_key(shape, rng):
@@ -428,3 +428,170 @@ def test_sides_of_branches_change_views_that_they_know() -> None:
 
     dr.if_stmt((), Bool(True, False, True), side, lambda: None, mode="evaluated")
     assert np.asarray(a).tolist() == np.asarray(v).tolist() == [11, 2, 13]
+
+
+@pytest.mark.parametrize("way", ["[:]", "reshape", "T", "squeeze"])
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_views_of_all_elements_in_order_are_changed_element_by_element_in_constructs(way, mode):
+    """The construct may compute with them besides."""
+    array = xp.asarray(np.arange(4, dtype=np.float32))
+    view = {"[:]": lambda: array[:], "reshape": lambda: array.reshape(2, 2), "T": lambda: array.T,
+            "squeeze": lambda: array.reshape(1, 4).squeeze()}[way]()
+
+    def change(x):
+        part = view[:]
+        part += 2
+        return x + view.reshape(4)
+
+    found = dr.if_stmt((xp.zeros(4, dtype=xp.float32),), Bool(True, False, True, False), change, lambda x: x, mode=mode)
+    assert np.array_equal(np.asarray(array), [2, 1, 4, 3])
+    assert np.array_equal(np.asarray(view).ravel(), [2, 1, 4, 3])
+    assert np.array_equal(np.asarray(found), [2, 0, 4, 0])
+
+
+# --- objects that constructs change -----------------------------------------------------------------------------------
+
+
+class Holder:
+    def __init__(self, value):
+        self.value = value
+
+
+class Struct(Holder):
+    DRJIT_STRUCT = {"value": object}  # noqa: RUF012
+
+    def __init__(self, value=None):
+        super().__init__(value)
+
+
+VIEWS = {"own": lambda array: array, "[:]": lambda array: array[:], "reshape": lambda array: array.reshape(2, 2),
+         "[::-1]": lambda array: array[::-1]}
+MODES = ["symbolic", "evaluated", "evaluated compressed"]
+
+
+def numbers():
+    return xp.asarray(np.arange(1, 5, dtype=np.float32))
+
+
+@pytest.mark.parametrize("way", VIEWS)
+@pytest.mark.parametrize("mode", MODES)
+def test_views_that_a_loop_changes_in_place_and_returns_others_for(way, mode):
+    """The first iteration changes the caller's array; what the others do is done to what it has returned."""
+    array = numbers()
+    view, counts = VIEWS[way](array), UInt32(0, 1, 2, 3)
+    before = np.array(view).ravel()
+
+    def body(i, view, counts):
+        view += 2
+        return i + 1, view + 1, counts
+
+    _, found, _ = dr.while_loop((UInt32(0, 0, 0, 0), view, counts), lambda i, _, counts: i < counts, body,
+                                mode=mode.split()[0], compress="compressed" in mode)
+    changed = before + [0, 2, 2, 2]
+    assert np.array_equal(np.asarray(view).ravel(), changed)
+    assert np.array_equal(np.asarray(found).ravel(), before + [0, 3, 6, 9])
+    assert np.array_equal(np.asarray(array), changed[::-1] if way == "[::-1]" else changed)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_arrays_that_a_loop_replaces_in_structs_are_as_before(mode):
+    array = numbers()
+    struct = type("Kind", (Struct,), {"DRJIT_STRUCT": {"value": type(array)}})(array)
+
+    def body(i, struct, counts):
+        struct.value = struct.value + 2
+        return i + 1, struct, counts
+
+    dr.while_loop((UInt32(0, 0, 0, 0), struct, UInt32(0, 1, 2, 3)), lambda i, _, counts: i < counts, body,
+                  mode=mode.split()[0], compress="compressed" in mode)
+    assert struct.value is not array
+    assert np.array_equal(np.asarray(array), [1, 2, 3, 4])
+    assert np.array_equal(np.asarray(struct.value), [1, 4, 7, 10])
+
+
+@pytest.mark.parametrize("way", VIEWS)
+@pytest.mark.parametrize("construct", ["branch", "call"])
+@pytest.mark.parametrize("mode", MODES[:2])
+def test_one_function_replaces_what_another_one_changes_in_place(way, construct, mode):
+    array = numbers()
+    holder = Holder(VIEWS[way](array))
+    before = np.array(holder.value).ravel()
+
+    def replace():
+        holder.value = holder.value + 2
+
+    def change():
+        part = holder.value
+        part *= 5
+
+    if construct == "branch":
+        dr.if_stmt((), Bool(True, False, True, False), replace, change, mode=mode)
+    else:
+        dr.switch(UInt32(0, 1, 0, 1), [replace, change], mode=mode)
+    if way != "[::-1]":
+        assert np.array_equal(np.asarray(array), before * [1, 5, 1, 5])
+        assert np.array_equal(np.asarray(holder.value).ravel(), (before + [2, 0, 2, 0]) * [1, 5, 1, 5])
+    else:
+        assert np.array_equal(np.asarray(holder.value) != before, [True] * 4)
+
+
+@pytest.mark.parametrize("way", VIEWS)
+@pytest.mark.parametrize("mode", MODES[:2])
+@pytest.mark.parametrize("changed", ["the argument", "the other"])
+def test_arguments_whose_elements_a_function_finds_elsewhere(way, mode, changed):
+    """They are one array, or that is refused."""
+    array = numbers()
+    argument = VIEWS[way](array)
+
+    def function(argument):
+        if changed == "the argument":
+            argument *= 2
+            return array + 0
+        part = array
+        part *= 2
+        return argument.reshape(4) + 0
+
+    def run():
+        return dr.if_stmt((argument,), Bool(True, False, True, False), function,
+                          lambda argument: argument.reshape(4) + 0, mode=mode)
+
+    if way == "own" and mode == "symbolic":
+        assert np.array_equal(np.asarray(run()), [2, 2, 6, 4])
+        assert np.array_equal(np.asarray(array), [2, 2, 6, 4])
+    else:
+        with pytest.raises(RuntimeError, match="in place, and finds them in another array"):
+            run()
+        assert np.array_equal(np.asarray(array), [1, 2, 3, 4])
+
+
+def test_views_in_places_that_a_symbolic_loop_replaces_besides_changing_them():
+    array = numbers()
+    holder = Holder(array[:])
+
+    def body(i):
+        part = holder.value
+        part *= 5
+        holder.value = holder.value + 2
+        return (i + 1,)
+
+    with pytest.raises(RuntimeError, match="in some iterations only"):
+        dr.while_loop((UInt32(0, 0, 0, 0),), lambda i: i < UInt32(0, 1, 2, 3), body, mode="symbolic")
+    assert np.array_equal(np.asarray(array), [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("mode", MODES[:2])
+def test_gradients_of_what_a_loop_changes_by_a_view(mode):
+    """The view reads itself again; that is no change of its own."""
+    x = Float(1, 2, 3, 4)
+    dr.enable_grad(x)
+    array = xp.asarray(TensorXf(x * 2, shape=(4,)))
+    holder = Holder(array[:])
+
+    def body(i):
+        part = holder.value
+        part *= 3
+        return (i + 1,)
+
+    dr.while_loop((UInt32(0, 0, 0, 0),), lambda i: i < 3, body, mode=mode, max_iterations=4)
+    dr.backward(xp.sum(array) + xp.sum(holder.value))
+    assert np.array_equal(x.grad, [2 * 54] * 4)

@@ -753,7 +753,8 @@ def test_debug_mode_says_nothing_of_none(mode: Any) -> None:
         dr.sync_thread()
 
 
-def test_evaluated_calls_refuse_reads_of_arguments_that_they_have_taken_apart() -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_calls_read_arguments_at_positions_among_all_elements(mode: Any) -> None:
     def read(i: Any, table: Any) -> Any:
         return dr.gather(Float, table, i)
 
@@ -761,10 +762,13 @@ def test_evaluated_calls_refuse_reads_of_arguments_that_they_have_taken_apart() 
         return Float(i)
 
     i, table = dr.arange(UInt32, 4), Float(1, 2, 3, 4)
-    assert values(dr.switch(i % 2, [read, skip], 3 - i, table, mode="symbolic")) == [4, 2, 2, 0]
-    with pytest.raises(RuntimeError, match=r"'targets\[0\]' reads by index from the argument 'args\[1\]'"):
-        dr.switch(i % 2, [read, skip], 3 - i, table, mode="evaluated")
-    assert values(dr.switch(i * 0, [read, skip], 3 - i, table, mode="evaluated")) == [4, 3, 2, 1]
+    assert values(dr.switch(i % 2, [read, skip], 3 - i, table, mode=mode)) == [4, 2, 2, 0]
+    assert values(dr.switch(i * 0, [read, skip], 3 - i, table, mode=mode)) == [4, 3, 2, 1]
+
+    def within(i: Any, table: Any) -> Any:
+        return dr.switch(i // 2, [read, skip], i, table, mode=mode)
+
+    assert values(dr.switch(i % 2, [within, skip], 3 - i, table, mode=mode)) == [3, 2, 2, 0]
 
 
 def test_evaluated_calls_write_in_their_own_lanes_only() -> None:

@@ -1195,3 +1195,47 @@ def test_bodies_that_change_attributes_are_called_once_however_deep(cls: Any, de
     nested(depth)
     assert list(holder.v) == [1 + 2 ** depth, 2 + 2 ** depth]
     assert len(calls) == 1
+
+
+class Holding:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+@pytest.mark.parametrize("kind", ["flat array", "tensor", "generator", "integers", "in a loop", "in a branch"])
+def test_changes_of_what_is_equal_to_state(kind: str) -> None:
+    """What the body reads tells whether it is the state or the other array."""
+    state: Any = {"flat array": lambda: Float(1, 2, 3, 4), "tensor": lambda: TensorXf([1, 2, 3, 4], shape=(4,)),
+                  "generator": lambda: ad.PCG32(4), "integers": lambda: UInt(1, 2, 3, 4)}.get(
+                      kind, lambda: Float(1, 2, 3, 4) * 2)()
+    other, before, calls = Holding(type(state)(state)), type(state)(state), list[int]()
+
+    def change(state: Any) -> Any:
+        if kind == "generator":
+            other.value.next_float32()
+        else:
+            other.value += state
+        return state
+
+    def body(i: Any, state: Any) -> Any:
+        calls.append(1)
+        if kind == "in a loop":
+            dr.while_loop((UInt(0), state), lambda k, _: k < 2, lambda k, state: (k + 1, change(state)))
+        elif kind == "in a branch":
+            dr.if_stmt((state,), i < 5, change, lambda state: state)
+        else:
+            change(state)
+        return i + 1, state
+
+    n = UInt(0, 1, 2, 3)
+    _, found = dr.while_loop((UInt(0, 0, 0, 0), state), lambda i, _: i < n, body, mode="symbolic")
+    assert len(calls) == 1
+    if kind == "generator":
+        assert dr.all(found.state == before.state) and dr.all(other.value.inc == before.inc)
+        alone = ad.PCG32(4)
+        drawn = [ad.PCG32(alone).state, *[(alone.next_float32(), ad.PCG32(alone).state)[1] for _ in range(3)]]
+        assert [int(other.value.state[k]) for k in range(4)] == [int(drawn[k][k]) for k in range(4)]
+    else:
+        factor = 2 if kind == "in a loop" else 1
+        assert dr.all(found == before)
+        assert dr.all(other.value == before * (1 + factor * type(before)(n)))

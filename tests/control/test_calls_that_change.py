@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import drjit as dr
-from drjit.llvm import Array3f, Float, UInt
+from drjit.llvm import Array3f, Float, TensorXf, UInt
 
 MODES: list[Any] = ["symbolic", "evaluated"]
 #: Indices of three elements: known, known to be one for all, equal by chance, of some elements, of several functions.
@@ -88,3 +88,72 @@ def test_an_evaluated_call_of_arrays_of_one_element_runs_once() -> None:
     dr.eval(sums)
     assert list(sums) == [1, 0, 1] and out.getvalue() == "[0, 2]\n"
     assert list(v.x) == [2, 1, 2] and list(entries[0]) == [6, 5, 6]
+
+
+def grow_outside(array: Any, x: Any) -> Any:
+    array += 1
+    return x * 2
+
+
+def grow_argument(array: Any, x: Any) -> Any:
+    x += 1
+    return array * 2
+
+
+def add_both(array: Any, x: Any) -> Any:
+    return array + x
+
+
+def read_at(array: Any, x: Any) -> Any:
+    return x + dr.gather(Float, array, UInt(3))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("function", [grow_outside, grow_argument, add_both, read_at])
+def test_targets_that_find_an_argument_elsewhere_are_called_once(function: Callable[..., Any], mode: Any) -> None:
+    array, calls = Float(1, 2, 3, 4), list[int]()
+
+    def target(x: Any) -> Any:
+        calls.append(1)
+        return function(array, x)
+
+    found = dr.switch(UInt(0, 1, 0, 1), [target, lambda x: x], array, mode=mode)
+    changes = function in (grow_outside, grow_argument)
+    assert list(array) == ([2, 2, 4, 4] if changes else [1, 2, 3, 4])
+    assert list(found) == {grow_outside: [4, 2, 8, 4], grow_argument: [4, 2, 8, 4], add_both: [2, 2, 6, 4],
+                           read_at: [5, 2, 7, 4]}[function]
+    assert len(calls) == 1
+
+
+def test_targets_that_rely_on_all_elements_of_an_argument_are_called_again() -> None:
+    array, other = Float(1, 2, 3, 4), Float(10, 20, 30, 40)
+
+    def target(x: Any) -> Any:
+        x += 1
+        return array + other
+
+    found = dr.switch(UInt(0, 1, 0, 1), [target, lambda x: x], array, mode="evaluated")
+    assert list(found) == [11, 2, 33, 4] and list(array) == [2, 2, 4, 4]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("index", [(0, 1, 1, 1), (0, 1, 0, 1)])
+@pytest.mark.parametrize("given", ["the tensor", "its array twice", "both"])
+@pytest.mark.parametrize("shape", [(4,), (2, 2)])
+def test_tensors_of_which_targets_are_given_some_elements(shape: tuple[int, ...], given: str, index: tuple[int, ...],
+                                                          mode: Any) -> None:
+    """Also a single one."""
+    tensor = TensorXf([1, 2, 3, 4], shape=shape)
+    array, shapes = tensor.array, list[tuple[int, ...]]()
+
+    def change(first: Any, second: Any) -> None:
+        shapes.append(first.shape)
+        first += 1
+        second *= 2
+
+    arguments = {"the tensor": (tensor, tensor), "its array twice": (array, array), "both": (tensor, array)}[given]
+    dr.switch(UInt(index), [change, lambda first, second: None], *arguments, mode=mode)
+    assert list(array) == [(k + 2) * 2 if taken == 0 else k + 1 for k, taken in enumerate(index)]
+    assert tensor.shape == shape
+    if mode == "evaluated":
+        assert shapes == [(index.count(0),)]

@@ -9,7 +9,7 @@ import pytest
 
 import drjit as dr
 from drjit._base.errors import ArgumentError
-from drjit.llvm import Array3f, Float, Int, TensorXf, UInt
+from drjit.llvm import Array3f, Float, Int, TensorXf, UInt, ad
 
 
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
@@ -361,3 +361,56 @@ def test_components_of_one_element_become_as_wide_as_the_others(outer: str, midd
     dr.eval(a)
     found = function(a)
     assert found.numpy().tolist() == [[10, 11, 3, 4], [10, 11, 5, 5], [10, 11, 6, 6]]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("construct", ["loop", "branch", "call"])
+@pytest.mark.parametrize("counts", [(0, 1, 2, 3), (0, 3), (0, 0, 0, 0), (3, 0, 0, 0), (2,), (0,)])
+@pytest.mark.parametrize("tracked", [False, True])
+def test_the_element_at_a_number_is_one_for_all_lanes(counts: tuple[int, ...], construct: str, mode: Any,
+                                                      tracked: bool) -> None:
+    """``table[0] = 7`` happens if any lane takes part, whichever lane has the number."""
+    Number = ad.Float if tracked else Float
+    table = Number(10, 20, 30, 40)
+    x = Number(1)
+    if tracked:
+        dr.enable_grad(x)
+    n = type(x)(UInt(counts))
+
+    def write(table: Any) -> Any:
+        table[0] = 7
+        return table
+
+    if construct == "loop":
+        _, found = dr.while_loop((n * 0, table), lambda i, _: i < n, lambda i, table: (i + x, write(table)), mode=mode,
+                                 max_iterations=4)
+        assert found is table
+    elif construct == "branch":
+        dr.if_stmt((table,), n > 0, write, lambda table: table, mode=mode)
+    elif mode == "symbolic":
+        index = dr.uint32_array_t(Number)(n > 0)
+        dr.switch(index, [lambda table: table, write], table, mode=mode)
+    else:
+        index = dr.uint32_array_t(Number)(n > 0)
+        dr.switch(index, [lambda: None, lambda: (write(table), None)[1]], mode=mode)
+    assert list(table) == [7 if any(counts) else 10, 20, 30, 40]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_elements_of_what_is_computed_are_those_of_lanes(mode: Any) -> None:
+    def body(i: Any, x: Any) -> Any:
+        x = x * 2
+        x[0] = 7
+        return i + 1, x
+
+    _, x = dr.while_loop((UInt(0, 0, 0, 0), Float(10, 20, 30, 40)), lambda i, x: i < UInt(0, 1, 2, 3), body, mode=mode)
+    assert list(x) == [10, 40, 120, 320]
+
+
+def test_variables_are_written_by_number_or_computed_with() -> None:
+    def body(i: Any, x: Any) -> Any:
+        x[0] = 7
+        return i + 1, x * 2
+
+    with pytest.raises(NotImplementedError, match=r"'state\[1\]' is accessed by index and given other values"):
+        dr.while_loop((UInt(0, 0), Float(1, 2)), lambda i, x: i < UInt(0, 1), body, mode="symbolic")

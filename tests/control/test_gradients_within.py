@@ -342,3 +342,77 @@ def test_arrays_are_tracked_as_a_whole(name: str, construct: str, others: bool) 
                        match=r"outside of the symbolic loop|enables or disables derivatives of the array"):
         run(construct, "symbolic", lambda: TRACKING[name](x))
     assert dr.grad_enabled(x) is before
+
+
+# --- derivatives that are enabled or disabled of what a function is given ---------------------------------------------
+
+
+def run_construct(construct: str, mode: str, function: Callable[[Any], Any], y: Any) -> Any:
+    """Elements 0 and 2 take a function of ``y``; those of a loop that it does not begin with do so twice."""
+    if construct == "branch":
+        return dr.if_stmt((y,), Bool(True, False, True, False), function, lambda y: y * 1, mode=mode)
+    if construct == "call":
+        return dr.switch(UInt(0, 1, 0, 1), [function, lambda y: y * 1], y, mode=mode)
+    return dr.while_loop((UInt(0, 2, 0, 2), y), lambda i, y: i < 2, lambda i, y: (i + 1, function(y)),
+                         mode=mode.partition(" ")[0], compress=mode.endswith("compressed"), max_iterations=2)[1]
+
+
+@pytest.mark.parametrize("mode", [*MODES, "evaluated compressed"])
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+@pytest.mark.parametrize("is_variable", [False, True])
+@pytest.mark.parametrize("returns", ["the argument", "another"])
+def test_derivatives_disabled_of_an_argument_are_those_of_the_caller(construct: str, mode: str, is_variable: bool,
+                                                                     returns: str) -> None:
+    """What takes part in the function is detached there; the caller's array has the vertex that it had."""
+    if mode.endswith("compressed") and construct != "loop":
+        return
+    x = F(1, 2, 3, 4)
+    dr.enable_grad(x)
+    y = x if is_variable else x * 2
+    before = y.index_ad
+
+    def function(y: Any) -> Any:
+        dr.disable_grad(y)
+        return y if returns == "the argument" else y * 3
+
+    found = run_construct(construct, mode, function, y)
+    assert y.index_ad == before
+    if construct == "loop" and returns == "the argument":
+        assert found is y
+    else:
+        dr.backward(found)
+        scale = 1 if is_variable else 2
+        assert np.array_equal(x.grad, [0, scale, 0, scale])
+
+
+@pytest.mark.parametrize("mode", [*MODES, "evaluated compressed"])
+@pytest.mark.parametrize("construct", ["branch", "call", "loop"])
+def test_derivatives_enabled_of_an_argument_are_none_of_the_callers(construct: str, mode: str) -> None:
+    if mode.endswith("compressed") and construct != "loop":
+        return
+    y = F(1, 2, 3, 4)
+
+    def function(y: Any) -> Any:
+        dr.enable_grad(y)
+        return y
+
+    run_construct(construct, mode, function, y)
+    assert not dr.grad_enabled(y)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_derivatives_disabled_of_arguments_in_containers_and_given_twice(mode: str) -> None:
+    x = F(1, 2, 3, 4)
+    dr.enable_grad(x)
+    tree, before = Tree(x * 2, x * 3), x.index_ad
+    vertices = tree.v.index_ad, tree.w.index_ad
+
+    def function(tree: Any, y: Any, z: Any) -> Any:
+        dr.disable_grad(tree.v)
+        dr.disable_grad(y)
+        return tree.v * tree.w + y * z
+
+    found = dr.if_stmt((tree, x, x), Bool(True, False, True, False), function, lambda tree, y, z: tree.v, mode=mode)
+    assert (tree.v.index_ad, tree.w.index_ad) == vertices and x.index_ad == before
+    dr.backward(found)
+    assert np.array_equal(x.grad, [2 * 3, 2, 6 * 3, 2])

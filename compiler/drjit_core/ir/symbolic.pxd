@@ -44,7 +44,6 @@ cdef class Tracing:
     cdef public dict constants
     cdef public list adopted
     cdef public frozenset reached
-    cdef public dict but_elements
     cdef public dict roots
     cdef public dict latest
     cdef public frozenset outside

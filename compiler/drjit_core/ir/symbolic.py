@@ -22,8 +22,8 @@ from .node import Node
 from .region import arguments_of, is_apart, is_version, operands, origin_of
 
 __all__ = ["Tracing", "become_memory", "call_site", "close", "describe_value", "innermost", "is_replaced",
-           "is_same_in_all_elements", "line_at", "new_region", "note_seen", "open_", "replace_elements",
-           "replace_version", "require_memory", "require_open", "scope_of", "scope_of_all", "seen_here",
+           "is_same_in_all_elements", "line_at", "new_region", "note_seen", "open_", "replace_version",
+           "require_memory", "require_open", "scope_of", "scope_of_all", "seen_here",
            "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "traced_elsewhere",
            "undo_writes", "user_line", "width_of_write", "writes_so_far", "written_outside"]
 
@@ -45,7 +45,7 @@ _NONE: frozenset[int] = frozenset()
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "but_elements", "by_index", "cautious", "constants",
+    __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "by_index", "cautious", "constants",
                  "deferred", "defers", "differentiates", "entering", "entries", "id", "initial", "journal", "label",
                  "functions", "latest", "live", "measured", "noun", "open", "outer", "outside", "perhaps_read", "place",
                  "reached", "read", "refused", "relied", "roots", "single", "statements", "taped", "uniform",
@@ -89,7 +89,7 @@ class Tracing:
         #: The widths of its writes, in their order; and what they were when it still was a region of one element.
         self.widths: list[int] = _EMPTY
         self.single: list[int] = _EMPTY
-        #: Positions of formals that turned out to be accessed by index after elements of them had been set as values.
+        #: Positions of formals that turned out to be accessed by index after the program had asked for their size.
         self.by_index: frozenset[int] = _NONE
         #: Whether the program has asked how many elements a value of it has; and what the values from outside are
         #: computed of that it has asked this of.
@@ -113,8 +113,6 @@ class Tracing:
         self.adopted: list[tuple[int, Node, Node, Node]] = _EMPTY
         #: The ids of the vertices from outside that traversals within have reached.
         self.reached: frozenset[int] = _NONE
-        #: Positions of formals that a value is but for elements that were set, by the value's id.
-        self.but_elements: dict[int, int] = _NOTHING
         #: The formal that each version of this region, which a write has replaced or made, goes back to, by ids.
         self.roots: dict[int, int] = _NOTHING
         #: The last version of each formal that was written to, by the formal's id.
@@ -229,9 +227,6 @@ def require_memory(operation: str, source: Node) -> None:
                 region.by_index |= {source.attr}  # the program knows a number of elements that it has not
             become_memory(source, before)
             return
-        if source.id in region.but_elements:
-            region.by_index |= {region.but_elements[source.id]}
-            return
         if is_apart(source):
             assert source.d0 is not None
             require_memory(operation, source.d0)
@@ -314,16 +309,6 @@ def stands_for(node: Node) -> Node:
             node = node.d0
         else:
             return node
-
-
-def replace_elements(before: Node, after: Node) -> None:
-    """Note that a value is another one but for some elements: both can be the contents of one array in memory."""
-    region: Tracing | None = state.open.get(before.scope)
-    if region is not None:
-        position = before.attr if before.kind == PHI else region.but_elements.get(before.id, -1)
-        if position >= 0:
-            region.but_elements = region.but_elements or {}
-            region.but_elements[after.id] = position
 
 
 def replace_version(target: Node, version: Node) -> None:
