@@ -10,7 +10,7 @@ Files are examples and Markdown files, all of them unless some are named, each o
 ``dr.while_loop``, ``dr.if_stmt``, ``dr.switch``, ``dr.dispatch`` and the functions that the code of ``@dr.syntax``
 calls are wrapped from outside; calls are written down as text, which nothing takes back. Printed are the functions that
 were called more or less often than that, and why they may be (:data:`EXCEPTIONS`); ``--all`` prints every function. The
-exit status is 1 if there are others.
+exit status is 1 if there are others. An example that needs a package which is not installed is not run, and says so.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 MARK = "called-once: "
+NOT_RUN = "not run: "
+#: Packages that are always there.
+OWN = {"conformance", "drjit", "drjit_core", "examples", "tests"}
 
 #: Functions that may be called another number of times, by file and name, with the reason.
 EXCEPTIONS: dict[tuple[str, str], str] = {}
@@ -219,7 +222,13 @@ def run_here(path: Path) -> int:
 
             status = run_file(path)
         else:
-            run_example(path)
+            try:
+                run_example(path)
+            except ModuleNotFoundError as error:
+                if error.name is None or error.name.partition(".")[0] in OWN:
+                    raise
+                print(MARK + json.dumps(error.name), file=sys.__stdout__)
+                return 0
     if status:
         print(out.getvalue(), file=sys.stderr)
     print(MARK + json.dumps(report()))
@@ -259,12 +268,14 @@ class Row(NamedTuple):
 
 
 def count(path: Path) -> tuple[list[Row], str]:
-    """What was found in a file, and in words what went wrong with it."""
+    """What was found in a file, and in words what went wrong with it, or why it was not run."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "compiler")])}
     done = subprocess.run([sys.executable, __file__, "--here", str(path)], cwd=ROOT, env=environment,
                           capture_output=True, text=True)
     lines = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
     rows = json.loads(lines[-1].removeprefix(MARK)) if lines else []
+    if type(rows) is str:
+        return [], f"{NOT_RUN}{rows} is not installed"
     return [Row(*row) for row in rows], "" if done.returncode == 0 and lines else done.stdout + done.stderr
 
 
@@ -286,7 +297,7 @@ def main() -> int:
                   f"{len(wrong)} called another number of times" + (f"\n{problem}" if problem else ""),
                   *(rows if options.all else wrong), sep="\n  ", flush=True)
             found += rows
-            status |= bool(problem)
+            status |= bool(problem) and not problem.startswith(NOT_RUN)
     wrong = [row for row in found if row.wrong and not row.reason]
     print(f"\n{len(found)} functions in {sum(row.number for row in found)} uses, {len(wrong)} called another number of "
           f"times, {sum(bool(row.wrong) for row in found) - len(wrong)} excused")

@@ -156,7 +156,8 @@ class _Writer:
             elif kind < 0.62:
                 self.local(depth, known)
             elif kind < 0.65 and not level:
-                self.write(depth, f"dr.eval({self.random.choice(sorted(known))})")
+                trees = sorted(name for name, type_ in known.items() if type_ != "Plain")
+                self.write(depth, f"dr.eval({self.random.choice(trees)})")
             else:
                 self.budget -= 1
                 self.random.choice((self.loop, self.branch, self.call))(depth, level, known)

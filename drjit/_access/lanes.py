@@ -58,7 +58,7 @@ from drjit_core import (
 from .._base.types import BOOL
 
 __all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "begun", "cut_to", "depths", "fitting", "for_lanes",
-           "in_plain_code", "innermost_part", "innermost_width", "lane_mask", "made_from", "masked_access",
+           "in_plain_code", "innermost_part", "innermost_width", "lane_mask", "made_from", "masked_access", "masking",
            "note_origin", "note_read", "note_version", "note_writes", "on_part", "part_depth", "part_of", "part_runs",
            "symbolic_width", "watched", "wholes", "widest_mask", "with_lanes", "written_apart", "written_from"]
 
@@ -352,6 +352,12 @@ def fitting(mask: core.Node, one: core.Node, other: core.Node) -> core.Node | No
     if len(widths) > 1:
         return None
     return mask if not widths or mask.size == 1 or mask.size in widths else for_lanes(mask, widths.pop())
+
+
+def masking() -> list[core.Node]:
+    """What accesses of elements depend on besides what the program says: the masks of evaluated constructs, and which
+    lanes functions are given."""
+    return [*_stack.masks, *[part.lanes for part in _stack.parts]]
 
 
 def symbolic_width() -> int:

@@ -33,6 +33,8 @@ cdef class Journal:
     cdef public dict changing
     cdef public dict lent
     cdef public int64_t scope
+    cdef public frozenset partial
+    cdef public list elsewhere
     @cython.locals(region=Tracing)
     cpdef begin(self)
     @cython.locals(number=object)

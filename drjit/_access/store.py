@@ -45,8 +45,13 @@ from .._base.nodes import broadcast, elements_of, pack
 from .._trees.pytree import resized
 from .lanes import VERSIONS, begun, cut_to, depths, note_version, note_writes
 
-__all__ = ["Journal", "end_since", "extent_of", "innermost_journal", "no_journal", "note_narrow", "noted", "overlap",
-           "owner_of", "settled", "standing", "store", "store_result", "store_same", "store_written"]
+__all__ = ["Journal", "end_since", "extent_of", "innermost_journal", "no_journal", "note_narrow", "note_partial",
+           "noted", "overlap", "owner_of", "settled", "standing", "store", "store_result", "store_same",
+           "store_written", "traced"]
+
+
+#: The journals of bodies of symbolic loops that threads trace now.
+traced: list[Journal] = []
 
 
 def store(array: Any, nodes: Sequence[Node], position: int | None = None, written: bool = False) -> None:
@@ -61,6 +66,9 @@ def store(array: Any, nodes: Sequence[Node], position: int | None = None, writte
         journal = innermost_journal()
         if journal is not None:
             journal.note(array)
+    elif traced:
+        for journal in traced:
+            journal.elsewhere = [*journal.elsewhere, (array, array._nodes())]
     if _running.journals:
         journal = _running.journals[-1]
         if journal.scope == (0 if region is None else region.id):  # what is traced within tells when it has been
@@ -200,6 +208,7 @@ def store_result(array: Any, position: int, node: Node, like: Any = None, lanes:
 #: What most constructs have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
 _EMPTY: list[Any] = []
+_NO_KEYS: frozenset[Any] = frozenset()
 
 
 class Journal:
@@ -209,8 +218,8 @@ class Journal:
     The region that is being traced has it from :meth:`begin` on. Whoever calls that also calls :meth:`roll_back`.
     """
 
-    __slots__ = ("around", "arrays", "begun", "changing", "entries", "lent", "loans", "made", "memory", "narrow",
-                 "number", "order", "scope", "writes")
+    __slots__ = ("around", "arrays", "begun", "changing", "elsewhere", "entries", "lent", "loans", "made", "memory",
+                 "narrow", "number", "order", "partial", "scope", "writes")
 
     def __init__(self, around: Journal | None = None) -> None:
         self.entries: dict[int, tuple[Any, list[Node], tuple[int, ...] | None]] = _NOTHING
@@ -225,10 +234,15 @@ class Journal:
         #: Of the outermost function: places that bodies within have turned out to change, by the codes of these and the
         #: places' keys.
         self.changing: dict[tuple[Any, ...], Any] = _NOTHING
+        #: Of the body of a symbolic loop: arrays that other threads have changed while it was traced, and what these
+        #: held before.
+        self.elsewhere: list[tuple[Any, list[Node]]] = _EMPTY
         #: Of evaluated constructs: the region that they run in, 0 if there is none.
         self.scope = 0
         #: Whether a component of one element, beside larger ones, was to be written to by index.
         self.narrow = False
+        #: The keys of new places that functions of branches and calls within have filled for some elements only.
+        self.partial: frozenset[Any] = _NO_KEYS
         #: That of the function around this one.
         self.around = around
         #: Which of the functions of its construct is traced, and which one that is of those around.
@@ -500,6 +514,16 @@ def end_since(before: tuple[int, tuple[int, int, int], Any]) -> None:
     del _running.journals[journals:]
     cut_to(lanes)
     current().derivatives = derivatives
+
+
+def note_partial(key: Any) -> None:
+    """Tell all constructs around that a new place, by its key, is filled for some elements only."""
+    around = innermost_journal()
+    while around is not None:
+        around.partial = around.partial | {key}
+        around = around.around
+    for journal in _running.journals:
+        journal.partial = journal.partial | {key}
 
 
 def innermost_journal() -> Journal | None:

@@ -33,6 +33,7 @@ cdef class Results:
     cdef public list leaves
     cdef public str which
     cdef public Node called
+    cdef public bint optimizes
     cdef public list common
     @cython.locals(number=cython.Py_ssize_t, first=Returned)
     cpdef complete(self, object returned, object labels)
@@ -100,7 +101,8 @@ cdef class Effects(Returned):
     cdef public dict showing
     cdef public dict arrays
     cdef public set common
-    cpdef note(self, list places, object since=*)
+    cdef public dict orders
+    cpdef note(self, list places, Journal journal, object since=*)
 
 
 cdef class Joint:
@@ -112,6 +114,8 @@ cdef class Joint:
     cdef public dict arrays
     cdef public dict places
     cdef public list new
+    cdef public list orders
+    cdef public list removed
 
 
 @cython.locals(first=Returned, each=Returned, called=Call, number=cython.Py_ssize_t, found=cython.Py_ssize_t, origin=cython.Py_ssize_t, same=cython.bint)

@@ -21,8 +21,8 @@ from drjit_core import (
     primal,
 )
 
-from .._access.lanes import fitting, masked_access, written_apart, written_from
-from .._access.store import Journal, innermost_journal, noted, owner_of, store, store_result, store_same
+from .._access.lanes import fitting, masked_access, masking, written_apart, written_from
+from .._access.store import Journal, innermost_journal, note_partial, noted, owner_of, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
@@ -31,13 +31,24 @@ from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases
+from .asks import require_unasked
 from .attempts import retried
 from .changed import changed_arrays
 from .given import Call, Given, as_left, become, containers_of, refilled
-from .places import Change, are_others, difference_at, is_kept_by_class, keep_new, place_key, restore, words_of
+from .places import (
+    Change,
+    are_others,
+    difference_at,
+    is_kept_by_class,
+    keep_new,
+    place_key,
+    reorder,
+    restore,
+    words_of,
+)
 from .snapshot import Snapshot, snapshot
 from .state import difference_of, is_made_of
-from .wording import Words, name_in_program, require_data
+from .wording import Words, name_in_program, place_in_words, require_data
 
 __all__ = ["Effects", "Joint", "Results", "Returned", "SymbolicChoice", "argument_of", "blended", "called_directly",
            "invoked", "run_directly"]
@@ -68,8 +79,10 @@ class Results:
         self.spec: TreeSpec | None = None
         self.leaves: Sequence[Any] = _EMPTY
         self.which = ""
-        #: Of a symbolic call that is optimized: for which elements functions are called, whose results may be known.
+        #: Of a symbolic call that is optimized: for which elements functions are called, whose results may be known;
+        #: whether those of a branch may be.
         self.called: core.Node | None = None
+        self.optimizes = False
         #: The results that all functions have returned, as far as they are literals.
         self.common: list[core.Node | None] = _EMPTY
 
@@ -86,7 +99,7 @@ class Results:
             self.fill(returned)
         first = returned[0]
         self.spec, self.leaves, self.which = first.spec, first.leaves, labels[0]
-        self.common = _EMPTY if self.called is None else list(first.nodes)
+        self.common = _EMPTY if self.called is None and not self.optimizes else list(first.nodes)
         for number in range(1, len(returned)):
             self.compare(returned[number], labels[number])
 
@@ -105,7 +118,7 @@ class Results:
                     f"{advice}")
             other.align(self.spec)
             self.spec = self.spec.joined(other.spec)
-        if self.called is not None:
+        if self.common:
             for position, node in enumerate(self.common):
                 if node is not None and (node is not other.nodes[position] or node.kind != _LITERAL):
                     self.common[position] = None
@@ -139,9 +152,8 @@ class Results:
         assert self.spec is not None
         for position, node in enumerate(self.common):
             if node is not None and node.kind == _LITERAL:
-                assert self.called is not None
                 nodes = nodes.copy()
-                nodes[position] = _where(self.called, node, nodes[position].size)
+                nodes[position] = node if self.called is None else _where(self.called, node, nodes[position].size)
         fresh = self.spec.fresh(nodes, self.leaves, self.lanes)
         if returned:
             positions = self.spec.positions()
@@ -263,7 +275,8 @@ def _owner(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec) -> Any:
 class Effects(Returned):
     """What one function of a branch or call has returned, and done besides."""
 
-    __slots__ = ("arrays", "call", "changed", "common", "contents", "label", "left", "places", "shapes", "showing")
+    __slots__ = ("arrays", "call", "changed", "common", "contents", "label", "left", "orders", "places", "shapes",
+                 "showing")
 
     def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None) -> None:
         self.call = call_
@@ -286,24 +299,38 @@ class Effects(Returned):
         #: Places that hold other arrays, and what they hold after it.
         self.places: dict[Any, Change] = _NOTHING
         self.contents: dict[Any, Returned] = _NOTHING
+        #: Dictionaries with arrays whose entries are in another order after it, by their ids, with that.
+        self.orders: dict[int, tuple[Any, list[Any]]] = _NOTHING
         #: Those of which nothing was there before, and which hold the same for all elements.
         self.common: set[Any] = _NONE
 
-    def note(self, places: Sequence[Change], since: int = -1) -> None:
+    def note(self, places: Sequence[Change], journal: Journal, since: int = -1) -> None:
         """Note places that hold other arrays. If the function was computed, what was made ``since`` a node of some id
         may have been made of the elements that it was called for."""
+        known = self.call.snapshot
+        if known is not None and known.reordered:
+            self.orders = {id(table): (table, keys) for table, _, keys in known.reordered}
+        if known is not None and known.caches:
+            known.forget(functools.partial(self.depends, changed=self.call.changed_outside(journal), since=since),
+                         journal.entries)
         if places:
             self.places = {place_key(*change[:3]): change for change in places}
             self.contents = {key: self.found(change.now) for key, change in self.places.items()}
-            self.common = {key for key, change in self.places.items() if change.before is MISSING and (
-                is_kept_by_class(change) or not self.depends(self.contents[key].nodes, since))}
+            new = [key for key, change in self.places.items() if change.before is MISSING]
+            if new:
+                changed = self.call.changed_outside(journal)
+                self.common = {key for key in new if not self.depends(self.contents[key].nodes, changed, since)}
 
-    def depends(self, nodes: Sequence[core.Node], since: int) -> bool:
-        """Whether any of what the function has made depends on the elements that it was called for."""
-        given = self.call.nodes
+    def depends(self, nodes: Sequence[core.Node], changed: Sequence[core.Node], since: int) -> bool:
+        """Whether any of what the function has made depends on the elements that it was called for: on arguments, or
+        arrays that may be the same, on what it has changed of arrays from outside, or on which elements read what is
+        read by index."""
+        if [node for node in nodes if node.kind == _LITERAL] and [node for node in changed if node.kind == _LITERAL]:
+            return True  # constants leave no trace
+        given = [*self.call.nodes, *self.call.given.nodes, *changed]
         if since >= 0:
-            return is_made_of(nodes, given, since)
-        return bool([node for node in nodes if node in given or core.is_within(node)])
+            return is_made_of(nodes, [*given, *masking()], since)
+        return bool([node for node in nodes if core.is_within(node)]) or is_made_of(nodes, given)
 
     def outlive(self) -> None:
         """Let arrays that the function has made, and put in new places for all elements, have the derivatives that they
@@ -369,7 +396,8 @@ class Joint:
     other.
     """
 
-    __slots__ = ("arrays", "changed", "effects", "given", "lanes", "new", "nodes", "places")
+    __slots__ = ("arrays", "changed", "effects", "given", "lanes", "new", "nodes", "orders", "places",
+                 "removed")
 
     def __init__(self, words: Words, given: Given, effects: Sequence[Effects], results: Results,
                  nodes: Sequence[core.Node], computed: bool, keeps: bool) -> None:
@@ -381,18 +409,37 @@ class Joint:
         self.places: dict[Any, _Place] = {}
         #: New places that hold what one function has put there for all elements, since it depends on none.
         self.new: list[Change] = []
+        #: Places that all functions have removed.
+        self.removed: list[Change] = []
+        #: Dictionaries whose entries are in another order after all functions, with that.
+        self.orders: list[tuple[Any, list[Any]]] = []
+        for number, (table, keys) in {key: value for each in effects for key, value in each.orders.items()}.items():
+            if keeps and not [each for each in effects if number not in each.orders or each.orders[number][1] != keys]:
+                self.orders.append((table, keys))
+            else:
+                note_partial(("order", type(table).__name__, number))
         for each in effects:
             for key, (array, position, before, _) in each.arrays.items():
                 self.arrays[key] = array, position, array._nodes()[position] if computed else before
             for key, change in each.places.items():
                 if key in self.places:
                     continue
-                where = words_of(change.container, change.kind, change.key)
+                where = place_in_words(change, _functions_of([each]))
                 if change.now is MISSING:
-                    raise ArgumentError(f"{words.function}(): '{each.label}' removes {where}, which only some elements "
-                                        "would have. Let it stay.")
+                    if not keeps or [other for other in effects if key not in other.places or
+                                     other.places[key].now is not MISSING]:
+                        raise ArgumentError(f"{words.function}(): '{each.label}' removes {where}, which only some "
+                                            "elements would have. Let it stay" + ", or remove it on both sides." * keeps
+                                            + "." * (not keeps))
+                    if change not in self.removed:
+                        self.removed.append(change)
+                    continue
                 having = [other for other in effects if key in other.places]
                 is_new = change.before is MISSING and len(having) < len(effects)
+                if is_new and is_kept_by_class(change):
+                    if key in each.common:
+                        self.new.append(change)
+                    continue  # others compute it when they ask for it
                 if is_new and each.call.holds(change.container):
                     raise ArgumentError(
                         f"{words.function}(): '{each.label}' adds {where}, an argument, and others do not, so that its "
@@ -400,6 +447,9 @@ class Joint:
                 if is_new and len(having) == 1 and key in each.common:
                     self.new.append(change)
                     continue
+                if is_new:
+                    require_unasked(words, [other.call.snapshot for other in having], change, f"'{each.label}'")
+                    note_partial(key)
                 self.places[key] = _Place(change._replace(before=each.call.caller_of(change)), words, [
                     (other, each.contents[key].nothing() if is_new and key not in other.places else
                      other.standing(key, change, each.call)) for other in effects], results, keeps)
@@ -441,10 +491,23 @@ class Joint:
             entry.write([next(values) for _ in entry.before])
         for change in self.new:
             keep_new(change)
+        for change in reversed(self.removed):  # lists lose their last entries first
+            write_place(change.container, change.kind, change.key, MISSING)
+        for table, keys in self.orders:
+            reorder(table, keys)
 
     def restore(self) -> None:
         """Let places hold what they held before."""
-        restore([place.change for place in self.places.values()])
+        restore([*self.removed, *[place.change for place in self.places.values()]])
+
+
+def _functions_of(effects: Sequence[Effects]) -> list[Callable[..., Any]]:
+    """The functions that are known to those of a construct, these included."""
+    found: list[Callable[..., Any]] = []
+    for each in effects:
+        if each.call.snapshot is not None:
+            found += each.call.snapshot.functions
+    return found
 
 
 class _Place:
@@ -465,7 +528,8 @@ class _Place:
         for effects, each in found:
             spec = self.spec.meeting(each.spec)
             if spec is None:
-                what, one, other = difference_at(change, self.spec, each.spec)
+                where = place_in_words(change, _functions_of([each for each, _ in found]))
+                what, one, other = difference_at(where, self.spec, each.spec)
                 raise ArgumentError(
                     f"{words.function}(): {what} would differ between elements: it is {one} after '{first}', and "
                     f"{other} after '{effects.label}'. Let all functions put something of one type and structure "
@@ -629,7 +693,7 @@ class SymbolicChoice:
             if called.snapshot is not None and (called.snapshot.data or called.snapshot.waiting):
                 require_data(self.words, called.snapshot, (function,))
             changed = called.changed() if journal.entries or journal.loans or called.copies else _NOTHING
-            effects.note(places)
+            effects.note(places, journal)
             if effects.common:
                 effects.outlive()
             if changed or self.written or len(journal.entries) > known or self.parts:
@@ -687,7 +751,7 @@ class SymbolicChoice:
         self.joint = None
         self.results.complete(self.effects, self.labels)
         for effects in self.effects:
-            if effects.changed or effects.arrays or effects.places:
+            if effects.changed or effects.arrays or effects.places or effects.orders:
                 self.joint = Joint(self.words, self.given, self.effects, self.results, self.nodes, False,
                                    self.index is None)
                 break

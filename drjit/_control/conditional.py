@@ -99,6 +99,7 @@ def _joined(given: Given, mask: core.Node, cond: Any, true_fn: Callable[..., Any
             function = true_fn if mask.payload else false_fn
             return run_directly(function, False, mask.size, given, results.lanes)
         if mode == "symbolic" and mask.size:
+            results.optimizes = True
             try:
                 return SymbolicChoice(_WORDS, mask, None, label, sides, [true_fn, false_fn], False, given, names,
                                       results).run()

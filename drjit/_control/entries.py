@@ -15,7 +15,7 @@ from .._base.types import BOOL
 from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten_nodes
-from .places import Change, keep_new, words_of
+from .places import Change, is_kept_by_class, keep_new, words_of
 from .wording import name_in_program
 
 __all__ = ["Argument", "Array", "Filled", "First", "Late", "Place", "PlaceOnce"]
@@ -159,10 +159,12 @@ class Place:
 
 class Filled(Place):
     """A place that is new, as a first call of the body has filled it. What that has left is there at first, if it
-    depends on no iteration."""
+    depends on no iteration. What a class computes when it is asked for is not left behind: elements without an
+    iteration have none."""
 
     def __init__(self, change: Change, function: str) -> None:
         super().__init__(change._replace(before=change.now), function)
+        self.is_kept = is_kept_by_class(change)
         region = core.innermost()
         assert region is not None
         self.depends = bool([node for node in self.initial if node.scope == region.id])
@@ -174,7 +176,7 @@ class Filled(Place):
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         if all(map(operator.is_, results, self.initial)):
             keep_new(self.change)
-        else:
+        elif not self.is_kept:
             self.write(self.found.rebuild(self.found.fresh(results, self.leaves, self.lanes)))
 
 

@@ -26,6 +26,7 @@ cdef class _Objects:
     cdef public dict known
     cdef public list places
     cdef public dict waiting
+    cdef public list forgotten
     cdef public tuple lanes
     cdef public Py_ssize_t width
     cpdef Call call(self, object nodes, object function, TreeSpec spec=*)

@@ -18,7 +18,17 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, any_vertex, cast, literal, ops
 
-from .._access.lanes import TRUE, fitting, made_from, masked_access, on_part, watched, with_lanes, written_from
+from .._access.lanes import (
+    TRUE,
+    fitting,
+    made_from,
+    masked_access,
+    masking,
+    on_part,
+    watched,
+    with_lanes,
+    written_from,
+)
 from .._access.store import Journal, noted, overlap, store, store_result
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe
@@ -29,13 +39,14 @@ from .._trees.contents import read_place, write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases
+from .asks import require_unasked, require_unordered
 from .given import Call, Given, objects_of
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
 from .places import Change, are_others, difference_at, is_kept_by_class, place_key, reorder, restore, words_of
 from .shapes import changed_shape
 from .snapshot import Snapshot, snapshot
 from .state import difference_of, is_made_of, is_retracked, shape_of
-from .wording import require_variables
+from .wording import Words, require_variables
 
 __all__ = ["Evaluated"]
 
@@ -46,6 +57,7 @@ _NO_CONFLICTS = core.ReduceMode.NoConflicts.value
 Join = Callable[[core.Node, core.Node], core.Node]
 
 _MISFITS = (SizeError, *CORE_ERRORS)
+_WORDS = Words(FUNCTION, "the body of this loop", "loop", "use a list")
 
 #: Elements are removed when no more of them are left than this share; else all would be moved for the sake of a few.
 _SHARE = 0.75
@@ -86,6 +98,8 @@ class _Objects:
         #: Places that hold an array of others, by their keys: with the mask of lanes that take part since, and what
         #: the others hold there.
         self.waiting: dict[Any, tuple[Change, core.Node, list[core.Node]]] = {}
+        #: Attributes that classes have computed of what some lanes have.
+        self.forgotten: list[Change] = []
         #: The shape of the condition.
         self.lanes: tuple[int, ...] = ()
         self.width = 0
@@ -101,7 +115,7 @@ class _Objects:
     def tested(self, call: Call, changes: list[Change], nodes: list[core.Node], journal: Journal,
                active: core.Node | None, join: Join) -> None:
         """Join what the condition has changed, which it is called with in lanes that are ``active``, all at first."""
-        self.note_places(call, changes, TRUE if active is None else active, join, nodes)
+        self.note_places(call, changes, TRUE if active is None else active, join, nodes, journal)
         if not journal.entries and not journal.writes:
             return
         if active is not None:
@@ -186,12 +200,13 @@ class _Objects:
                         f"{FUNCTION}(): the body of this loop returns a container that it knows otherwise as state, "
                         "which is another one for elements that take no part. Return a copy.")
         changes = call.leave(value)
+        sources = [*before, *call.changed_outside(journal)] if call.snapshot is not None else before
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
                                      if isinstance(array, ArrayBase)}.difference(given), own, self.lanes)
         self.width = max(self.width, active.size)
         if not self.given.plain:
             self.require_same_objects(leaves, call.arrays, active)
-        self.note_places(call, changes, active, join, before, leaves)
+        self.note_places(call, changes, active, join, sources, journal, leaves)
         for place, first, count in self.first.spec.positions():
             if place in self.own:
                 results[first:first + count] = self.own[place]._nodes()
@@ -204,22 +219,31 @@ class _Objects:
             self.given.nodes = []
         return before, results, after
 
-    def note_places(self, call: Call, changes: list[Change], active: core.Node, join: Join,
-                    nodes: Sequence[core.Node], leaves: Sequence[Any] = ()) -> None:
-        """Join what a function has put in places, given the nodes of the state before it, and the leaves of what it
-        returned."""
+    def note_places(self, call: Call, changes: list[Change], active: core.Node, join: Join, nodes: Sequence[core.Node],
+                    journal: Journal, leaves: Sequence[Any] = ()) -> None:
+        """Join what a function has put in places, given the nodes of the state before it and of what it has changed,
+        and the leaves of what it returned."""
         if call.snapshot is not None:
             for table, _, keys in call.snapshot.reordered:  # each iteration finds what the last one has left
                 reorder(table, keys)
+            if journal.partial:
+                require_unordered(_WORDS, call.snapshot, [key[1] for key in journal.partial if key[0] == "order"])
             if call.snapshot.waiting:
                 require_variables(FUNCTION, call.snapshot)
+            if call.snapshot.caches:
+                call.snapshot.forget(functools.partial(is_made_of, given=[*nodes, *masking()], since=self.since),
+                                     journal.entries)
         changes = [change for change in changes if change.now is not change.before]  # which a class shows all the same
+        for change in changes:
+            if change.before is MISSING and place_key(*change[:3]) in journal.partial:
+                require_unasked(_WORDS, [call.snapshot], change, _WORDS.traced)
         if changes:
             self.places.insert(0, changes)
             changes = list({place_key(*change[:3]): change for change in changes}.values())
             put = [leaf for change in changes if change.now is not MISSING
                    for leaf in flatten_nodes(change.now, FUNCTION)[1] if isinstance(leaf, ArrayBase)]
             arrays = [*put, *[leaf for leaf in leaves if isinstance(leaf, ArrayBase)]]
+            nodes = [*nodes, *masking()]
             for change in changes:
                 write_place(change.container, change.kind, change.key,
                             self.joined(call, change, active, join, arrays, nodes))
@@ -239,9 +263,13 @@ class _Objects:
         An array that is in other places, too, remains the same: what lanes hold that take no part is kept apart until
         the end. Something of another type can be there only if all lanes take part.
         """
-        if change.now is MISSING or change.before is MISSING and is_kept_by_class(change):
+        if change.now is MISSING:
             return change.now
         new, leaves, spec = flatten_nodes(change.now, FUNCTION)
+        if change.before is MISSING and is_kept_by_class(change):
+            if is_made_of(new, nodes, self.since):
+                self.forgotten.append(change)
+            return change.now
         shared = [leaf for leaf in leaves if isinstance(leaf, ArrayBase) and (
             call.places_of(leaf) or call.original(leaf) >= 0 or
             len([array for array in arrays if overlap(array, leaf)]) > 1)]
@@ -257,7 +285,7 @@ class _Objects:
                     not _is_set(active, self.width):
                 raise ArgumentError(
                     "{}(): the body of this loop changes {} from {} to {}, which elements that have finished would "
-                    "not have. Begin with what it becomes.".format(FUNCTION, *difference_at(change, before, spec)))
+                    "not have. Begin with what it becomes.".format(FUNCTION, *difference_at(where, before, spec)))
             return change.now
         if are_others(leaves, objects) and not _is_set(active, self.width):
             raise ArgumentError(
@@ -278,6 +306,7 @@ class _Objects:
 
     def settle(self) -> None:
         """Let places have what lanes hold there that have taken no part since: one array where all lanes have one."""
+        self.forget()
         known: dict[tuple[Any, ...], Any] = {}
         for change, mask, kept in self.waiting.values():
             value = read_place(change.container, change.kind, change.key)
@@ -287,6 +316,14 @@ class _Objects:
                 known[key] = spec.rebuild_nodes([_blend(mask, *pair) for pair in zip(nodes, kept, strict=True)], leaves,
                                                 self.lanes)
             write_place(change.container, change.kind, change.key, known[key])
+
+    def forget(self) -> None:
+        """Let attributes that classes compute when they are asked for be computed again, if what they are depends on
+        the lanes that take part."""
+        for change in self.forgotten:
+            if read_place(change.container, change.kind, change.key) is change.now:
+                write_place(change.container, change.kind, change.key, MISSING)
+        self.forgotten = []
 
     def require_same_objects(self, leaves: Sequence[Any], before: Sequence[Any], active: core.Node) -> None:
         """Refuse other objects as state that are no arrays, which elements that have finished would not have."""
@@ -562,6 +599,7 @@ class Evaluated:
             self.whole = self.nodes.copy()
         else:
             self.finish(ops.inv(active))
+        self.objects.forget()
         for place, first, count in self.objects.first.spec.positions():
             if any(self.own[first:first + count]):
                 self.objects.own.pop(place, None)

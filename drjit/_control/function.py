@@ -13,7 +13,7 @@ from .._base.errors import ArgumentError, describe
 from .._base.types import SCALAR, UINT32, Record, lookup
 from .._functions.creation import opaque
 from .._trees.pytree import leaves
-from .call import switch
+from .invocation import call
 
 __all__ = ["func"]
 
@@ -45,8 +45,14 @@ def func(f: Callable[..., Any] | None = None, *, backend: JitBackend | None = No
     if not callable(f):
         raise TypeError(f"drjit.func(): expected a function, found {describe(f)}.")
 
+    return _called_in_kernel(f, backend)
+
+
+def _called_in_kernel(f: Callable[..., Any], backend: JitBackend | None) -> Callable[..., Any]:
+    name = getattr(f, "__name__", "f")
+
     @functools.wraps(f)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def func(*args: Any, **kwargs: Any) -> Any:  # messages call it by this name
         arrays = [leaf for leaf in leaves([args, kwargs], "drjit.func")
                   if isinstance(leaf, ArrayBase) and leaf._dynamic]
         record = next((array._leaf._record for array in arrays if array._record.diff), None) or \
@@ -56,9 +62,9 @@ def func(f: Callable[..., Any] | None = None, *, backend: JitBackend | None = No
                 raise ArgumentError("drjit.func(): there is no array among the arguments; say which 'backend' the "
                                     "function is for.")
             record = Record(backend, UINT32, "array", ())
-        return switch(_index(record), [f], *args, **kwargs)
+        return call("drjit.func", _index(record), "index", [f], (name,), args, kwargs, None, None)
 
-    return call
+    return func
 
 
 @functools.cache

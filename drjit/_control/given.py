@@ -363,7 +363,7 @@ class Call:
         items, new, own = _items(value), {}, {}
         first = last = -1
         entries = dict(items)
-        for key, inner in zip(spec.keys if spec.cls is dict else entries, spec.children, strict=True):
+        for key, inner in zip(spec.keys if issubclass(spec.cls, dict) else entries, spec.children, strict=True):
             entry, count = entries[key], len(inner.leaf_specs())
             places = list(itertools.islice(leaves, count))
             first, last = places[0] if places and first < 0 else first, places[-1] if places else last
@@ -482,6 +482,11 @@ class Call:
                 for position in range(first, first + count):
                     if is_retracked(results[position], self.nodes[position]):
                         results[position] = self.nodes[position]
+
+    def changed_outside(self, journal: Journal) -> list[core.Node]:
+        """What arrays hold that the function knew, and has changed."""
+        return [new for array, before, _ in journal.entries.values() if self.finds(array)
+                for old, new in zip(before, array._nodes(), strict=True) if new is not old]
 
     def left(self) -> dict[int, Sequence[core.Node]]:
         """What the caller's arrays hold that the function is given itself, by their ids, if it leaves them alone."""
@@ -695,7 +700,7 @@ def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], owner
         return next(leaves)
     items = [dict(_items(value)) if value.__class__ is values[0].__class__ else _NOTHING for value in values]
     new = {key: refilled([entries.get(key) for entries in items], inner, leaves, owner, become)
-           for key, inner in zip(spec.keys if spec.cls is dict else items[0], spec.children, strict=True)}
+           for key, inner in zip(spec.keys if issubclass(spec.cls, dict) else items[0], spec.children, strict=True)}
     container, new = owner(values, spec), {key: new[key] for key in items[0]}
     if issubclass(spec.cls, tuple):
         same = container.__class__ is spec.cls and len(container) == len(new) and \
@@ -733,7 +738,7 @@ def objects_of(value: Any, spec: TreeSpec) -> list[Any]:
     if spec.children is None or not spec.holds_copies():
         return []
     items = dict(_items(value))
-    found = [each for key, inner in zip(spec.keys if spec.cls is dict else items, spec.children, strict=True)
+    found = [each for key, inner in zip(spec.keys if issubclass(spec.cls, dict) else items, spec.children, strict=True)
              for each in objects_of(items[key], inner)]
     return found if spec.prototype is None else [*found, value]
 

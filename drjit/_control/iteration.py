@@ -17,16 +17,17 @@ from drjit_core import (
 )
 
 from .._access.lanes import note_version, with_lanes
-from .._access.store import Journal, innermost_journal, store_result, store_same
+from .._access.store import Journal, innermost_journal, store_result, store_same, traced
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.handle import views
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases, defaults
+from .asks import require_unordered
 from .attempts import retried
 from .entries import Late
 from .given import Call, Given, containers_of, objects_of
-from .outside import Variables, presumed, remember
+from .outside import Variables, are_used, presumed, remember
 from .places import Change, place_key, reorder, words_of
 from .shapes import Reshaped, Shapes
 from .snapshot import Snapshot, is_closed, snapshot
@@ -254,11 +255,14 @@ class SymbolicLoop:
                 assert region is not None
                 region.asked = True  # their shapes tell how many elements there are
             call = self.call(variables, self.body)
+            traced.append(self.journal)
             try:
                 results = self.called_body(call, variables)
             except BaseException:
                 call.leave(None, (), True)
                 raise
+            finally:
+                traced.remove(self.journal)
             self.called = call
             return results
         finally:
@@ -267,6 +271,7 @@ class SymbolicLoop:
     def begin(self, variables: list[core.Node]) -> None:
         """Let what is no state have the values that it has in a trace."""
         self.journal.begin()
+        self.journal.elsewhere = _EMPTY
         if self.variables is not None:
             self.variables.lanes = self.lanes
             try:
@@ -345,10 +350,18 @@ class SymbolicLoop:
             call.require_one_object()
         if call.held:
             call.require_in_place(returned)
+        if self.journal.elsewhere:
+            self.require_left_alone(call, [*results, self.tested])
         values = self.variables.settle() if self.variables is not None else ()
         changes = call.leave(returned, values)
         if call.snapshot is not None and (call.snapshot.data or call.snapshot.waiting or call.snapshot.begun):
             require_data(_WORDS, call.snapshot, (self.body,))
+        if call.snapshot is not None and call.snapshot.caches:
+            call.snapshot.forget(_are_within, self.journal.entries)
+        if call.snapshot is not None and (call.snapshot.reordered or self.journal.partial):
+            tables = [table for table, *_ in call.snapshot.reordered]
+            require_unordered(_WORDS, call.snapshot, tables or [
+                key[1] for key in self.journal.partial if key[0] == "order"])
         if self.variables is None:
             if not changes and not call.copies and self.returns_all(call, final):
                 if not self.arrays:
@@ -361,6 +374,17 @@ class SymbolicLoop:
             self.variables.stand(self.apart)
         kept = [final[place] is call.arrays[place] for place, _, _ in given.spec.positions()]
         return results + self.variables.found(call, kept, changes, self.journal, variables, final, results, self.tested)
+
+    def require_left_alone(self, call: Call, results: list[core.Node]) -> None:
+        """Refuse arrays that the body uses, and other threads, which it may have started, have changed meanwhile: once,
+        and not in each iteration."""
+        results += [node for array, *_ in self.journal.entries.values() for node in array._nodes()]
+        for array, before in self.journal.elsewhere:
+            if call.finds(array) and are_used([*before, *array._nodes()], results):
+                raise SymbolicValue(
+                    f"{FUNCTION}(): another thread changes {name_in_program(array, (self.body,))}, which the body of "
+                    "this symbolic loop uses, while that is traced: once, and not in each iteration. Change it in the "
+                    f"body itself or outside of the loop, or {_WORDS.otherwise}.")
 
     def returns_all(self, call: Call, final: list[Any]) -> bool:
         """Whether all arrays that the body has changed in place are state, which it has returned, and finds nowhere
@@ -380,6 +404,11 @@ class SymbolicLoop:
             return self.given.spec.node_paths(self.names)[position]
         self.variables = self.variables or self.others()
         return self.variables.name_of(position - self.count)
+
+
+def _are_within(nodes: Sequence[core.Node]) -> bool:
+    """Whether any of some values are part of the loop that is traced."""
+    return bool([node for node in nodes if core.is_within(node)])
 
 
 def _longest(numbers: core.Node, others: list[core.Node]) -> int:

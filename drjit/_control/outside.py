@@ -33,15 +33,16 @@ from .._trees.holders import has_array
 from .._trees.kinds import MISSING
 from .._trees.pytree import flatten_nodes
 from .aliases import Aliases
+from .asks import require_unasked
 from .changed import changed_arrays
 from .entries import Argument, Array, Filled, First, Late, Place, PlaceOnce
 from .first import FirstCall
 from .given import Call, containers_of
-from .places import Change, are_others, difference_at, keep_new, place_key, words_of
+from .places import Change, are_others, difference_at, is_kept_by_class, keep_new, place_key, words_of
 from .reads import may_find
 from .shapes import Reshaped
 from .snapshot import Snapshot
-from .wording import Words
+from .wording import Words, name_in_program, place_in_words
 
 __all__ = ["Variables", "presumed", "remember"]
 
@@ -153,6 +154,11 @@ def are_used(nodes: Sequence[Node], results: Sequence[Node]) -> bool:
     """Whether any of some results are nodes, or may be computed of these."""
     own = {primal(node).id for node in nodes}
     return bool([node for node in results if primal(node).id in own]) or depend_on(results, nodes)
+
+
+def _changing(formals: Sequence[Node], results: Sequence[Node]) -> list[Node]:
+    """The formals that become something else in an iteration."""
+    return [formal for formal, result in zip(formals, results, strict=False) if formal is not result]
 
 
 class Variables:
@@ -297,6 +303,8 @@ class Variables:
             if key in self.settled:
                 continue
             if change.before is MISSING:  # a new place, with what an iteration has put in it
+                if key in journal.partial:
+                    require_unasked(self.words, [call.snapshot], change, self.words.traced)
                 if self.first is None or id(change.container) not in self.first.lists:
                     kept_new.append(change)
                 continue
@@ -321,6 +329,7 @@ class Variables:
                                                              self.entries, returned, lent):
             key = id(array), position
             after[key] = [node]
+            self.require_known(array, primal(node), variables)
             if key not in self.entries:
                 new[key] = Array(array, position, initial)
         changed = call.changed()
@@ -349,10 +358,13 @@ class Variables:
         if new:
             (first,) = stands.get(("first",), (None,))
             results += self.added(new, after, first)
+        changing = self.changing(formals, results)
+        all_changing = [*changing, *_changing(variables, values)]
         sought = {key: (change, found[key][0]) for key, change in zip(found, kept_new, strict=True)
-                  if self.first is None and call.snapshot is not None and not call.holds(change.container) and
-                  may_find(call.snapshot, change)}
-        self.keep(leaves, formals, results)
+                  if self.first is None and call.snapshot is not None and (
+                      are_used(all_changing, found[key][0]) if is_kept_by_class(change) else
+                      not call.holds(change.container) and may_find(call.snapshot, change))}
+        self.keep(leaves, changing)
         self.new = [change for change in kept_new if place_key(*change[:3]) not in sought]
         stands |= {key: entry.stood for key, entry in new.items()}
         if self.first is not None:
@@ -363,13 +375,26 @@ class Variables:
             raise core.Restart
         return results
 
-    def keep(self, leaves: Sequence[Any], formals: Sequence[Node], results: Sequence[Node]) -> None:
-        """Let arrays that the body has put in new places be what they are outside, with their derivatives, if they are
-        computed of nothing but what stays as it is."""
+    def require_known(self, array: ArrayBase, node: Node, variables: Sequence[Node]) -> None:
+        """Refuse what an array has become if another thread has evaluated that meanwhile: nobody knows what it was
+        computed of."""
+        region = core.innermost()
+        if node.kind == _EVALUATED and region is not None and node.id not in region.read and \
+                node.id > max([primal(variable).id for variable in variables]):
+            raise SymbolicValue(
+                f"{self.words.function}(): another thread looks at {name_in_program(array, self.functions)}, which "
+                f"{self.words.traced} changes, while that is traced, where it is the first iteration only. Look at it "
+                f"after the {self.words.noun}, or {self.words.otherwise}.")
+
+    def changing(self, formals: Sequence[Node], results: Sequence[Node]) -> list[Node]:
+        """What stands for those that change."""
         region = core.innermost()
         assert region is not None
-        stands = [formal for formal, result in zip(formals, results, strict=False) if formal is not result]
-        stands += [stand for _, _, stand, _ in region.adopted]
+        return _changing(formals, results) + [stand for _, _, stand, _ in region.adopted]
+
+    def keep(self, leaves: Sequence[Any], stands: Sequence[Node]) -> None:
+        """Let arrays that the body has put in new places be what they are outside, with their derivatives, if they are
+        computed of nothing but what stays as it is."""
         for leaf in leaves:
             if isinstance(leaf, ArrayBase) and leaf._dynamic:
                 store_same(leaf, [late_formal(node) if are_used(stands, (node,)) else core.outlived(node)
@@ -451,10 +476,11 @@ class Variables:
                 f"{words_of(change.container, change.kind, change.key)}, where each element would have its own. Change "
                 "what the object holds instead, or make its class a PyTree.")
         if now is None:
-            words, does = self.words, f"removes {words_of(change.container, change.kind, change.key)}"
+            words, where = self.words, place_in_words(change, self.functions)
+            does = f"removes {where}"
             if change.now is not MISSING:
                 spec = flatten_nodes(change.now, words.function)[2]
-                does = "changes {} from {} to {}".format(*difference_at(change, entry.spec, spec))
+                does = "changes {} from {} to {}".format(*difference_at(where, entry.spec, spec))
             raise SymbolicValue(
                 f"{words.function}(): {words.traced} {does}, which elements without an iteration would not have. "
                 "Begin with what it becomes.")
@@ -595,7 +621,7 @@ class Variables:
         return results
 
 
-_LITERAL, _OPAQUE = core.KIND["literal"], core.KIND["opaque"]
+_LITERAL, _OPAQUE, _EVALUATED = core.KIND["literal"], core.KIND["opaque"], core.KIND["evaluated"]
 
 
 def _may_have_been_read(memory: Node, live: Node | None) -> bool:

@@ -100,9 +100,10 @@ def words_of(container: Any, kind: int, key: Any) -> str:
     return f"the entry {key!r} of a {type(container).__name__}"
 
 
-def difference_at(change: Change, first: TreeSpec, second: TreeSpec) -> tuple[str, str, str]:
-    """How the structures of two values of a place differ: what it is that differs, and what it is in each."""
-    where, difference = words_of(change.container, change.kind, change.key), first.difference(second, "", True)
+def difference_at(where: str, first: TreeSpec, second: TreeSpec) -> tuple[str, str, str]:
+    """How the structures of two values of a place, in words, differ: what it is that differs, and what it is in each.
+    """
+    difference = first.difference(second, "", True)
     assert difference is not None
     path, what, *values = difference
     part = f"'{path}' of " if path else ""

@@ -119,7 +119,7 @@ class Sides:
             except BaseException:
                 call.leave(None, (), self.results.strict)
                 raise
-            effects.note(call.leave(None, (), self.results.strict), self.since)
+            effects.note(call.leave(None, (), self.results.strict), journal, self.since)
             if call.snapshot is not None and call.snapshot.waiting:
                 require_variables(self.words.function, call.snapshot)
             if aliases is not None and watch is not None:
@@ -145,9 +145,10 @@ class Sides:
             if aliases is not None and lent:
                 aliases.give_back(lent, journal)
             for change in list(effects.places.values()):
-                if is_kept_by_class(change) and call.caller_of(change) is MISSING:
+                key = place_key(*change[:3])
+                if key in effects.common and is_kept_by_class(change) and call.caller_of(change) is MISSING:
                     write_place(change.container, change.kind, change.key, change.now)
-                    del effects.places[place_key(*change[:3])]
+                    del effects.places[key]
         return effects
 
     def structure(self, nodes: Sequence[core.Node]) -> TreeSpec:

@@ -34,6 +34,7 @@ cdef class Snapshot:
     cdef public list passed
     cdef public list showing
     cdef public list reordered
+    cdef public list caches
     cdef public bint same
     @cython.locals(todo=list, seen=set, kind=cython.int, count=cython.Py_ssize_t, entries=dict, content=object, known=About)
     cpdef add(self, object value)

@@ -11,9 +11,10 @@ down in, once for each call. NumPy arrays of Python objects are lists of these.
 from __future__ import annotations
 
 import dis
+import functools
 import gc
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -78,6 +79,7 @@ __all__ = ["Snapshot", "is_closed", "names_of", "snapshot"]
 #: So many containers are looked at; a warning tells if there are more.
 _MOST_CONTAINERS = 65536
 _EMPTY: list[Any] = []
+_KEEPING = functools._lru_cache_wrapper
 #: The warnings that have been given, by their places.
 _warned: dict[Any, Any] = {}
 #: Names of variables of its module that a function, and those within it, use: by the id of its code.
@@ -97,8 +99,8 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("begun", "data", "functions", "held", "more", "owners", "passed", "reordered", "same", "seen",
-                 "showing", "suspended", "traced", "waiting")
+    __slots__ = ("begun", "caches", "data", "functions", "held", "more", "owners", "passed", "reordered", "same",
+                 "seen", "showing", "suspended", "traced", "waiting")
 
     def __init__(self) -> None:
         #: Whether data is looked at, and whether variables of generators are.
@@ -119,6 +121,8 @@ class Snapshot:
         self.passed: list[Any] = _EMPTY
         #: Objects of which only they themselves know what they show of arrays.
         self.showing: list[Any] = _EMPTY
+        #: Functions whose results are kept, with what that was.
+        self.caches: list[tuple[Any, list[Any]]] = _EMPTY
         #: Whether everything was the same when that was asked last; dictionaries with arrays whose entries are in
         #: another order, with those of before and then.
         self.same = True
@@ -192,7 +196,10 @@ class Snapshot:
                 if entries:
                     self.add_entries(value, kind, entries, todo)
             elif kind != CLASS and kind != VALUE:
-                _push(parts_of(value, kind), todo)
+                parts = parts_of(value, kind)
+                _push(parts, todo)
+                if kind == REFERRING and isinstance(value, _KEEPING):
+                    self.caches = [*self.caches, (value, parts)]
                 if kind == GENERATOR or kind == REFERRING or isinstance(value, set):
                     self.passed = [*self.passed, value]
                 if kind == GENERATOR and self.suspended:
@@ -323,6 +330,19 @@ class Snapshot:
             if positions:
                 found.append((array, count, positions))
         return found
+
+    def forget(self, depends: Callable[[list[core.Node]], bool], changed: Container[int]) -> None:
+        """Let functions whose results are kept compute them again, if any new ones depend on elements, but for arrays
+        that are ``changed`` in place, by their ids, which are what is wanted."""
+        for function, before in self.caches:
+            known, nodes = set(map(id, before)), list[core.Node]()
+            for part in parts_of(function, REFERRING):
+                if id(part) not in known and has_array(part):
+                    found, leaves, _ = flatten_nodes(part, "")
+                    if not [leaf for leaf in leaves if id(leaf) in changed]:
+                        nodes += found
+            if nodes and depends(nodes):
+                function.cache_clear()
 
     def restored(self) -> list[Any]:
         """Data that is something else now; it gets back what it was."""

@@ -112,11 +112,11 @@ def difference_of(before: Sequence[Any], after: Sequence[Any]) -> int:
     return -1
 
 
-def is_made_of(nodes: Sequence[core.Node], given: Sequence[core.Node], since: int) -> bool:
+def is_made_of(nodes: Sequence[core.Node], given: Sequence[core.Node], since: int = -1) -> bool:
     """Whether any of what a function has computed may be one of some nodes that it was given, or computed of them: of
-    what is evaluated, and was made ``since`` a node of some id, nobody knows."""
+    what is evaluated, and was made ``since`` a node of some id, nobody knows, if things are evaluated meanwhile."""
     made, wide = [[core.primal(node) for node in each if node.kind != _LITERAL] for each in (nodes, given)]
-    return bool([node for node in made if node in wide or node.kind == _EVALUATED and node.id > since]) or \
+    return bool([node for node in made if node in wide or node.kind == _EVALUATED and -1 < since < node.id]) or \
         core.depend_on(made, wide)
 
 

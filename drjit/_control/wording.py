@@ -12,9 +12,11 @@ from drjit_core import SymbolicValue
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
+from .._trees.kinds import DICT, LIST
+from .places import Change, words_of
 from .snapshot import Snapshot
 
-__all__ = ["Words", "name_in_program", "place_in_program", "require_data", "require_variables"]
+__all__ = ["Words", "name_in_program", "place_in_program", "place_in_words", "require_data", "require_variables"]
 
 
 class Words(NamedTuple):
@@ -62,6 +64,15 @@ def name_in_program(array: Any, functions: Sequence[Callable[..., Any]]) -> str:
     place = place_in_program(array, functions)
     return f"an {word} of type {getattr(array, '_name', type(array).__name__)}" if place is None else \
         f"the {word} '{place}'"
+
+
+def place_in_words(change: Change, functions: Sequence[Callable[..., Any]]) -> str:
+    """A place, in words; lists and dictionaries by the name of a variable in which functions find them."""
+    where = words_of(change.container, change.kind, change.key)
+    if change.kind not in (LIST, DICT):
+        return where
+    name, cls = place_in_program(change.container, functions), type(change.container).__name__
+    return where if name is None else where.replace(f" of a {cls}", f" of the {cls} '{name}'")
 
 
 def place_in_program(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:

@@ -217,7 +217,8 @@ def _referents(value: Any) -> list[Any]:
     if isinstance(value, functools._lru_cache_wrapper):
         found: list[Any] = []
         for each in gc.get_referents(value):
-            found += each.values() if type(each) is dict and each is not vars(value) else [each]
+            for kept in each.values() if type(each) is dict and each is not vars(value) else [each]:
+                found += gc.get_referents(kept) if type(kept).__name__ == "_lru_list_elem" else [kept]
         return found
     return gc.get_referents(value)
 
@@ -274,8 +275,9 @@ def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
         else:
             container[key] = value
     elif kind == DICT or isinstance(container, ContextVar):
-        if value is not MISSING:  # which cannot be put there
-            container.run(key.set, value) if kind == DICT else container.set(value)
+        if value is MISSING:  # which nobody can put there
+            value = None
+        container.run(key.set, value) if kind == DICT else container.set(value)
     elif kind == CELL:
         if value is MISSING:
             del container.cell_contents

@@ -52,7 +52,7 @@ def test_one_side_changes_an_array_and_the_other_one_writes_to_it(first: bool) -
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
 def test_an_entry_that_only_one_side_removes(mode: str) -> None:
     box, x = {"a": dr.zeros(Float, 4)}, dr.arange(UInt, 4)
-    with pytest.raises(ArgumentError, match=r"'true_fn' removes the entry 'a' of a dict.*Let it stay"):
+    with pytest.raises(ArgumentError, match=r"'true_fn' removes the entry 'a' of the dict 'box'.*Let it stay"):
         dr.if_stmt((), x < 2, lambda: box.pop("a") is None, lambda: False, mode=mode, strict=False)
     assert list(box["a"]) == [0] * 4
 

@@ -484,6 +484,8 @@ def test_texts_that_lists_lose_where_arrays_take_their_places(mode: str) -> None
 
         return side
 
-    with pytest.raises(RuntimeError, match=r"'true_fn' removes the entry 2 of a list, which only some elements would"):
-        dr.if_stmt((), U(0, 1) == 0, shorten(1), shorten(2), mode=mode)
+    with pytest.raises(RuntimeError, match=r"the type of the entry 0 of the list 'entries' would differ"):
+        dr.if_stmt((), U(0, 1) == 0, shorten(1), lambda: None, mode=mode)
     assert entries[0] == "x" and list(entries[1]) == [1] and entries[2] == "y"
+    dr.if_stmt((), U(0, 1) == 0, shorten(1), shorten(2), mode=mode)
+    assert list(entries[0]) == [1, 2] and entries[1:] == ["y"]
