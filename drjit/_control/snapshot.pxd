@@ -1,7 +1,7 @@
 cimport cython
 
 from drjit_core.ir.dual cimport primal, tracked
-from drjit_core.ir.frames cimport closure_of, code_of, defaults_of, further_of, globals_of
+from drjit_core.ir.frames cimport closure_of, code_of, defaults_of, further_of, globals_of, names_nothing
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport innermost
 from drjit_core.ir.vertex cimport any_vertex

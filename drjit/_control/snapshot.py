@@ -29,6 +29,7 @@ from drjit_core import (
     globals_of,
     innermost,
     is_apart,
+    names_nothing,
     primal,
     tracked,
 )
@@ -596,15 +597,15 @@ def is_closed(function: Any) -> bool:
         for value in defaults:
             if not _is_fixed(value):
                 return False
-    names = names_of(code)
-    if names:
+    named = not names_nothing(code)
+    if named:
+        names, variables = names_of(code), globals_of(function)
         if names[0] in _COMPUTES_VARIABLES:
             return False
-        variables = globals_of(function)
         for name in names:
             if not _is_fixed(variables.get(name, MISSING)):
                 return False
-    return not (names or cells is not None) or not _does_rebind(code)
+    return not (named or cells is not None) or not _does_rebind(code)
 
 
 def _is_fixed(value: Any) -> bool:

@@ -5,3 +5,4 @@ cpdef object closure_of(object function)
 cpdef object defaults_of(object function)
 cpdef dict globals_of(object function)
 cpdef tuple further_of(object function)
+cpdef bint names_nothing(object code) except -1

@@ -9,7 +9,8 @@ import sys
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
-__all__ = ["closure_of", "code_of", "defaults_of", "further_of", "globals_of", "is_internal", "user_place"]
+__all__ = ["closure_of", "code_of", "defaults_of", "further_of", "globals_of", "is_internal", "names_nothing",
+           "user_place"]
 
 #: Frames of these packages are not the user's, nor are those of the module by which they enter contexts.
 _INTERNAL = ("drjit_core", "drjit", "contextlib")
@@ -61,3 +62,9 @@ def globals_of(function: FunctionType) -> dict[str, Any]:
 def further_of(function: FunctionType) -> tuple[Any, ...] | None:
     """What else it refers to, if it does: the values of keywords that may be left out, and its attributes."""
     return tuple([each for each in (function.__kwdefaults__, function.__dict__) if each]) or None
+
+
+def names_nothing(code: CodeType) -> bool:
+    """Whether a function, and those within it, use no variable of a module and no attribute."""
+    return not code.co_names and all(names_nothing(constant) for constant in code.co_consts
+                                     if constant.__class__ is CodeType)

@@ -4,7 +4,10 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 
 cdef extern from "Python.h":
-    ctypedef struct PyCodeObject
+    ctypedef struct PyCodeObject:
+        PyObject* co_consts
+        PyObject* co_names
+    bint PyCode_Check(object)
     ctypedef struct PyFrameObject
     PyFrameObject* PyEval_GetFrame()
     PyFrameObject* PyFrame_GetBack(PyFrameObject*)
@@ -93,3 +96,13 @@ cpdef tuple further_of(object function):
         return None
     return tuple([each for each in (None if keywords == NULL else <object> keywords,
                                     None if attributes == NULL else <object> attributes) if each]) or None
+
+
+cpdef bint names_nothing(object code) except -1:
+    """Whether a function, and those within it, use no variable of a module and no attribute."""
+    if <tuple> (<PyCodeObject*> code).co_names:
+        return False
+    for constant in <tuple> (<PyCodeObject*> code).co_consts:
+        if PyCode_Check(constant) and not names_nothing(constant):
+            return False
+    return True
