@@ -329,7 +329,6 @@ class Variables:
                                                              self.entries, returned, lent):
             key = id(array), position
             after[key] = [node]
-            self.require_known(array, primal(node), variables)
             if key not in self.entries:
                 new[key] = Array(array, position, initial)
         changed = call.changed()
@@ -374,17 +373,6 @@ class Variables:
             self.initial = [node for entry in self.entries.values() for node in entry.initial]
             raise core.Restart
         return results
-
-    def require_known(self, array: ArrayBase, node: Node, variables: Sequence[Node]) -> None:
-        """Refuse what an array has become if another thread has evaluated that meanwhile: nobody knows what it was
-        computed of."""
-        region = core.innermost()
-        if node.kind == _EVALUATED and region is not None and node.id not in region.read and \
-                node.id > max([primal(variable).id for variable in variables]):
-            raise SymbolicValue(
-                f"{self.words.function}(): another thread looks at {name_in_program(array, self.functions)}, which "
-                f"{self.words.traced} changes, while that is traced, where it is the first iteration only. Look at it "
-                f"after the {self.words.noun}, or {self.words.otherwise}.")
 
     def changing(self, formals: Sequence[Node], results: Sequence[Node]) -> list[Node]:
         """What stands for those that change."""

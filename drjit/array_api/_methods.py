@@ -619,7 +619,7 @@ class Place:
 
     def subtract(self, values: Any) -> Array:
         """The array with values taken away there."""
-        return self._combined("subtract", negative(_array(values)))
+        return self._combined("subtract", negative(self._values(values)))
 
     def multiply(self, values: Any) -> Array:
         """The array with what is there multiplied by values."""
@@ -648,12 +648,21 @@ class Place:
     def _combined(self, name: str, values: Any) -> Array:
         """What several values for one position are combined with, and what is there."""
         numeric, logical = _COMBINED[name]
-        return combine(f"{_SELF}.at[].{name}", self._array, self._key, _array(values),
+        return combine(f"{_SELF}.at[].{name}", self._array, self._key, self._values(values),
                        logical if self._array._dtype.kind == "b" else numeric)
 
 
-def _array(values: Any) -> Array:
-    return cast("Array", values) if isinstance(values, Storage) else asarray(values)
+    def _values(self, values: Any) -> Array:
+        """Values as an array: Python numbers are of the array's type, if that is of their kind or a higher one."""
+        if isinstance(values, Storage):
+            return cast("Array", values)
+        dtype = self._array._dtype
+        weak = isinstance(values, (int, float, complex)) and dtype.kind in _AT_LEAST.get(type(values), "")
+        return asarray(values, dtype=dtype) if weak else asarray(values)
+
+
+#: The kinds that hold Python numbers, by the classes of these.
+_AT_LEAST: dict[type, str] = {bool: "biufc", int: "iufc", float: "fc", complex: "c"}
 
 
 #: What combines numbers and truth values at one position.

@@ -340,10 +340,10 @@ def one_value_from_outside_is_set_by_all(mode: str) -> Any:
     return y
 
 
-@program([9, 1, 8, 3])
-def one_value_of_the_state_is_set_by_its_lane(mode: str) -> Any:
+@program([9, 9, 8, 3])
+def one_value_of_the_state_is_set_by_all(mode: str) -> Any:
     def body(left: Int, x: Float) -> Any:
-        x[0], x[1], x[2] = 9, 9, 8  # the second never runs
+        x[0], x[1], x[2] = 9, 9, 8  # the second lane never runs
         return (x,)
 
     return loop(body, mode, dr.arange(Float, 4))[0]

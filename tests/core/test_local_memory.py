@@ -183,7 +183,7 @@ def test_in_regions(how: str, size: int) -> None:
 def test_what_fits() -> None:
     loop = loop_of(forwards(array(np.zeros(3, np.float32)), array(np.ones(3, np.uint32))))
     assert loop is not None
-    assert fits(loop.payload, 48) and fits(loop.payload, 1023) and not fits(loop.payload, 1024)
+    assert fits(loop, 48) and fits(loop, 1023) and not fits(loop, 1024)
 
 
 @pytest.mark.parametrize("first, step, test, most", [

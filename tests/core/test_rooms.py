@@ -25,6 +25,7 @@ import sys
 import drjit
 import drjit.array_api
 import drjit.llvm
+import drjit.opt
 import drjit_core
 from drjit_core import rooms
 files = {name: sys.modules[name].__file__ for name in rooms.ROOMS}

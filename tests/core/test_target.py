@@ -225,7 +225,7 @@ def test_what_is_decided_while_tracing_is_decided_by_the_backend() -> None:
                                  (Copies(1, 256), 128, False), (CPU_TARGET.tracing.copies, 64, False)):
         with on_backend(Null(TEXTS, tracing(copies=copies))):
             matrix = large(FLOAT32, size * size)
-            assert (transposed(matrix, (size, size), (1, 0), *limits().tracing.copies) is not None) == copied
+            assert (transposed(matrix, (size, size), (1, 0), *limits(0).tracing.copies) is not None) == copied
 
 
 # --- what texts depend on besides ------------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ KNOWN: list[Known] = [
     Known(_VIEW, "increase-item", "equal-exported", "branch-symbolic-captured call-symbolic-captured"),
     Known(_VIEW, f"{_OWN_MEMORY} increase-key scatter-permuted !set-item !set-item-last", "equal-exported",
           "symbolic-carried nested-symbolic-carried"),
+    Known(_VIEW, "set-item set-item-last", "equal-exported", "symbolic-carried"),
     *(Known(_ONCE, touches, *where.split()) for where, touches in (
         line.split(": ") for line in Path(__file__).with_name("known.txt").read_text(encoding="utf-8").splitlines())),
 ]

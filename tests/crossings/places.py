@@ -324,7 +324,7 @@ def _simulate(entry: _Entry, construct: str, carried: bool, mode: str) -> tuple[
         o.active = left > 0
         old = model.copy()
         expected = touch.model(model, o)
-        if entry.room == "inplace" or carried and entry.room == "item" and mode == "symbolic":
+        if entry.room == "inplace":
             model = _blend(o.active, model, old)
         if expected is not None and _keeps_result(entry, expected):
             new = _plain_value(expected)
