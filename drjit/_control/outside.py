@@ -42,7 +42,7 @@ from .places import Change, are_others, difference_at, is_kept_by_class, keep_ne
 from .reads import may_find
 from .shapes import Reshaped
 from .snapshot import Snapshot
-from .wording import Words, name_in_program, place_in_words
+from .wording import Words, place_in_words
 
 __all__ = ["Variables", "presumed", "remember"]
 
