@@ -712,7 +712,9 @@ class Program:
             return
         self.updated = updated_in_regions(order, outputs)
         for node, memory, updates in self.updated:
-            if all(self.target.strategy(update.payload, memory.size, self.width) == PRIVATE for update in updates):
+            strategies = {self.target.strategy_in_regions(update.payload, memory.size, self.width)
+                          for update in updates}
+            if strategies == {PRIVATE}:
                 self.tables[memory.id] = self.append_tables(node, memory, updates[0].attr)
 
     def computes(self) -> bool:

@@ -20,6 +20,8 @@ __all__ = ["ATOMIC", "COMBINED", "PLAIN", "PRIVATE", "Copies", "Interval", "Limi
 #: plain updates of tables that the backend provides, and merges afterwards; atomic updates of what neighbours have for
 #: one element, combined.
 ATOMIC, PLAIN, PRIVATE, COMBINED = 0, 1, 2, 3
+#: By so much is memory smaller than a kernel whose loops and branches update tables in its place.
+_SMALLER = 4
 
 
 class Interval(NamedTuple):
@@ -171,6 +173,19 @@ class Target(NamedTuple):
         else:
             yield Interval("no tables", True, size, math.inf)
             yield Interval("no tables", False, 1, width)
+
+    def strategy_in_regions(self, mode: int, size: int, width: int) -> int:
+        """:meth:`strategy` of those of loops and branches to memory that these only update. Perhaps few elements come
+        to them: tables, which have to be filled and merged, are worth it for memory that is smaller than the kernel."""
+        return self.strategy(mode, size, max(2, width // _SMALLER))
+
+    def strategy_in_regions_holds(self, mode: int, size: int, width: int) -> Iterator[Interval]:
+        """Where that stays the same."""
+        for interval in self.strategy_holds(mode, size, max(2, width // _SMALLER)):
+            if not interval.of_memory:
+                interval = interval._replace(low=interval.low if interval.low <= 2 else _SMALLER * interval.low,
+                                             high=_SMALLER * interval.high + _SMALLER - 1)
+            yield interval
 
     # --- how memory is accessed --------------------------------------------------------------------------------------
 
