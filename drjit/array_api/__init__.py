@@ -149,7 +149,7 @@ from ._manipulation import (
     transpose,
     unstack,
 )
-from ._methods import eagerly
+from ._methods import eagerly as eagerly
 from ._protocols import by_name as _by_name
 from ._searching import (
     argmax,
@@ -230,7 +230,6 @@ __all__ = [
     "diff",
     "divide",
     "e",
-    "eagerly",
     "empty",
     "empty_like",
     "equal",

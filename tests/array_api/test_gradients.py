@@ -170,7 +170,7 @@ DIFFERENTIABLE: dict[str, Case | list[Case]] = {
 OTHERS = {
     "no arrays of numbers are given":
         "arange linspace empty empty_like eye ones ones_like zeros zeros_like fft.fftfreq fft.rfftfreq finfo iinfo "
-        "eagerly isdtype can_cast result_type broadcast_shapes __array_namespace_info__ from_dlpack",
+        "isdtype can_cast result_type broadcast_shapes __array_namespace_info__ from_dlpack",
     "results are integers or Booleans":
         "all any argmax argmin argsort count_nonzero equal greater greater_equal isfinite isin isinf isnan less "
         "less_equal logical_and logical_not logical_or logical_xor nonzero not_equal searchsorted signbit bitwise_and "

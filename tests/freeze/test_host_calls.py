@@ -51,7 +51,8 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_replays_compute_it_again(name: str, dtype: str) -> None:
+def test_replays_compute_it_again(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xp.policy, "eager", 0)  # NumPy's functions may round in another way
     function = FUNCTIONS[name]
     frozen = dr.freeze(function)
     calls = 0
