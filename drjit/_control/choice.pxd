@@ -35,7 +35,7 @@ cdef class Results:
     cdef public Node called
     cdef public bint optimizes
     cdef public list common
-    @cython.locals(number=cython.Py_ssize_t, first=Returned)
+    @cython.locals(number=cython.Py_ssize_t, first=Returned, node=Node)
     cpdef complete(self, object returned, object labels)
     @cython.locals(leaves=list, node=Node, position=cython.Py_ssize_t)
     cpdef compare(self, Returned other, str which)

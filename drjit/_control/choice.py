@@ -99,7 +99,12 @@ class Results:
             self.fill(returned)
         first = returned[0]
         self.spec, self.leaves, self.which = first.spec, first.leaves, labels[0]
-        self.common = _EMPTY if self.called is None and not self.optimizes else list(first.nodes)
+        self.common = _EMPTY
+        if self.called is not None or self.optimizes:
+            for node in first.nodes:
+                if node.kind == _LITERAL:
+                    self.common = list(first.nodes)
+                    break
         for number in range(1, len(returned)):
             self.compare(returned[number], labels[number])
 

@@ -62,9 +62,12 @@ def _function_from(linear: Linear, name: str, expanded: Expanded, formals: Itera
 
 
 def _rare_function(linear: Linear, choice: Cond, uniform: bool) -> Function:
-    """The function that computes the values of a rare branch from its arguments."""
+    """The function that computes the values of a rare branch from its arguments: of one element, or of a packet, unless
+    it multiplies 64-bit words to their upper half, which no machine does for packets."""
     region = choice.regions[0]
     function = _rare.get((region, uniform))
+    if function is None and not uniform and any(node.kind == _MUL_HI for node in region.nodes):
+        function = _rare[region, uniform] = _rare_function(linear, choice, True)
     if function is None:
         formals, results = region.formals[choice.count:], region.results[0]
         types = "_".join(TYPES[node.type].name for node in (*formals, *results))
@@ -427,8 +430,7 @@ class Builder:
         if choice.rare:
             operands = (self.at(node.d0), *self.all_at(choice.initial))
             rare = self.append(Instruction(number, node, operands, all(value.uniform for value in operands)), block)
-            rare.function = _rare_function(self.linear, choice, rare.uniform or any(
-                inner.kind == _MUL_HI for inner in choice.regions[0].nodes))  # no machine has that for packets
+            rare.function = _rare_function(self.linear, choice, rare.uniform)
             self.function.rare = True
             return
         values = [self.at(initial) for initial, formal in zip(choice.initial, choice.regions[0].formals, strict=True)
