@@ -385,7 +385,7 @@ WITHOUT_ARRAYS: dict[str, list[Callable[[Any], Any]]] = {
         "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric")])],
 }
 #: Functions whose own tests are elsewhere.
-ELSEWHERE = {"eagerly": "test_small.py", "from_dlpack": "test_dlpack.py",
+ELSEWHERE = {"from_dlpack": "test_dlpack.py",
              "__array_namespace_info__": "test_conformance_runner.py"}
 
 
