@@ -14,12 +14,12 @@ from typing import Any, Literal
 import drjit_core as core
 from drjit_core import COMPUTES_IN, SHAPE, Node, cast, counter, invalid, is_float, literal, number, ops
 
-from .._access.lanes import TRUE
+from .._access.slicing import strided
 from .._arrays.broadcasting import make as make_tensor
 from .._base.arguments import require_integer
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
-from .._base.types import INT32, INT64, UINT32, UINT64, require_backend, retype
+from .._base.types import INT32, INT64, UINT32, UINT64, require_backend
 from .._base.typing import ArrayT, T
 from .._base.values import parse_shape, plain_scalar, require_size
 from .._promotion.componentwise import flat_array, nested_array
@@ -505,11 +505,8 @@ def meshgrid(*args: ArrayT, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array
             result[position] = wrap(cls, [nodes[k // inner % len(nodes)] for k in range(total)])
             inner *= len(nodes)
         return tuple(result)
-    index: Any = arange(retype(cls, UINT32), total)
-    for position in reversed(order):
-        size = len(axes[position])
-        outer = index // size
-        own = index - outer * size
-        result[position] = wrap(cls, [core.gather(axes[position]._nodes()[0], own._nodes()[0], TRUE, harmless=True)])
-        index = outer
+    sizes = [len(axes[position]) for position in order]
+    for place, position in enumerate(order):
+        along = [int(axis == place) for axis in range(len(sizes))]
+        result[position] = wrap(cls, [strided(axes[position]._n, sizes, along)])
     return tuple(result)

@@ -4,6 +4,9 @@ An axis is a step of its own. The host computes the weights of the outputs along
 a table in memory, from which a kernel takes them. Away from the ends they repeat: of a long axis, the table holds the
 first outputs, one period, and the last ones. Few taps are unrolled, many are a loop in the kernel.
 
+Where there is much to do, the kernel goes over rows, along which weights and positions are views of the table. The
+derivative of such sums is the sum with the transposed table: what each input is part of.
+
 A convolution has the same weights everywhere: they are parameters of the kernel, and the table is that of the factors
 which make their sum one at the ends. A large one of few taps is a sum of views, shifted against each other, of a copy
 that goes on beyond the ends.
@@ -20,18 +23,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import COMPUTES_IN, SHAPE, Node, cast, counter, import_copy, literal, ops
+from drjit_core import COMPUTES_IN, SHAPE, Flow, Node, cast, counter, import_copy, literal, ops
 
 from .._access.slicing import TRUE, Access, normalise_axes, positions, strided
 from .._arrays.broadcasting import make
 from .._base.arguments import require_mode
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
-from .._base.nodes import index_type
+from .._base.nodes import broadcast, index_type
 from .._base.types import INT32, INT64, UINT64
 from .._base.typing import ArrayT
 from .._base.values import is_ndarray, parse_shape, plain_scalar
 from .._promotion.promote import wrap
+from .structure import Structure
 
 __all__ = ["convolve", "resample"]
 
@@ -41,9 +45,12 @@ _UNROLLED = 32
 _LEAST_TAPS, _SHIFTED, _LARGE, _SHORT = 4, 64, 1 << 22, 16
 #: Longer axes have a table of one period, if that saves at least half of it.
 _LONG = 1024
+#: So much is resampled by rows; with the whole table of a long axis, if so many rows share it.
+_MANY, _SEVERAL = 1 << 15, 8
 _TAG = 48
 
 Filter = Callable[[float], float]
+_Linear = Callable[[Node], Node]
 
 
 # --- filters ---------------------------------------------------------------------------------------------------------
@@ -182,13 +189,69 @@ def _table(function: str, axis: _Axis) -> _Table:
     weights /= total
     if axis.boundary != "zero":
         return _Table(outputs.size, edge, period, step, taps, weights, _folded(index, axis.inputs, axis.boundary))
-    # windows of one length that lie within the axis: what goes beyond the support has the weight 0
-    moved = numpy.minimum(first, max(0, axis.inputs - taps))
+    return _Table(outputs.size, edge, period, step, taps, *_within(first, weights, axis.inputs))
+
+
+def _within(first: Any, weights: Any, size: int) -> tuple[Any, Any]:
+    """Weights, and first positions, of windows of one length that lie within an axis: what goes beyond the support has
+    the weight 0."""
+    import numpy
+
+    taps = len(weights)
+    moved = numpy.minimum(first, max(0, size - taps))
     shift = first - moved
     if shift.any():
         source = numpy.arange(taps)[:, None] - shift
         weights = numpy.where(source >= 0, numpy.take_along_axis(weights, numpy.maximum(source, 0), axis=0), 0.0)
-    return _Table(outputs.size, edge, period, step, taps, weights, moved)
+    return weights, moved
+
+
+class _Sums(NamedTuple):
+    """Weighted sums along an axis, with a row of the table for each output."""
+
+    inputs: int
+    weights: Any  # (taps, outputs)
+    index: Any  # (taps, outputs), or (outputs,): the first ones
+
+    def transposed(self) -> _Sums | None:
+        """For each input, the sum of what it is part of; ``None`` if that is much more for some than for others."""
+        import numpy
+
+        taps, outputs = self.weights.shape
+        index = self.index if self.index.ndim == 2 else self.index + numpy.arange(taps)[:, None]
+        used = self.weights.T != 0  # in the order of the outputs
+        inputs, weights = index.T[used], self.weights.T[used]
+        order = numpy.argsort(inputs, kind="stable")
+        inputs, weights = inputs[order], weights[order]
+        places = numpy.nonzero(used)[0][order]
+        counts = numpy.bincount(inputs, minlength=self.inputs)
+        most = max(1, int(counts.max()))
+        if most > _UNROLLED and most > 2 * inputs.size / self.inputs + 8:
+            return None
+        begins = numpy.cumsum(counts) - counts
+        slots = numpy.arange(inputs.size) - begins[inputs]
+        table = numpy.zeros((most, self.inputs))
+        table[slots, inputs] = weights
+        found = numpy.zeros((most, self.inputs), dtype=numpy.int64)
+        found[slots, inputs] = places
+        if outputs >= most and (places == found[0][inputs] + slots).all():
+            return _Sums(outputs, *_within(found[0], table, outputs))
+        return _Sums(outputs, table, found)
+
+
+def _sums(axis: _Axis, table: _Table) -> _Sums:
+    """The table of an axis with all its rows."""
+    import numpy
+
+    if not table.edge:
+        return _Sums(axis.inputs, table.weights, table.index)
+    outputs = numpy.arange(axis.outputs)
+    number = outputs // table.period
+    within = (outputs >= table.edge) & (outputs < axis.outputs - table.edge)
+    row = numpy.where(within, table.edge + outputs - number * table.period,
+                      numpy.where(outputs < table.edge, outputs, outputs - (axis.outputs - table.rows)))
+    shift = numpy.where(within, (number - table.edge // table.period) * table.step, 0)
+    return _Sums(axis.inputs, table.weights[:, row], table.index[..., row] + shift)
 
 
 class _Kernel(NamedTuple):
@@ -252,6 +315,102 @@ def _memory(values: Any, type_: int) -> Node:
 
 def _filtered(node: Node, outer: int, inner: int, axis: _Axis, table: _Table, looped: bool) -> Node:
     """The sums along the middle axis of three."""
+    state = core.state
+    if table.taps <= _SHIFTED and outer * axis.outputs * inner * table.taps >= _MANY and \
+            axis.outputs * inner >= _SHORT and (not table.edge or outer * inner >= _SEVERAL) and \
+            state.region is None and state.recording is None and not node.scope and not looped:
+        sums = _sums(axis, table)
+        back = None if core.tracked(node) is None else sums.transposed()
+        if back is not None:
+            return _Weighted.of(node, functools.partial(_by_rows, outer, inner, sums),
+                                functools.partial(_by_rows, outer, inner, back))
+        if core.tracked(node) is None:
+            return _by_rows(outer, inner, sums, node)
+    return _by_index(node, outer, inner, axis, table, looped)
+
+
+def _by_rows(outer: int, inner: int, sums: _Sums, node: Node) -> Node:
+    """The sums along the middle axis of three, as rows that differ in weights and in where their inputs begin."""
+    import numpy
+
+    taps, outputs = sums.weights.shape
+    # short rows of what lies behind the axis are part of it
+    unit, behind = (inner, 1) if inner < _SHORT else (1, inner)
+    sizes, count = (outer, outputs * unit, behind), outer * outputs * inner
+    scalar = index_type(max(count, node.size))
+    bits = 64 if scalar == UINT64 else 32
+
+    def parameter(value: int, tag: int) -> Node:
+        return literal(scalar, value % (1 << bits), 1, SHAPE, tag=_TAG + tag)
+
+    def table(values: Any, type_: int) -> Node:
+        return _memory(numpy.repeat(values, unit, axis=-1) if unit > 1 else values, type_)
+
+    def along(values: Node, tap: int) -> Node:
+        return strided(values, sizes, (0, 1, 0), tap * outputs * unit) if values.size > 1 else values
+
+    weights, windows = table(sums.weights, node.type), sums.index.ndim == 1
+    distances = table(((sums.index - numpy.arange(outputs)) * inner) % (1 << bits), scalar)
+    start = counter(count, scalar)
+    if outer > 1 and sums.inputs != outputs:
+        moved = ops.mul(counter(outer, scalar), parameter((sums.inputs - outputs) * inner, 2))
+        start = ops.add(start, strided(moved, sizes, (1, 0, 0)))
+    if windows:
+        start = ops.add(start, along(distances, 0))
+    skips, none = bool((sums.weights == 0).any()), literal(node.type, 0)
+    total: Node | None = None
+    for tap in range(taps):
+        place = ops.add(start, parameter(tap * inner, 20 + tap) if windows else along(distances, tap))
+        weight, value = along(weights, tap), core.gather(node, place, TRUE, harmless=True)
+        if skips:  # so that infinities outside of the support do not enter
+            value = ops.select(ops.neq(weight, none), value, none)
+        total = ops.mul(weight, value) if total is None else ops.fma(weight, value, total)
+    assert total is not None
+    return total
+
+
+class _Weighted(Structure):
+    """Weighted sums of an array: what computes them, and what computes their derivative, which is linear as well."""
+
+    name = label = "weighted sum"
+
+    def __init__(self, node: Node, apply: _Linear, transposed: _Linear) -> None:
+        super().__init__([node])
+        self.operands = []  # nothing depends on their values
+        self.apply, self.transposed = apply, transposed
+
+    @classmethod
+    def of(cls, node: Node, apply: _Linear, transposed: _Linear) -> Node:
+        """The sums of an array, and the vertex of those of one that tracks derivatives."""
+        found = apply(core.primal(node))
+        if core.tracked(node) is None:
+            return found
+        (result,) = cls(node, apply, transposed).attached([found])
+        return result
+
+    def _again(self, flow: Flow, node: Node, size: int, apply: _Linear, transposed: _Linear) -> Node:
+        node = broadcast(node, size)
+        return self.of(node if flow.again else core.primal(node), apply, transposed)
+
+    def forward(self, flow: Flow) -> None:
+        """Let changes flow to the sums."""
+        change = flow.change(self.inputs[0])
+        if change is not None:
+            self.sent[0] = self._again(flow, change, self.inputs[0].size, self.apply, self.transposed)
+
+    def reverse(self, flow: Flow) -> None:
+        """Let gradients flow to the inputs."""
+        (vertex,), (_, width) = self.inputs, self.outputs[0]
+        if not flow.takes(vertex):
+            return
+        gradient = self.received[0]
+        if flow.crosses and flow.part is not None and vertex.id <= flow.limit:  # samples without a part are not summed
+            gradient = ops.select(flow.part(width), gradient, literal(gradient.type, 0))
+        flow.bring(vertex, self._again(flow, gradient, width, self.transposed, self.apply), vertex.size)
+
+
+def _by_index(node: Node, outer: int, inner: int, axis: _Axis, table: _Table, looped: bool) -> Node:
+    """The sums along the middle axis of three, from elements and weights that are read by index."""
     sizes = (outer, axis.outputs, inner)
     count = math.prod(sizes)
     scalar = index_type(max(count, node.size, table.taps * table.rows))
@@ -387,13 +546,44 @@ def _convolved(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel,
     """The convolution along the middle axis of three."""
     taps = len(kernel.weights)
     state = core.state
-    if _LEAST_TAPS <= taps <= _SHIFTED and node.size * taps >= _LARGE and axis.inputs * inner >= _SHORT and \
-            state.region is None and state.recording is None and not node.scope and not looped:
-        return _shifted(node, outer, inner, axis, kernel)
-    return _gathered(node, outer, inner, axis, kernel, looped)
+    plain = state.region is None and state.recording is None and not node.scope and not looped
+    if _LEAST_TAPS <= taps <= _SHIFTED and node.size * taps >= _LARGE and axis.inputs * inner >= _SHORT and plain:
+        along: _Linear = functools.partial(_shifted, outer, inner, axis, kernel)
+    else:
+        along = functools.partial(_gathered, outer, inner, axis, kernel, looped)
+    if core.tracked(node) is not None and plain and taps and node.size * taps >= _MANY:
+        if axis.boundary in ("zero", "wrap"):
+            return _Weighted.of(node, along, functools.partial(_correlated, outer, inner, axis, kernel))
+        if outer * inner >= _SEVERAL:
+            back = _kernel_sums(axis, kernel).transposed()
+            if back is not None:
+                return _Weighted.of(node, along, functools.partial(_by_rows, outer, inner, back))
+    return along(node)
 
 
-def _shifted(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel) -> Node:
+def _correlated(outer: int, inner: int, axis: _Axis, kernel: _Kernel, node: Node) -> Node:
+    """What the convolution along the middle axis of three is the transposed operation of, where elements beyond the
+    ends are none or those at the other end: that by the reversed kernel."""
+    taps = len(kernel.weights)
+    if kernel.factors is not None:
+        scalar = index_type(node.size)
+        output = cast(positions(Access(0, (outer, axis.inputs, inner), (0, 1, 0)), axis.inputs), scalar)
+        node = ops.mul(node, _factors(_Ends(axis, kernel, scalar), kernel, node.type, output))
+    reverse = _Kernel(taps - 1 - kernel.reach, kernel.weights[::-1], None, 0)
+    return _convolved(node, outer, inner, axis, reverse, False)
+
+
+def _kernel_sums(axis: _Axis, kernel: _Kernel) -> _Sums:
+    """The sums of a convolution as a table with a row for each output."""
+    import numpy
+
+    size, taps = axis.inputs, len(kernel.weights)
+    index = numpy.arange(size) + numpy.arange(taps)[:, None] - kernel.reach
+    weights = numpy.broadcast_to(numpy.array(kernel.weights)[:, None], index.shape)
+    return _Sums(size, weights, _folded(index, size, axis.boundary))
+
+
+def _shifted(outer: int, inner: int, axis: _Axis, kernel: _Kernel, node: Node) -> Node:
     """The convolution as a sum of views of a copy that goes on beyond the ends."""
     size, taps, type_ = axis.inputs, len(kernel.weights), node.type
     extent = size + taps - 1
@@ -446,7 +636,7 @@ def _shifted(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel) -
     return ops.mul(total, repeated(_factors(ends, kernel, type_, along(size, 0)), size))  # type: ignore[no-any-return]
 
 
-def _gathered(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel, looped: bool) -> Node:
+def _gathered(outer: int, inner: int, axis: _Axis, kernel: _Kernel, looped: bool, node: Node) -> Node:
     """The convolution as a sum of elements that are read by index."""
     size = axis.inputs
     sizes, taps, type_ = (outer, size, inner), len(kernel.weights), node.type

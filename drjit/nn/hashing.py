@@ -42,11 +42,11 @@ from .._base.nodes import broadcast
 from .._base.types import BOOL, FLOAT64, INT32, UINT32, relative, reshape, retype
 from .._base.values import is_ndarray
 from .._functions.states import Place, Stateful
+from .._functions.structure import Structure
 from .._functions.traits import tensor_t
 from .._promotion.promote import wrap
 from .._random.generator import Generator
 from .._random.generator import rng as new_generator
-from .structure import Structure
 from .vector import CoopVec
 from .views import Packable
 

@@ -26,8 +26,8 @@ from .._base.errors import describe
 from .._base.nodes import broadcast
 from .._base.types import UINT32, relative, retype
 from .._functions.creation import arange
+from .._functions.structure import Structure
 from .._promotion.promote import wrap
-from .structure import Structure
 from .vector import CoopVec
 from .views import MatrixView
 

@@ -250,13 +250,14 @@ def test_literals_and_components_of_arrays_are_sources_as_well():
 
 @pytest.fixture
 def roads(monkeypatch):
-    """Both ways to convolve: as a sum of views of a padded copy, and as one of elements that are read by index."""
+    """Both ways to filter: by views, of a padded copy or of the table, and by elements that are read by index."""
     from drjit._functions import resampling
 
     def run(function):
         results = []
         for least in (0, 1 << 60):
             monkeypatch.setattr(resampling, "_LARGE", least)
+            monkeypatch.setattr(resampling, "_MANY", least)
             results.append(function())
         return results
 
@@ -282,6 +283,66 @@ def test_sums_of_views_are_those_of_single_elements(name, radius, normalize, bou
             data, name, radius, axis=axis, boundary=boundary, normalize=normalize).numpy())
         np.testing.assert_array_equal(views, single, err_msg=str(shape))
         assert views.any()
+
+
+#: Shapes, the axis, and how many outputs there are along it: long and short rows, one and several of them, as they are
+#: and with weights that repeat.
+RESAMPLED = [((50,), 0, 25), ((6,), 0, 30), ((1, 30), 1, 12), ((5, 40), 1, 60), ((40, 5), 0, 7), ((7, 17), 0, 20),
+             ((3, 20, 4), 1, 10), ((3, 20, 18), 1, 33), ((2, 3, 20), 1, 9), ((4, 1, 20), 1, 5), ((4, 9, 1), 1, 8),
+             ((1030, 12), 0, 2060), ((9, 1040), 1, 1560)]
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("name", ["box", "linear", "cubic", "lanczos", ramp])
+def test_resampling_by_rows_is_that_by_elements(name, boundary, roads):
+    radius = {"filter_radius": 3} if callable(name) else {}
+    for shape, axis, outputs in RESAMPLED:
+        data = (TensorXf if len(shape) > 1 else Float)(image(*shape))
+        wanted = [outputs if number == axis else size for number, size in enumerate(shape)]
+        rows, single = roads(lambda data=data, wanted=wanted: dr.resample(
+            data, wanted, name, boundary=boundary, **radius).numpy())
+        np.testing.assert_array_equal(rows, single, err_msg=str((shape, outputs)))
+        assert rows.any()
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("what", ["cubic", "box", "convolve", "kernel", "normalized"])
+def test_derivatives_by_rows_are_those_by_elements(what, boundary, roads):
+    """Gradients, changes, and gradients of the gradient's square."""
+    from drjit.llvm.ad import TensorXf64 as Tensor
+
+    rng = np.random.default_rng(3)
+    for shape, axis, outputs in RESAMPLED[2:]:
+        wanted = [outputs if number == axis else size for number, size in enumerate(shape)]
+
+        def filtered(x, axis=axis, wanted=wanted):
+            if what == "convolve":
+                return dr.convolve(x, [1, 2, -1, 4], axis=axis, boundary=boundary)
+            if what == "kernel":
+                return dr.convolve(x, ramp, 3, axis=axis, boundary=boundary, normalize=False)
+            if what == "normalized":
+                return dr.convolve(x, "gaussian", 3, axis=axis, boundary=boundary)
+            return dr.resample(x, wanted, what, boundary=boundary)
+
+        data, moved = rng.normal(size=shape), rng.normal(size=shape)
+        weights = rng.normal(size=filtered(Tensor(data)).shape)
+
+        def run(filtered=filtered, data=data, moved=moved, weights=weights):
+            def f(x):
+                return dr.sum(filtered(x) ** 3 * Tensor(weights), axis=None)
+
+            def along(x):
+                return dr.sum(dr.value_and_grad(f)(x)[1] * Tensor(moved), axis=None)
+
+            x = Tensor(data)
+            dr.enable_grad(x)
+            dr.set_grad(x, Tensor(moved))
+            change = dr.forward_to(filtered(x)).numpy()
+            first = dr.value_and_grad(f)(Tensor(data))[1].numpy()
+            return change, first, dr.value_and_grad(along)(Tensor(data))[1].numpy()
+
+        for found, expected in zip(*roads(run), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-11 * abs(expected).max(), err_msg=str((shape, outputs)))
 
 
 @pytest.mark.oracle
