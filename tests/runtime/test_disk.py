@@ -27,6 +27,7 @@ ENVIRONMENT = disk.Environment(lambda: ("test",))
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    disk.emitter()  # which is in the cache as well, now in another one
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("DRJIT_CACHE_SIZE", raising=False)
     monkeypatch.setattr(disk, "_warned", False)
@@ -333,8 +334,8 @@ def test_the_hash_covers_all_that_text_follows_from() -> None:
         imported_by(root, needed)
     assert {"llvm.emit", "control.rare", "types", "ops.table", "math.trigonometric", "ir.node"} <= needed
     assert not any(name.startswith("runtime") for name in needed)
-    covered = {Path(name).with_suffix("").as_posix().strip("/").replace("/", ".").removesuffix(".__init__")
-               for name, _ in disk._files()}
+    covered = {Path(name).relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+               for name, _ in disk._files_below(str(PACKAGE))}
     assert needed <= covered, f"not covered: {sorted(needed - covered)}"
     folders = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")}
     assert folders - {name.partition(".")[0] for name in covered} - {f"{name}.py" for name in covered} == {"runtime"}
@@ -381,11 +382,26 @@ def test_a_change_of_any_module_changes_the_hash(tmp_path: Path, form: Callable[
     assert len({found[0], found[2], found[3]}) == 3
 
 
+def test_files_are_read_again_if_the_file_system_tells_of_a_change(tmp_path: Path) -> None:
+    """Also if length and time of the last change are those of the file before."""
+    shutil.copytree(PACKAGE, tmp_path / "drjit_core", ignore=shutil.ignore_patterns("__pycache__"))
+    changed = tmp_path / "drjit_core" / "control" / "rare.py"
+    with open(changed, "a") as file:
+        file.write("\nCHANGED = 1\n")
+    first = digest_of(tmp_path)
+    assert digest_of(tmp_path) == first
+    before = changed.stat()
+    changed.write_text(changed.read_text().replace("CHANGED = 1", "CHANGED = 2"))
+    os.utime(changed, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert changed.stat().st_size == before.st_size
+    assert digest_of(tmp_path) not in (first, "None")
+
+
 def test_without_files_to_hash_there_is_no_cache(folder: Path, monkeypatch: pytest.MonkeyPatch,
                                                  caplog: pytest.LogCaptureFixture) -> None:
     """An importer that hands out no files: the emitter may be any, so that no code of its may be kept."""
     disk.emitter.cache_clear()
-    monkeypatch.setattr(disk, "_files", lambda: iter(()))
+    monkeypatch.setattr(disk, "_files_below", lambda root: iter(()))
     try:
         disk.store(key(1), CODE)
         assert disk.load(key(1)) is None and not folder.exists()

@@ -72,8 +72,12 @@ def _default_location() -> Path:
 @cache
 def directory() -> Path | None:
     """The cache's directory, created if need be; ``None`` if there is none that may be used."""
+    return None if emitter() is None else _folder()
+
+
+def _folder() -> Path | None:
     location = os.environ.get("DRJIT_CACHE_DIR")
-    if location == "" or emitter() is None:
+    if location == "":
         return None
     try:
         path = (Path(location) if location else _default_location()).absolute()  # wherever the program goes from here
@@ -105,21 +109,56 @@ _NOT_EMITTING = ("runtime",)
 _LOADERS_OF_FOLDERS = (SourceFileLoader, SourcelessFileLoader, ExtensionFileLoader)
 
 
-def _files() -> Iterator[tuple[str, bytes]]:
-    """The compiler's modules as they are loaded: source, bytecode or machine code, in a folder or anywhere else."""
+def _hash_of_modules() -> bytes:
+    """Hash of the compiler's modules as they are loaded: source, bytecode or machine code, in a folder or anywhere
+    else.
+
+    Of a folder it is in the cache as well, by what the file system says of the files: reading all of them takes ten
+    times as long. Whoever changes a file, or puts another one in its place, changes the time of the change.
+    """
     spec = _spec(_ROOT)
-    if isinstance(spec.loader, _LOADERS_OF_FOLDERS) and spec.origin is not None:
-        yield from _files_below(os.path.dirname(spec.origin))
-    else:  # an archive or the like: a third slower
-        for name in _modules():
-            spec = _spec(name)
-            get_data = getattr(spec.loader, "get_data", None)
-            if get_data is None or spec.origin is None:
-                raise ImportError(f"the importer of {name} does not hand out files")
-            yield name, get_data(spec.origin)
+    if not isinstance(spec.loader, _LOADERS_OF_FOLDERS) or spec.origin is None:
+        found = sorted(_files_elsewhere())
+        _require_modules([name for name, _ in found])
+        return _hash(found)
+    root = os.path.dirname(spec.origin)
+    files = sorted(_files_below(root))
+    _require_modules([path for path, _ in files])
+    listing = "\n".join(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
+                        for path, status in files)
+    key = hashlib.blake2b(f"{root}\n{listing}".encode(), digest_size=_DIGEST).digest()
+    folder = _folder()
+    known = None if folder is None else _load(folder, key)
+    if known is None:
+        known = _hash([(path[len(root):], Path(path).read_bytes()) for path, _ in files])
+        if folder is not None:
+            _store(folder, key, known)
+    return known
 
 
-def _files_below(root: str) -> Iterator[tuple[str, bytes]]:
+def _require_modules(names: list[str]) -> None:
+    if not any(f"codegen{separator}program" in name for name in names for separator in (os.sep, ".")):
+        raise ImportError(f"the importer of {_ROOT} does not list its modules")
+
+
+def _hash(files: list[tuple[str, bytes]]) -> bytes:
+    digest = hashlib.blake2b()
+    for name, data in files:
+        digest.update(f"{name} {len(data)}\n".encode() + data)
+    return digest.digest()
+
+
+def _files_elsewhere() -> Iterator[tuple[str, bytes]]:
+    """Modules in an archive or the like: a third slower."""
+    for name in _modules():
+        spec = _spec(name)
+        get_data = getattr(spec.loader, "get_data", None)
+        if get_data is None or spec.origin is None:
+            raise ImportError(f"the importer of {name} does not hand out files")
+        yield name, get_data(spec.origin)
+
+
+def _files_below(root: str) -> Iterator[tuple[str, os.stat_result]]:
     """Files that may be modules, whichever form of them is loaded."""
     suffixes = tuple(all_suffixes())
     folders = [root]
@@ -127,8 +166,7 @@ def _files_below(root: str) -> Iterator[tuple[str, bytes]]:
         folder = folders.pop()
         for entry in os.scandir(folder):
             if entry.name.endswith(suffixes):
-                with open(entry.path, "rb", buffering=0) as file:
-                    yield entry.path[len(root):], file.read()
+                yield entry.path, entry.stat()
             elif entry.is_dir() and entry.name != "__pycache__" and not (
                     folder == root and entry.name in _NOT_EMITTING):
                 folders.append(entry.path)
@@ -162,17 +200,11 @@ def _spec(name: str) -> ModuleSpec:
 @cache
 def emitter() -> bytes | None:
     """Hash of the emitter, or ``None`` if its files cannot be read (an unusual importer)."""
-    digest = hashlib.blake2b()
     try:
-        found = sorted(_files())
-        if not any(f"codegen{separator}program" in name for name, _ in found for separator in (os.sep, ".")):
-            raise ImportError(f"the importer of {_ROOT} does not list its modules")
+        return _hash_of_modules()
     except (ImportError, OSError) as error:
         _warn(str(error))
         return None
-    for name, data in found:
-        digest.update(f"{name} {len(data)}\n".encode() + data)
-    return digest.digest()
 
 
 class Environment:
@@ -210,8 +242,10 @@ def _checksum(key: bytes, code: bytes) -> bytes:
 def load(key: bytes) -> bytes | None:
     """Object code by key, or ``None``."""
     folder = directory()
-    if folder is None:
-        return None
+    return None if folder is None else _load(folder, key)
+
+
+def _load(folder: Path, key: bytes) -> bytes | None:
     path = f"{folder}{os.sep}{key.hex()}{_SUFFIX}"
     code = None
     try:
@@ -253,8 +287,11 @@ def _rest(handle: int, size: int) -> bytes:
 def store(key: bytes, code: bytes) -> None:
     """Write object code under its key; failure leaves the cache as it was."""
     folder = directory()
-    if folder is None:
-        return
+    if folder is not None:
+        _store(folder, key, code)
+
+
+def _store(folder: Path, key: bytes, code: bytes) -> None:
     temporary, written = None, 0
     try:
         handle, temporary = tempfile.mkstemp(dir=folder, suffix=_UNFINISHED)
