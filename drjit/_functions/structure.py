@@ -34,8 +34,7 @@ class Structure:
         return [dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=place))
                 for place, node in enumerate(nodes)]
 
-    @staticmethod
-    def uses(place: int) -> tuple[bool, bool]:
+    def uses(self, place: int) -> tuple[bool, bool]:
         """Whether an input is read by index as a whole, and whether it is used in another way."""
         del place
         return False, True

@@ -105,8 +105,8 @@ def _products(matrix: MatrixView, nodes: list[Node], bias: MatrixView | None = N
     views = [matrix] if bias is None else [matrix, bias]
     sources = [view._buffer._n for view in views]
     tracks = any(tracked(node) is not None for node in (*sources, *nodes))
-    # the gradient of a matrix is a sum over samples, which regions have none of
-    within = tracks and core.current().region is not None and any(map(core.surely_tracked, sources))
+    # of what there is one of, each element of a region has a gradient of its own
+    within = tracks and core.current().region is not None and 1 in [source.size for source in sources]
     if not core.limits(matrix._buffer._where).tracing.products or within or not rows * columns or \
             0 in [node.size for node in (*sources, *nodes)]:
         return _added([_sum([(_read(matrix, row, column), nodes[column]) for column in range(columns)])
@@ -197,6 +197,9 @@ class Product(Structure):
             part = flow.part(width)
             gradients = [ops.select(part, node, literal(node.type, 0)) for node in gradients]
         takes = [vertex is not None and flow.takes(vertex) for vertex in vertices]
+        if core.current().region is not None:
+            self._write_within(flow, vertices, takes, gradients, values)
+            return
         left = values if takes[0] else []
         if takes[1:] == [True]:
             left = [*left, literal(gradients[0].type, 1)]
@@ -222,6 +225,24 @@ class Product(Structure):
                 index += down * (right % _WORD)
             mask = TRUE if inner in (0, rows) else ((down >= inner) if is_bias else (down < inner))._n
             flow.scatter(vertex, cast(found, vertex.type), index._n, mask, ReduceMode.NoConflicts.value)
+
+    def _write_within(self, flow: Flow, vertices: Sequence[Vertex | None], takes: Sequence[bool],
+                      gradients: list[Node], values: list[Node]) -> None:
+        """In a region, each element that takes part adds to memory."""
+        one = literal(gradients[0].type, 1)
+        for view, vertex, taken, others in zip(self.views, vertices, takes, (values, [one]), strict=False):
+            if taken:
+                assert vertex is not None
+                _, _, down, right = view._steps
+                flow.write(vertex, lambda memory: core.add_outer_sums(  # noqa: B023 (called at once)
+                    memory, gradients, others, TRUE, view._offset, down, right))  # noqa: B023
+
+    def uses(self, place: int) -> tuple[bool, bool]:
+        """Matrix and bias are read by index."""
+        vertex, count = self.inputs[place], len(self.views)
+        read, direct = ([node for node in nodes if tracked(node) is vertex]
+                        for nodes in (self.operands[:count], self.operands[count:]))
+        return bool(read), bool(direct)
 
     def forward(self, flow: Flow) -> None:
         """Let changes of matrix, bias and vector flow to the result."""

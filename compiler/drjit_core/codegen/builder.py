@@ -517,6 +517,8 @@ class Builder:
         function.scatters = self.scatters(program)
         function.reductions = [Reduction(self.at(node.d0), node.attr, node.type, program.slots[node.id])
                                for node in program.reductions]
+        function.reductions += [Reduction(self.at(node.d1), node.attr, node.type, program.pointers[node.id], node)
+                                for node in program.sums]
         if function.reductions:
             function.needs_mask = True
 

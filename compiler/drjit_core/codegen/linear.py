@@ -54,7 +54,7 @@ class Access(NamedTuple):
     layout: int = SCALAR  # of what is read by position, see the constants of :mod:`.program`
     wide: bool = False  # whether indices need 64 bits
     check: Check | None = None  # the comparison of indices with the size of the memory
-    strategy: int = PLAIN  # of a scatter-reduction: ATOMIC, PLAIN, PRIVATE or COMBINED
+    strategy: int = PLAIN  # of a scatter-reduction: ATOMIC, PLAIN, PRIVATE, COMBINED or SUMMED
     fetched: bool = False  # of a scatter-reduction: whether what it finds is wanted
     first: int = 0  # of a part of an array: the parameter with the position of its first element
     large: bool = False  # whether the memory is asked for ahead
@@ -141,12 +141,14 @@ class Store(NamedTuple):
 
 
 class Reduction(NamedTuple):
-    """An output of one element: what is reduced, how, to which type, and where the result goes."""
+    """An output of one element, or a matrix: what is reduced, how, to which type, and where the result goes; what is
+    added to memory instead has a ``write``."""
 
     value: Instruction
     op: int
     type: int
     slot: int
+    write: Node | None = None
 
 
 class RowPass(NamedTuple):

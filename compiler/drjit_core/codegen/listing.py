@@ -32,14 +32,15 @@ from ..ops.table import (
 from ..types import TYPES
 from .program import ALIGNED, REVERSED, ROW, SCALAR, UNALIGNED, Program
 from .signature import Role, Slot, slots_of
-from .target import ATOMIC, COMBINED, PLAIN, PRIVATE
+from .target import ATOMIC, COMBINED, PLAIN, PRIVATE, SUMMED
 
 __all__ = ["format_program"]
 
 #: How inputs are read, by access class.
 ACCESSES = {SCALAR: "one element for all", ALIGNED: "packets", ROW: "one element for each row",
             UNALIGNED: "packets, masked at the end: foreign memory"}
-_STRATEGIES = {ATOMIC: "atomic", PLAIN: "plain", PRIVATE: "in tables", COMBINED: "combined"}
+_STRATEGIES = {ATOMIC: "atomic", PLAIN: "plain", PRIVATE: "in tables", COMBINED: "combined",
+               SUMMED: "summed"}
 
 
 def format_program(program: Program) -> str:

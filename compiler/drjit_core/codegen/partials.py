@@ -27,7 +27,7 @@ class Room:
 
     def __init__(self, outer: Node, first: int) -> None:
         self.rows = outer.attr
-        self.columns = len(all_operands(outer)) - outer.attr
+        self.columns = len(all_operands(outer)) - 1 - outer.attr
         self.width = -(-self.columns // _COLUMNS) * _COLUMNS  # columns, padded
         self.flushed = outer.type != FLOAT64
         self.first = first  # word

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from ..ir.expansion import COMPOSED
 from ..ir.node import BAKED, PARAMETER, Node, new_node
 from ..ir.region import CONTROL, Loop, arguments_of, in_record, is_local, memory_of
+from ..ops.products import OUTER
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -61,7 +62,7 @@ from ..types import TYPE_BITS, TYPES, ReduceMode, ReduceOp
 from .partials import words_of
 from .records import Alike, Model, literal_bits, shape_of
 from .tables import updated_in_regions
-from .target import ATOMIC, PLAIN, PRIVATE, Target
+from .target import ATOMIC, PLAIN, PRIVATE, SUMMED, Target
 
 __all__ = ["ALIGNED", "Check", "DENSE", "ENTRIES", "PERIODIC", "Program", "REPORT_WORDS",
            "REVERSED", "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SPREAD", "STRIDED", "Short", "UNALIGNED",
@@ -137,7 +138,7 @@ class Program:
                  "detailed", "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live",
                  "local_bytes", "locals", "loops", "moving", "numbers", "order", "parameters", "pointers", "position",
                  "reductions", "report", "scatters", "shared", "short", "slots", "stack", "stores",
-                 "strategies", "streaming", "tabled", "tables", "target", "updated", "versions", "wide", "width")
+                 "strategies", "streaming", "summed", "sums", "tabled", "tables", "target", "updated", "versions", "wide", "width")
 
     def __init__(self, domain: Domain, target: Target, checked: bool = False, detailed: bool = False) -> None:
         self.domain = domain
@@ -174,6 +175,10 @@ class Program:
         self.tabled: list[tuple[Node, Node, int]] = []  # those scatters and versions, their memory, the operator
         #: Versions that regions make of memory that they only update, the memory, and the updates.
         self.updated: list[tuple[Node, Node, list[Node]]] = []
+        #: Writes of sums of products in regions that are added up as reductions are, to the memory in the end: their ids,
+        #: and those that have a place.
+        self.summed: set[int] = set()
+        self.sums: list[Node] = []
         self.loops: list[Loop] = []
         self.streaming = False  # so much is read and written that the target does it in another way
         self.reductions: list[Node] = []
@@ -223,7 +228,7 @@ class Program:
     @property
     def partial_words(self) -> int:
         """Words of 8 bytes that each block of a kernel leaves of its reductions."""
-        return words_of(node.d0 for node in self.reductions)  # type: ignore[misc]
+        return words_of([*(node.d0 for node in self.reductions), *(node.d1 for node in self.sums)])  # type: ignore[misc]
 
     @property
     def takes_records(self) -> bool:
@@ -659,6 +664,9 @@ class Program:
         pointer = self.pointers[node.id] = self.pointers[target.id]
         if node.attr == ReduceOp.Identity.value:
             self.strategies[node.id], strategy = PLAIN, self.choose_strategy(node, target)
+        elif node.id in self.summed:
+            strategy = self.strategies[node.id] = SUMMED
+            self.sums.append(node)
         else:
             strategy = self.strategies[node.id] = PRIVATE if pointer in self.tables.values() else \
                 self.target.inner_strategy(node.payload, self.width)
@@ -707,11 +715,17 @@ class Program:
         return slot
 
     def find_tables(self, order: Sequence[Node], outputs: Sequence[Node]) -> None:
-        """Let regions update tables of each thread where memory is small."""
+        """Let regions update tables of each thread where memory is small, and add up sums of products by themselves."""
         if not self.target.has_tables or not self.domain.is_flat:
             return
-        self.updated = updated_in_regions(order, outputs)
-        for node, memory, updates in self.updated:
+        for node, memory, updates in updated_in_regions(order, outputs):
+            sums = [update.id for update in updates if update.d1.kind == OUTER]  # type: ignore[union-attr]
+            if sums:
+                self.summed.update(sums)
+                continue
+            if node.d0.size == 1:  # type: ignore[union-attr]
+                continue
+            self.updated.append((node, memory, updates))
             strategies = {self.target.strategy_in_regions(update.payload, memory.size, self.width)
                           for update in updates}
             if strategies == {PRIVATE}:

@@ -33,7 +33,7 @@ def updated_in_regions(order: Iterable[Node], outputs: Sequence[Node]) -> list[t
     for version in versions:
         assert version.d0 is not None
         memory = version.d0.payload.origin(version.attr)
-        if memory.kind != EVALUATED or uses[memory.id] != 1 or uses[version.id] or version.d0.size == 1:
+        if memory.kind != EVALUATED or uses[memory.id] != 1 or uses[version.id]:
             continue
         updates = _updates_of(version.d0, memory)
         if updates and len({update.attr for update in updates}) == 1 and updates[0].attr in REDUCTIONS:

@@ -13,13 +13,13 @@ from typing import NamedTuple
 from ..passes.domain import Domain
 from ..types import ReduceMode
 
-__all__ = ["ATOMIC", "COMBINED", "PLAIN", "PRIVATE", "Copies", "Interval", "Limits", "Local", "Reductions", "Rows",
-           "Target", "Tracing", "limits", "tell_limits"]
+__all__ = ["ATOMIC", "COMBINED", "PLAIN", "PRIVATE", "SUMMED", "Copies", "Interval", "Limits", "Local", "Reductions",
+           "Rows", "Target", "Tracing", "limits", "tell_limits"]
 
 #: How a scatter-reduction copes with conflicts: atomic updates of the memory; plain updates, because there are none;
 #: plain updates of tables that the backend provides, and merges afterwards; atomic updates of what neighbours have for
-#: one element, combined.
-ATOMIC, PLAIN, PRIVATE, COMBINED = 0, 1, 2, 3
+#: one element, combined; sums of products are added up as those that reductions make, and to the memory in the end.
+ATOMIC, PLAIN, PRIVATE, COMBINED, SUMMED = 0, 1, 2, 3, 4
 #: By so much is memory smaller than a kernel whose loops and branches update tables in its place.
 _SMALLER = 4
 

@@ -11,10 +11,10 @@ from ..ir.dual import primal
 from ..ir.expansion import TRACED
 from ..ir.labels import are_any, copy_labels
 from ..ir.node import Node
-from ..ir.products import row_of_product
+from ..ir.products import add_products, outer_products, row_of_product
 from ..ir.region import CONTROL, Control, Region, arguments_of, memory_of
 from ..ir.symbolic import innermost, is_replaced
-from ..ops.products import PRODUCT
+from ..ops.products import OUTER, PRODUCT
 from ..ops.reductions import EXCHANGES
 from ..ops.table import (
     BITCAST,
@@ -180,6 +180,8 @@ def _gather_again(node: Node, values: Values) -> Any:
 
 def _scatter_again(node: Node, values: Values) -> Any:
     assert node.d0 is not None and node.d1 is not None and node.d2 is not None and node.d3 is not None
+    if node.d1.kind == OUTER:
+        return add_products(values.accessed(node.d0), values[node.d1], values[node.d2], values[node.d3])
     return trace.scatter(values.accessed(node.d0), values[node.d1], values[node.d2], values[node.d3], node.attr,
                          node.payload)
 
@@ -263,7 +265,8 @@ def _choice_again(node: Node, values: Values) -> list[Any]:
 #: How a node of a region is traced again, by kinds: of elementwise rows nobody needs to say so.
 AGAIN: dict[int, Callable[[Node, Values], Any]] = {
     GATHER: _gather_again, SCATTER: _scatter_again, FETCH: _fetch_again, LOOP: _loop_again, COND: _choice_again,
-    CALL: _choice_again, RESULT: _result_again, LOCAL: _local_again, PRODUCT: traced_again_by(row_of_product)}
+    CALL: _choice_again, RESULT: _result_again, LOCAL: _local_again, PRODUCT: traced_again_by(row_of_product),
+    OUTER: traced_again_by(outer_products)}
 
 
 def live_mask() -> Node:

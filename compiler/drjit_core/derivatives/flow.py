@@ -19,10 +19,10 @@ from ..context import state
 from ..ir.build import literal, resize
 from ..ir.dual import Scope, dual
 from ..ir.node import Node
-from ..ir.trace import binary, gather, opaque, reduce, scatter, ternary
+from ..ir.trace import binary, cast, gather, opaque, reduce, scatter, ternary
 from ..ir.vertex import HUB, Vertex
 from ..ops.table import KIND, LITERAL
-from ..types import BOOL, UINT32, ReduceMode, ReduceOp
+from ..types import BOOL, COMPUTES_IN, UINT32, ReduceMode, ReduceOp
 from .formulas import masked, product
 
 __all__ = ["ENDED", "Flow", "evaluate_by", "full"]
@@ -265,32 +265,35 @@ class Flow:
 
     def scatter(self, vertex: Vertex, gradient: Node, index: Node, mask: Node, mode: int = _AUTO) -> None:
         """Add to single elements of a gradient."""
+        self.write(vertex, lambda memory: scatter(memory, cast(gradient, memory.type), index, mask, _ADD, mode))
+
+    def write(self, vertex: Vertex, add: Callable[[Node], Node]) -> None:
+        """Add to parts of a gradient: a function of memory does so."""
         if not self.takes(vertex):
             return
         if self.memory is not None and vertex.id in self.memory:
-            self.memory[vertex.id] = scatter(self.memory[vertex.id], gradient, index, mask, _ADD, mode)
+            self.memory[vertex.id] = add(self.memory[vertex.id])
             return
         self.note(vertex)
         vertex.sparse = True
         pending = dict(vertex.pending or {})
         before = pending.get(_SCATTERED)
-        if before is None:
-            before = literal(vertex.type, 0, vertex.size)
-        pending[_SCATTERED] = scatter(before, gradient, index, mask, _ADD, mode)
+        pending[_SCATTERED] = add(literal(vertex.type, 0, vertex.size) if before is None else before)
         vertex.pending = pending
 
     def room(self, vertex: Vertex) -> Node:
-        """An array that a region within may scatter gradients of a vertex to, for :meth:`give_scattered`."""
+        """An array that a region within may scatter gradients of a vertex to, for :meth:`give_scattered`: those of half
+        precision are added up in single precision."""
         if self.memory is not None and vertex.id in self.memory:
             return self.memory[vertex.id]
-        return opaque(literal(vertex.type, 0, vertex.size))
+        return opaque(literal(COMPUTES_IN[vertex.type], 0, vertex.size))
 
     def give_scattered(self, vertex: Vertex, version: Node) -> None:
         """What a region has made of such an array."""
         if self.memory is not None and vertex.id in self.memory:
             self.memory[vertex.id] = version
         else:
-            self.give(vertex, version, version.size, True)
+            self.give(vertex, cast(version, vertex.type), version.size, True)
 
     def gradient(self, vertex: Vertex) -> Node | None:
         """All that has been given to a vertex, added up."""

@@ -14,10 +14,10 @@ from ..ir.deferred import Memory, Statement, defer, version_of
 from ..ir.dual import isolating_scope, primal, refuse_for
 from ..ir.node import Node
 from ..ir.symbolic import Tracing, call_site, innermost
-from ..ir.trace import scatter
+from ..ir.trace import cast, scatter
 from ..ir.vertex import Vertex
 from ..ops.table import LITERAL
-from ..types import BOOL, UINT32, UINT64, ReduceMode, ReduceOp
+from ..types import BOOL, COMPUTES_IN, UINT32, UINT64, ReduceMode, ReduceOp
 from .flow import Flow
 
 __all__ = ["Outside", "hand_out"]
@@ -87,7 +87,7 @@ def _is_outermost(region: Tracing, vertex: Vertex) -> bool:
 
 
 def _memory(vertex: Vertex) -> Memory:
-    return Memory(literal(vertex.type, 0, vertex.size))
+    return Memory(literal(COMPUTES_IN[vertex.type], 0, vertex.size))
 
 
 def _write(region: Tracing, found: list[tuple[Vertex, Memory, Node | None]], go_on: GoOn) -> None:
@@ -99,14 +99,14 @@ def _write(region: Tracing, found: list[tuple[Vertex, Memory, Node | None]], go_
         if gradient is not None:
             scalar = UINT32 if vertex.size <= 1 << 32 else UINT64
             single = vertex.size == 1
-            scatter(version_of(memory, region), primal(gradient), literal(scalar, 0) if single else
+            scatter(version_of(memory, region), cast(primal(gradient), memory.node.type), literal(scalar, 0) if single else
                     counter(vertex.size, scalar, gradient.where), mask, _ADD, _AUTO if single else _NO_CONFLICTS)
 
     def act() -> None:
         flow, reached = Flow(), []
         for vertex, memory, _ in found:
             if memory.node.kind != LITERAL:
-                flow.give(vertex, memory.node, vertex.size, True)
+                flow.give(vertex, cast(memory.node, vertex.type), vertex.size, True)
                 reached.append(vertex)
         go_on(reached)
 

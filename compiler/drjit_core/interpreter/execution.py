@@ -18,7 +18,7 @@ from ..codegen.expand import stand_in
 from ..flags import DEBUG, state
 from ..ir.expansion import actuals_of, expanding, is_expanded, traced_by
 from ..ir.node import BAKED, Node
-from ..ir.region import Choice, Control, Loop, Region, is_local, memory_of, operands
+from ..ir.region import Choice, Control, Loop, Region, is_local, memory_of, operands, width_of_write
 from ..ops.products import OUTER, PRODUCT
 from ..ops.steps import Step
 from ..ops.table import (
@@ -200,6 +200,8 @@ class Interpreter:
 
     def _scatter(self, node: Node) -> Array:
         assert node.d1 is not None and node.d2 is not None and node.d3 is not None
+        if node.d1.kind == OUTER:
+            return self._add_products(node)
         width = max(node.d1.size, node.d2.size, node.d3.size)
         index = np.broadcast_to(self[node.d2], width)  # equal elements are written as often as they occur
         value, expected = self._values(node.d1)
@@ -320,8 +322,20 @@ class Interpreter:
 
     def _outer(self, node: Node) -> Array:
         """A row for each product, in double precision."""
-        values = np.array([np.broadcast_to(value, (node.size,)) for value in self.operands(node)], np.float64)
-        return (values[:node.attr, None] * values[None, node.attr:]).reshape(-1, node.size)
+        mask, *values = [np.broadcast_to(value, (node.size,)) for value in self.operands(node)]
+        vectors = np.where(mask, np.array(values, np.float64), 0)
+        return (vectors[:node.attr, None] * vectors[None, node.attr:]).reshape(-1, node.size)
+
+    def _add_products(self, node: Node) -> Array:
+        """Memory to which sums of products are added."""
+        products, width = node.d1, width_of_write(node)
+        assert products is not None
+        down, across = products.payload
+        found, mask = np.array(self._memory(node.d0)), np.broadcast_to(self[node.d3], (width,))
+        sums = np.where(mask, self[products], 0).sum(-1).reshape(products.attr, -1)
+        rows, columns = np.indices(sums.shape)
+        np.add.at(found, int(self[node.d2][0]) + rows * down + columns * across, sums.astype(found.dtype))
+        return found
 
     def _result(self, node: Node) -> Array:
         return self[node.d0][node.attr]  # type: ignore[no-any-return]

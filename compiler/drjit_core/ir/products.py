@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..context import current
 from ..ops.products import OUTER, PRODUCT
 from ..ops.table import REDUCE
-from ..types import COMPUTES_IN, ReduceOp
+from ..types import BOOL, COMPUTES_IN, UINT32, ReduceMode, ReduceOp
 from . import verify
-from .build import append
-from .node import Node
+from .build import append, counter, literal
+from .dual import derived, primal, tracked
+from .node import BAKED, Node
+from .region import all_operands
 from .structured import traced
+from .trace import ops, scatter
 
-__all__ = ["outer_sums", "products", "row_of_product"]
+__all__ = ["add_outer_sums", "add_products", "outer_products", "outer_sums", "products", "row_of_product"]
+
+TRUE = literal(BOOL, True)
+#: Distances in memory, which may be negative, are added modulo this.
+_WORD = 1 << 32
 
 
 def row_of_product(matrix: Node, *values: Node, attr: int = 0, payload: Any = None) -> Node:
@@ -35,8 +43,56 @@ def outer_sums(left: Sequence[Node], right: Sequence[Node]) -> Node:
     """A matrix, row by row: the products of each component of one vector with each of another one, added up over all
     elements. The values are of single or double precision; nothing has a derivative, and this is no part of a region.
     """
-    products = traced(OUTER, left[0].type, [*left, *right], len(left))
-    return append(REDUCE, products.type, len(left) * len(right), products, attr=ReduceOp.Add.value)
+    return _sums(outer_products(TRUE, *left, *right, attr=len(left)))
+
+
+def add_outer_sums(target: Node, left: Sequence[Node], right: Sequence[Node], mask: Node, offset: int, down: int,
+                   across: int) -> Node:
+    """A new version of a target, to a part of which :func:`outer_sums` have been added: to the element of row ``i`` and
+    column ``k`` at ``offset + i * down + k * across``, by the elements whose mask is set.
+
+    In a region, these are some of those that take part. The values are of the type of the target.
+    """
+    operands = [target, *left, *right]
+    if any(tracked(node) is not None for node in operands):  # in a derivative that may be differentiated again
+        plain = [primal(node) for node in operands]
+        version = add_outer_sums(plain[0], plain[1:1 + len(left)], plain[1 + len(left):], mask, offset, down, across)
+        return derived("scatter", version, [node for node in operands if tracked(node) is not None][:3])
+    if len(right) == 1 or across != 1 and down == 1:  # the elements of a row are neighbours
+        left, right, down, across = right, left, across, down
+    region = current().region
+    if region is not None:
+        assert region.live is not None
+        mask = ops.and_(mask, region.live)
+    products = outer_products(mask, *left, *right, attr=len(left), payload=(down, across))
+    return add_products(target, products, literal(UINT32, offset, 1, BAKED), mask)
+
+
+def add_products(target: Node, products: Node, index: Node, mask: Node) -> Node:
+    """A new version of a target after a write of products: in a region, a scatter."""
+    add = ReduceOp.Add.value
+    if products.kind != OUTER:  # no element takes part
+        return target
+    if current().region is not None:
+        return scatter(target, products, index, mask, add, ReduceMode.Auto.value)
+    (down, across), (before, *values) = products.payload, all_operands(products)
+    sums = _sums(outer_products(ops.and_(before, mask), *values, attr=products.attr))
+    columns = literal(UINT32, sums.size // products.attr)
+    position = counter(sums.size, UINT32, sums.where)
+    row = ops.floordiv(position, columns)
+    column = ops.sub(position, ops.mul(row, columns))
+    steps = [ops.mul(place, literal(UINT32, step % _WORD)) for place, step in ((row, down), (column, across))]
+    return scatter(target, sums, ops.add(index, ops.add(*steps)), TRUE, add, ReduceMode.NoConflicts.value)
+
+
+def outer_products(mask: Node, *values: Node, attr: int = 0, payload: Any = None) -> Node:
+    """Products of two vectors, the first of which has so many components."""
+    return traced(OUTER, values[0].type, [mask, *values], attr, payload)
+
+
+def _sums(products: Node) -> Node:
+    return append(REDUCE, products.type, products.attr * (len(all_operands(products)) - 1 - products.attr), products,
+                  attr=ReduceOp.Add.value)
 
 
 def _check(node: Node, values: list[Node]) -> None:
@@ -50,8 +106,8 @@ def _check(node: Node, values: list[Node]) -> None:
 
 def _check_outer(node: Node, values: list[Node]) -> None:
     verify.require(node.type == COMPUTES_IN[node.type], node, "is not of a type that is computed in")
-    verify.require(0 < node.attr < len(values), node, "has no second vector")
-    verify.require(node.scope == 0, node, "is part of a region")
+    verify.require(0 < node.attr < len(values) - 1, node, "has no second vector")
+    verify.require((node.scope != 0) <= (node.payload is not None), node, "is part of a region, and of no write")
 
 
 verify.CHECKS[PRODUCT] = _check

@@ -188,6 +188,18 @@ def _check_scatter(node: Node, values: list[Node]) -> None:
     require(node.attr != COMPARE_EXCHANGE or len(values) > OPS[SCATTER].arity, node, "a compare-and-exchange expects "
             "nothing")
     require(node.attr not in EXCHANGES or node.scope != 0, node, "is in no region")
+    if values[1].kind == OUTER:
+        _check_added(node, *values)
+
+
+def _check_added(node: Node, memory: Node, products: Node, index: Node, mask: Node) -> None:
+    """Check a write of sums of products."""
+    require(node.attr == ReduceOp.Add.value and node.scope == products.scope != 0, node, "adds no products in a region")
+    require(index.kind == LITERAL and index.attr == BAKED, node, "does not know where it adds products")
+    rows, columns = products.attr, len(all_operands(products)) - 1 - products.attr
+    down, across = products.payload
+    places = [index.payload + row * down + column * across for row in (0, rows - 1) for column in (0, columns - 1)]
+    require(min(places) >= 0 and max(places) < memory.size, node, "adds products beyond its memory")
 
 
 def _check_reduce(node: Node, values: list[Node]) -> None:
@@ -197,7 +209,7 @@ def _check_reduce(node: Node, values: list[Node]) -> None:
     value, count = values[0], 1
     if value.kind == OUTER:
         require(node.attr == ReduceOp.Add.value, node, "does not add up products")
-        count = value.attr * (len(all_operands(value)) - value.attr)
+        count = value.attr * (len(all_operands(value)) - 1 - value.attr)
     require(node.size == count, node, f"has not {count} elements")
 
 

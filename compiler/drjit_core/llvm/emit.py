@@ -199,7 +199,7 @@ def _signature(function: Function) -> str:
 
 def exports(program: Program) -> list[str]:
     """Names of the functions of a kernel's module that are called from outside, or by address."""
-    return [KERNEL, *([COMBINE] if program.reductions else []),
+    return [KERNEL, *([COMBINE] if program.partial_words else []),
             *(calls.name_of_function(number) for number in range(len(program.functions))),
             *(calls.name_of_function(program.numbers[key], True) for key in program.shared)]
 

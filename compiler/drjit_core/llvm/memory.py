@@ -5,9 +5,10 @@ from __future__ import annotations
 from ..codegen.linear import Instruction, Store
 from ..codegen.program import ALIGNED, REVERSED, SCALAR, SHIFTED, UNALIGNED
 from ..codegen.target import ATOMIC, PRIVATE
+from ..ops.products import OUTER
 from ..ops.reductions import EXCHANGES
 from ..types import BOOL, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
-from . import ahead, checks, local, one_element, pieces
+from . import ahead, checks, local, one_element, outer, pieces
 from .function import FunctionEmitter
 from .neighbours import are_neighbours
 from .texts import TypeText, constant
@@ -239,6 +240,9 @@ def scatter(emitter: FunctionEmitter, instruction: Instruction, name: str, in_re
     assert access is not None
     op, type_index = instruction.node.attr, instruction.type
     base = emitter.parameter(access.slot, "ptr")
+    if value.kind == OUTER:
+        outer.write(emitter, instruction, name, base, _mask(emitter, name, mask, uniform))
+        return
     if one_element.is_count(emitter, instruction) or one_element.is_one(emitter, instruction):
         condition = checks.within_bounds(emitter, access, index, name, _mask(emitter, name, mask, False), False)
         base = _own_table(emitter, access.slot) if access.strategy == PRIVATE else base

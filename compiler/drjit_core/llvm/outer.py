@@ -13,13 +13,16 @@ from collections.abc import Iterator, Sequence
 
 from ..codegen.linear import Instruction, Reduction
 from ..codegen.partials import Room, rooms_of
-from ..types import FLOAT32, FLOAT64, TYPES
+from ..codegen.target import ATOMIC, SUMMED
+from ..ir.node import Node
+from ..types import BOOL, FLOAT32, FLOAT64, TYPES, ReduceOp
 from .function import FunctionEmitter
 from .reduction import partial_stride
 from .texts import TypeText
+from .updates import Update
 from .writer import Writer
 
-__all__ = ["combine", "end", "numbers_of", "outer"]
+__all__ = ["combine", "end", "numbers_of", "outer", "write"]
 
 #: Registers for sums, and for columns, where there are 32 of them of 512 bits, and where there are 16 of 256.
 _SUMS, _FEW_SUMS, _COLUMNS, _FEW_COLUMNS = 24, 8, 4, 2
@@ -35,25 +38,67 @@ def numbers_of(outputs: Sequence[Reduction]) -> dict[int, Room]:
 
 
 def outer(emitter: FunctionEmitter, instruction: Instruction) -> None:
-    """Add the products of a packet to the room."""
+    """Add the products of a packet to the room, unless that is up to a write."""
+    if not instruction.node.scope:
+        active = emitter.active_mask(instruction.uniform)
+        mask = emitter.value(instruction.operands[0], instruction.uniform)
+        name = f"%v{instruction.number}"
+        if mask not in ("true", "splat (i1 true)"):
+            emitter.lines.append(f"{name}_k = and {emitter.types(instruction.uniform)[BOOL]} {mask}, {active}")
+            active = f"{name}_k"
+        room, at = _room(emitter, instruction, None)
+        _add(emitter, instruction, name, active, room, at)
+    emitter.define(instruction, "poison")
+
+
+def write(emitter: FunctionEmitter, instruction: Instruction, name: str, base: str, condition: str) -> None:
+    """Add products to memory where a mask is set: to the room, or at once."""
+    (products, index, *_), access = instruction.operands, instruction.access
+    assert access is not None
+    if access.strategy == SUMMED:
+        room, at = _room(emitter, products, instruction.node)
+        _add(emitter, products, name, condition, room, at)
+        return
+    room = Room(products.node, 0)
+    type_ = emitter.scalars[products.type]
+    at = f"%outer_of_one{room.rows}x{room.width}_{type_.suffix}"
+    if at not in emitter.loaded:
+        emitter.loaded.add(at)
+        emitter.prologue.append(f"{at} = alloca [{room.rows * room.width} x {type_}], align 64")
+    bytes_ = room.rows * room.width * type_.info.size
+    helpers, size = emitter.module.helpers, type_.info.size
+    emitter.lines.append(f"call void @{_zeros(helpers)}(ptr {at}, i64 {bytes_})")
+    _add(emitter, products, name, condition, room, at, once=True)
+    emitter.lines += [
+        f"{name}_to = getelementptr i8, ptr {base}, i64 {index.node.payload * size}",
+        f"call void @{_update(helpers, room, products.node, access.strategy == ATOMIC)}(ptr {at}, ptr {name}_to)"]
+
+
+def _room(emitter: FunctionEmitter, products: Instruction, write: Node | None) -> tuple[Room, str]:
+    """The room of some products, which a reduction or a write adds up."""
     outputs = emitter.function.reductions
     rooms = numbers_of(outputs)
-    (number,) = (number for number in rooms if outputs[number].value is instruction)
-    room, uniform, out = rooms[number], instruction.uniform, emitter.lines
-    type_ = emitter.types(uniform)[instruction.type]
+    (number,) = (number for number in rooms if outputs[number].value is products and outputs[number].write is write)
+    return rooms[number], _begun(emitter, number, rooms[number])
+
+
+def _add(emitter: FunctionEmitter, products: Instruction, name: str, active: str, room: Room, at: str,
+         once: bool = False) -> None:
+    """Call a function that adds the products of a packet, where a mask is set, to a room or to memory that is a room
+    for one packet."""
+    uniform, out = products.uniform, emitter.lines
+    type_ = emitter.types(uniform)[products.type]
     left, right = (_memory(emitter, what, extent, type_) for what, extent in (("l", room.rows), ("r", room.width)))
-    name, active = f"%v{instruction.number}", emitter.active_mask(uniform)
-    for place, value in enumerate(emitter.values(instruction.operands, uniform)):
-        memory, at = (left, place) if place < room.rows else (right, place - room.rows)
-        if not uniform:
-            out.append(f"{name}_m{place} = select {type_.mask} {active}, {type_} {value}, {type_} zeroinitializer")
+    for place, value in enumerate(emitter.values(products.operands[1:], uniform)):
+        memory, entry = (left, place) if place < room.rows else (right, place - room.rows)
+        if active not in ("true", "splat (i1 true)"):
+            zero = "zeroinitializer" if type_.lanes else "0.0"
+            out.append(f"{name}_m{place} = select {type_.mask} {active}, {type_} {value}, {type_} {zero}")
             value = f"{name}_m{place}"
-        out += [f"{name}_a{place} = getelementptr {type_}, ptr {memory}, i64 {at}",
+        out += [f"{name}_a{place} = getelementptr {type_}, ptr {memory}, i64 {entry}",
                 f"store {type_} {value}, ptr {name}_a{place}, align {type_.info.size}"]
         emitter.split_block()
-    emitter.lines.append(f"call void @{_function(emitter, room, type_)}(ptr {left}, ptr {right}, "
-                         f"ptr {_begun(emitter, number, room)})")
-    emitter.define(instruction, "poison")
+    emitter.lines.append(f"call void @{_function(emitter, room, type_, once)}(ptr {left}, ptr {right}, ptr {at})")
 
 
 def end(emitter: FunctionEmitter) -> list[str]:
@@ -63,11 +108,15 @@ def end(emitter: FunctionEmitter) -> list[str]:
 
 
 def combine(w: Writer, helpers: dict[str, str], outputs: Sequence[Reduction], words: int, partials: str) -> None:
-    """Add up the rooms of all ``%blocks`` and write the outputs, at the beginning of a function."""
+    """Add up the rooms of all ``%blocks``, and write the outputs, or add to memory, at the beginning of a function."""
     for number, room in numbers_of(outputs).items():
-        result = w.parameter(outputs[number].slot, "ptr")
-        w.run(_combination(helpers, room, words), f"ptr {w.beyond(partials, 8 * room.first + room.sums)}",
-              "i64 %blocks", f"ptr {result}")
+        output, write = outputs[number], outputs[number].write
+        result, places = w.parameter(output.slot, "ptr"), (room.columns, 1)
+        if write is not None:
+            places = output.value.node.payload
+            result = w.beyond(result, write.d2.payload * TYPES[write.type].size)  # type: ignore[union-attr]
+        w.run(_combination(helpers, room, words, *places, added=write is not None),
+              f"ptr {w.beyond(partials, 8 * room.first + room.sums)}", "i64 %blocks", f"ptr {result}")
 
 
 def _memory(emitter: FunctionEmitter, what: str, extent: int, type_: TypeText) -> str:
@@ -142,14 +191,19 @@ def _flush(helpers: dict[str, str], room: Room) -> str:
     return _end(w, helpers, name)
 
 
-def _combination(helpers: dict[str, str], room: Room, words: int) -> str:
-    """A function that adds up the sums of all blocks, rounds them, and writes the matrix without its padding."""
-    wide, result = (TypeText(TYPES[type_], _LANES) for type_ in (FLOAT64, FLOAT32 if room.flushed else FLOAT64))
-    name = f"outer_combine_{room.rows}x{room.columns}_{result.suffix}"
+def _combination(helpers: dict[str, str], room: Room, words: int, down: int, across: int, added: bool) -> str:
+    """A function that adds up the sums of all blocks, rounds them, and writes the matrix without its padding, or adds
+    it to what is there; ``down`` and ``across`` are the distances of its rows and columns."""
+    lanes = _LANES if across == 1 else 1
+    wide, result = (TypeText(TYPES[type_], lanes) for type_ in (FLOAT64, FLOAT32 if room.flushed else FLOAT64))
+    name = f"outer_{'add' if added else 'combine'}_{room.rows}x{room.columns}_{down}_{across}_{result.suffix}"
+    name = name.replace("-", "m")
+    if name in helpers:
+        return name
     w = _begin(f"{name}(ptr %from, i64 %blocks, ptr %to)")
 
     def add_row(row: str, _: list[str]) -> None:
-        source, target = w.mul(row, room.width), w.mul(row, room.columns)
+        source, target = w.mul(row, room.width), w.mul(row, down)
 
         def add_columns(column: str, _: list[str]) -> None:
             first = w.at("double", "%from", w.add(source, column))
@@ -159,21 +213,51 @@ def _combination(helpers: dict[str, str], room: Room, words: int) -> str:
                 return [w(f"fadd {wide} {sums[0]}, {part}")]
 
             (total,) = w.repeat(0, "%blocks", 1, [(str(wide), wide.splat("-0.0"))], add)
+            at = w.at(result.element, "%to", w.add(target, w.mul(column, across)))
+            mask = w.first_lanes(lanes, w.sub(room.columns, column))
+            if added:
+                before = w.masked_load(result, at, result.info.size, mask)
+                if room.flushed:
+                    before = w(f"fpext {result} {before} to {wide}")
+                total = w(f"fadd {wide} {before}, {total}")
             if room.flushed:
                 total = w(f"fptrunc {wide} {total} to {result}")
-            w.masked_store(result, total, w.at(result.element, "%to", w.add(target, column)), result.info.size,
-                           w.first_lanes(_LANES, w.sub(room.columns, column)))
+            w.masked_store(result, total, at, result.info.size, mask)
 
-        w.repeat(0, room.columns, _LANES, [], add_columns)
+        w.repeat(0, room.columns, lanes, [], add_columns)
 
     w.repeat(0, room.rows, 1, [], add_row)
     return _end(w, helpers, name)
 
 
-def _function(emitter: FunctionEmitter, room: Room, type_: TypeText) -> str:
-    """A function that adds the products of a packet, or of one element, to a room."""
+def _update(helpers: dict[str, str], room: Room, products: Node, atomic: bool) -> str:
+    """A function that adds a matrix, with its padding, to memory, element by element."""
+    (down, across), type_ = products.payload, TypeText(TYPES[products.type], 0)
+    name = f"outer_update_{room.rows}x{room.columns}_{down}_{across}_{'atomic' if atomic else 'plain'}_{type_.suffix}"
+    name = name.replace("-", "m")
+    if name in helpers:
+        return name
+    w = _begin(f"{name}(ptr %from, ptr %to)")
+    update = Update(w, ReduceOp.Add.value, type_, atomic)
+
+    def add_row(row: str, _: list[str]) -> None:
+        source, target = w.mul(row, room.width), w.mul(row, down)
+
+        def add(column: str, _: list[str]) -> None:
+            value = w.load(type_, w.at(type_, "%from", w.add(source, column)), type_.info.size)
+            update(w.at(type_, "%to", w.add(target, w.mul(column, across))), value)
+
+        w.repeat(0, room.columns, 1, [], add)
+
+    w.repeat(0, room.rows, 1, [], add_row)
+    return _end(w, helpers, name)
+
+
+def _function(emitter: FunctionEmitter, room: Room, type_: TypeText, once: bool) -> str:
+    """A function that adds the products of a packet, or of one element, to a room, or ``once`` to memory that is there
+    for them."""
     helpers, lanes, element = emitter.module.helpers, type_.lanes or 1, type_.element
-    name = f"outer_{room.rows}x{room.columns}_{type_.suffix}"
+    name = f"outer_{'once_' * once}{room.rows}x{room.columns}_{type_.suffix}"
     if name in helpers:
         return name
     size = type_.info.size
@@ -181,7 +265,7 @@ def _function(emitter: FunctionEmitter, room: Room, type_: TypeText) -> str:
     register = min(room.width, (64 if wide else 32 if emitter.lanes >= 8 else 16) // size)
     vector = TypeText(type_.info, register)
     w = _begin(f"{name}(ptr noalias %left, ptr noalias %right, ptr noalias %room)")
-    sums, right = w.beyond("%room", room.recent), "%right"
+    sums, right = "%room" if once else w.beyond("%room", room.recent), "%right"
     if lanes > 1:
         right = w(f"alloca [{lanes * room.width} x {element}], align 64")
         _write_transposition(w, room, lanes, vector, right)
@@ -191,7 +275,7 @@ def _function(emitter: FunctionEmitter, room: Room, type_: TypeText) -> str:
         for rows, first_row, times_row in _shares(room.rows, most):
             _write_blocks(w, (rows, first_row, times_row), (columns, first_column, times_column), room, lanes, vector,
                           right, sums)
-    if room.flushed:
+    if room.flushed and not once:
         count = w.add(w.load("i64", "%room", 8), 1)
 
         def flush() -> list[str]:

@@ -3,7 +3,7 @@ the op table with any number of operands."""
 
 from __future__ import annotations
 
-from .op import MANY, MEMORY, VALUE
+from .op import MANY, MASK, MEMORY, VALUE
 from .structure import structural
 from .table import register
 
@@ -15,8 +15,9 @@ PRODUCT: int = register(structural(
     "product", (MEMORY, VALUE), "The product of a row of a matrix in memory with a vector: matrix, components.",
     cost=200, result="own", needs_memory=True)._replace(accepts="f", arity=MANY)).kind
 
-#: The products of each component of a vector, the first ``attr`` operands, with each of another one, the others.  A
-#: reduction adds them up over all elements; nothing else uses them, and nobody has them for one element.
+#: The products of each component of a vector, ``attr`` operands, with each of another one, the others; of those
+#: elements whose mask, the first operand, is set.  Nobody has them for one element: a reduction adds them up over all of
+#: them, or in a region, a scatter adds them to memory, where ``payload`` says how far rows and columns are apart.
 OUTER: int = register(structural(
-    "outer", (VALUE,), "The products of all components of two vectors, which a reduction adds up: one, the other.",
+    "outer", (MASK, VALUE), "The products of all components of two vectors, which are added up: mask, one, the other.",
     cost=1000)._replace(accepts="f", arity=MANY)).kind

@@ -151,7 +151,7 @@ def _allocate_outputs(backend: KernelBackend, program: Program, compiled: Loaded
         buffer = backend.allocate(node.size * TYPES[node.type].size)
         parameters[slots[node.id]] = buffer.address
         outputs.append((node, buffer))
-    if program.reductions:
+    if program.partial_words:
         partials = backend.allocate(compiled.partial_bytes(program.units, program.unit))
         parameters[1] = partials.address
         for node in program.reductions:
