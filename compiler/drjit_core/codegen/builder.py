@@ -38,7 +38,7 @@ from .expand import Call, Expanded
 from .linear import Access, Block, CallSite, Function, Instruction, Linear, Reduction, Store
 from .packets import Piece, added_pieces, pieces_of, written_pieces
 from .program import SCALAR, SHIFTED, SPREAD, UNALIGNED, Program
-from .target import PLAIN
+from .target import PLAIN, SUMMED
 
 __all__ = ["BUILDERS", "Builder"]
 
@@ -308,7 +308,9 @@ class Builder:
         value, *expected, index, mask = self.all_at(arguments_of(node))
         operands = value, index, mask, *expected
         scatter = Instruction(number, node, operands, not self.function.vectorized)
-        strategy = program.strategies.get(node.id, PLAIN) if self.function.vectorized else PLAIN
+        strategy = program.strategies.get(node.id, PLAIN)
+        if not self.function.vectorized and strategy != SUMMED:
+            strategy = PLAIN
         scatter.access = Access(program.pointers[node.id], SCALAR, target.size >= WIDE_EXTENT,
                                 program.checks.get(node.id), strategy, node.id in self.fetched,
                                 large=program.asks_ahead(target))

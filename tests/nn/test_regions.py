@@ -1,0 +1,342 @@
+"""Gradients of the weights of networks in loops, branches and calls: equal however the program runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit import nn
+from drjit.llvm import ad
+from drjit.llvm.ad import Float, Float16, Float64, TensorXf, TensorXf16, TensorXf64, UInt
+
+#: By tensor types: flat arrays, and what gradients may differ by, relative to the largest element.
+TYPES: dict[str, tuple[Any, Any, float]] = {
+    "f64": (TensorXf64, Float64, 1e-12), "f32": (TensorXf, Float, 2e-6), "f16": (TensorXf16, Float16, 2e-3)}
+
+
+class Case:
+    """A network, positions that it is evaluated for, and how often, by the element."""
+
+    def __init__(self, name: str, width: int, hidden: int, bias: bool = True, packed: bool = True) -> None:
+        dtype, self.leaf, self.tolerance = TYPES[name]
+        self.packed = packed
+        self.net = nn.Sequential(nn.Linear(2, hidden, bias=bias), nn.Tanh(), nn.Linear(-1, hidden, bias=bias),
+                                 nn.LeakyReLU(), nn.Linear(-1, 2, bias=bias)).alloc(dtype, rng=dr.rng(seed=3))
+        rng = np.random.default_rng(width)
+        for key in self.net:
+            if key.endswith("bias"):
+                self.net[key] = dtype(rng.uniform(-0.5, 0.5, self.net[key].shape))
+        if packed:
+            self.net = nn.pack(self.net, layout="training")
+        self.x = [self.leaf(rng.uniform(-1, 1, width)) for _ in range(2)]
+        self.times = UInt(rng.integers(0, 5, width).astype(np.uint32))
+        dr.eval(self.x, self.times)
+
+    def step(self, x: Any, y: Any) -> Any:
+        """One step: the vector is moved by the network."""
+        if self.packed:
+            a, b = self.net(nn.CoopVec(x, y))
+        else:
+            v = nn.CoopVec(x, y)
+            for layer in self.net.layers:
+                v = nn.matvec(nn.view(layer.weights), v, None if layer.bias is None else nn.view(layer.bias)) \
+                    if isinstance(layer, nn.Linear) else layer(v)
+            a, b = v
+        return x + 0.25 * a, y - 0.5 * b
+
+    def derivatives(self, function: Any) -> list[Any]:
+        """Values, and gradients of all parameters and positions."""
+        keys = list(self.net)
+        for key in keys:
+            weights = dr.detach(self.net[key], preserve_type=True)
+            dr.enable_grad(weights)
+            self.net[key] = weights
+        given = [type(each)(each) for each in self.x]
+        dr.enable_grad(given)
+        x, y = function(self, *given)
+        loss = dr.sum(Float64(x) * Float64(y) + Float64(y))
+        dr.backward(loss)
+        found = [dr.grad(each) for each in (*[self.net[key] for key in keys], *given)]
+        dr.eval(loss, found)
+        return [np.array(Float64(dr.ravel(each)).numpy()) for each in (loss, *found)]
+
+
+def unrolled(case: Case, x: Any, y: Any) -> Any:
+    for k in range(4):
+        a, b = case.step(x, y)
+        x, y = dr.select(case.times > k, a, x), dr.select(case.times > k, b, y)
+    return x, y
+
+
+def loop(mode: str) -> Any:
+    def run(case: Case, x: Any, y: Any) -> Any:
+        return dr.while_loop((UInt(0), x, y), lambda k, x, y: k < case.times, lambda k, x, y: (k + 1, *case.step(x, y)),
+                             mode=mode, max_iterations=4)[1:]
+    return run
+
+
+def branches(mode: str) -> Any:
+    def run(case: Case, x: Any, y: Any) -> Any:
+        for k in range(4):
+            x, y = dr.if_stmt((x, y), case.times > k, case.step, lambda x, y: (x, y), mode=mode)
+        return x, y
+    return run
+
+
+def branch_in_loop(case: Case, x: Any, y: Any) -> Any:
+    def body(k: Any, x: Any, y: Any) -> Any:
+        return k + 1, *dr.if_stmt((x, y), case.times > k, case.step, lambda x, y: (x, y))
+
+    return dr.while_loop((UInt(0), x, y), lambda k, x, y: k < 4, body, max_iterations=4)[1:]
+
+
+def calls(mode: str) -> Any:
+    def run(case: Case, x: Any, y: Any) -> Any:
+        for k in range(4):
+            x, y = dr.switch(UInt(case.times > k), [lambda x, y: (x, y), case.step], x, y, mode=mode)
+        return x, y
+    return run
+
+
+def call_in_loop(case: Case, x: Any, y: Any) -> Any:
+    def body(k: Any, x: Any, y: Any) -> Any:
+        return k + 1, *dr.switch(UInt(case.times > k), [lambda x, y: (x, y), case.step], x, y)
+
+    return dr.while_loop((UInt(0), x, y), lambda k, x, y: k < 4, body, max_iterations=4)[1:]
+
+
+def loop_in_loop(case: Case, x: Any, y: Any) -> Any:
+    def body(k: Any, x: Any, y: Any) -> Any:
+        end = dr.minimum(k + 2, case.times)
+        return k + 2, *dr.while_loop((UInt(k), x, y), lambda k, x, y: k < end, lambda k, x, y: (
+            k + 1, *case.step(x, y)), max_iterations=2)[1:]
+
+    return dr.while_loop((UInt(0), x, y), lambda k, x, y: k < case.times, body, max_iterations=2)[1:]
+
+
+def sums(mode: str) -> Any:
+    """A loop in which nothing is differentiated that changes: its derivative runs in its own direction."""
+    def run(case: Case, x: Any, y: Any) -> Any:
+        def body(k: Any, x: Any, y: Any) -> Any:
+            a, b = case.step(case.leaf(k) * 0.1, case.leaf(0.5))
+            return k + 1, x + a, y + b * 0.5
+        return dr.while_loop((UInt(0), x, y), lambda k, x, y: k < case.times, body, mode=mode, max_iterations=4)[1:]
+    return run
+
+
+def plain_sums(case: Case, x: Any, y: Any) -> Any:
+    for k in range(4):
+        a, b = case.step(case.leaf(dr.full(case.leaf, k * 0.1, len(case.times))), case.leaf(0.5))
+        x, y = dr.select(case.times > k, x + a, x), dr.select(case.times > k, y + b * 0.5, y)
+    return x, y
+
+
+WAYS: dict[str, tuple[Any, Any]] = {
+    "loop": (loop("symbolic"), unrolled), "evaluated loop": (loop("evaluated"), unrolled),
+    "branches": (branches("symbolic"), unrolled), "evaluated branches": (branches("evaluated"), unrolled),
+    "branch in a loop": (branch_in_loop, unrolled), "calls": (calls("symbolic"), unrolled),
+    "evaluated calls": (calls("evaluated"), unrolled), "call in a loop": (call_in_loop, unrolled),
+    "loop in a loop": (loop_in_loop, unrolled), "sums": (sums("symbolic"), plain_sums),
+    "evaluated sums": (sums("evaluated"), plain_sums)}
+
+
+def check(found: list[Any], expected: list[Any], tolerance: float) -> None:
+    assert len(found) == len(expected) > 3
+    largest = max(np.abs(two).max() for two in expected)
+    for one, two in zip(found, expected, strict=True):
+        assert one.shape == two.shape
+        scale = max(np.abs(two).max(), largest / 16)
+        assert scale > 1e-20 and np.isfinite(two).all()
+        assert np.abs(one - two).max() <= tolerance * scale, (np.abs(one - two).max() / scale, tolerance)
+
+
+@pytest.mark.parametrize("name", list(TYPES))
+@pytest.mark.parametrize("way", list(WAYS))
+def test_gradients_are_those_of_the_unrolled_program(way: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drjit.nn.product._sum", None)  # nothing is read element by element
+    function, plain = WAYS[way]
+    case = Case(name, 133, 5)
+    expected = Case("f64", 133, 5).derivatives(plain) if name != "f16" else case.derivatives(plain)
+    tolerance = case.tolerance * (1 if name != "f16" else 8)
+    check(case.derivatives(function), expected, tolerance)
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 16, 33, 3000, 70000])
+@pytest.mark.parametrize("hidden", [1, 3, 16, 33])
+@pytest.mark.parametrize("way", ["loop", "sums", "branch in a loop", "calls"])
+def test_widths_and_shapes(way: str, width: int, hidden: int) -> None:
+    if width == 70000 and hidden != 16 or width == 3000 and hidden != 3:
+        pytest.skip("one shape is enough")
+    function, plain = WAYS[way]
+    check(Case("f32", width, hidden).derivatives(function), Case("f64", width, hidden).derivatives(plain), 2e-5)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("way", ["loop", "sums", "calls", "loop in a loop"])
+def test_buffers(way: str, bias: bool, packed: bool) -> None:
+    function, plain = WAYS[way]
+    check(Case("f32", 50, 4, bias, packed).derivatives(function), Case("f64", 50, 4, bias, packed).derivatives(plain),
+          3e-6)
+
+
+@pytest.mark.parametrize("how", ["plain", "transposed", "slice", "rows", "column", "row", "one"])
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_views(how: str, mode: str) -> None:
+    """Parts of a matrix, of any distance of rows and columns."""
+    matrix = TensorXf64(np.arange(48).reshape(6, 8) / 10)
+    dr.enable_grad(matrix)
+    view = nn.view(matrix)
+    part = {"plain": view, "transposed": view.T, "slice": view[1:4, 2:7], "rows": view[1:6:2], "column": view[:, 3:4],
+            "row": view[2:3], "one": view[3:4, 4:5]}[how]
+    rows, columns = part.shape if how != "transposed" else part.shape[::-1]
+    x = [Float64(0.1 * k, 0.2, 0.3 + k) for k in range(columns)]
+
+    def body(k: Any, *found: Any) -> Any:
+        return k + 1, *[f + a * (k + 1) for f, a in zip(found, nn.matvec(part, nn.CoopVec(*x)), strict=True)]
+
+    found = dr.while_loop((UInt(0), *[Float64(0)] * rows), lambda k, *rest: k < UInt(3, 0, 1), body, mode=mode)[1:]
+    dr.backward(sum(value * (place + 1) for place, value in enumerate(found)))
+    expected = np.zeros((6, 8))
+    positions = np.arange(48).reshape(6, 8)
+    positions = {"plain": positions, "transposed": positions.T, "slice": positions[1:4, 2:7], "rows": positions[1:6:2],
+                 "column": positions[:, 3:4], "row": positions[2:3], "one": positions[3:4, 4:5]}[how]
+    weights = np.array([6, 0, 1])
+    for row in range(rows):
+        for column in range(columns):
+            expected.reshape(-1)[positions[row, column]] = (row + 1) * (x[column].numpy() * weights).sum()
+    np.testing.assert_allclose(dr.grad(matrix).numpy(), expected, rtol=1e-12)
+
+
+def test_a_matrix_of_one_element() -> None:
+    for size in (1, 5):
+        weight = Float64(2)
+        dr.enable_grad(weight)
+        x = dr.arange(Float64, size) + 1
+        _, found = dr.while_loop((UInt(0), Float64(x)), lambda k, x: k < 3, lambda k, x: (
+            k + 1, next(iter(nn.matvec(nn.view(weight), nn.CoopVec(x), nn.view(weight))))), max_iterations=3)
+        dr.backward(dr.sum(found))
+        assert dr.grad(weight)[0] == sum(3 * 4 * each + 1 + 2 * 2 + 3 * 4 for each in range(1, size + 1))
+
+
+def test_sums_of_many_elements_are_exact() -> None:
+    """Terms of one sign, whose sum in single precision would lose digits; and in half precision, all of it."""
+    count = 1 << 20
+    for leaf, tolerance in ((Float, 5e-7), (Float16, 1e-3)):
+        weights = leaf(0.5, 0.25)
+        dr.enable_grad(weights)
+        x = dr.full(leaf, 0.1, count)
+        dr.eval(x)
+        _, total = dr.while_loop((UInt(0), dr.zeros(Float, count)), lambda k, t: k < 3, lambda k, t: (
+            k + 1, t + Float(next(iter(nn.matvec(nn.view(weights).T, nn.CoopVec(x, leaf(1))))))))
+        dr.backward(dr.mean(total))
+        tenth = leaf(0.1)[0]
+        np.testing.assert_allclose(dr.grad(weights).numpy(), [3 * tenth, 3], rtol=tolerance)
+
+
+def test_threads_and_kinds_of_kernels_agree() -> None:
+    """The bits do not depend on how many threads there are."""
+    case = Case("f32", 20000, 8)
+    before, found = dr.thread_count(), []
+    try:
+        for threads in (1, 2, 3, 2):
+            dr.set_thread_count(threads)
+            found.append(case.derivatives(loop("symbolic")))
+    finally:
+        dr.set_thread_count(before)
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            assert (one == two).all()
+
+
+def test_elements_that_take_no_part_add_nothing() -> None:
+    """Not even where the vector is infinite."""
+    weights = Float(1, 2)
+    dr.enable_grad(weights)
+    x = Float(1, np.inf, 3, np.nan)
+
+    def body(k: Any, y: Any) -> Any:
+        found, = nn.matvec(nn.view(weights).T, nn.CoopVec(x, Float(1)))
+        return k + 1, y + found
+
+    _, y = dr.while_loop((UInt(0), dr.zeros(Float, 4)), lambda k, y: k < UInt(2, 0, 1, 0), body)
+    dr.backward(dr.sum(y))
+    assert dr.grad(weights).numpy().tolist() == [5, 3]
+
+
+def test_frozen_steps() -> None:
+    case = Case("f32", 40, 6)
+
+    @dr.freeze
+    def step(weights: Any, x: Any, y: Any) -> Any:
+        weights = Float(weights)
+        dr.enable_grad(weights)
+        case.net["weights"] = weights
+        x, y = loop("symbolic")(case, x, y)
+        dr.backward(dr.sum(x * y + y))
+        return dr.grad(weights)
+
+    weights = Float(case.net["weights"])
+    expected = Case("f64", 40, 6).derivatives(unrolled)[1]
+    for _ in range(3):
+        found = step(weights, *case.x).numpy()
+        assert np.abs(found - expected).max() < 3e-6 * np.abs(expected).max()
+    assert step.n_recordings <= 2
+
+
+@pytest.mark.parametrize("way", ["loop", "sums", "branches", "branch in a loop", "calls", "call in a loop"])
+def test_forward_mode(way: str) -> None:
+    """Along the same direction, both modes agree."""
+    function, _ = WAYS[way]
+    case = Case("f64", 21, 5)
+    expected = case.derivatives(function)[1]
+    weights = Float64(case.net["weights"])
+    direction = np.random.default_rng(1).uniform(-1, 1, len(weights))
+    dr.enable_grad(weights)
+    case.net["weights"] = weights
+    x, y = function(case, *case.x)
+    dr.set_grad(weights, Float64(direction))
+    found = dr.forward_to(dr.sum(x * y + y))[0]
+    np.testing.assert_allclose(found, (direction * expected).sum(), rtol=1e-11)
+
+
+@pytest.mark.parametrize("way", list(WAYS))
+def test_the_interpreter_agrees(way: str) -> None:
+    from drjit_core import on_backend
+    function, _ = WAYS[way]
+    case = Case("f64", 19, 4)
+    expected = case.derivatives(function)
+    with on_backend("interpreter"):
+        other = Case("f64", 19, 4)
+        found = other.derivatives(function)
+    check(found, expected, 1e-12)
+
+
+def test_an_exception_in_a_loop_changes_nothing() -> None:
+    case = Case("f64", 12, 3)
+    expected = case.derivatives(loop("symbolic"))
+
+    def fails(case: Case, x: Any, y: Any) -> Any:
+        def body(k: Any, x: Any, y: Any) -> Any:
+            x, y = case.step(x, y)
+            raise KeyError("in the body")
+        return dr.while_loop((UInt(0), x, y), lambda k, x, y: k < 3, body, max_iterations=3)
+
+    with pytest.raises(RuntimeError, match="in the body"):
+        case.derivatives(fails)
+    check(case.derivatives(loop("symbolic")), expected, 0)
+
+
+def test_text_does_not_grow_with_the_network() -> None:
+    """A loop with a network of 64 × 64 is a few thousand lines, not one for each weight."""
+    case = Case("f32", 64, 64)
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        case.derivatives(sums("symbolic"))
+        lengths = [len(kernel["ir"].getvalue().splitlines()) for kernel in dr.kernel_history()
+                   if kernel["type"] == dr.KernelType.JIT]
+    assert max(lengths) < 12000
+    assert ad.Float is Float
