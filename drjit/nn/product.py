@@ -234,15 +234,15 @@ class Product(Structure):
             if taken:
                 assert vertex is not None
                 _, _, down, right = view._steps
-                flow.write(vertex, lambda memory: core.add_outer_sums(  # noqa: B023 (called at once)
+                flow.write(vertex, lambda memory: core.add_outer_sums(
                     memory, gradients, others, TRUE, view._offset, down, right))  # noqa: B023
 
     def uses(self, place: int) -> tuple[bool, bool]:
         """Matrix and bias are read by index."""
         vertex, count = self.inputs[place], len(self.views)
-        read, direct = ([node for node in nodes if tracked(node) is vertex]
-                        for nodes in (self.operands[:count], self.operands[count:]))
-        return bool(read), bool(direct)
+        if not [node for node in self.operands[:count] if tracked(node) is vertex]:
+            return False, True
+        return True, bool([node for node in self.operands[count:] if tracked(node) is vertex])
 
     def forward(self, flow: Flow) -> None:
         """Let changes of matrix, bias and vector flow to the result."""

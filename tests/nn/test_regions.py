@@ -9,8 +9,8 @@ import pytest
 
 import drjit as dr
 from drjit import nn
-from drjit.llvm import ad
 from drjit.llvm.ad import Float, Float16, Float64, TensorXf, TensorXf16, TensorXf64, UInt
+from drjit_core import on_backend
 
 #: By tensor types: flat arrays, and what gradients may differ by, relative to the largest element.
 TYPES: dict[str, tuple[Any, Any, float]] = {
@@ -25,14 +25,15 @@ class Case:
         self.packed = packed
         self.net = nn.Sequential(nn.Linear(2, hidden, bias=bias), nn.Tanh(), nn.Linear(-1, hidden, bias=bias),
                                  nn.LeakyReLU(), nn.Linear(-1, 2, bias=bias)).alloc(dtype, rng=dr.rng(seed=3))
-        rng = np.random.default_rng(width)
+        rng = np.random.default_rng(hidden)
         for key in self.net:
             if key.endswith("bias"):
                 self.net[key] = dtype(rng.uniform(-0.5, 0.5, self.net[key].shape))
         if packed:
             self.net = nn.pack(self.net, layout="training")
+        rng = np.random.default_rng(width)
         self.x = [self.leaf(rng.uniform(-1, 1, width)) for _ in range(2)]
-        self.times = UInt(rng.integers(0, 5, width).astype(np.uint32))
+        self.times = UInt(rng.integers(width == 1, 5, width).astype(np.uint32))
         dr.eval(self.x, self.times)
 
     def step(self, x: Any, y: Any) -> Any:
@@ -174,6 +175,34 @@ def test_widths_and_shapes(way: str, width: int, hidden: int) -> None:
     check(Case("f32", width, hidden).derivatives(function), Case("f64", width, hidden).derivatives(plain), 2e-5)
 
 
+def test_two_loops_and_two_products_in_a_body() -> None:
+    def loops(case: Case, x: Any, y: Any) -> Any:
+        def body(k: Any, x: Any, y: Any) -> Any:
+            return k + 1, *case.step(*case.step(x, y))
+
+        x, y = loop("symbolic")(case, x, y)
+        return dr.while_loop((UInt(0), x * 0.5, y), lambda k, x, y: k < case.times, body, max_iterations=4)[1:]
+
+    def plain(case: Case, x: Any, y: Any) -> Any:
+        x, y = unrolled(case, x, y)
+        x = x * 0.5
+        for k in range(4):
+            a, b = case.step(*case.step(x, y))
+            x, y = dr.select(case.times > k, a, x), dr.select(case.times > k, b, y)
+        return x, y
+
+    check(Case("f32", 50, 4).derivatives(loops), Case("f64", 50, 4).derivatives(plain), 1e-5)
+
+
+@pytest.mark.parametrize("width", [1, 50])
+@pytest.mark.parametrize("way", ["loop", "calls", "branches"])
+def test_indices_are_checked_elsewhere(way: str, width: int) -> None:
+    function, plain = WAYS[way]
+    with dr.scoped_set_flag(dr.JitFlag.Debug):
+        found = Case("f32", width, 4).derivatives(function)
+    check(found, Case("f64", width, 4).derivatives(plain), 1e-5)
+
+
 @pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("way", ["loop", "sums", "calls", "loop in a loop"])
@@ -211,30 +240,37 @@ def test_views(how: str, mode: str) -> None:
     np.testing.assert_allclose(dr.grad(matrix).numpy(), expected, rtol=1e-12)
 
 
-def test_a_matrix_of_one_element() -> None:
-    for size in (1, 5):
-        weight = Float64(2)
-        dr.enable_grad(weight)
-        x = dr.arange(Float64, size) + 1
-        _, found = dr.while_loop((UInt(0), Float64(x)), lambda k, x: k < 3, lambda k, x: (
-            k + 1, next(iter(nn.matvec(nn.view(weight), nn.CoopVec(x), nn.view(weight))))), max_iterations=3)
-        dr.backward(dr.sum(found))
-        assert dr.grad(weight)[0] == sum(3 * 4 * each + 1 + 2 * 2 + 3 * 4 for each in range(1, size + 1))
+@pytest.mark.parametrize("size", [1, 5])
+def test_a_matrix_of_one_element(size: int) -> None:
+    weight = Float64(2)
+    dr.enable_grad(weight)
+    x = dr.arange(Float64, size) + 1
+
+    def body(k: Any, x: Any) -> Any:
+        found, = nn.matvec(nn.view(weight), nn.CoopVec(x), nn.view(weight))
+        return k + 1, found
+
+    _, found = dr.while_loop((UInt(0), Float64(x)), lambda k, x: k < 3, body, max_iterations=3)
+    dr.backward(dr.sum(found))
+    assert dr.grad(weight)[0] == sum(3 * 4 * each + 1 + 2 * 2 + 3 * 4 for each in range(1, size + 1))
 
 
-def test_sums_of_many_elements_are_exact() -> None:
+@pytest.mark.parametrize(("leaf", "tolerance"), [(Float, 5e-7), (Float16, 1e-3)])
+def test_sums_of_many_elements_are_exact(leaf: Any, tolerance: float) -> None:
     """Terms of one sign, whose sum in single precision would lose digits; and in half precision, all of it."""
     count = 1 << 20
-    for leaf, tolerance in ((Float, 5e-7), (Float16, 1e-3)):
-        weights = leaf(0.5, 0.25)
-        dr.enable_grad(weights)
-        x = dr.full(leaf, 0.1, count)
-        dr.eval(x)
-        _, total = dr.while_loop((UInt(0), dr.zeros(Float, count)), lambda k, t: k < 3, lambda k, t: (
-            k + 1, t + Float(next(iter(nn.matvec(nn.view(weights).T, nn.CoopVec(x, leaf(1))))))))
-        dr.backward(dr.mean(total))
-        tenth = leaf(0.1)[0]
-        np.testing.assert_allclose(dr.grad(weights).numpy(), [3 * tenth, 3], rtol=tolerance)
+    weights = leaf(0.5, 0.25)
+    dr.enable_grad(weights)
+    x = dr.full(leaf, 0.1, count)
+    dr.eval(x)
+
+    def body(k: Any, total: Any) -> Any:
+        found, = nn.matvec(nn.view(weights).T, nn.CoopVec(x, leaf(1)))
+        return k + 1, total + Float(found)
+
+    _, total = dr.while_loop((UInt(0), dr.zeros(Float, count)), lambda k, t: k < 3, body)
+    dr.backward(dr.mean(total))
+    np.testing.assert_allclose(dr.grad(weights).numpy(), [3 * leaf(0.1)[0], 3], rtol=tolerance)
 
 
 def test_threads_and_kinds_of_kernels_agree() -> None:
@@ -271,20 +307,21 @@ def test_frozen_steps() -> None:
     case = Case("f32", 40, 6)
 
     @dr.freeze
-    def step(weights: Any, x: Any, y: Any) -> Any:
+    def step(weights: Any, times: Any, x: Any, y: Any) -> Any:
         weights = Float(weights)
         dr.enable_grad(weights)
-        case.net["weights"] = weights
+        case.net["weights"], case.times = weights, times
         x, y = loop("symbolic")(case, x, y)
         dr.backward(dr.sum(x * y + y))
         return dr.grad(weights)
 
     weights = Float(case.net["weights"])
-    expected = Case("f64", 40, 6).derivatives(unrolled)[1]
-    for _ in range(3):
-        found = step(weights, *case.x).numpy()
+    for width in (40, 40, 40, 23, 300, 40, 1):
+        case = Case("f32", width, 6)
+        expected = Case("f64", width, 6).derivatives(unrolled)[1]
+        found = step(weights, case.times, *case.x).numpy()
         assert np.abs(found - expected).max() < 3e-6 * np.abs(expected).max()
-    assert step.n_recordings <= 2
+    assert step.n_recordings <= 4
 
 
 @pytest.mark.parametrize("way", ["loop", "sums", "branches", "branch in a loop", "calls", "call in a loop"])
@@ -305,7 +342,6 @@ def test_forward_mode(way: str) -> None:
 
 @pytest.mark.parametrize("way", list(WAYS))
 def test_the_interpreter_agrees(way: str) -> None:
-    from drjit_core import on_backend
     function, _ = WAYS[way]
     case = Case("f64", 19, 4)
     expected = case.derivatives(function)
@@ -321,7 +357,7 @@ def test_an_exception_in_a_loop_changes_nothing() -> None:
 
     def fails(case: Case, x: Any, y: Any) -> Any:
         def body(k: Any, x: Any, y: Any) -> Any:
-            x, y = case.step(x, y)
+            case.step(x, y)
             raise KeyError("in the body")
         return dr.while_loop((UInt(0), x, y), lambda k, x, y: k < 3, body, max_iterations=3)
 
@@ -339,4 +375,3 @@ def test_text_does_not_grow_with_the_network() -> None:
         lengths = [len(kernel["ir"].getvalue().splitlines()) for kernel in dr.kernel_history()
                    if kernel["type"] == dr.KernelType.JIT]
     assert max(lengths) < 12000
-    assert ad.Float is Float

@@ -137,8 +137,8 @@ class Program:
     __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "axes", "calls", "checked", "checks",
                  "detailed", "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live",
                  "local_bytes", "locals", "loops", "moving", "numbers", "order", "parameters", "pointers", "position",
-                 "reductions", "report", "scatters", "shared", "short", "slots", "stack", "stores",
-                 "strategies", "streaming", "summed", "sums", "tabled", "tables", "target", "updated", "versions", "wide", "width")
+                 "reductions", "report", "scatters", "shared", "short", "slots", "stack", "stores", "strategies",
+                 "streaming", "summed", "sums", "tabled", "tables", "target", "updated", "versions", "wide", "width")
 
     def __init__(self, domain: Domain, target: Target, checked: bool = False, detailed: bool = False) -> None:
         self.domain = domain
@@ -175,8 +175,8 @@ class Program:
         self.tabled: list[tuple[Node, Node, int]] = []  # those scatters and versions, their memory, the operator
         #: Versions that regions make of memory that they only update, the memory, and the updates.
         self.updated: list[tuple[Node, Node, list[Node]]] = []
-        #: Writes of sums of products in regions that are added up as reductions are, to the memory in the end: their ids,
-        #: and those that have a place.
+        #: Writes of sums of products in regions that are added up as reductions are, and to the memory in the end:
+        #: their ids, and those that have a place.
         self.summed: set[int] = set()
         self.sums: list[Node] = []
         self.loops: list[Loop] = []
@@ -228,7 +228,8 @@ class Program:
     @property
     def partial_words(self) -> int:
         """Words of 8 bytes that each block of a kernel leaves of its reductions."""
-        return words_of([*(node.d0 for node in self.reductions), *(node.d1 for node in self.sums)])  # type: ignore[misc]
+        reduced: list[Any] = [*[node.d0 for node in self.reductions], *[node.d1 for node in self.sums]]
+        return words_of(reduced)
 
     @property
     def takes_records(self) -> bool:

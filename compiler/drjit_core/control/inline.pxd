@@ -10,6 +10,7 @@ cdef class Values:
     cdef public dict known
     cdef public object needed
     cdef public dict found
+    cdef public dict products
     cdef public object memory
     cpdef bint needs(self, Node node) except -1
     cpdef object accessed(self, Node node)

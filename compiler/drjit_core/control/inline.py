@@ -11,7 +11,7 @@ from ..ir.dual import primal
 from ..ir.expansion import TRACED
 from ..ir.labels import are_any, copy_labels
 from ..ir.node import Node
-from ..ir.products import add_products, outer_products, row_of_product
+from ..ir.products import add_products, other_row, outer_products, row_of_product
 from ..ir.region import CONTROL, Control, Region, arguments_of, memory_of
 from ..ir.symbolic import innermost, is_replaced
 from ..ops.products import OUTER, PRODUCT
@@ -92,7 +92,7 @@ class Values:
     If it is said which nodes are ``needed``, by their ids, others are not traced: they stand for anything.
     """
 
-    __slots__ = ("found", "known", "memory", "needed")
+    __slots__ = ("found", "known", "memory", "needed", "products")
 
     def __init__(self, outer: Mapping[int, Any], nodes: Sequence[Node], actuals: Sequence[Any],
                  needed: Collection[int] | None = None, memory: Mapping[int, Any] = _NOTHING) -> None:
@@ -102,6 +102,8 @@ class Values:
         self.memory = memory
         #: What scatter-reductions have found, by their ids.
         self.found: dict[int, Any] = {}
+        #: A row of each product that has been traced again.
+        self.products: dict[Any, Node] = {}
         self.add(nodes, actuals)
 
     def inner(self, region: Region, actuals: Sequence[Any]) -> Values:
@@ -206,6 +208,18 @@ def traced_again_by(trace: Callable[..., Node]) -> Callable[[Node, Values], Any]
     return again
 
 
+def _product_again(node: Node, values: Values) -> Any:
+    """A row of a product: what stands for its many operands is looked up for one of them only."""
+    key = (*[operand and operand.id for operand in (node.d0, node.d1, node.d2, node.d3)], *node.payload)
+    row = values.products.get(key)
+    if row is None:
+        row = values.products[key] = _row_again(node, values)
+    return other_row(row, node.attr)
+
+
+_row_again = traced_again_by(row_of_product)
+
+
 def _loop_again(node: Node, values: Values) -> list[Any]:
     loop = node.payload
     region = loop.region
@@ -265,7 +279,7 @@ def _choice_again(node: Node, values: Values) -> list[Any]:
 #: How a node of a region is traced again, by kinds: of elementwise rows nobody needs to say so.
 AGAIN: dict[int, Callable[[Node, Values], Any]] = {
     GATHER: _gather_again, SCATTER: _scatter_again, FETCH: _fetch_again, LOOP: _loop_again, COND: _choice_again,
-    CALL: _choice_again, RESULT: _result_again, LOCAL: _local_again, PRODUCT: traced_again_by(row_of_product),
+    CALL: _choice_again, RESULT: _result_again, LOCAL: _local_again, PRODUCT: _product_again,
     OUTER: traced_again_by(outer_products)}
 
 

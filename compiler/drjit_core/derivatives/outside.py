@@ -98,8 +98,8 @@ def _write(region: Tracing, found: list[tuple[Vertex, Memory, Node | None]], go_
     for vertex, memory, gradient in found:
         if gradient is not None:
             scalar = UINT32 if vertex.size <= 1 << 32 else UINT64
-            single = vertex.size == 1
-            scatter(version_of(memory, region), cast(primal(gradient), memory.node.type), literal(scalar, 0) if single else
+            single, gradient = vertex.size == 1, cast(primal(gradient), memory.node.type)
+            scatter(version_of(memory, region), gradient, literal(scalar, 0) if single else
                     counter(vertex.size, scalar, gradient.where), mask, _ADD, _AUTO if single else _NO_CONFLICTS)
 
     def act() -> None:

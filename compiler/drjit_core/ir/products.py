@@ -14,10 +14,10 @@ from .build import append, counter, literal
 from .dual import derived, primal, tracked
 from .node import BAKED, Node
 from .region import all_operands
-from .structured import traced
+from .structured import traced, traced_each
 from .trace import ops, scatter
 
-__all__ = ["add_outer_sums", "add_products", "outer_products", "outer_sums", "products", "row_of_product"]
+__all__ = ["add_outer_sums", "add_products", "other_row", "outer_products", "outer_sums", "products", "row_of_product"]
 
 TRUE = literal(BOOL, True)
 #: Distances in memory, which may be negative, are added modulo this.
@@ -36,7 +36,14 @@ def products(matrix: Node, values: Sequence[Node], rows: int, offset: int, down:
     the type that elements of the matrix are computed in; nothing has a derivative. Rows of one product that a kernel
     wants are computed together, whatever else is traced between them.
     """
-    return [row_of_product(matrix, *values, attr=row, payload=(offset, down, right)) for row in range(rows)]
+    return traced_each(PRODUCT, values[0].type, [matrix, *values], range(rows), (offset, down, right))
+
+
+def other_row(node: Node, row: int) -> Node:
+    """Another component of the product that a node is one of."""
+    if node.kind != PRODUCT:  # there are no elements
+        return node
+    return append(PRODUCT, node.type, node.size, node.d0, node.d1, node.d2, node.d3, row, node.payload, node.scope)
 
 
 def outer_sums(left: Sequence[Node], right: Sequence[Node]) -> Node:

@@ -16,8 +16,8 @@ PRODUCT: int = register(structural(
     cost=200, result="own", needs_memory=True)._replace(accepts="f", arity=MANY)).kind
 
 #: The products of each component of a vector, ``attr`` operands, with each of another one, the others; of those
-#: elements whose mask, the first operand, is set.  Nobody has them for one element: a reduction adds them up over all of
-#: them, or in a region, a scatter adds them to memory, where ``payload`` says how far rows and columns are apart.
+#: elements whose mask, the first operand, is set.  Nobody has them for one element: a reduction adds them up over all
+#: of them, or in a region, a scatter adds them to memory, where ``payload`` says how far rows and columns are apart.
 OUTER: int = register(structural(
     "outer", (MASK, VALUE), "The products of all components of two vectors, which are added up: mask, one, the other.",
     cost=1000)._replace(accepts="f", arity=MANY)).kind
