@@ -224,7 +224,7 @@ class Product(Structure):
             if not is_bias:
                 index += down * (right % _WORD)
             mask = TRUE if inner in (0, rows) else ((down >= inner) if is_bias else (down < inner))._n
-            flow.scatter(vertex, cast(found, vertex.type), index._n, mask, ReduceMode.NoConflicts.value)
+            flow.scatter(vertex, found, index._n, mask, ReduceMode.NoConflicts.value)
 
     def _write_within(self, flow: Flow, vertices: Sequence[Vertex | None], takes: Sequence[bool],
                       gradients: list[Node], values: list[Node]) -> None:

@@ -725,7 +725,7 @@ class Program:
                 self.summed.update(sums)
                 continue
             if node.d0.size == 1:  # type: ignore[union-attr]
-                continue
+                continue  # nothing conflicts
             self.updated.append((node, memory, updates))
             strategies = {self.target.strategy_in_regions(update.payload, memory.size, self.width)
                           for update in updates}

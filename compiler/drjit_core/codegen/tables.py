@@ -1,4 +1,5 @@
-"""Memory that loops and branches of a kernel update and do not look at: their updates may go to tables of each thread.
+"""Memory that loops and branches of a kernel update and do not look at: their updates may go to tables of each thread,
+and sums of products wait for the end of the kernel.
 
 Scatter-reductions of kernels say themselves what becomes of their memory. In regions, memory is a formal, of which
 all that is done to it has to be known, within further regions as well.

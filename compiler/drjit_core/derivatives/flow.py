@@ -268,7 +268,7 @@ class Flow:
         self.write(vertex, lambda memory: scatter(memory, cast(gradient, memory.type), index, mask, _ADD, mode))
 
     def write(self, vertex: Vertex, add: Callable[[Node], Node]) -> None:
-        """Add to parts of a gradient: a function of memory does so."""
+        """Add to parts of a gradient: a function of memory does so, which is of single precision for what is of half."""
         if not self.takes(vertex):
             return
         if self.memory is not None and vertex.id in self.memory:
@@ -278,7 +278,7 @@ class Flow:
         vertex.sparse = True
         pending = dict(vertex.pending or {})
         before = pending.get(_SCATTERED)
-        pending[_SCATTERED] = add(literal(vertex.type, 0, vertex.size) if before is None else before)
+        pending[_SCATTERED] = add(literal(COMPUTES_IN[vertex.type], 0, vertex.size) if before is None else before)
         vertex.pending = pending
 
     def room(self, vertex: Vertex) -> Node:
@@ -303,7 +303,7 @@ class Flow:
             self._window = ENDED
             total = vertex.gradient
             for size, node in pending.items():
-                part = reduce(node, _ADD) if size != _SCATTERED else node
+                part = reduce(node, _ADD) if size != _SCATTERED else cast(node, vertex.type)
                 total = part if total is None else binary(_PLUS, total, part)
             vertex.gradient, vertex.pending = total, None
         return vertex.gradient

@@ -5,6 +5,9 @@ that a register holds as many of them, of one element; each component of the fir
 element. Blocks of the matrix are added up in registers, and then to the room that the block of the kernel has among its
 partial results (see :mod:`..codegen.partials`): so no sum of single precision has many terms. All of it is a handful of
 loops, however large the matrix.
+
+Writes in regions do the same, and what all blocks have added up is added to their memory in the end; where that cannot
+wait, or in functions that a kernel calls, the products of a packet are.
 """
 
 from __future__ import annotations
