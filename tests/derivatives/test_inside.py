@@ -665,3 +665,27 @@ def test_reductions_of_arrays_from_outside_are_refused_in_a_symbolic_body(functi
     with pytest.raises(RuntimeError, match=r"drjit\.backward\(\).*needs the values of all elements"):
         dr.while_loop((UInt(0, 0), Float(10, 100)), lambda i, x: i < UInt(1, 3), body, mode="symbolic")
     assert numbers(w.grad) == [0, 0]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("construct", ["loop", "branch", "call"])
+def test_gradients_of_half_precision_are_added_up_in_single_precision(construct: str, mode: str) -> None:
+    """In half precision, the sum of 0.01 ends at 32."""
+    count = 1 << 16
+    table = Float16(1, 2, 3)
+    dr.enable_grad(table)
+    index = dr.arange(UInt, count)
+
+    def read(index: UInt) -> Float:
+        return Float(dr.gather(Float16, table, index % 3)) * 0.01
+
+    if construct == "loop":
+        _, found = dr.while_loop((UInt(0), dr.zeros(Float, count)), lambda k, y: k < 3,
+                                 lambda k, y: (k + 1, y + read(k)), mode=mode)
+        times = count
+    elif construct == "branch":
+        found, times = dr.if_stmt((index,), index % 2 == 0, read, lambda i: Float(0), mode=mode), count / 6
+    else:
+        found, times = dr.switch(index % 2, [read, lambda i: Float(0)], index, mode=mode), count / 6
+    dr.backward(dr.sum(found))
+    assert dr.allclose(Float(dr.grad(table)), 0.01 * times, rtol=2e-3)
