@@ -268,7 +268,7 @@ class Flow:
         self.write(vertex, lambda memory: scatter(memory, cast(gradient, memory.type), index, mask, _ADD, mode))
 
     def write(self, vertex: Vertex, add: Callable[[Node], Node]) -> None:
-        """Add to parts of a gradient: a function of memory does so, which is of single precision for what is of half."""
+        """Add to parts of a gradient: a function of memory does so; that of half precision is in single precision."""
         if not self.takes(vertex):
             return
         if self.memory is not None and vertex.id in self.memory:
