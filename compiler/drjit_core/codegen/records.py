@@ -71,7 +71,9 @@ class Model:
 
     def target(self, region: Region, inputs: list[Node], site: Any) -> Alike | None:
         """The target of another region of the same call, if it has the same function."""
-        model, partner, memory = self.region, dict[int, int](), dict[int, int]()
+        partner: dict[int, int] = {}
+        memory: dict[int, int] = {}
+        model = self.region
         if len(region.captures) != len(model.captures) or len(region.sources) != len(model.sources):
             return None
         for number in range(len(model.formals)):

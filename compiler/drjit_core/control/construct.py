@@ -512,7 +512,8 @@ def depend_on(results: Sequence[Node], values: Sequence[Node], since: int = -1) 
     values = [primal(value) for value in values]
     if [value for value in values if value.kind == LITERAL]:
         return True
-    sought, seen = {value.id for value in values}, set[int]()
+    seen: set[int] = set()
+    sought = {value.id for value in values}
     lowest = min(sought, default=0)
     todo = [result for result in map(primal, results) if result.id not in sought]
     while todo:

@@ -29,7 +29,7 @@ class Demand:
     def __init__(self, scope: int, roots: Iterable[Node], finals: Mapping[int, Node],
                  apart: Collection[int] = ()) -> None:
         #: The ids of all nodes, formals among them, and of those in the regions within.
-        self.ids = set[int]()
+        self.ids: set[int] = set()
         #: Those of the region itself, in the order of tracing; and what is needed from outside.
         self.nodes: list[Node] = []
         self.captures: list[Node] = []
@@ -78,7 +78,9 @@ class Demand:
 
 def dependents(nodes: Iterable[Node], origins: Collection[int]) -> set[int]:
     """The ids of what is computed of origins, given their ids, of some nodes, and of what these are computed of."""
-    lowest, seen, todo, found = min(origins), set[int](), list(nodes), list[Node]()
+    seen: set[int] = set()
+    found: list[Node] = []
+    lowest, todo = min(origins), list(nodes)
     while todo:
         node = todo.pop()
         if node.id > lowest and node.id not in seen:

@@ -419,7 +419,8 @@ class _Loop(Construct):
         if traced.region.taped or self.statements or traced.adopted or traced.latest or self.has_deferred() or \
                 current().recording is not None:
             return False
-        scope, stands = region.id, dict[int, Node]()
+        stands: dict[int, Node] = {}
+        scope = region.id
         for i in positions:
             formal, value = self.variables[i], self.given[i]
             if self.results[i] is not formal or formal.payload or value.kind == LITERAL or value.size != formal.size:

@@ -158,7 +158,9 @@ class Source:
 def _outside(nodes: Iterable[Node], scope: int, lowest: int) -> list[Node]:
     """What some nodes are, and are computed of, that belongs to no region of a scope, and has been made since a node of
     some id, in the order of making."""
-    seen, found, todo = set[int](), list[Node](), list(nodes)
+    seen: set[int] = set()
+    found: list[Node] = []
+    todo = list(nodes)
     while todo:
         node = todo.pop()
         if node.id >= lowest and node.scope != scope and node.id not in seen:

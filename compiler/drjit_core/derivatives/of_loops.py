@@ -161,7 +161,8 @@ class _Repetition(Recorded):
         """
         if not tape.adopted:
             return
-        count, held = len(self.given), dict[int, int]()
+        held: dict[int, int] = {}
+        count = len(self.given)
         found = {position: vertex for position, (_, stand) in enumerate(tape.adopted.values(), count)
                  if (vertex := vertex_of(stand)) is not None}
         self.adopt()

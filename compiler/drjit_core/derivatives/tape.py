@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from copy import copy as shallow_copy
 from typing import Any
 from weakref import ref
 
@@ -124,7 +123,8 @@ class Tape:
     def order(self, places: tuple[int, ...]) -> list[Vertex]:
         """The vertices of the tape along which derivatives flow to some results, in the order of their making."""
         if places not in self._orders:
-            live, found = set[int](), []
+            live: set[int] = set()
+            found: list[Vertex] = []
             for vertex in self.reached(self.at(places)):
                 if self.is_end(vertex):
                     live.add(vertex.id)
@@ -416,15 +416,16 @@ class Recorded:
 
     def adopt(self) -> None:
         """Make variables of arrays from outside that have turned out to be some."""
-        count, origins = len(self.given), dict[int, Node]()
+        origins: dict[int, Node] = {}
+        count = len(self.given)
         for tape in self.tapes.values():
             if tape.adopted:
                 origins |= {number: before for number, (before, _) in tape.adopted.items()}
         if not origins:
             return
         for tape in self.tapes.values():
-            tape.formals = [*tape.formals[:count], *(primal(tape.adopted[number][1] if number in tape.adopted else
-                                                            origins[number]) for number in sorted(origins))]
+            tape.formals = [*tape.formals[:count], *[primal(tape.adopted[number][1] if number in tape.adopted else
+                                                            origins[number]) for number in sorted(origins)]]
             tape.adopted = _NOTHING
         self.given += [origins[number] for number in sorted(origins)]
 
@@ -439,14 +440,7 @@ class Recorded:
         if not [value for value in operands(node) if value.size > _FEW]:
             self.reference = lambda: node
             return
-        own, control = ref(self), None if node.scope else node.payload
-
-        def end(_: object) -> None:
-            recorded = own()
-            if recorded is not None:
-                recorded.let_go(control)
-
-        self.reference = ref(node, end)
+        self.reference = ref(node, _letting_go(ref(self), None if node.scope else node.payload))
 
     def let_go(self, control: Control | None) -> None:
         """Hold no more than derivatives need of what the functions were given and have left. ``control`` is what the
@@ -535,9 +529,8 @@ class Recorded:
 
     def receiving(self, flow: Flow) -> tuple[list[Vertex], list[Vertex]]:
         """The inputs that derivatives flow to: those that are read by index, and those that are used in another way."""
-        read, direct = ([vertex for vertex in self.at(places) if flow.takes(vertex)]
-                        for places in (self.read, self.direct))
-        return read, direct
+        return ([vertex for vertex in self.at(self.read) if flow.takes(vertex)],
+                [vertex for vertex in self.at(self.direct) if flow.takes(vertex)])
 
     def flowing(self, flow: Flow, copy: Copy, gradients: Mapping[int, Node], further: Sequence[Vertex],
                 memory: Sequence[Node]) -> tuple[list[Node | None], list[Node]]:
@@ -568,7 +561,7 @@ class Recorded:
 
     def needed(self) -> list[int]:
         """Positions of the variables whose values its derivatives need."""
-        found = set[int]()
+        found: set[int] = set()
         for tape, demand in self.recordings():
             found.update([position for position, formal in enumerate(tape.formals) if formal.id in demand.ids])
         return sorted(found)
@@ -585,7 +578,10 @@ class Recorded:
 
     def moved(self, copy: Copy) -> Recorded:
         """What was recorded, in another region: a copy of the tape that it is part of says what stands for what."""
-        new, needed = shallow_copy(self), set(self.needed())
+        new, needed = self.__class__.__new__(self.__class__), set(self.needed())
+        for name in _RECORDED:
+            setattr(new, name, getattr(self, name))
+        new.__dict__.update(self.__dict__)
         new.reference = None
         new.given = [copy.node(node) if position in needed else literal(node.type, 0, node.size)
                      for position, node in enumerate(self.given)]
@@ -596,6 +592,21 @@ class Recorded:
         new.nodes_around = {node.id: copy.values[self.nodes_around.get(node.id, node)] for node in self.captures()}
         new.received, new.sent = {}, {}
         return new
+
+
+def _letting_go(own: ref[Recorded], control: Control | None) -> Callable[[object], None]:
+    """What happens when a construct is gone: on its own, since it must not hold that."""
+    def end(_: object) -> None:
+        recorded = own()
+        if recorded is not None:
+            recorded.let_go(control)
+
+    return end
+
+
+#: The attributes that every one has.
+_RECORDED = ("name", "given", "deciding", "tapes", "demands", "places", "widths", "changed", "initial", "inputs",
+             "positions", "read", "direct", "attributes", "node", "nodes_around", "vertices_around", "keys")
 
 
 def spread(gradient: Node, size: int) -> Node:

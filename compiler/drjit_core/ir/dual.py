@@ -146,7 +146,8 @@ def surely_tracked(node: Node) -> bool:
     """Whether operations on a value are recorded, and not only because it belongs to a loop that is being traced, all
     of whose state may turn out to be differentiated."""
     regions, first = current().open, tracked(node)
-    todo, seen = [] if first is None else [first], set[int]()
+    seen: set[int] = set()
+    todo = [] if first is None else [first]
     while todo:
         vertex = todo.pop()
         entries = regions[vertex.scope].entries if vertex.scope in regions else None
@@ -275,7 +276,8 @@ def is_within(node: Node) -> bool:
 
 def recorded_in(region: int, vertices: Iterable[Vertex]) -> list[Vertex]:
     """The vertices that some depend on which were recorded in a region, these included, in the order of making."""
-    found, todo = dict[int, Vertex](), list(vertices)
+    found: dict[int, Vertex] = {}
+    todo = list(vertices)
     while todo:
         vertex = todo.pop()
         if vertex.scope == region and vertex.id not in found:
@@ -307,7 +309,8 @@ def refuse(kind: type[Exception], message: str, *operands: Node) -> None:
 
 def refuse_for(kind: type[Exception], message: str, vertices: Sequence[Vertex]) -> None:
     """Raise what is wrong with an operation on what depends on some vertices, as :func:`refuse` does."""
-    regions, todo, seen, found = current().open, list(vertices), set[int](), []
+    seen: set[int] = set()
+    regions, todo, found = current().open, list(vertices), []
     while todo:
         vertex = todo.pop()
         region = regions.get(vertex.scope)

@@ -152,8 +152,10 @@ def collect(scope: int, known: Iterable[Node], parts: Sequence[Sequence[Node]], 
     first three; of others, ``operands`` tells them. Also, for each part, those of them that are not plain, that may use
     memory, or that are the last ones to use something outside of the scope; and the ids of known ones that are needed.
     """
-    seen, result, ids = set[int](), [], {node.id for node in known}
-    users, outside = [], set[int]()
+    seen: set[int] = set()
+    result, ids = [], {node.id for node in known}
+    users: list[list[Node]] = []
+    outside: set[int] = set()
     for roots in parts:
         found, stack = [], list(roots)
         while stack:

@@ -252,7 +252,8 @@ def note_seen(node: Node) -> None:
         region = region.outer
     masks = [mask for region in regions for mask in (region.entering, region.live) if mask is not None]
     first = min([mask.id for mask in masks], default=node.id)
-    todo, seen, perhaps = [node], {node.id}, set[int]()
+    perhaps: set[int] = set()
+    todo, seen = [node], {node.id}
     while todo and len(seen) + len(perhaps) < _SEARCHED:
         node = todo.pop()
         found = seen if node.id > first and node.id not in perhaps else perhaps
