@@ -13,20 +13,30 @@ from ..ir.symbolic import call_site, innermost
 from ..ops.reductions import EXCHANGE
 from ..ops.table import DUAL, LITERAL
 from ..types import BOOL, UINT32, UINT64, ReduceOp
+from .inline import Again
 from .loop import while_loop
 
 __all__ = ["atomic", "compensated", "once"]
 
+_NONE: frozenset[int] = frozenset()
 
-def once(mask: Node, state: Sequence[Node], body: Callable[[list[Node]], Sequence[Node]]) -> list[Node]:
-    """``state = body(state)`` for the elements that are set in a mask."""
+
+def once(mask: Node, state: Sequence[Node], body: Callable[[list[Node]], Sequence[Node]],
+         uses: Sequence[Node] = (), targets: int = 0) -> list[Node]:
+    """``state = body(state)`` for the elements that are set in a mask.
+
+    The last variables, so many as there are ``targets``, are memory that is written to, with what the body ``uses``
+    besides: knowing that, one trace is enough.
+    """
     def condition(variables: list[Node]) -> Node:
         return variables[0]
 
     def iteration(variables: list[Node]) -> list[Node]:
         return [literal(BOOL, False), *body(variables[1:])]
 
-    return while_loop([mask, *state], condition, iteration)[1:]
+    count = 1 + len(state)
+    again = Again(_NONE, frozenset(range(count - targets, count)), list(uses), True, ()) if targets else None
+    return while_loop([mask, *state], condition, iteration, again=again)[1:]
 
 
 def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int = 0,
@@ -53,7 +63,8 @@ def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: in
     def body(variables: list[Node]) -> Sequence[Node]:
         return trace.atomic(variables[1], value, index, mask, op, mode, expected)
 
-    found, version = once(mask, [literal(target.type, 0), target], body)
+    uses = [node for node in (value, index, mask, expected) if node is not None]
+    found, version = once(mask, [literal(target.type, 0), target], body, uses, 1)
     return found, version
 
 
@@ -97,5 +108,5 @@ def compensated(target: Node, lost: Node, value: Node, index: Node, mask: Node) 
             broadcast_size("scatter", value, index, mask):
         version, lost = body([target, lost])
     else:
-        version, lost = once(mask, [target, lost], body)
+        version, lost = once(mask, [target, lost], body, (value, index, mask), 2)
     return version, lost
