@@ -282,3 +282,23 @@ def test_sizes_that_do_not_go_together_are_named() -> None:
     with pytest.raises(RuntimeError, match=r"'value', 'index' and 'active' have incompatible sizes: 3, 2 and 1"):
         dr.scatter(target, Float(1, 2, 3), UInt(0, 1))
     np.testing.assert_array_equal(target.numpy(), [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("update", ["scatter_inc", "scatter_exch", "scatter_cas", "scatter_add_kahan"])
+def test_an_update_outside_of_regions_is_traced_once(update: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from drjit_core.control import once
+
+    traced = []
+    atomic = once.trace.atomic
+    monkeypatch.setattr(once.trace, "atomic", lambda *args: traced.append(args) or atomic(*args))
+    index = dr.opaque(UInt, 1, 40) + dr.arange(UInt, 40) % 3
+    target, other = dr.zeros(UInt, 8), dr.zeros(Float, 8)
+    if update == "scatter_inc":
+        dr.scatter_inc(target, index)
+    elif update == "scatter_exch":
+        dr.scatter_exch(target, index, index)
+    elif update == "scatter_cas":
+        dr.scatter_cas(target, UInt(0), index, index)
+    else:
+        dr.scatter_add_kahan(other, dr.zeros(Float, 8), Float(index), index)
+    assert len(traced) == 1
