@@ -110,6 +110,7 @@ from .ir.trace import (
     segment,
     ternary,
     unary,
+    unless_nan,
     view,
 )
 from .messages import log_level, set_log_level

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any, Literal
 
-from drjit_core import COMPUTES_IN, REDUCTIONS, ReduceOp, cast
+from drjit_core import COMPUTES_IN, REDUCTIONS, ReduceOp, cast, unless_nan
 
 from .._arrays.tensor import TensorBase
 from .._base.arguments import require_count
@@ -28,7 +28,8 @@ def block_reduce(op: ReduceOp, value: T, block_size: int, mode: Literal["evaluat
 
     The result has one element for each block; the number of elements must be a multiple of ``block_size``. Components
     of one element, which stand for as many as there are, stay as they are. PyTrees are traversed: arrays of dynamic
-    size are reduced, everything else stays as it is. Minimum and maximum ignore NaN. Sums of half precision are
+    size are reduced, everything else stays as it is. Minimum and maximum ignore NaN, and are those of nothing in blocks
+    where there is nothing else. Sums of half precision are
     accumulated in higher precision; results are bitwise the same in every run, with any number of threads.
 
     ``mode="symbolic"`` combines elements with those of the result by atomic updates (:func:`scatter_reduce`), whose
@@ -92,10 +93,11 @@ def _reduce_blocks(function: str, op: ReduceOp, array: Any, length: int, mode: s
     try:
         if numbers:
             wide = COMPUTES_IN[array._type] if REDUCTIONS[op.value].rounds else array._type
-            return wrap(type(array), [cast(reduce(combine, [cast(node, wide) for node in nodes[first:first + length]]),
-                                           array._type) for first in range(0, size, length)])
+            blocks = [[cast(node, wide) for node in nodes[first:first + length]] for first in range(0, size, length)]
+            return wrap(type(array), [cast(unless_nan(reduce(combine, block), op.value), array._type)
+                                      for block in blocks])
         return wrap(type(array), [
-            node if node.size <= 1 else
+            unless_nan(node, op.value) if node.size <= 1 else
             reduce_axes(op, combine, node, (size // length, length), (1,), mode == "symbolic") for node in nodes])
     except CORE_ERRORS as error:
         raise translate(error, function) from None

@@ -26,7 +26,7 @@ from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import wrap
 from .._rules.combine import COMBINE
 from .._trees.pytree import is_pytree, transform
-from .reductions import combine_entries
+from .reductions import combine_entries, unless_nan
 
 __all__ = ["block_prefix_reduce", "block_prefix_sum", "cumsum", "prefix_reduce", "prefix_sum"]
 
@@ -68,7 +68,8 @@ class _Scan:
         # What no elements reduce to stands for all lanes; of no lanes there is none.
         found, so_far = [], literal(wide, reduction.empty(wide)) if nodes[0].size else invalid(wide)
         for position, node in enumerate(reversed(nodes) if self.reverse else nodes):
-            following = cast(node, wide) if not position else COMBINE[self.op](so_far, cast(node, wide))
+            following = COMBINE[self.op](so_far, cast(node, wide)) if position else \
+                core.unless_nan(cast(node, wide), self.op.value)
             found.append(cast(so_far if self.exclusive else following, type_))
             so_far = following
         return found[::-1] if self.reverse else found
@@ -131,7 +132,7 @@ def _scan_sequence(scan: _Scan, value: Any, axis: Any) -> list[Any]:
     found: list[Any] = []
     so_far: Any = None
     for entry in reversed(entries) if scan.reverse else entries:
-        following = entry if so_far is None else combine_entries(scan.op, so_far, entry)
+        following = unless_nan(scan.op, entry) if so_far is None else combine_entries(scan.op, so_far, entry)
         if not scan.exclusive:
             found.append(following)
         elif so_far is not None:
@@ -151,8 +152,8 @@ def prefix_reduce(op: ReduceOp, value: T, axis: int | tuple[int, ...] = 0, exclu
     ``exclusive=True`` leaves the element itself out, so that the first result is what no elements reduce to (0 for
     ``Add``, infinity for ``Min``); ``exclusive=False`` includes it. ``reverse=True`` begins at the end. ``axis`` is the
     axis to go along, 0 being the outermost one, negative ones counted from the innermost one; several are scanned one
-    after the other. Shape and type are those of the input; sequences become lists. Minimum and maximum ignore NaN, and
-    have the derivative of the first of equal elements.
+    after the other. Shape and type are those of the input; sequences become lists. Minimum and maximum ignore NaN, are
+    those of nothing as long as there was nothing else, and have the derivative of the first of equal elements.
     Half precision is accumulated in single precision; results are bitwise the same in every run, with any number of
     threads.
 

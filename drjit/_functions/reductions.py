@@ -33,11 +33,10 @@ from .._trees.classes import sole_array
 from .tensor_reductions import reduce_axes, result_shape
 
 __all__ = ["all", "any", "call_of", "check_keepdims", "check_mode", "combine_entries", "count", "entries_of",
-           "extent_of", "groups_of", "max", "mean", "min", "none", "parse_axes", "prod", "reduce", "sum"]
+           "extent_of", "groups_of", "max", "mean", "min", "none", "parse_axes", "prod", "reduce", "sum", "unless_nan"]
 
 #: The operations that are no operator of Python, which arrays have a method for.
 _FUNCTIONS = {ReduceOp.Min: "drjit.min", ReduceOp.Max: "drjit.max"}
-_REDUCE = core.KIND["reduce"]
 
 
 def combine_entries(op: ReduceOp, a: Any, b: Any) -> Any:
@@ -47,17 +46,10 @@ def combine_entries(op: ReduceOp, a: Any, b: Any) -> Any:
     return REDUCTIONS[op.value].number(a, b)
 
 
-def _where_only_nan(op: ReduceOp, node: Node) -> Node:
-    """The result of a minimum or maximum, which ignores NaN: where there was nothing else, that of nothing at all.
-
-    Kernels begin with the neutral element, and need no more than that.
-    """
-    if node.kind == _REDUCE:
-        return node
-    row = REDUCTIONS[op.value]
-    if row.ignores_nan(node.type) and node.size:
-        return COMBINE[op](node, literal(node.type, row.empty(node.type)))
-    return node
+def unless_nan(op: ReduceOp, value: Any) -> Any:
+    """What an array or number is as the result of a reduction: that of nothing where it is NaN, if NaN is ignored."""
+    floats = value._kind == "f" if isinstance(value, ArrayBase) else value != value
+    return combine_entries(op, value, REDUCTIONS[op.value].nothing) if op in _FUNCTIONS and floats else value
 
 
 def call_of(function: str, value: Any) -> str:
@@ -145,9 +137,8 @@ def _reduce_components(op: ReduceOp, array: ArrayBase, axes: tuple[int, ...], mo
             node = literal(scalar, REDUCTIONS[op.value].empty(scalar))
         else:
             node = functools.reduce(combine, group)
-            if trailing:
-                node = core.reduce(node if len(nodes) == 1 else broadcast(node, width), op.value)
-            node = _where_only_nan(op, node)
+            node = core.reduce(node if len(nodes) == 1 else broadcast(node, width), op.value) if trailing else \
+                core.unless_nan(node, op.value)
         if finish is not None:
             node = finish(node)
         results.append(node if scalar == type_ else cast(node, type_))
@@ -160,8 +151,6 @@ def _reduce_tensor(op: ReduceOp, array: Any, axes: tuple[int, ...], mode: str | 
     if mode == "evaluated":
         core.evaluate([node])
     node = reduce_axes(op, COMBINE[op], cast(node, scalar), array._s, axes, mode == "symbolic")
-    if axes or not array._s:
-        node = _where_only_nan(op, node)
     if finish is not None:
         node = finish(node)
     return make(type(array), cast(node, array._type), result_shape(array._s, axes, keepdims))
@@ -210,7 +199,7 @@ class _Plans(dict[type, Callable[[Any], Any]]):
 
             def components(value: Any) -> Any:
                 try:
-                    node = functools.reduce(combine, value._c)
+                    node = core.unless_nan(functools.reduce(combine, value._c), number)
                     return flat_array(leaf, node if finish is None else finish(node, count))
                 except CORE_ERRORS as error:
                     raise translate(error, call_of(function, value)) from None
@@ -241,7 +230,7 @@ def reduce_for(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: 
     if number is not None:
         if number.__class__ is float and "f" not in REDUCTIONS[op.value].accepts:
             raise ArgumentError(f"{call_of(function, value)}: a float is not compatible with the requested reduction.")
-        return number if number == number or op not in _FUNCTIONS else REDUCTIONS[op.value].nothing
+        return unless_nan(op, number)
     if _is_foreign(value):
         return _reduce_foreign(op, value, axis, keepdims, function)
     return _reduce_sequence(op, value, axis, mode, keepdims, function)
@@ -314,9 +303,7 @@ def _reduce_sequence(op: ReduceOp, value: Any, axis: Any, mode: str | None, keep
     try:
         result = functools.reduce(functools.partial(combine_entries, op), entries) if entries else \
             REDUCTIONS[op.value].nothing
-        floats = result._kind == "f" if isinstance(result, ArrayBase) else result != result
-        if op in _FUNCTIONS and entries and floats:  # where there is nothing but NaN
-            result = combine_entries(op, result, REDUCTIONS[op.value].nothing)
+        result = unless_nan(op, result)
     except (TypeError, RuntimeError) as error:
         raise ArgumentError(f"{call_of(function, value)}: the entries cannot be combined: {error}") from None
     if divisor != 1:
@@ -413,7 +400,7 @@ def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     return reduce_for(ReduceOp.Min, value, axis, mode, keepdims, "drjit.min")
 
 
-_MIN = _Plans(ReduceOp.Min, "drjit.min", finish=lambda node, _: _where_only_nan(ReduceOp.Min, node))
+_MIN = _Plans(ReduceOp.Min, "drjit.min")
 
 
 def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
@@ -432,7 +419,7 @@ def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     return reduce_for(ReduceOp.Max, value, axis, mode, keepdims, "drjit.max")
 
 
-_MAX = _Plans(ReduceOp.Max, "drjit.max", finish=lambda node, _: _where_only_nan(ReduceOp.Max, node))
+_MAX = _Plans(ReduceOp.Max, "drjit.max")
 
 
 def _divided(total: Node, count: int) -> Node:

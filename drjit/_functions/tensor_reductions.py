@@ -46,7 +46,7 @@ def reduce_axes(op: ReduceOp, combine: Combine, node: Node, shape: tuple[int, ..
     if not extent:
         return depending_on(node, literal(node.type, core.REDUCTIONS[op.value].empty(node.type), count))
     if extent == 1:
-        return node
+        return core.unless_nan(node, op.value) if axes or not shape else node
     if count == 1 and not symbolic:
         return core.reduce(node, op.value)
     if node.kind == core.KIND["literal"]:
@@ -83,9 +83,9 @@ def _reduce_run(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: 
         parts = [strided(node, (outer, inner), (extent * inner, 1), k * inner) for k in range(extent)]
         while len(parts) > 1:  # pairwise, for the sake of accuracy
             parts = [combine(*parts[k:k + 2]) if k + 1 < len(parts) else parts[k] for k in range(0, len(parts), 2)]
-        return parts[0]
+        return core.unless_nan(parts[0], op.value)
     if core.state.recording is not None and core.tracked(node) is not None:
-        return _halved(combine, node, outer, extent, inner)
+        return _halved(op, combine, node, outer, extent, inner)
     parts_wanted = max(1, min(extent // numbers.unrolled, numbers.parallel // (outer * inner)))
     node = _looped(op, combine, node, outer, extent, inner, parts_wanted)
     return _reduce_run(op, combine, node, outer, parts_wanted, inner)
@@ -102,7 +102,7 @@ def _extreme(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: int
     return found if vertex is None else core.dual(found, vertex)
 
 
-def _halved(combine: Combine, node: Node, outer: int, extent: int, inner: int) -> Node:
+def _halved(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: int, inner: int) -> Node:
     """The reduction of the middle axis of three by halves, where loops would have no derivatives."""
     odd: list[Node] = []
     while extent > 1:
@@ -114,7 +114,7 @@ def _halved(combine: Combine, node: Node, outer: int, extent: int, inner: int) -
         extent = half
     for part in odd:
         node = combine(node, part)
-    return node
+    return core.unless_nan(node, op.value)
 
 
 def _segments(op: ReduceOp, node: Node, outer: int, extent: int, inner: int) -> Node | None:

@@ -111,6 +111,21 @@ def test_extremes_of_nothing_but_nan_are_those_of_nothing(state, axis):
         assert found.size and (found == expected).all()
 
 
+@pytest.mark.parametrize("op", [dr.ReduceOp.Min, dr.ReduceOp.Max])
+@pytest.mark.parametrize("type_", [Float, Float16, scalar.ArrayXf, TensorXf, list])
+def test_blocks_and_running_extremes_of_nothing_but_nan_are_those_of_nothing(op: dr.ReduceOp, type_: Any) -> None:
+    nothing = math.inf if op is dr.ReduceOp.Min else -math.inf
+    for length in (1, 4):
+        x = type_([NAN] * length)
+        for exclusive in (False, True):
+            assert list(dr.prefix_reduce(op, x, exclusive=exclusive)) == [nothing] * length
+        for size in (1, length):
+            if type_ not in (TensorXf, list):
+                assert list(dr.block_reduce(op, x, size)) == [nothing] * (length // size)
+                assert list(dr.block_prefix_reduce(op, x, size, exclusive=False)) == [nothing] * length
+    assert list(dr.prefix_reduce(op, type_([NAN, 1, NAN]), exclusive=False)) == [nothing, 1, 1]
+
+
 @pytest.mark.parametrize("function", [dr.min, dr.max])
 def test_numbers_are_preferred_to_nan_everywhere(function):
     for value in ([NAN, 2.0], [2.0, NAN], Float(NAN, 2), Array3f(NAN, 2, NAN), TensorXf([NAN, 2]),

@@ -37,7 +37,6 @@ from drjit_core.ir.verify import verify
 from drjit_core.ops.table import LITERAL
 from tests.core.harness import (
     ALL_TYPES,
-    BFLOAT16,
     BOOL,
     FLOATS,
     UINT32,
@@ -68,13 +67,10 @@ class Program:
         self.seed = seed
         self.rng = rng = np.random.default_rng(seed)
         self.size = int(rng.choice([2, 5, 16, 17, 33, 100]))
-        # A minimum of one NaN is NaN, that of two is infinite, which programs with reductions find (seed 1166) if they
-        # draw from one type more.
-        self.types = [type_ for type_ in ALL_TYPES if not structure or type_ != BFLOAT16]
         self.steps: list[Step] = []
         self.data: dict[int, np.ndarray[Any, Any]] = {}
         for _ in range(int(rng.integers(2, 5))):
-            self.add_input(int(rng.choice(self.types)))
+            self.add_input(int(rng.choice(ALL_TYPES)))
         while len(self.steps) < length:
             self.add_step(structure)
 
@@ -107,10 +103,10 @@ class Program:
             operands = (first, *(self.pick(type_) for _ in range(op.arity - 1)))
             self.steps.append(Step("op", BOOL if op.result == "mask" else type_, operands, op.kind))
         elif choice < 0.7:
-            target = int(rng.choice(self.types))
+            target = int(rng.choice(ALL_TYPES))
             self.steps.append(Step("cast", target, (first,)))
         elif choice < 0.76:
-            same = [t for t in self.types[1:] if TYPES[t].size == TYPES[type_].size and type_ != BOOL]
+            same = [t for t in ALL_TYPES[1:] if TYPES[t].size == TYPES[type_].size and type_ != BOOL]
             if same and type_ not in FLOATS:  # not from floats: the bits of a NaN are nobody's business
                 self.steps.append(Step("bitcast", int(rng.choice(same)), (first,)))
         elif choice < 0.88:

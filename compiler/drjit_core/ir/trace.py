@@ -65,7 +65,7 @@ from .symbolic import (
 )
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "access", "atomic", "bitcast", "cast", "gather", "make_binary", "make_unary",
-           "nothing_of", "opaque", "ops", "reduce", "scatter", "segment", "square", "view", "written"]
+           "nothing_of", "opaque", "ops", "reduce", "scatter", "segment", "square", "unless_nan", "view", "written"]
 
 _AUTO = ReduceMode.Auto.value
 
@@ -584,20 +584,32 @@ def square(a: Node) -> Node:
     return binary(_MUL, a, a)
 
 
+def unless_nan(a: Node, op: int) -> Node:
+    """What elements are as results of a reduction of one each: that of nothing where they are NaN, if it ignores NaN.
+
+    Kernels begin with the neutral element, and need no more than that.
+    """
+    reduction = REDUCTIONS[op]
+    if not reduction.ignores_nan(a.type) or not a.size:
+        return a
+    return ops.select(ops.eq(a, a), a, literal(a.type, reduction.empty(a.type)))  # type: ignore[no-any-return]
+
+
 def reduce(a: Node, op: int) -> Node:
-    """Reduction of all elements to an array of one."""
+    """Reduction of all elements to an array of one; the same for any number of elements that are NaN, if it ignores
+    them."""
     info, reduction = TYPES[a.type], REDUCTIONS.get(op)
     if reduction is None or info.kind not in reduction.accepts:
         raise UnsupportedType(f"reduction {ReduceOp(op).name}", info.name)
     if a.kind == INVALID:
         return literal(a.type, reduction.empty(a.type))
     if a.size == 1:
-        return a
+        return unless_nan(a, op)
     if a.kind == DUAL:
         return derived("reduce", reduce(without(a), op), (a,), op, "" if op == _ADDITION else "xr")
     if a.kind == LITERAL and (current().recording is None or a.id not in current().recording.sizes):
         attr = a.attr if reduction.idempotent else SHAPE
-        return literal(a.type, reduction.repeated(a.payload, a.size, info), 1, attr)
+        return unless_nan(literal(a.type, reduction.repeated(a.payload, a.size, info), 1, attr), op)
     if a.scope:
         raise symbolic_error(a, "reduce", "a reduction needs the values of all elements")
     return append(REDUCE, a.type, 1, a, None, None, None, op)

@@ -5,8 +5,8 @@ scatter-reductions over those that meet in one place; the array layer over compo
 them are commutative, and associative up to rounding.
 
 What happens to NaN is said by the row that combines two elements: sums and products are NaN if an element is; ``fmin``
-and ``fmax`` prefer numbers, so that minimum and maximum ignore NaN. Whether -0 or +0 is the smaller of the two is left
-open: the first one stays.
+and ``fmax`` prefer numbers, so that minimum and maximum ignore NaN, and are those of nothing where there is nothing
+else. Whether -0 or +0 is the smaller of the two is left open: the first one stays.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Reduction(NamedTuple):
         return next(row for kinds, row in self.rows.items() if kind in kinds)
 
     def ignores_nan(self, type_: int) -> bool:
-        """Whether NaN does not enter the result, unless there is one element only."""
-        return self.row(type_) in _PREFER_NUMBERS
+        """Whether NaN does not enter the result: where there is nothing else, that is the reduction of nothing."""
+        return TYPES[type_].kind == "f" and self.rows.get("f") in _PREFER_NUMBERS
 
     def identity(self, type_: int) -> Any:
         """The neutral element: what goes with any other without changing it, as which partial results begin."""

@@ -82,7 +82,7 @@ class Accumulation:
     def __init__(self, elements: Elements, op: int) -> None:
         self.elements = elements
         self.op = op
-        self.ignores_nan = REDUCTIONS[op].ignores_nan(elements.type) and TYPES[elements.type].kind == "f"
+        self.ignores_nan = REDUCTIONS[op].ignores_nan(elements.type)
 
     def _constant(self, value: object) -> str:
         elements = self.elements
