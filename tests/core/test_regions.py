@@ -120,6 +120,11 @@ def test_loops_that_begin_wider_than_they_are() -> None:
     assert failure_of(regions.generate(1725)) is None
 
 
+def test_what_is_folded_in_a_trace_that_is_too_wide_leaves_no_width() -> None:
+    """An index that is zero was as wide as memory that is written to, and so was what it reads outside of the loop."""
+    assert failure_of(regions.generate(5006902)) is None
+
+
 def test_a_loop_is_refused_for_what_it_does_in_the_width_that_it_has() -> None:
     """As long as memory is not known to be that, it counts."""
     assert failure_of(regions.generate(18769)) is None

@@ -146,11 +146,13 @@ class Source:
             node for result in self.results for node in result]
 
     def tells(self, width: int) -> bool:
-        """Whether it tells what a trace of another width would be: nothing from outside is as wide as it was."""
+        """Whether it tells what a trace of another width would be: nothing from outside is as wide as it was, nor
+        computed in this trace of what is."""
         if width == self.width or self.width < 2:
             return True
-        return not [operand for part in self.parts for node in part for operand in operands(node)
-                    if operand.kind in (LITERAL, COUNTER) and operand.size == self.width] and \
+        found = [operand for part in (*self.parts, _outside(self.used(), self.id, self.first)) for node in part
+                 for operand in operands(node)]
+        return not [node for node in found if node.kind in (LITERAL, COUNTER) and node.size == self.width] and \
             not [node for result in self.results for node in result if node.kind == LITERAL and
                  node.size == self.width]
 
