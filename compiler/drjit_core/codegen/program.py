@@ -340,8 +340,8 @@ class Program:
                         key += (kind << TYPE_BITS | node.type, first, second, third)
                 position[node.id] = len(program_order)
                 program_order.append(node)
-            elif kind != REDUCE and kind != SCATTER and kind != PACK and node.id not in position:
-                # the first two come with the outputs, and the users of a pack see through it
+            elif kind != REDUCE and kind != SCATTER and kind != PACK and kind != OPAQUE and node.id not in position:
+                # the first two come with the outputs, and the users of a pack and of a copy see through it
                 if MEMORY_OPERANDS[kind] or kind >= FIRST_REGISTERED:
                     used: Iterable[Node | None] = arguments_of(node)
                 elif kind in CONTROL:
@@ -432,6 +432,7 @@ class Program:
         """Note that a copy is the value that it is of, whatever becomes of it."""
         assert node.d0 is not None
         self.order.pop()
+        self.place_of(node.d0)
         self.append_alias(node, node.d0)
 
     def append_pack(self, node: Node) -> None:
