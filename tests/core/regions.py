@@ -11,6 +11,7 @@ commutative operation on integers, and nothing is read before the loop has ended
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from drjit_core import (
     Node,
     ReduceMode,
     ReduceOp,
+    SymbolicValue,
     atomic,
     bitcast,
     call,
@@ -45,7 +47,7 @@ from drjit_core.ops.table import INVALID, LITERAL
 from tests.core.harness import ALL_TYPES, BOOL, FLOATS, INT32, INTEGERS, TRUE, UINT32, UINT64, array, name_of, shared
 from tests.ops.samples import samples
 
-__all__ = ["Program", "Step", "generate", "minimised", "nearly", "smaller", "trace"]
+__all__ = ["Program", "Step", "generate", "minimised", "nearly", "smaller", "trace", "trace_unless_refused"]
 
 _TRACE: dict[int, Callable[..., Node]] = {**UNARY, **BINARY, **TERNARY}
 _DRAWS = 6
@@ -572,3 +574,25 @@ def _own(scope: _Scope, memory: _Memory, draw: float, mask_draw: float) -> tuple
 def trace(program: Program, evaluating: bool = False) -> list[Node]:
     """The results of a program."""
     return Tracer(program, evaluating).trace()
+
+
+#: How the compiler refuses writes of which it is not clear how often they happen.
+_REFUSED = re.compile(r"[\w.]+\(\): this write (of one value is part of a symbolic (loop|branch|call) within "
+                      r"(another one|a symbolic (loop|branch|call))|is part of a symbolic loop with \d)")
+
+
+def trace_unless_refused(program: Program, evaluating: bool = False) -> list[Node] | None:
+    """The results of a program; ``None`` if it is refused for what one in two hundred does: a write in a construct, the
+    width of which is due to other writes only, so that it is not clear how often this one happens."""
+    try:
+        return trace(program, evaluating)
+    except SymbolicValue as error:
+        if not _REFUSED.match(str(error)) or not any(step.kind in _CONTROL and _writes(step) for step in program.steps):
+            raise
+        return None
+
+
+def _writes(construct: Step) -> bool:
+    """Whether there is a write in a construct."""
+    return any(step.kind == "scatter" or step.kind in _CONTROL and _writes(step)
+               for step in (*construct.condition, *construct.body))
