@@ -91,6 +91,8 @@ def sliced(node: Node, key: slice) -> Node | None:
     distance = stop - start if step > 0 else start - stop
     if not distance > 0:
         return None
+    if step == 1 and stop is size and start.__class__ is int and not start:  # the whole array, whatever its size
+        return node
     count = (distance + (abs(step) - 1)) // abs(step)
     return _taken(node, start, step, count)
 

@@ -16,9 +16,9 @@ from drjit_core import Node, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, IncompatibleArguments, Site, called, translate
-from .._base.types import base_class
+from .._base.types import base_class, reshape
 from .._promotion.plans import Keys, Operation, Plan, is_array
-from .._promotion.promote import is_row, wrap
+from .._promotion.promote import convert, is_row, wrap
 from .._rules import matrix as rules
 from .bases import nodes_of
 from .components import absent_component
@@ -72,10 +72,19 @@ class MatrixBase(SpecialArray):
                 isinstance(value, ArrayBase) and value._depth == 1 and not value._special and not is_row(cls, value))
             if holds_entries and len(value) in (size, size * size):
                 args = tuple(value)
+            elif isinstance(value, ArrayBase) and not value._special and value._depth > 0 and \
+                    value._record.shape == cls._record.shape[2:]:
+                return cls._scaled(convert(reshape(cls, value._record.shape), value, f"{cls._name}.__init__"))
         if len(args) == size * size:
             nodes = nodes_of(cls._leaf, args) if cls._count == size * size else None
             return nodes or nested_nodes(cls, tuple(args[row * size:(row + 1) * size] for row in range(size)))
         return super()._construct(args)
+
+    @classmethod
+    def _scaled(cls, entry: Sequence[Node]) -> list[Node]:
+        """Components of the identity, times what matrices with further dimensions have for an entry."""
+        unit, zero = dict(zip(cls._unit(), [*entry] * cls._size, strict=True)), literal(cls._type, 0)
+        return [unit.get(position, zero) for position in range(cls._count)]
 
     @classmethod
     def _convert(cls, value: Any, function: Site) -> list[Node]:

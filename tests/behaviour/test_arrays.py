@@ -51,6 +51,20 @@ def test_matrices_with_further_dimensions_meet_matrices() -> None:
         l.Matrix4f(l.Matrix41f(3))
 
 
+@pytest.mark.parametrize("module", [dr.scalar, l, dr.llvm.ad])
+def test_an_array_that_is_an_entry_of_a_matrix_is_its_multiple_of_the_identity(module):
+    for cls, entry in ((module.Matrix43f, module.Array3f(1, 2, 3)), (module.Matrix34f, module.Array4f(1, 2, 3, 4)),
+                       (module.Matrix43f, module.Array3f64(1, 2, 3))):
+        m, size = cls(entry), len(cls(0))
+        for row in range(size):
+            for column in range(size):
+                assert dr.all(m[row, column] == (entry if row == column else 0))
+    rows = module.Matrix34f(module.Array3f(1, 2, 3))  # as many numbers as rows are those
+    assert dr.all(rows[1, 2] == 2)
+    with pytest.raises(TypeError, match="cannot convert"):
+        module.Matrix4f(module.Array3f(1, 2, 3))
+
+
 def test_vectors_with_further_dimensions_meet_vectors() -> None:
     found = l.Array4f(1, 2, 3, 4) + l.Array43f(1)
     assert type(found) is l.Array43f

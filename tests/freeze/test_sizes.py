@@ -106,3 +106,19 @@ def test_sizes_that_are_equal_by_chance(function: Callable[[Any, Any], Any]) -> 
             results.append([np.array(value) for value in (*found, x.grad, y.grad)])
         for one, other in zip(*results, strict=True):
             assert one.shape == other.shape and np.allclose(one, other), (n, m)
+
+
+@pytest.mark.parametrize("key", [slice(None), slice(0, None), slice(None, 100), slice(None, None, 1)], ids=str)
+def test_a_slice_that_is_the_whole_array_is_the_array_itself(key: slice) -> None:
+    """As in plain code: the same variable of derivatives, and nothing to launch."""
+    def function(x: Float) -> tuple[Float, Float]:
+        return x[key], x * 2
+
+    frozen = dr.freeze(function)
+    for size in (4, 7, 9):
+        for call in (function, frozen):
+            x = dr.arange(Float, size) + 1
+            dr.enable_grad(x)
+            same, _ = call(x)
+            assert same.index_ad == x.index_ad and len(same) == size
+    assert frozen.n_recordings == 1
