@@ -7,7 +7,8 @@ same class, with the same attributes, defaults and largest lengths.
 
 Numbers, texts, functions and other leaves without arrays are passed on untouched. What is neither tree nor leaf, sets,
 views, iterators and objects that hold arrays, would be passed over where a function does something with all arrays,
-such as ``dr.grad`` or ``dr.eval``, and is refused there (:mod:`.holders`).
+such as ``dr.grad`` or ``dr.eval``, and is refused there (:mod:`.holders`); so are arrays that are attributes of
+containers.
 
 A class takes part
 
@@ -36,8 +37,8 @@ from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.weak import note
 
-__all__ = ["Kind", "children", "construct", "extras", "field_types", "is_foreign_array", "is_frozen", "is_pytree",
-           "sole_array"]
+__all__ = ["Kind", "attributes", "children", "construct", "extras", "field_types", "is_foreign_array", "is_frozen",
+           "is_pytree", "sole_array"]
 
 
 def field_types(cls: type) -> dict[str, Any] | None:
@@ -172,6 +173,11 @@ def extras(value: Any) -> tuple[Any, ...]:
     """What a container has besides entries: attributes, a default, a largest length."""
     kind = kind_of(value.__class__)
     return () if kind is None else kind.extras(value)
+
+
+def attributes(extras_: tuple[Any, ...]) -> dict[str, Any]:
+    """The attributes among what a container has besides entries."""
+    return next((each for each in extras_ if each.__class__ is _Attributes), {})
 
 
 def is_pytree(cls: type) -> bool:

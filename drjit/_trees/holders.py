@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import CellType
 from typing import Any
 
@@ -20,7 +20,7 @@ from .classes import children
 from .contents import attributes_of, contents_of, parts_of
 from .kinds import BUILTIN, FUNCTION, METHOD, OBJECT, PARTIAL, about, is_own, kind_at, refers
 
-__all__ = ["are_same", "array_within", "has_array", "passed_over"]
+__all__ = ["are_same", "array_within", "beside_entries", "has_array", "passed_over"]
 
 _FUNCTIONS = (FUNCTION, METHOD, PARTIAL, BUILTIN)
 #: So many objects are looked at.
@@ -85,6 +85,19 @@ def are_same(value: Any, other: Any, around: Sequence[Any] = ()) -> bool:
     if len(parts[0]) != len(parts[1]):
         return False
     return not [pair for pair in zip(*parts, strict=True) if not are_same(pair[0], pair[1], (*around, value))]
+
+
+def beside_entries(function: str, attributes: Iterable[tuple[type, dict[str, Any]]],
+                   is_array: Callable[[Any], bool] = _is_any) -> None:
+    """Raise if any of the ``attributes`` that containers of some classes have besides their entries holds an array."""
+    for cls, found in attributes:
+        for name, entry in found.items():
+            if is_array(entry) or array_within(entry, is_array):
+                raise ArgumentError(
+                    f"{function}(): an object of type {describe(cls)} has the attribute '{name}', which holds arrays, "
+                    "but attributes of lists, tuples and dictionaries are no part of a PyTree, so that they would be "
+                    "passed over. Make them entries, or let the class be a data class, one with a DRJIT_STRUCT, or one "
+                    "with __drjit_children__() and __drjit_rebuild__().")
 
 
 def passed_over(function: str, leaf: Any, place: str) -> ArgumentError:

@@ -24,8 +24,8 @@ import drjit_core as core
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.handle import fresh_array, held
-from .classes import children, construct, extras, field_types, is_foreign_array, is_pytree
-from .holders import array_within, passed_over
+from .classes import attributes, children, construct, extras, field_types, is_foreign_array, is_pytree
+from .holders import array_within, beside_entries, passed_over
 
 __all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "extras", "field_types", "flatten",
            "flatten_nodes", "is_pytree", "joint_shape", "known_leaves", "leaves", "resized", "transform",
@@ -265,6 +265,20 @@ class TreeSpec:
                     found.append(entry)
                 else:
                     entry._collect(found)
+
+    def attributes(self) -> list[tuple[type, dict[str, Any]]]:
+        """The attributes that containers have besides their entries, with the classes of these."""
+        found: list[tuple[type, dict[str, Any]]] = []
+        if self.children is not None:
+            self._collect_attributes(found)
+        return found
+
+    def _collect_attributes(self, found: list[tuple[type, dict[str, Any]]]) -> None:
+        if self.shape:
+            found.append((self.cls, attributes(self.shape)))
+        for entry in self.children or ():
+            if entry.children is not None:
+                entry._collect_attributes(found)
 
     def node_count(self) -> int:
         """Number of component nodes of a leaf that is an array."""
@@ -516,25 +530,32 @@ def leaves(value: Any, function: str) -> list[Any]:
     if isinstance(value, ArrayBase):
         return [value]
     found: list[Any] = []
-    _leaves(value, function, found, set())
+    _leaves(value, function, found, set(), [])
     return found
 
 
 def known_leaves(value: Any, function: str) -> list[Any]:
     """All leaves, in order; refuses what holds arrays, but is no PyTree, because these would be passed over."""
-    found = leaves(value, function)
-    _require_known(found, value, function)
+    if isinstance(value, ArrayBase):
+        return [value]
+    found: list[Any] = []
+    beside: list[tuple[type, dict[str, Any]]] = []
+    _leaves(value, function, found, set(), beside)
+    _require_known(found, beside, value, function)
     return found
 
 
-def _require_known(found: list[Any], value: Any, function: str) -> None:
-    """Refuse a PyTree with leaves that hold arrays."""
+def _require_known(found: list[Any], beside: list[tuple[type, dict[str, Any]]], value: Any, function: str) -> None:
+    """Refuse a PyTree with leaves that hold arrays, or with attributes of containers that do."""
+    if beside:
+        beside_entries(function, beside)
     for k, leaf in enumerate(found):
         if not isinstance(leaf, ArrayBase) and array_within(leaf):
             raise passed_over(function, leaf, flatten(value, function)[1].paths("arg")[k])
 
 
-def _leaves(value: Any, function: str, found: list[Any], path: set[int]) -> None:
+def _leaves(value: Any, function: str, found: list[Any], path: set[int],
+            beside: list[tuple[type, dict[str, Any]]]) -> None:
     cls = value.__class__
     entries: Iterable[Any]
     if cls is list or cls is tuple:
@@ -547,12 +568,15 @@ def _leaves(value: Any, function: str, found: list[Any], path: set[int]) -> None
             found.append(value)
             return
         entries = [entry for _, entry in items]
+        more = extras(value)
+        if more:
+            beside.append((cls, attributes(more)))
     _enter(value, function, path)
     for entry in entries:
         if isinstance(entry, ArrayBase):
             found.append(entry)
         else:
-            _leaves(entry, function, found, path)
+            _leaves(entry, function, found, path, beside)
     path.discard(id(value))
 
 
@@ -589,7 +613,7 @@ def transform(function: str, visit: Callable[..., Any], value: Any, *others: Any
     if isinstance(value, ArrayBase):
         return visit(value, *others)
     found, spec = flatten(value, function)
-    _require_known(found, value, function)
+    _require_known(found, spec.attributes(), value, function)
     if others:
         return spec.rebuild(map(visit, found, *[spec.flatten_up_to(other, function) for other in others]))
     return spec.rebuild(map(visit, found))
@@ -604,6 +628,6 @@ def transform_known(function: str, visit: Callable[..., Any], value: Any) -> Any
 def walk(function: str, visit: Callable[..., Any], value: Any, *others: Any) -> None:
     """Call ``visit(leaf, *what the others have there)`` for the leaves of a PyTree, see :func:`transform`."""
     found, spec = flatten(value, function)
-    _require_known(found, value, function)
+    _require_known(found, spec.attributes(), value, function)
     for arguments in zip(found, *[spec.flatten_up_to(other, function) for other in others], strict=True):
         visit(*arguments)

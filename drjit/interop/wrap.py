@@ -31,7 +31,7 @@ from .._base.typing import T
 from .._promotion.promote import wrap as wrap_nodes
 from .._promotion.promote import wrap_like
 from .._trees.classes import is_foreign_array
-from .._trees.holders import array_within, passed_over
+from .._trees.holders import array_within, beside_entries, passed_over
 from .._trees.pytree import TreeSpec, flatten
 from .frameworks import Derivatives, Framework, Inner, framework_named
 
@@ -60,6 +60,7 @@ def _require_known(leaves: Sequence[Any], spec: TreeSpec, names: str | Sequence[
     for k, leaf in enumerate(leaves):
         if not is_array(leaf) and array_within(leaf, is_array):
             raise passed_over(_FUNCTION, leaf, spec.paths(names)[k])
+    beside_entries(_FUNCTION, spec.attributes(), is_array)
 
 
 def _differentiable(parts: Parts) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections import ChainMap, UserDict, UserList
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -60,6 +60,36 @@ def test_functions_of_all_arrays_refuse_it(function: str, holder: str) -> None:
     state = State(Float(1, 2), [0, HOLDERS[holder](Float(1, 2))])
     with pytest.raises(TypeError, match=rf"drjit\.{function}\(\): 'arg\.rest\[1\]' is of type .*, which holds arrays"):
         FUNCTIONS[function](state)
+
+
+class Row(list[Any]):
+    pass
+
+
+class Table(dict[str, Any]):
+    pass
+
+
+class Pair(tuple[Any, ...]):
+    pass
+
+
+class Queue(deque[Any]):
+    pass
+
+
+@pytest.mark.parametrize("container", [Row([Float(1, 2)]), Table(a=Float(1, 2)), Pair([Float(1, 2)]),
+                                       Queue([Float(1, 2)])], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_functions_of_all_arrays_refuse_attributes_of_containers(function: str, container: Any) -> None:
+    """Which trees would pass on as they are, attached and unevaluated, to what is made of them."""
+    for attribute in ("units", [1, len]):
+        container.extra = attribute
+        FUNCTIONS[function](State(Float(1, 2), container))
+    for attribute in (Float(1, 2), [Float(1, 2)], Object(Float(1, 2))):
+        container.extra = attribute
+        with pytest.raises(TypeError, match=rf"drjit\.{function}\(\): an object of type .* has the attribute 'extra'"):
+            FUNCTIONS[function](State(Float(1, 2), container))
 
 
 @pytest.mark.parametrize("leaf", LEAVES)
