@@ -33,6 +33,7 @@ from .control.source import holders
 from .control.once import atomic, compensated, once
 from .derivatives.of_choices import choose
 from .derivatives.flow import Flow
+from .derivatives.formulas import product
 from .derivatives.of_loops import repeat
 from .derivatives.tape import Copy, traced_within
 from .derivatives.traversal import (

@@ -19,9 +19,11 @@ class Structure:
     label: str
 
     def __init__(self, nodes: list[Node]) -> None:
-        self.operands = nodes
-        found = [vertex for node in nodes if (vertex := tracked(node)) is not None]
-        self.inputs = list(dict.fromkeys(found))
+        #: Of each operand, the vertex that derivatives are tracked for; without any, it is a constant.
+        self.vertices = [tracked(node) for node in nodes]
+        self.operands = [primal(node) if vertex is None else node
+                         for node, vertex in zip(nodes, self.vertices, strict=True)]
+        self.inputs = list(dict.fromkeys([vertex for vertex in self.vertices if vertex is not None]))
         self.received: dict[int, Node] = {}
         self.sent: dict[int, Node] = {}
         self.outputs: list[tuple[int, int]] = []
@@ -49,7 +51,7 @@ class Structure:
 
     def changes(self, flow: Flow) -> list[Node | None]:
         """The changes of the operands."""
-        return [flow.change(tracked(node)) for node in self.operands]
+        return [flow.change(vertex) for vertex in self.vertices]
 
     def moved(self, copy: core.Copy) -> Structure:
         """A copy of the operation where other nodes and vertices stand for those that it has kept."""
@@ -59,6 +61,7 @@ class Structure:
 
         new = shallow_copy(self)
         new.operands = [linked(node) for node in self.operands]
+        new.vertices = [vertex and copy.vertex(vertex) for vertex in self.vertices]
         new.inputs = [copy.vertex(vertex) for vertex in self.inputs]
         new.received, new.sent = {}, {}
         return new

@@ -18,14 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import drjit_core as core
-from drjit_core import BAKED, SHAPE, JitFlag, Node, ReduceMode, VarType, WrapMode, cast, literal, read_element, tracked
+from drjit_core import BAKED, SHAPE, JitFlag, Node, VarType, WrapMode, cast, literal, read_element
 
 from .._access.lanes import TRUE
 from .._base.types import INT32, UINT32, UINT64
 
-__all__ = ["Cell", "Colors", "Grid", "Texels", "grid_of", "interpolating_weights", "ops", "spline_weights"]
-
-
+__all__ = ["METHODS", "Cell", "Colors", "Grid", "Method", "Texels", "grid_of", "ops", "products"]
 
 class _Rows(Protocol):
     """The trace functions, for type checkers."""
@@ -39,14 +37,8 @@ _REPEAT, _CLAMP, _MIRROR, _BORDER = WrapMode.Repeat, WrapMode.Clamp, WrapMode.Mi
 #: Sizes of different axes and meanings are different parameters.
 _TAG = 64
 _UINT8 = VarType.UInt8.value
-_AUTO, _EXPAND = ReduceMode.Auto.value, ReduceMode.Expand.value
-#: Elements of textures whose gradients may be added up in tables, of which each thread has one: 64 MiB of single
-#: precision. (4 million updates of 4 channels took 6 times as long as atomic ones.)
-_LARGEST_TABLE = 1 << 24
 #: Of an axis with a border: how far numbers of texels are shifted, so that four around a position are positive.
 _SHIFT = 2
-
-Weights = list[Node]
 
 
 @functools.cache
@@ -169,32 +161,39 @@ class Grid:
 
     def cell(self, axis: _Axis, position: Node) -> Cell:
         """The cell that a position is in; beyond the edges of what is constant there, the outermost one."""
-        scaled = ops.fma(self._reduced(axis, position), axis.real, self.shifted if axis.mode is _BORDER else self.half)
+        scaled = self._scaled(axis, position)
         if axis.mode is _CLAMP or axis.mode is _BORDER:
-            scaled = self._limited(scaled, self.zero, axis.upper)
+            scaled = ops.minimum(ops.maximum(scaled, self.zero), axis.upper)
         upper = ops.minimum(cast(scaled, UINT32), axis.limit)
         return Cell(upper, ops.sub(scaled, cast(upper, self.type)))
 
-    def _limited(self, value: Node, low: Node, high: Node) -> Node:
-        """A value within limits; where it is tracked, the derivative at the lower one counts, and that at the upper one
-        is zero."""
-        if tracked(value) is None:
-            return ops.minimum(ops.maximum(value, low), high)
-        return ops.select(ops.ge(value, high), high, ops.select(ops.lt(value, low), low, value))
+    def _scaled(self, axis: _Axis, position: Node) -> Node:
+        return ops.fma(self._reduced(axis, position), axis.real, self.shifted if axis.mode is _BORDER else self.half)
 
     def inner_cell(self, axis: _Axis, position: Node) -> tuple[Corners, Node]:
         """The two texels around a position, and the fraction of the distance: of a clamped axis always neighbours."""
         if axis.mode is not _CLAMP or axis.single:
             cell = self.cell(axis, position)
             return self.corners(axis, cell.upper, (-1, 0)), cell.fraction
-        scaled = self._limited(ops.fma(position, axis.real, self.minus_half), self.zero, axis.end)
+        scaled = ops.minimum(ops.maximum(ops.fma(position, axis.real, self.minus_half), self.zero), axis.end)
         lower = ops.minimum(cast(scaled, UINT32), axis.second)
         fraction = ops.sub(scaled, cast(lower, self.type))
         return Corners([lower, ops.add(lower, _whole(1))], [None, None], True), fraction
 
+    def slope(self, axis: _Axis, position: Node, linear: bool) -> Node:
+        """The derivative of a fraction by the position. Beyond the edges of what is constant there it is zero; at the
+        lower one, the cell after it counts."""
+        if axis.mode is not _CLAMP and axis.mode is not _BORDER:
+            return axis.real
+        if linear and axis.mode is _CLAMP and not axis.single:
+            scaled, end = ops.fma(position, axis.real, self.minus_half), axis.end
+        else:
+            scaled, end = self._scaled(axis, position), axis.upper
+        outside = ops.or_(ops.lt(scaled, self.zero), ops.ge(scaled, end))
+        return ops.select(outside, self.zero, axis.real)
+
     def nearest(self, axis: _Axis, position: Node) -> Corners:
         """The texel that a position is in."""
-        position = core.primal(position)
         scaled = ops.mul(self._reduced(axis, position), axis.real)
         if axis.mode is _BORDER:
             whole = self._border_cell(axis, scaled)
@@ -261,6 +260,13 @@ class Grid:
         rest = ops.select(ops.lt(rest, zero), ops.add(rest, period), rest)
         return ops.minimum(rest, ops.sub(ops.sub(period, one), rest)) if axis.mode is _MIRROR else rest
 
+    def stencil(self, method: Method, positions: Sequence[Node],
+                orders: Sequence[int]) -> tuple[list[Corners], list[list[Node]]]:
+        """The texels along each axis, and their weights or derivatives of these by fractions."""
+        found = [method.along(self, axis, position, order)
+                 for axis, position, order in zip(self.axes, positions, orders, strict=True)]
+        return [corners for corners, _ in found], [weights for _, weights in found]
+
     # --- texels ------------------------------------------------------------------------------------------------------
 
     def places(self, corners: Sequence[Corners]) -> Iterator[tuple[list[Node], Node | None]]:
@@ -324,39 +330,87 @@ class Colors(NamedTuple):
         return cast(self.read(self.table, cast(code, UINT32)), grid.type)
 
 
+class Spline(NamedTuple):
+    """What the weights of four texels are, as polynomials from the highest power on: those of the outer ones, of the
+    distance to the other side of the cell, and those of the inner ones, of the distance from them."""
+
+    outer: tuple[float, ...]
+    inner: tuple[float, ...]
+
+    def weights(self, grid: Grid, fraction: Node, order: int) -> list[Node]:
+        """The weights of texels, or their derivatives by the fraction."""
+        outer, inner, rest = self.outer, self.inner, ops.sub(grid.one, fraction)
+        for _ in range(order):
+            outer, inner = ([c * (len(p) - 1 - k) for k, c in enumerate(p[:-1])] for p in (outer, inner))
+        first, second, third, fourth = (_polynomial(grid, x, p) for x, p in (
+            (rest, outer), (fraction, inner), (rest, inner), (fraction, outer)))
+        return [ops.neg(first), second, ops.neg(third), fourth] if order % 2 else [first, second, third, fourth]
+
+
+#: The uniform cubic B-spline, which does not pass through the texels.
+SMOOTH = Spline((1 / 6, 0, 0, 0), (0.5, -1, 0, 2 / 3))
+#: The cubic spline through the texels: E. Catmull and R. Rom, "A Class of Local Interpolating Splines" (1974).
+INTERPOLATING = Spline((0.5, -0.5, 0, 0), (1.5, -2.5, 0, 1))
+
+
+def _polynomial(grid: Grid, x: Node, coefficients: Sequence[float]) -> Node:
+    """A polynomial, from the highest power on."""
+    total: Node | None = None
+    for value in coefficients:
+        if total is None:
+            total = grid.number(value)
+        elif total is grid.one:
+            total = ops.add(x, grid.number(value)) if value else x
+        else:
+            total = ops.fma(total, x, grid.number(value)) if value else ops.mul(total, x)
+    return grid.zero if total is None else total
+
+
+class Method(NamedTuple):
+    """A way of interpolation: between the two texels around a position along each axis or the four nearest ones, with
+    weights; or the one that it is in."""
+
+    texels: int
+    spline: Spline | None = None
+
+    def along(self, grid: Grid, axis: _Axis, position: Node, order: int) -> tuple[Corners, list[Node]]:
+        """The texels along an axis, and their weights, or derivatives of these by the fraction."""
+        if self.texels == 1:
+            return grid.nearest(axis, position), [grid.zero if order else grid.one]
+        if self.spline is None:
+            corners, fraction = grid.inner_cell(axis, position)
+            if order:
+                return corners, [grid.number(-1), grid.one] if order == 1 else [grid.zero, grid.zero]
+            return corners, [ops.sub(grid.one, fraction), fraction]
+        cell = grid.cell(axis, position)
+        return grid.corners(axis, cell.upper, (-2, -1, 0, 1)), self.spline.weights(grid, cell.fraction, order)
+
+
+#: The methods, by numbers that are part of programs.
+METHODS = Method(1), Method(2), Method(4, SMOOTH), Method(4, INTERPOLATING)
+
+
 class Texels:
-    """The contents of a grid, and a mask of the lookups that are wanted."""
+    """The contents of a grid, and a mask of the lookups that are wanted. Nothing in there has derivatives."""
 
-    __slots__ = ("border", "colors", "grid", "mask", "mode", "source")
+    __slots__ = ("colors", "grid", "mask", "source")
 
-    def __init__(self, grid: Grid, source: Node, mask: Node, border: Sequence[float] | None = None,
-                 colors: Colors | None = None) -> None:
-        self.grid, self.source, self.mask, self.border, self.colors = grid, source, mask, border, colors
-        self.mode = _AUTO
-
-    def _choose_mode(self, positions: Sequence[Node], corners: int) -> None:
-        """How gradients of texels are added up: where there are more of them than texels, in tables of the threads."""
-        width = max(node.size for node in positions)
-        if self.source.size <= min(_LARGEST_TABLE, 2 * width * corners * self.grid.channels):
-            self.mode = _EXPAND
+    def __init__(self, grid: Grid, source: Node, mask: Node, colors: Colors | None = None) -> None:
+        self.grid, self.source, self.mask, self.colors = grid, source, mask, colors
 
     def read(self, positions: Sequence[Node], exists: Node | None) -> list[Node]:
-        """The channels of a texel, which are at some positions in memory."""
+        """The channels of a texel, which are at some positions in memory; zero if it does not exist."""
         grid, source, mask = self.grid, self.source, self.mask
-        type_, found = grid.type, []
         if exists is not None:
             mask = exists if mask is TRUE else _and(mask, exists)
+        found = []
         for channel, position in enumerate(positions):
             if grid.static:
                 value = literal(source.type, read_element(source, int(position.payload)))
             else:
-                value = core.gather(source, position, mask, False, self.mode)
+                value = core.gather(source, position, mask, False)
             value = self.converted(value, channel)
-            if exists is not None:
-                assert self.border is not None
-                scale = 255 if source.type == _UINT8 and self.colors is None else 1
-                value = ops.select(exists, value, literal(type_, self.border[channel] * scale))
-            found.append(value)
+            found.append(value if exists is None else ops.select(exists, value, grid.zero))
         return found
 
     def converted(self, value: Node, channel: int) -> Node:
@@ -369,126 +423,60 @@ class Texels:
         if self.source.type == _UINT8 and self.colors is None:
             values = [ops.mul(value, self.grid.number(1 / 255)) for value in values]
         if self.mask is not TRUE:
-            zero = self.grid.number(0)
-            values = [ops.select(self.mask, value, zero) for value in values]
+            values = [ops.select(self.mask, value, self.grid.zero) for value in values]
         return values
 
-    # --- lookups -----------------------------------------------------------------------------------------------------
-
-    def nearest(self, positions: Sequence[Node]) -> list[Node]:
-        """The texel that a position is in."""
-        grid = self.grid
-        self._choose_mode(positions, 1)
-        corners = [grid.nearest(axis, position) for axis, position in zip(grid.axes, positions, strict=True)]
-        (place,) = grid.places(corners)
-        return self._finished(self.read(*place))
-
-    def linear(self, positions: Sequence[Node]) -> list[Node]:
-        """Multilinear interpolation."""
-        grid = self.grid
-        self._choose_mode(positions, 2**len(positions))
-        found = [grid.inner_cell(axis, position) for axis, position in zip(grid.axes, positions, strict=True)]
-        one = grid.one
-        weights: list[Node] = []
-        for _, fraction in reversed(found):
-            pair = ops.sub(one, fraction), fraction
-            weights = list(pair) if not weights else [ops.mul(outer, inner) for outer in weights for inner in pair]
-        total: list[Node] = []
-        for weight, place in zip(weights, grid.places([corners for corners, _ in found]), strict=True):
-            texel = self.read(*place)
-            total = [ops.fma(value, weight, sum_) for value, sum_ in zip(texel, total, strict=True)] if total else \
-                [ops.mul(value, weight) for value in texel]
-        return self._finished(total)
-
-    def fetch(self, positions: Sequence[Node]) -> list[list[Node]]:
-        """The texels that linear interpolation is between."""
-        grid = self.grid
-        corners = [grid.corners(axis, grid.cell(axis, position).upper, (-1, 0))
+    def fetch(self, positions: Sequence[Node], border: Sequence[float] | None) -> list[list[Node]]:
+        """The texels that linear interpolation is between, which may have derivatives here."""
+        grid, found = self.grid, []
+        scale = 255 if self.source.type == _UINT8 and self.colors is None else 1
+        corners = [grid.corners(axis, grid.cell(axis, core.primal(position)).upper, (-1, 0))
                    for axis, position in zip(grid.axes, positions, strict=True)]
-        return [self._finished(self.read(*place)) for place in grid.places(corners)]
-
-    def smooth(self, positions: Sequence[Node]) -> list[Node]:
-        """The uniform cubic B-spline."""
-        (values,) = self.spline(positions, spline_weights, 0).values()
-        return values
-
-    def interpolating(self, positions: Sequence[Node]) -> list[Node]:
-        """The cubic spline through the texels."""
-        (values,) = self.spline(positions, interpolating_weights, 0).values()
-        return values
-
-    def spline(self, positions: Sequence[Node], weights: Callable[[Grid, Node, int], Weights],
-               order: int) -> dict[tuple[int, ...], list[Node]]:
-        """Sums over the four texels along each axis that are the nearest ones, with weights that follow from the
-        fraction: the interpolant, and its derivatives up to an order, by how often each axis is derived by."""
-        grid = self.grid
-        self._choose_mode(positions, 4**len(positions))
-        cells = [grid.cell(axis, position) for axis, position in zip(grid.axes, positions, strict=True)]
-        corners = [grid.corners(axis, cell.upper, (-2, -1, 0, 1)) for axis, cell in zip(grid.axes, cells, strict=True)]
-        factors = [[weights(grid, cell.fraction, k) for k in range(order + 1)] for cell in cells]
-        rows: dict[tuple[int, ...], list[list[Node]]] = {(): [self.read(*place) for place in grid.places(corners)]}
-        for number in range(len(cells)):
-            following: dict[tuple[int, ...], list[list[Node]]] = {}
-            for orders, values in rows.items():
-                for k in range(order + 1 - sum(orders)):
-                    following[*orders, k] = [_weighted(values[first:first + 4], factors[number][k])
-                                             for first in range(0, len(values), 4)]
-            rows = following
-        found = {}
-        for orders, (sums,) in rows.items():
-            finished = self._finished(sums)
-            for axis, k in zip(grid.axes, orders, strict=True):  # last: half precision must hold what is between
-                for _ in range(k):
-                    finished = [ops.mul(value, axis.real) for value in finished]
-            found[orders] = finished
+        for place, exists in grid.places(corners):
+            values = self.read(place, exists)
+            if border is not None and any(border):
+                assert exists is not None
+                values = [ops.select(exists, value, grid.number(color * scale))
+                          for value, color in zip(values, border, strict=True)]
+            found.append(self._finished(values))
         return found
 
+    def interpolated(self, method: Method, positions: Sequence[Node], orders: Sequence[int]) -> list[Node]:
+        """What is between texels, derived by each axis so many times."""
+        grid = self.grid
+        corners, weights = grid.stencil(method, positions, orders)
+        places = grid.places(corners)
+        if method.texels == 1 and any(orders):
+            values = [grid.zero] * grid.channels
+        elif method.texels == 1:
+            values = self.read(*next(places))
+        elif method.spline is None:
+            values = _weighted([self.read(*place) for place in places], products(weights))
+        else:  # axis after axis, which is less to do for four texels
+            rows = [self.read(*place) for place in places]
+            for factors in weights:
+                rows = [_weighted(rows[first:first + 4], factors) for first in range(0, len(rows), 4)]
+            (values,) = rows
+        values = self._finished(values)
+        for axis, position, order in zip(grid.axes, positions, orders, strict=True):
+            if order:
+                slope = grid.slope(axis, position, method.spline is None)
+                for _ in range(order):  # last: half precision must hold what is between
+                    values = [ops.mul(value, slope) for value in values]
+        return values
 
-def _weighted(rows: Sequence[Sequence[Node]], weights: Weights) -> list[Node]:
+
+def products(weights: Sequence[Sequence[Node]]) -> list[Node]:
+    """The weights of texels, given those along each axis; X changes first."""
+    found: list[Node] = []
+    for along in reversed(weights):
+        found = [ops.mul(outer, inner) for outer in found for inner in along] if found else list(along)
+    return found
+
+
+def _weighted(rows: Sequence[Sequence[Node]], weights: Sequence[Node]) -> list[Node]:
     """The weighted sum of rows of values."""
     total = [ops.mul(value, weights[0]) for value in rows[0]]
     for row, weight in zip(rows[1:], weights[1:], strict=True):
         total = [ops.fma(value, weight, sum_) for value, sum_ in zip(row, total, strict=True)]
     return total
-
-
-def _polynomial(grid: Grid, x: Node, coefficients: Sequence[float]) -> Node:
-    """A polynomial, from the highest coefficient on."""
-    first, *rest = [grid.number(value) for value in coefficients]
-    total = first
-    for k, value in enumerate(rest):
-        total = ops.fma(total, x, value) if k or coefficients[0] != 1 else ops.add(x, value)
-    return total
-
-
-def spline_weights(grid: Grid, fraction: Node, order: int) -> Weights:
-    """The weights of the uniform cubic B-spline, or their derivatives."""
-    rest = ops.sub(grid.number(1), fraction)
-    if order == 2:
-        return [rest, _polynomial(grid, fraction, (3, -2)), _polynomial(grid, fraction, (-3, 1)), fraction]
-    if order == 1:
-        half = grid.number(0.5)
-        inner = [ops.mul(_polynomial(grid, x, (1.5, -2)), x) for x in (fraction, rest)]
-        return [ops.neg(ops.mul(ops.mul(rest, rest), half)), inner[0], ops.neg(inner[1]),
-                ops.mul(ops.mul(fraction, fraction), half)]
-    sixth = grid.number(1 / 6)
-
-    def inside(x: Node) -> Node:
-        square = ops.mul(x, x)
-        return ops.fma(square, _polynomial(grid, x, (0.5, -1)), grid.number(2 / 3))
-
-    def outside(x: Node) -> Node:
-        return ops.mul(ops.mul(ops.mul(x, x), x), sixth)
-
-    return [outside(rest), inside(fraction), inside(rest), outside(fraction)]
-
-
-def interpolating_weights(grid: Grid, fraction: Node, order: int) -> Weights:
-    """The weights of the cubic spline through the texels: E. Catmull and R. Rom, "A Class of Local Interpolating
-    Splines" (1974)."""
-    assert not order
-    square = ops.mul(fraction, fraction)
-    rest = ops.sub(grid.one, fraction)
-    inner = [ops.fma(ops.mul(x, x), _polynomial(grid, x, (1.5, -2.5)), grid.one) for x in (fraction, rest)]
-    return [ops.mul(ops.mul(ops.mul(rest, rest), fraction), grid.minus_half), inner[0], inner[1],
-            ops.mul(ops.mul(square, rest), grid.minus_half)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import copyreg
 import functools
+import itertools
 import math
 from array import array as Numbers
 from collections.abc import Callable, Sequence
@@ -37,7 +38,7 @@ from .._base.types import BOOL, FLOAT32, FLOAT64, INT32, SCALAR, UINT32, Record,
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import coerce, wrap
 from . import lookups
-from .grid import Colors, Grid, Texels, grid_of, ops, spline_weights
+from .grid import Colors, Grid, Texels, grid_of, ops
 
 __all__ = ["TextureBase"]
 
@@ -506,7 +507,7 @@ class TextureBase:
             source = self._in_single_precision(source)
         grid = grid_of(tensor._s, self._modes, type_, static)
         colors = Colors(_table(COMPUTES_IN[type_], tensor._where)) if self._srgb else None
-        return Texels(grid, source, self._mask(function, active), self._border, colors)
+        return Texels(grid, source, self._mask(function, active), colors)
 
     def _in_single_precision(self, source: Node) -> Node:
         """Texels in half precision, of which gradients are added up in single precision."""
@@ -529,7 +530,8 @@ class TextureBase:
 
     def _values(self, name: str, pos: Any, active: Any, method: int) -> Any:
         """The result of a lookup that has one value for each channel."""
-        values, type_ = self._lookup(name, pos, active, lambda texels, nodes: lookups.lookup(texels, method, nodes))
+        values, type_ = self._lookup(
+            name, pos, active, lambda texels, nodes: lookups.lookup(texels, self._border, method, nodes))
         return self._result(values, type_)
 
     # --- lookups -----------------------------------------------------------------------------------------------------
@@ -558,7 +560,8 @@ class TextureBase:
         >>> Texture1f([[1], [2], [3]]).eval_fetch(0.6)
         ([[2]], [[3]])
         """
-        values, type_ = self._lookup("eval_fetch", pos, active, Texels.fetch)
+        values, type_ = self._lookup("eval_fetch", pos, active,
+                                     lambda texels, nodes: texels.fetch(nodes, self._border))
         return tuple([self._result(entry, type_) for entry in values])
 
     def eval_cubic(self, pos: Any, active: Any = True, force_nonaccel: bool = False) -> Any:
@@ -598,8 +601,7 @@ class TextureBase:
         >>> gradient
         [[11.8125]]
         """
-        found, type_ = self._lookup("eval_cubic_grad", pos, active,
-                                    lambda texels, nodes: texels.spline(nodes, spline_weights, 1))
+        found, type_ = self._derived("eval_cubic_grad", pos, active, 1)
         return self._result(found[(0,) * self._dimension], type_), self._gradients(found, type_)
 
     def eval_cubic_hessian(self, pos: Any, active: Any = True) -> tuple[Any, list[Any], list[Any]]:
@@ -611,14 +613,20 @@ class TextureBase:
         >>> hessian
         [[[-108]]]
         """
-        found, type_ = self._lookup("eval_cubic_hessian", pos, active,
-                                    lambda texels, nodes: texels.spline(nodes, spline_weights, 2))
+        found, type_ = self._derived("eval_cubic_hessian", pos, active, 2)
         count = self._dimension
         entries = [[found[tuple((k == row) + (k == column) for k in range(count))][channel]
                     for row in range(count) for column in range(count)] for channel in range(self.shape[-1])]
         cls = _array_type(self._record, type_, 0) if count == 1 else _matrix_type(self._record, type_, count)
         hessians = [wrap(cls, nodes) if count > 1 else [[wrap(cls, nodes)]] for nodes in entries]
         return self._result(found[(0,) * count], type_), self._gradients(found, type_), hessians
+
+    def _derived(self, name: str, pos: Any, active: Any, most: int) -> tuple[dict[tuple[int, ...], list[Node]], int]:
+        """The B-spline and its derivatives, by how often each axis is derived by, up to so many times in all."""
+        orders = [entry for entry in itertools.product(range(most + 1), repeat=self._dimension) if sum(entry) <= most]
+        found, type_ = self._lookup(name, pos, active, lambda texels, nodes: {
+            entry: lookups.lookup(texels, self._border, lookups.SMOOTH, nodes, entry) for entry in orders})
+        return found, type_
 
     def _gradients(self, found: dict[tuple[int, ...], list[Node]], type_: int) -> list[Any]:
         cls, count = self._position_type(type_), self._dimension

@@ -489,7 +489,7 @@ class Interpolation(Structure):
 
     def reverse(self, flow: Flow) -> None:
         """Let gradients flow to the parameters."""
-        vertex, encoding = tracked(self.operands[0]), self.encoding
+        (vertex,), encoding = self.vertices, self.encoding
         if vertex is None or not flow.takes(vertex):
             return
         level, count, wide = encoding._levels[self.number], encoding._n_features_per_level, vertex.type

@@ -181,7 +181,7 @@ class Product(Structure):
         matrix, values = self._parts(flow)
         type_, width = self.outputs[0]
         gradients = [self.received.get(place, literal(type_, 0)) for place in range(len(self.outputs))]
-        vertices = [tracked(node) for node in self.operands]
+        vertices = self.vertices
         count = len(self.views)
         if any(vertex is not None and flow.takes(vertex) for vertex in vertices[count:]):
             for vertex, gradient in zip(vertices[count:], _products(matrix.T, gradients), strict=True):
@@ -281,7 +281,7 @@ class Outer(Structure):
         left, right = operands[:self.rows], operands[self.rows:]
         gradient = broadcast(self.received[0], self.rows * len(right))
         matrix = MatrixView._make(wrap(self.leaf, [gradient]), (self.rows, len(right)), len(right), 0)
-        vertices = [tracked(node) for node in self.operands]
+        vertices = self.vertices
         for factors, others, view in ((vertices[:self.rows], right, matrix), (vertices[self.rows:], left, matrix.T)):
             if any(vertex is not None and flow.takes(vertex) for vertex in factors):
                 for vertex, part in zip(factors, _products(view, others), strict=True):

@@ -18,6 +18,7 @@ cdef class Flow:
     cdef readonly object part
     cdef readonly int64_t limit
     cdef public bint crosses
+    cdef public bint sparse
     cdef bint lanes
     cdef dict memory
     cdef readonly int64_t number

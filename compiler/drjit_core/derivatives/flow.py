@@ -74,6 +74,8 @@ class Flow:
         self.part: Callable[[int], Node] | None = None if scope is None else scope.lanes
         self.limit = 0 if scope is None or scope.lanes is None else scope.limit
         self.crosses = True
+        #: Of an operation with many operands: whether zeros of its gradients mean that elements have no part.
+        self.sparse = False
         self.lanes = lanes
         self.memory = memory
         self.number = _next()

@@ -598,6 +598,7 @@ def _output_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | 
 def _output_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
     assert vertex.a is not None
     vertex.a.info.received[vertex.info] = gradient
+    vertex.a.sparse = vertex.a.sparse or vertex.sparse
 
 
 def _join_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:

@@ -165,10 +165,20 @@ def _read_variables(order: list[Vertex], region: Tracing) -> dict[int, Vertex]:
     found: dict[int, Vertex] = {}
     if region.entries:
         for vertex in order:
-            source = vertex.a
-            if source is not None and vertex.rule is _GATHER and source.size != 1 and source.id in region.entries:
-                found[source.id] = source
+            for source in _read_by(vertex):
+                if source.size != 1 and source.id in region.entries:
+                    found[source.id] = source
     return found
+
+
+def _read_by(vertex: Vertex) -> list[Vertex]:
+    """The operands of an operation that it reads by index."""
+    if vertex.rule is HUB:
+        return [operand for place, operand in enumerate(vertex.info.inputs) if vertex.info.uses(place)[0]]
+    if vertex.rule.name in READS:
+        return [operand for operand, place in zip((vertex.a, vertex.b, vertex.c), vertex.info, strict=False)
+                if operand is not None and place < READS[vertex.rule.name]]
+    return [vertex.a] if vertex.rule is _GATHER and vertex.a is not None else []
 
 
 def _parted(order: list[Vertex], region: int) -> tuple[list[Vertex], list[Vertex]]:
@@ -374,6 +384,7 @@ def _reverse_one(flow: Flow, vertex: Vertex) -> None:
         _refuse_again(flow, vertex)
         for operand in vertex.operands():
             flow.note(operand)  # callbacks may change gradients that are no arguments
+        flow.sparse = vertex.sparse
         vertex.info.reverse(flow)
         return
     gradient = flow.gradient(vertex)
@@ -692,4 +703,4 @@ def _through(order: list[Vertex], given: Sequence[tuple[Vertex, Node]], wanted: 
 def _forget_custom(order: list[Vertex]) -> None:
     for vertex in order:
         if vertex.rule is HUB:
-            vertex.info.received, vertex.info.sent = {}, {}
+            vertex.info.received, vertex.info.sent, vertex.sparse = {}, {}, False
