@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import drjit_core as core
-from drjit_core import BAKED, SHAPE, JitFlag, Node, VarType, WrapMode, cast, literal, read_element
+from drjit_core import BAKED, SHAPE, JitFlag, Node, VarType, WrapMode, cast, literal, read_element, tracked
 
 from .._access.lanes import TRUE
 from .._base.types import INT32, UINT32, UINT64
@@ -163,19 +163,26 @@ class Grid:
         """The cell that a position is in; beyond the edges of what is constant there, the outermost one."""
         scaled = self._scaled(axis, position)
         if axis.mode is _CLAMP or axis.mode is _BORDER:
-            scaled = ops.minimum(ops.maximum(scaled, self.zero), axis.upper)
+            scaled = self._limited(scaled, axis.upper)
         upper = ops.minimum(cast(scaled, UINT32), axis.limit)
         return Cell(upper, ops.sub(scaled, cast(upper, self.type)))
 
     def _scaled(self, axis: _Axis, position: Node) -> Node:
         return ops.fma(self._reduced(axis, position), axis.real, self.shifted if axis.mode is _BORDER else self.half)
 
+    def _limited(self, value: Node, high: Node) -> Node:
+        """A value from zero to a limit; where it is tracked, the derivative at zero counts, and that at the limit does
+        not."""
+        if tracked(value) is None:
+            return ops.minimum(ops.maximum(value, self.zero), high)
+        return ops.select(ops.ge(value, high), high, ops.select(ops.lt(value, self.zero), self.zero, value))
+
     def inner_cell(self, axis: _Axis, position: Node) -> tuple[Corners, Node]:
         """The two texels around a position, and the fraction of the distance: of a clamped axis always neighbours."""
         if axis.mode is not _CLAMP or axis.single:
             cell = self.cell(axis, position)
             return self.corners(axis, cell.upper, (-1, 0)), cell.fraction
-        scaled = ops.minimum(ops.maximum(ops.fma(position, axis.real, self.minus_half), self.zero), axis.end)
+        scaled = self._limited(ops.fma(position, axis.real, self.minus_half), axis.end)
         lower = ops.minimum(cast(scaled, UINT32), axis.second)
         fraction = ops.sub(scaled, cast(lower, self.type))
         return Corners([lower, ops.add(lower, _whole(1))], [None, None], True), fraction
@@ -339,9 +346,10 @@ class Spline(NamedTuple):
 
     def weights(self, grid: Grid, fraction: Node, order: int) -> list[Node]:
         """The weights of texels, or their derivatives by the fraction."""
-        outer, inner, rest = self.outer, self.inner, ops.sub(grid.one, fraction)
+        outer, inner = self
+        rest = ops.sub(grid.one, fraction)
         for _ in range(order):
-            outer, inner = ([c * (len(p) - 1 - k) for k, c in enumerate(p[:-1])] for p in (outer, inner))
+            outer, inner = (tuple(c * (len(p) - 1 - k) for k, c in enumerate(p[:-1])) for p in (outer, inner))
         first, second, third, fourth = (_polynomial(grid, x, p) for x, p in (
             (rest, outer), (fraction, inner), (rest, inner), (fraction, outer)))
         return [ops.neg(first), second, ops.neg(third), fourth] if order % 2 else [first, second, third, fourth]

@@ -1,9 +1,9 @@
 """Lookups as rows with structure: one node for each channel, whose expansion the text of a kernel is made from.
 
 Tracing a lookup, and walking it at each launch, costs as much as a node or two, not as much as all corners of all
-channels. Its derivatives by positions are such rows, too, whose weights are derived by the fraction along an axis; those
-by texels are additions of weights to gradients. Lookups in scalars, and in texels that are all equal, are traced at once
-(:mod:`.grid`).
+channels. Its derivatives by positions are such rows, too, whose weights are derived by the fraction along an axis;
+those by texels are additions of weights to gradients. Lookups in scalars, and in texels that are all equal, are traced
+at once (:mod:`.grid`).
 
 Beyond a border, texels are zero. Since weights add up to one, another value is added with the weight of all that is
 there, which is a channel of its own.
@@ -80,15 +80,15 @@ class _Outside(Texels):
 def _expansion(node: Node, operands: Sequence[Node], decoded: bool = False) -> Node:
     memory, others, mask = operands[:1 + decoded], operands[1 + decoded:-1], operands[-1]
     dimension = len(others) // 2
-    method, channels, large, *rest = node.payload
-    orders, axes = rest[:dimension], rest[dimension:]
+    method, channels, large, *axes = node.payload
     modes, singles = [WrapMode(mode) for mode in axes[::2]], [bool(single) for single in axes[1::2]]
     grid = Grid.computed(others[dimension:], modes, singles, channels, node.type, bool(large))
     texels: Texels = _Outside(grid, grid.zero, mask)
-    if node.attr < channels:
+    channel, orders = _decoded(node.attr, dimension)
+    if channel < channels:
         colors = Colors(memory[1], lambda table, code: read_memory(table, code, mask)) if decoded else None
-        texels = channel = _Channel(grid, memory[0], mask, colors)
-        channel.channel = node.attr
+        texels = _Channel(grid, memory[0], mask, colors)
+        texels.channel = channel
     (value,) = texels.interpolated(METHODS[method], others[:dimension], orders)
     return value
 
@@ -97,13 +97,12 @@ def _again(source: Node, *operands: Node, attr: int, payload: tuple[int, ...], c
     """A channel once more, of what may have derivatives."""
     dimension = (len(operands) - 1) // 2
     positions, sizes, mask = operands[:dimension], operands[dimension:-1], operands[-1]
-    method, channels, _, *rest = payload
-    orders, modes = rest[:dimension], [WrapMode(mode) for mode in rest[dimension::2]]
+    method, channels, _, *axes = payload
     if tracked(source) is not None:
         source = cast(source, COMPUTES_IN[source.type])
     shape = *(int(size.payload) for size in reversed(sizes)), channels
-    grid = grid_of(shape, tuple(modes), positions[0].type, False)
-    (value,) = _channels(Texels(grid, source, mask, colors), method, positions, orders, (attr,))
+    grid = grid_of(shape, tuple(map(WrapMode, axes[::2])), positions[0].type, False)
+    (value,) = _channels(Texels(grid, source, mask, colors), method, positions, (attr,))
     return value
 
 
@@ -113,48 +112,70 @@ def _decoded_again(source: Node, table: Node, *operands: Node, attr: int, payloa
 
 
 def lookup(texels: Texels, border: Sequence[float] | None, method: int, positions: Sequence[Node],
-           orders: Sequence[int] = (0, 0, 0)) -> list[Node]:
-    """What a method computes of texels at positions, derived by each axis so many times."""
-    grid, orders = texels.grid, orders[:len(positions)]
-    if border is None or not any(border):
-        return _channels(texels, method, positions, orders, range(grid.channels))
-    *values, outside = _channels(texels, method, positions, orders, range(grid.channels + 1))
-    return [ops.fma(outside, literal(grid.type, color), value) if color else value
-            for value, color in zip(values, border, strict=True)]
+           orders: Sequence[Sequence[int]] = ((),)) -> list[list[Node]]:
+    """What a method computes of texels at positions: for each of some derivatives by the position, which say how often
+    each axis is derived by, all channels."""
+    channels, has_border = texels.grid.channels, border is not None and any(border)
+    count = channels + has_border
+    codes = [_derived(channel, entry) for entry in orders for channel in range(count)]
+    values = _channels(texels, method, positions, codes)
+    found = [values[first:first + count] for first in range(0, len(values), count)]
+    if not has_border:
+        return found
+    assert border is not None
+    return [[ops.fma(outside, literal(outside.type, color), value) if color else value
+             for value, color in zip(parts, border, strict=True)] for *parts, outside in found]
 
 
-def _channels(texels: Texels, method: int, positions: Sequence[Node], orders: Sequence[int],
-              channels: Sequence[int]) -> list[Node]:
-    """Some channels, with zeros beyond borders; the one after the last is the weight of what is there."""
-    grid, source = texels.grid, texels.source
+# What a row computes is a number: that of the channel, the one after the last being the weight of what is beyond
+# borders, and for each axis how often it is derived by.
+
+
+def _derived(channel: int, orders: Sequence[int]) -> int:
+    return channel << 9 | sum([order << 3 * axis for axis, order in enumerate(orders)])
+
+
+def _decoded(code: int, dimension: int) -> tuple[int, list[int]]:
+    return code >> 9, [code >> 3 * axis & 7 for axis in range(dimension)]
+
+
+def _once_more(code: int, axis: int) -> int:
+    """The derivative by an axis; the fourth one is zero, and stands for all further ones."""
+    return code if code >> 3 * axis & 4 else code + (1 << 3 * axis)
+
+
+def _channels(texels: Texels, method: int, positions: Sequence[Node], codes: Sequence[int]) -> list[Node]:
+    """Some channels or derivatives, of what may have derivatives itself."""
+    source = texels.source
     if method == NEAREST:
         positions = [primal(position) for position in positions]
-    plain = Texels(grid, primal(source), texels.mask, texels.colors)
-    places = [primal(position) for position in positions]
-    if _is_row(plain):
-        found = _row(plain, method, places, orders, channels)
-    else:
-        values = plain.interpolated(METHODS[method], places, orders)
-        if grid.channels in channels:
-            values += _Outside(grid, grid.zero, texels.mask).interpolated(METHODS[method], places, orders)
-        found = [values[channel] for channel in channels]
-    if tracked(source) is None and all([tracked(position) is None for position in positions]):
-        return found
-    return Lookup(texels, method, positions, orders, channels).attached(found)
+    if tracked(source) is None and all(tracked(position) is None for position in positions):
+        return _plain(Texels(texels.grid, primal(source), texels.mask, texels.colors), method,
+                      [primal(position) for position in positions], codes)
+    found = Lookup(texels, method, positions, codes)
+    return found.attached(_plain(found.texels, method, found.positions, codes))
 
 
-def _is_row(texels: Texels) -> bool:
-    kind = texels.source.kind
-    return state.flags & _FLAGS == _FLAGS and not texels.grid.static and kind != _LITERAL and kind != _BOUND
-
-
-def _row(texels: Texels, method: int, positions: Sequence[Node], orders: Sequence[int],
-         channels: Iterable[int]) -> list[Node]:
-    grid, colors = texels.grid, texels.colors
-    payload = method, grid.channels, int(grid.large), *orders, *grid.code
-    memory = (texels.source,) if colors is None else (texels.source, colors.table)
-    operands = *memory, *positions, *grid.counts, texels.mask
-    found: list[Node] = traced_each(_KINDS[len(positions), colors is not None], grid.type, operands, channels, payload)
+def _plain(texels: Texels, method: int, positions: Sequence[Node], codes: Sequence[int]) -> list[Node]:
+    """Some channels or derivatives, with zeros beyond borders."""
+    grid, colors, kind = texels.grid, texels.colors, texels.source.kind
+    if state.flags & _FLAGS == _FLAGS and not grid.static and kind != _LITERAL and kind != _BOUND:
+        memory = (texels.source,) if colors is None else (texels.source, colors.table)
+        rows: list[Node] = traced_each(
+            _KINDS[len(positions), colors is not None], grid.type, (*memory, *positions, *grid.counts, texels.mask),
+            codes, (method, grid.channels, int(grid.large), *grid.code))
+        return rows
+    values: dict[int, list[Node]] = {}
+    found = []
+    for code in codes:
+        channel, orders = _decoded(code, len(positions))
+        if channel == grid.channels:
+            outside = _Outside(grid, grid.zero, texels.mask)
+            found += outside.interpolated(METHODS[method], positions, orders)
+            continue
+        if code & 511 not in values:
+            values[code & 511] = texels.interpolated(METHODS[method], positions, orders)
+        found.append(values[code & 511][channel])
     return found
 
 
@@ -163,11 +184,15 @@ class Lookup(Structure):
 
     name = label = "texture"
 
-    def __init__(self, texels: Texels, method: int, positions: Sequence[Node], orders: Sequence[int],
-                 channels: Sequence[int]) -> None:
+    def __init__(self, texels: Texels, method: int, positions: Sequence[Node], codes: Sequence[int]) -> None:
         super().__init__([texels.source, *positions])
-        self.grid, self.mask, self.colors = texels.grid, texels.mask, texels.colors
-        self.method, self.orders, self.channels = method, orders, channels
+        self.method, self.codes = method, codes
+        self._hold(texels)
+
+    def _hold(self, texels: Texels) -> None:
+        """Keep texels and positions without derivatives."""
+        source, *self.positions = [primal(node) for node in self.operands]
+        self.texels = Texels(texels.grid, source, texels.mask, texels.colors)
 
     def uses(self, place: int) -> tuple[bool, bool]:
         """Texels are read by index, components of the position are not."""
@@ -176,73 +201,87 @@ class Lookup(Structure):
 
     def nodes(self) -> list[Node]:
         """The values that the derivative needs."""
-        return [*super().nodes(), self.mask]
+        return [*super().nodes(), self.texels.mask]
 
     def moved(self, copy: Copy) -> Structure:
         """A copy of the lookup where other nodes and vertices stand for those that it has kept."""
         new = super().moved(copy)
         assert isinstance(new, Lookup)
-        new.mask = copy.node(self.mask)
+        new._hold(self.texels)
+        new.texels.mask = copy.node(self.texels.mask)
         return new
 
-    def _at(self, source: Node, positions: Sequence[Node], orders: Sequence[int], places: Iterable[int]) -> list[Node]:
-        """Some results, derived by each axis so many times, of other texels."""
-        texels = Texels(self.grid, source, self.mask, self.colors)
-        return _channels(texels, self.method, positions, orders, [self.channels[place] for place in places])
+    def _at(self, flow: Flow, codes: Sequence[int]) -> list[Node]:
+        """Other results of the same lookup."""
+        if not flow.again:
+            return _plain(self.texels, self.method, self.positions, codes)
+        source, *positions = self.operands
+        texels = Texels(self.texels.grid, source, self.texels.mask, self.texels.colors)
+        return _channels(texels, self.method, positions, codes)
 
-    def _once_more(self, axis: int) -> list[int]:
-        """How often each axis is derived by, once more by one of them."""
-        return [order + (number == axis) for number, order in enumerate(self.orders)]
+    def _slopes(self, flow: Flow, axes: Iterable[int], places: Iterable[int]) -> list[list[Node]]:
+        """The derivatives of some results by axes."""
+        codes = [self.codes[place] for place in places]
+        found = self._at(flow, [_once_more(code, axis) for axis in axes for code in codes])
+        return [found[first:first + len(codes)] for first in range(0, len(found), len(codes))]
 
     def forward(self, flow: Flow) -> None:
         """Let changes of texels and positions flow to the results."""
-        (source, *positions), (by_texels, *by_positions) = self.kept(flow), self.changes(flow)
-        places = range(len(self.channels))
+        (by_texels, *by_positions), grid = self.changes(flow), self.texels.grid
         sent: dict[int, Node] = {}
         if by_texels is not None:
             flow.kernel_ends()
-            of_texels = [place for place in places if self.channels[place] < self.grid.channels]
-            found = self._at(broadcast(by_texels, source.size), positions, self.orders, of_texels)
-            sent = dict(zip(of_texels, found, strict=True))
-        for axis, change in enumerate(by_positions):
-            if change is not None:
-                for place, slope in enumerate(self._at(source, positions, self._once_more(axis), places)):
-                    part = product(change, slope, True)
-                    sent[place] = part if place not in sent else ops.add(sent[place], part)
+            places = [place for place, code in enumerate(self.codes) if code >> 9 < grid.channels]
+            changed = Texels(grid, broadcast(by_texels, self.texels.source.size), self.texels.mask)
+            positions = self.operands[1:] if flow.again else self.positions
+            found = _channels(changed, self.method, positions, [self.codes[place] for place in places])
+            sent = dict(zip(places, found, strict=True))
+        changes = {axis: change for axis, change in enumerate(by_positions) if change is not None}
+        slopes = self._slopes(flow, changes, range(len(self.codes)))
+        for change, found in zip(changes.values(), slopes, strict=True):
+            for place, slope in enumerate(found):
+                part = product(change, slope, True)
+                sent[place] = part if place not in sent else ops.add(sent[place], part)
         self.sent = sent
 
     def reverse(self, flow: Flow) -> None:
         """Let gradients flow to texels and positions."""
-        source, *positions = self.kept(flow)
         by_texels, *by_positions = self.vertices
-        width = self.outputs[0][1]
-        for axis, vertex in enumerate(by_positions):
-            if vertex is not None and flow.takes(vertex):
-                slopes = self._at(source, positions, self._once_more(axis), self.received)
-                flow.bring(vertex, _sum_of_products(self.received.values(), slopes, flow.sparse), width)
+        takers = {axis: vertex for axis, vertex in enumerate(by_positions) if vertex is not None and flow.takes(vertex)}
+        if takers:
+            gradients = self.received.values()
+            for vertex, slopes in zip(takers.values(), self._slopes(flow, takers, self.received), strict=True):
+                flow.bring(vertex, _sum_of_products(gradients, slopes, flow.sparse), self.outputs[0][1])
         if by_texels is not None and flow.takes(by_texels):
-            self._add_up(flow, by_texels, positions, width)
+            self._add_up(flow, by_texels)
 
-    def _add_up(self, flow: Flow, vertex: Vertex, positions: Sequence[Node], width: int) -> None:
+    def _add_up(self, flow: Flow, vertex: Vertex) -> None:
         """Add gradients, times weights, to those of texels."""
         flow.kernel_ends()
-        grid, gradients = self.grid, dict(self.received)
-        if flow.crosses and flow.part is not None and vertex.id <= flow.limit:
-            gradients = {place: ops.select(flow.part(width), node, grid.zero) for place, node in gradients.items()}
-        corners, weights = grid.stencil(METHODS[self.method], positions, self.orders)
-        for axis, position, order in zip(grid.axes, positions, self.orders, strict=True):
-            for _ in range(order):
-                slope = grid.slope(axis, position, self.method == LINEAR)
-                gradients = {place: product(node, slope, flow.sparse) for place, node in gradients.items()}
-        count = math.prod(map(len, weights)) * len(gradients)
-        # where there are more gradients than texels, in tables of the threads
-        mode = ReduceMode.Expand if vertex.size <= min(_LARGEST_TABLE, 2 * width * count) else ReduceMode.Auto
-        for weight, (texel, exists) in zip(products(weights), grid.places(corners), strict=True):
-            mask = self.mask if exists is None else exists if self.mask is TRUE else ops.and_(self.mask, exists)
-            for place, gradient in gradients.items():
-                if self.channels[place] < grid.channels:
+        grid, texel_mask, width = self.texels.grid, self.texels.mask, self.outputs[0][1]
+        positions = self.operands[1:] if flow.again else self.positions
+        by_orders: dict[int, dict[int, Node]] = {}
+        for place, gradient in self.received.items():
+            channel, orders = divmod(self.codes[place], 512)
+            if flow.crosses and flow.part is not None and vertex.id <= flow.limit:
+                gradient = ops.select(flow.part(width), gradient, grid.zero)
+            if channel < grid.channels:
+                by_orders.setdefault(orders, {})[channel] = gradient
+        for code, gradients in by_orders.items():
+            _, orders_of = _decoded(code, len(positions))
+            corners, weights = grid.stencil(METHODS[self.method], positions, orders_of)
+            for axis, position, order in zip(grid.axes, positions, orders_of, strict=True):
+                for _ in range(order):
+                    slope = grid.slope(axis, position, self.method == LINEAR)
+                    gradients = {channel: product(node, slope, flow.sparse) for channel, node in gradients.items()}
+            count = math.prod(map(len, weights)) * len(gradients)
+            # where there are more gradients than texels, in tables of the threads
+            mode = ReduceMode.Expand if vertex.size <= min(_LARGEST_TABLE, 2 * width * count) else ReduceMode.Auto
+            for weight, (texel, exists) in zip(products(weights), grid.places(corners), strict=True):
+                mask = texel_mask if exists is None else exists if texel_mask is TRUE else ops.and_(texel_mask, exists)
+                for channel, gradient in gradients.items():
                     part = cast(product(gradient, weight, flow.sparse), vertex.type)
-                    flow.scatter(vertex, part, texel[self.channels[place]], mask, mode.value)
+                    flow.scatter(vertex, part, texel[channel], mask, mode.value)
 
 
 def _sum_of_products(gradients: Iterable[Node], slopes: Iterable[Node], sparse: bool) -> Node:

@@ -372,7 +372,8 @@ class TextureBase:
         """Replace all texels by those of a tensor, or of anything that converts to one, which may have another
         resolution and other channels; the texture is not writable then.
 
-        Raises a ``RuntimeError`` if the number of dimensions is another one. See :meth:`set_value`.
+        Raises a ``RuntimeError`` if the number of dimensions is another one, or that of channels where their borders
+        differ. See :meth:`set_value`.
 
         >>> from drjit.llvm import Texture1f
         >>> texture = Texture1f([3], 1)
@@ -385,8 +386,12 @@ class TextureBase:
         if new.shape == self.shape:
             store(self._tensor, [new._n])
             return
-        if self._border is not None and new.shape[-1] != self.shape[-1]:
-            self._border = _border_values(function, self._border[0], self._modes, new.shape[-1])
+        border, channels = self._border, new.shape[-1]
+        if border is not None and channels != len(border):
+            if len(set(border)) > 1:
+                raise ArgumentError(f"{function}(): 'tensor' has {channels} channels, but the 'border' of the texture "
+                                    f"one value for each of {len(border)}: {border}.")
+            self._border = border[:1] * channels
         self._tensor = new
         self._value, self._writable = None, False
 
@@ -531,7 +536,7 @@ class TextureBase:
     def _values(self, name: str, pos: Any, active: Any, method: int) -> Any:
         """The result of a lookup that has one value for each channel."""
         values, type_ = self._lookup(
-            name, pos, active, lambda texels, nodes: lookups.lookup(texels, self._border, method, nodes))
+            name, pos, active, lambda texels, nodes: lookups.lookup(texels, self._border, method, nodes)[0])
         return self._result(values, type_)
 
     # --- lookups -----------------------------------------------------------------------------------------------------
@@ -624,9 +629,9 @@ class TextureBase:
     def _derived(self, name: str, pos: Any, active: Any, most: int) -> tuple[dict[tuple[int, ...], list[Node]], int]:
         """The B-spline and its derivatives, by how often each axis is derived by, up to so many times in all."""
         orders = [entry for entry in itertools.product(range(most + 1), repeat=self._dimension) if sum(entry) <= most]
-        found, type_ = self._lookup(name, pos, active, lambda texels, nodes: {
-            entry: lookups.lookup(texels, self._border, lookups.SMOOTH, nodes, entry) for entry in orders})
-        return found, type_
+        found, type_ = self._lookup(name, pos, active, lambda texels, nodes: lookups.lookup(
+            texels, self._border, lookups.SMOOTH, nodes, orders))
+        return dict(zip(orders, found, strict=True)), type_
 
     def _gradients(self, found: dict[tuple[int, ...], list[Node]], type_: int) -> list[Any]:
         cls, count = self._position_type(type_), self._dimension

@@ -7,6 +7,7 @@ import gc
 import importlib
 import pickle
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -159,20 +160,55 @@ def test_they_are_pytrees() -> None:
     assert not dr.grad_enabled(texture)
 
 
-def test_many_updates_leave_nothing_behind() -> None:
-    texture, value = llvm.Texture2f([4, 4], 3), llvm.Float(np.arange(48))
-    position = llvm.Array2f([0.1, 0.4], 0.5)
+def test_tensors_of_other_channels_keep_the_border_if_it_is_one_number() -> None:
+    texture = llvm.Texture1f([[1, 2]], wrap_mode=WrapMode.Border, border=7)
+    texture.set_tensor([[1, 2, 3]])
+    assert texture.border() == (7, 7, 7) and texture.eval(-1.0).numpy().tolist() == [[7]] * 3
+    texture = llvm.Texture1f([[1, 2]], wrap_mode=WrapMode.Border, border=[7, 8])
+    with pytest.raises(RuntimeError, match=r"'tensor' has 3 channels, but the 'border' .* each of 2: \(7.0, 8.0\)"):
+        texture.set_tensor([[1, 2, 3]])
+    assert texture.shape == (1, 2) and texture.border() == (7, 8)
+    texture.set_tensor([[1, 2], [3, 4]])
+    assert texture.eval(-1.0).numpy().tolist() == [[7], [8]]
 
-    def live() -> int:
+
+def updated(texture: Any, value: Any, position: Any) -> None:
+    """A texture is given other texels."""
+    texture.set_value(value)
+    dr.eval(texture.eval(position))
+
+
+def written(texture: Any, value: Any, position: Any) -> None:
+    """Some texels are written."""
+    texture.write([ad.UInt(0, 2)], [ad.Float(value[0]), 2])
+    dr.eval(texture.eval(position))
+
+
+def trained(texture: Any, value: Any, position: Any) -> None:
+    """A step of gradient descent by texels and positions."""
+    position = type(position)(position)
+    dr.enable_grad(value, position)
+    texture.set_value(value)
+    dr.backward(dr.sum(dr.sum(texture.eval(position))))
+    dr.eval(dr.grad(value), dr.grad(position))
+
+
+@pytest.mark.parametrize("update", [updated, written, trained])
+def test_many_updates_leave_nothing_behind(update: Any) -> None:
+    texture, value = ad.Texture1f([4], 2, writable=True), ad.Float(np.arange(8))
+    position = ad.Array1f(ad.Float(0.1, 0.4))
+
+    def live() -> tuple[int, int, float]:
         gc.collect()
-        return len(re.findall(r"\n", dr.whos(as_string=True)))
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return len(re.findall(r"\n", dr.whos(as_string=True))), len(gc.get_objects()), pages / 256
 
-    for k in range(1000):
-        texture.set_value(value + k)
-        dr.eval(texture.eval(position))
-        if k == 10:
+    for k in range(12_000):
+        update(texture, value + k, position)
+        if k == 2_000:  # what is kept for later has its size: literals, kernels, tables
             before = live()
-    assert live() <= before + 2
+    arrays, objects, mebibytes = (now - then for now, then in zip(live(), before, strict=True))
+    assert arrays <= 2 and objects < 500 and mebibytes < 3
 
 
 @pytest.mark.parametrize("enum", [WrapMode, FilterMode])
