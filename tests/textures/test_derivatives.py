@@ -250,3 +250,125 @@ def test_textures_are_state_and_arguments(mode: str) -> None:
     found = dr.if_stmt((texture, Float(0.1, 0.9)), Bool(True, False), lambda t, x: t.eval(Array1f(x)).x,
                        lambda t, x: Float(0), mode=mode)
     assert found.numpy().tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("mode", WrapMode)
+@pytest.mark.parametrize(("method", "dimension"), [
+    ("eval", 1), ("eval", 2), ("eval", 3), ("eval_cubic", 1), ("eval_cubic", 2), ("eval_catmull_rom", 1),
+    ("eval_catmull_rom", 2), ("eval_cubic_grad", 1)])
+def test_second_order_matches_differences_of_gradients(method: str, dimension: int, mode: WrapMode) -> None:
+    """By texels and positions at once."""
+    cls, kind, shape = TEXTURES[dimension]
+    rng = np.random.default_rng([dimension, len(method)])
+    data, position = rng.random((*shape, 2)), rng.random((dimension, 12)) * 1.6 - 0.3
+    changes = rng.random(data.shape) - 0.5, rng.random(position.shape) - 0.5
+    options = {"border": [0.3, -1]} if mode is WrapMode.Border else {}
+
+    def total(texels: Any, p: Any) -> Any:
+        x, y, *_ = everything(getattr(cls(texels, wrap_mode=mode, **options), method)(kind(p)))
+        return dr.sum(x * y + x)
+
+    def gradient(step: float) -> Any:
+        texels, p = TensorXf64(data + step * changes[0]), kind(position + step * changes[1])
+        dr.enable_grad(texels, p)
+        dr.backward(total(texels, p))
+        return np.concatenate([dr.grad(texels).numpy().ravel(), dr.grad(p).numpy().ravel()])
+
+    expected = (gradient(1e-6) - gradient(-1e-6)) / 2e-6
+    _, found = dr.hvp(total, (TensorXf64(data), kind(position)), (TensorXf64(changes[0]), kind(changes[1])))
+    found = np.concatenate([found[0].numpy().ravel(), found[1].numpy().ravel()])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_derivatives_of_the_fourth_order_are_zero() -> None:
+    texture, position = Texture1f64(np.arange(8.0).reshape(8, 1)**3), Array1f64(Float64(0.4, 0.55))
+
+    def curvature(p: Any) -> Any:
+        return dr.sum(texture.eval_cubic_hessian(p)[2][0][0][0])
+
+    third, fourth = dr.hvp(curvature, position, Array1f64(1))
+    assert (abs(third.x.numpy()) > 1).all() and fourth.x.numpy().tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("method", ["eval", "eval_cubic", "eval_catmull_rom"])
+def test_lookups_that_nobody_wants_say_nothing(method: str) -> None:
+    """At positions that are not finite there are no derivatives, if a program selects others."""
+    texture = Texture2f(np.arange(12.0).reshape(3, 2, 2))
+    position = Array2f([float("nan"), 0.4, 0.6], [0.5, float("nan"), 0.6])
+    dr.enable_grad(texture, position)
+    found = getattr(texture, method)(position)
+    dr.backward(dr.select(Bool(False, False, True), dr.sum(found), 0))
+    assert np.isfinite(dr.grad(texture.value()).numpy()).all()
+    assert dr.grad(position).numpy()[:, :2].tolist() == [[0, 0], [0, 0]]
+    assert dr.grad(position).numpy()[:, 2].all()
+
+
+def test_an_array_may_be_texels_and_position() -> None:
+    values = Float(0.1, 0.5, 0.7)
+    dr.enable_grad(values)
+    texture = Texture1f([3], 1)
+    texture.set_value(values)
+    dr.backward(texture.eval(Array1f(values)).x)
+    texels, places = Float(0.1, 0.5, 0.7), Float(0.1, 0.5, 0.7)
+    dr.enable_grad(texels, places)
+    texture.set_value(texels)
+    dr.backward(texture.eval(Array1f(places)).x)
+    assert dr.allclose(dr.grad(values), dr.grad(texels) + dr.grad(places)) and dr.all(dr.grad(values) != 0)
+
+
+def test_what_is_not_tracked_is_a_constant_in_derivatives_of_derivatives() -> None:
+    texture, position = Texture1f64([[1], [4], [2]]), Array1f64(Float64(0.4, 0.6))
+    dr.enable_grad(texture, position)
+
+    def total(p: Any) -> Any:
+        with dr.suspend_grad(texture):
+            return dr.sum(texture.eval_cubic(p).x)
+
+    slope, curvature = dr.hvp(total, position, Array1f64(1))
+    assert slope.x.numpy().all() and curvature.x.numpy().all()
+    dr.backward(total(position))
+    assert not dr.grad(texture.value()).numpy().any() and dr.grad(position).x.numpy().tolist() == slope.x.numpy().tolist()
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("by", ["texels", "positions"])
+def test_gradients_within_constructs(by: str, mode: str) -> None:
+    """Gradients that a loop computes flow to a texture from outside, which it has as an argument or not."""
+    data = np.random.default_rng(5).random((4, 1)).astype(np.float32)
+    places = np.linspace(0.1, 0.9, 7, dtype=np.float32)
+
+    def results(argument: bool) -> Any:
+        texture, position = Texture1f(data), Float(places)
+        dr.enable_grad(texture if by == "texels" else position)
+
+        def body(i: Any, p: Any, t: Any) -> Any:
+            with dr.isolate_grad():
+                value = (t if argument else texture).eval(Array1f(p * 0.5)).x
+                dr.backward(value * value)
+            return i + 1, p, t
+
+        if by == "positions":
+            def inside(i: Any, p: Any, t: Any) -> Any:
+                q = Float(dr.detach(p))
+                dr.enable_grad(q)
+                dr.backward((t if argument else texture).eval(Array1f(q * 0.5)).x)
+                return i + 1, p + dr.grad(q), t
+            position = dr.detach(position)
+            return dr.while_loop((UInt(0), position, texture), lambda i, p, t: i < 3, inside, mode=mode)[1].numpy()
+        dr.while_loop((UInt(0), position, texture), lambda i, p, t: i < 3, body, mode=mode)
+        return dr.grad(texture.value()).numpy()
+
+    expected = np.zeros(4) if by == "texels" else places.astype(np.float64)
+    for _ in range(3):
+        where = (expected if by == "positions" else places) * 0.5
+        value = model.linear(data, [where], [WrapMode.Clamp], 0, np.float64)[:, 0]
+        scaled = np.clip(where * 4 - 0.5, 0, 3)
+        first = np.minimum(scaled.astype(int), 2)
+        if by == "texels":
+            for place, weight in ((first, 1 - (scaled - first)), (first + 1, scaled - first)):
+                np.add.at(expected, place, 2 * value * weight)
+        else:
+            inside = (where * 4 - 0.5 >= 0) & (where * 4 - 0.5 < 3)
+            expected = expected + inside * 2 * (data[first + 1, 0] - data[first, 0])
+    for argument in (False, True):
+        np.testing.assert_allclose(results(argument), expected, rtol=1e-4, atol=1e-5)

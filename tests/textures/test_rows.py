@@ -169,3 +169,31 @@ def test_debug_mode_checks_what_a_program_reads_itself() -> None:
     with dr.scoped_set_flag(dr.JitFlag.Debug):
         found = np.asarray(texture().eval(llvm.Array2f(llvm.Float(X * 1e30), llvm.Float(Y))))
     assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("method", ["eval", "eval_cubic", "eval_catmull_rom"])
+def test_derivatives_by_positions_are_rows(method: str) -> None:
+    """A node for each channel and axis, what puts their operands together, and sums of products with the gradient."""
+    held = ad.Texture2f(ad.TensorXf(TEXELS))
+    dr.eval(held)
+    pos = ad.Array2f(ad.Float(X), ad.Float(Y))
+    dr.enable_grad(pos)
+
+    def gradient() -> Any:
+        x, y, z = getattr(held, method)(pos)
+        dr.backward(x + y * 2 + z * 3)
+        return dr.grad(pos)
+
+    gradient()
+    first = new_id()
+    found = gradient()
+    assert new_id() - first - 1 <= 60
+    assert not set(dir(found)) - set(dir(pos)) and np.isfinite(found.numpy()).all()
+
+
+def test_gradients_and_hessians_are_rows() -> None:
+    pos, held = position(), texture()
+    held.eval_cubic_hessian(pos)
+    first = new_id()
+    held.eval_cubic_hessian(llvm.Array2f(pos.y, pos.x))
+    assert new_id() - first - 1 <= 3 * 6 + 2
