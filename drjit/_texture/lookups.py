@@ -36,12 +36,12 @@ from drjit_core import (
     tracked,
 )
 
-from .._access.lanes import TRUE
+from .._access.lanes import TRUE, with_lanes
 from .._base.nodes import broadcast
 from .._functions.structure import Structure
 from .grid import METHODS, Colors, Grid, Texels, grid_of, ops, products
 
-__all__ = ["INTERPOLATING", "LINEAR", "NEAREST", "SMOOTH", "lookup"]
+__all__ = ["INTERPOLATING", "LINEAR", "NEAREST", "SMOOTH", "lookup", "wanted"]
 
 _LITERAL, _BOUND = KIND["literal"], KIND["bound"]
 #: What lookups compute, by a number that is part of the program.
@@ -109,6 +109,12 @@ def _again(source: Node, *operands: Node, attr: int, payload: tuple[int, ...], c
 def _decoded_again(source: Node, table: Node, *operands: Node, attr: int, payload: tuple[int, ...]) -> Node:
     """The same, of colors."""
     return _again(source, *operands, attr=attr, payload=payload, colors=Colors(table))
+
+
+def wanted(mask: Node, positions: Sequence[Node]) -> Node:
+    """A mask of lookups, without the lanes of constructs that take no part."""
+    sizes = [position.size for position in positions]
+    return with_lanes(mask, max(mask.size, *sizes))
 
 
 def lookup(texels: Texels, border: Sequence[float] | None, method: int, positions: Sequence[Node],

@@ -502,8 +502,8 @@ class TextureBase:
             raise TypeError(f"{function}(): 'active' must be a mask, found {describe(active)}: {error}") from None
         return node
 
-    def _texels(self, function: str, active: Any, type_: int) -> Texels:
-        """What is looked up, by positions of a type."""
+    def _texels(self, function: str, active: Any, positions: Sequence[Node], type_: int) -> Texels:
+        """What is looked up, at positions of a type."""
         tensor, static = self._tensor, self._record.backend is SCALAR
         source = tensor._n
         if WATCHES:
@@ -512,7 +512,7 @@ class TextureBase:
             source = self._in_single_precision(source)
         grid = grid_of(tensor._s, self._modes, type_, static)
         colors = Colors(_table(COMPUTES_IN[type_], tensor._where)) if self._srgb else None
-        return Texels(grid, source, self._mask(function, active), colors)
+        return Texels(grid, source, lookups.wanted(self._mask(function, active), positions), colors)
 
     def _in_single_precision(self, source: Node) -> Node:
         """Texels in half precision, of which gradients are added up in single precision."""
@@ -526,7 +526,7 @@ class TextureBase:
         function = f"{self._name}.{method}"
         nodes, type_ = self._positions(function, "pos", pos)
         try:
-            texels = self._texels(function, active, type_)
+            texels = self._texels(function, active, nodes, type_)
             if not self._tensor._n.size:
                 return work(_Nothing(texels.grid, literal(FLOAT32, 0), texels.mask), nodes), type_
             return work(texels, nodes), type_

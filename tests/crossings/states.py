@@ -94,6 +94,21 @@ def _component() -> Sample:
     return Sample(owner.y, _array(_NUMBERS), observe)
 
 
+def _texels(form: Callable[[Any], Any], value: Any) -> Callable[[], Sample]:
+    """What a texture holds, which sees what is done to it in place."""
+    def make() -> Sample:
+        texture = llvm.Texture1f(llvm.TensorXf(np.array(value, "f4").reshape(len(value), -1)))
+        dr.eval(texture)
+        centres = llvm.Array1f((dr.arange(llvm.Float, len(value)) + 0.5) / len(value))
+
+        def observe(before: Array, after: Array, room: str) -> str:
+            expected = after if after.shape == before.shape else before
+            found = difference(texture.eval(centres), expected.reshape(len(value), -1).T, loose=True)
+            return found and f"the texture that it belongs to: {found}"
+        return Sample(form(texture), _array(value), observe)
+    return make
+
+
 def _row() -> Sample:
     owner = llvm.Matrix2f([1, 2, 3, 4], _NUMBERS, [5, 6, 7, 8], [9, 8, 7, 6])
     dr.eval(owner)
@@ -319,6 +334,7 @@ STATES = [
     # who else sees it
     State("component", _component),
     State("row", _row),
+    State("texels", _texels(lambda texture: texture.value(), _NUMBERS)),
     State("shared-import", _shared(lambda source: llvm.Float(Exporter(source)))),
     State("exported", _exported(lambda: llvm.Float(_NUMBERS), lambda a: a.numpy(), _NUMBERS)),
     State("exported-dlpack", _exported(lambda: llvm.Float(_NUMBERS) + 0, np.from_dlpack, _NUMBERS)),
@@ -349,6 +365,7 @@ STATES = [
     State("tensor", _tensor("TensorXf", "f4", _GRID)),
     State("tensor-unevaluated", _simple(lambda: llvm.TensorXf(dr.arange(llvm.Float, 6) * 2, shape=(2, 3)) + 1,
                                         [[1, 3, 5], [7, 9, 11]])),
+    State("tensor-texels", _texels(lambda texture: texture.tensor(), _GRID)),
     State("tensor-vector", _tensor("TensorXf", "f4", _NUMBERS)),
     State("tensor-literal", _simple(lambda: dr.full(llvm.TensorXf, 3, (2, 3)), np.full((2, 3), 3))),
     State("tensor-scalar", _tensor("TensorXf", "f4", 3)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,15 @@ def written_model(o: Operands) -> Any:
     return lane_wise(o, o.wide_value)
 
 
+def _looked_up(filter_mode: dr.FilterMode) -> Callable[[Any, Operands], Any]:
+    def act(a: Any, o: Operands) -> Any:
+        form = {2: "f16", 4: "f", 8: "f64"}[o.dtype.itemsize]
+        texture = getattr(o.package, f"Texture1{form}")([o.count], 1, filter_mode=filter_mode)
+        texture.set_value(a)
+        return texture.eval(o.package.Array1f((o.package.Float(o.key()) + 0.5) / max(o.count, 1))).x
+    return act
+
+
 touch("gather", lambda a, o: dr.gather(o.type, a, o.key()), lambda m, o: same(o, o.read(m)),
       f"{ACCESS}:gather", "biuf", TENSORS, masked=True)
 touch("gather-masked", lambda a, o: dr.gather(o.type, a, o.key(), o.mask()),
@@ -35,6 +45,10 @@ touch("gather-masked", lambda a, o: dr.gather(o.type, a, o.key(), o.mask()),
 touch("gather-tensor", lambda a, o: dr.gather(o.leaf, a, o.key()), None, "VTS:read", "biuf", "refused of tensors")
 touch("gather-from-storage", lambda a, o: dr.gather(o.leaf, a.array, o.key()),
       lambda m, o: Typed(o.leaf, o.read(m)), "VTS:gather", "biuf", "tensors have a flat array behind them", masked=True)
+for _mode in dr.FilterMode:
+    touch(f"look-up-{_mode.name.lower()}", _looked_up(_mode),
+          lambda m, o: Typed(o.package.Float, o.read(m).astype(np.float32)), "F:gather", "f",
+          "texels of textures are floating-point numbers", masked=True)
 touch("take", lambda a, o: dr.take(a, 0), lambda m, o: same(o, m[0]),
       "VT:read", "biuf", "of tensors")
 touch("scatter", lambda a, o: dr.scatter(a, written(o), o.key()), lambda m, o: o.put(m, o.key_value, written_model(o)),
