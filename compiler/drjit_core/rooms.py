@@ -101,6 +101,7 @@ ROOMS = (
     "drjit._freeze.frozen",
     "drjit.opt.steps",
     "drjit._functions.held",
+    "drjit.array_api._dtypes",
     "drjit.array_api._evaluation",
     "drjit.array_api._data",
     "drjit.array_api._operators",

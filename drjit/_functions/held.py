@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, LEAF, primal, tracked, vertex_of
+from drjit_core import KIND, LEAF, current, primal, tracked, vertex_of
 
+from .._access.lanes import begun
 from .._access.lanes import in_plain_code as without_lanes
 from .._access.store import no_journal
 
 __all__ = ["bytes_of", "computes_now", "eval_held", "in_plain_code", "is_pending", "is_variable", "tracking"]
 
+_begun = begun
 _DUAL = KIND["dual"]
 _EVALUATED, _VIEW, _ACCESS = KIND["evaluated"], KIND["view"], KIND["access"]
 #: Arrays of so many elements are stored for later only if they are not much larger than what they are computed from:
@@ -99,7 +101,7 @@ def computes_now(*arrays: Any) -> bool:
     >>> dr.detail.computes_now(x)
     False
     """
-    context = core.current()
+    context = current()
     return context.region is None and context.recording is None and not [array for array in arrays
                                                                          if array._n.kind == _DUAL]
 
@@ -110,8 +112,8 @@ def in_plain_code() -> bool:
     >>> dr.detail.in_plain_code()
     True
     """
-    context = core.current()
-    return context.region is None and context.recording is None and without_lanes() and no_journal()
+    context = current()
+    return context.region is None and context.recording is None and (not _begun or without_lanes() and no_journal())
 
 
 def tracking(arrays: Iterable[Any]) -> int:

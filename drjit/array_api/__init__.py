@@ -149,7 +149,6 @@ from ._manipulation import (
     transpose,
     unstack,
 )
-from ._methods import eagerly as eagerly
 from ._protocols import by_name as _by_name
 from ._searching import (
     argmax,
@@ -164,6 +163,7 @@ from ._searching import (
     unique_inverse,
     unique_values,
 )
+from ._small import eagerly as eagerly
 from ._statistics import (
     all,
     any,

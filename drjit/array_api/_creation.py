@@ -107,7 +107,7 @@ def array_from(function: str, obj: Any, dtype: DTypeLike | None = None, copy: bo
     return _of_host(function, obj, dtype, copy)
 
 
-DType.convert = staticmethod(lambda value, dtype: array_from(f"{_NAMESPACE}.{dtype}", value, dtype))
+dtypes.enter_conversion(lambda value, dtype: array_from(f"{_NAMESPACE}.{dtype}", value, dtype))
 
 
 def _of_number(function: str, dtype: DType, number: Any) -> Array:

@@ -1,5 +1,6 @@
 cimport cython
 
+from ._dtypes cimport DType
 from ._evaluation cimport eager, note
 
 cdef object _final, _REVERSED
@@ -21,7 +22,7 @@ cdef class View:
 
 cdef class Storage:
     cdef object __weakref__
-    cdef public object _dtype
+    cdef public DType _dtype
     cdef public object _held
     cdef public object _value
     cdef public bint _given
@@ -38,12 +39,12 @@ cdef object _tracked(Storage array)
 @cython.locals(view=View, root=Storage)
 cpdef object value_of(Storage array, Py_ssize_t most)
 @cython.locals(first=cython.Py_ssize_t, size=cython.Py_ssize_t)
-cdef object _seen(object whole, tuple shape, object dtype, View view)
-cpdef tuple tensors_with(object dtype, object value)
+cdef object _seen(object whole, tuple shape, DType dtype, View view)
+cpdef tuple tensors_with(DType dtype, object value)
 @cython.locals(count=cython.Py_ssize_t, values=list)
 cdef object _fetched(Storage array, Py_ssize_t most)
 @cython.locals(cls=type, array=Storage)
-cpdef Storage of_value(object dtype, object value)
+cpdef Storage of_value(DType dtype, object value)
 @cython.locals(root=Storage, cls=type, result=Storage, view=View)
 cdef Storage _view_of_value(Storage array, object load, object place, object value, Py_ssize_t part, object key=*)
 cpdef tuple tensors_of(View view)
@@ -51,7 +52,7 @@ cpdef tuple tensors_of(View view)
 cpdef was_read(Storage array)
 cpdef hold(Storage array, tuple parts)
 @cython.locals(cls=type, array=Storage)
-cpdef Storage made(object dtype, tuple parts)
+cpdef Storage made(DType dtype, tuple parts)
 @cython.locals(most=cython.Py_ssize_t)
 cpdef Storage part_of(Storage array, object key)
 cdef bint _is_plain(object key) except -1

@@ -7,14 +7,14 @@ undefined is as in NumPy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import drjit.llvm.ad as arrays
 
 __all__ = ["ALL", "BY_NUMPY", "DEFAULT_COMPLEX", "DEFAULT_FLOAT", "DEFAULT_INT", "DType", "DTypeLike", "FInfo", "IInfo",
-           "bool", "complex128", "complex64", "float16", "float32", "float64", "int16", "int32", "int64", "int8",
+           "bool", "complex128", "complex64", "enter_conversion", "float16", "float32", "float64", "int16", "int32", "int64", "int8",
            "of_numpy", "of_tensor", "promoted", "uint16", "uint32", "uint64", "uint8"]
 
 _SUFFIXES = {"float32": "f", "int32": "i", "uint32": "u", "bool": "b"}
@@ -24,9 +24,6 @@ class DType:
     """The type of the elements of an array."""
 
     __slots__ = ("bits", "integers", "itemsize", "kind", "name", "numpy", "part", "tensor")
-
-    #: What makes an array of a value: the function of creation that registers itself.
-    convert: ClassVar[Callable[[Any, DType], Any]]
 
     def __init__(self, name: str) -> None:
         #: The type of NumPy that has the same elements.
@@ -65,7 +62,7 @@ class DType:
 
     def __call__(self, value: Any = 0, /) -> Any:
         """An array of this type of a number, a sequence or an array: ``xp.float32(2.5)``."""
-        return DType.convert(value, self)
+        return _convert(value, self)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -80,8 +77,22 @@ class DType:
     def __hash__(self) -> int:
         return hash(self.numpy)  # which NumPy finds equal
 
-    def __reduce__(self) -> str:
-        return self.name  # of the variable of this module
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _named, (self.name,)
+
+
+def _named(name: str) -> DType:
+    return ALL[name]
+
+
+#: What makes an array of a value and a type.
+_convert: Any = None
+
+
+def enter_conversion(function: Callable[[Any, DType], Any]) -> None:
+    """Tell what makes an array of a value and a type."""
+    global _convert
+    _convert = function
 
 
 #: What names a data type where one is asked for.

@@ -7,11 +7,8 @@ lazy unless they say otherwise, and differentiable where the functions of the na
 from __future__ import annotations
 
 import builtins
-import functools
-import inspect
 import math
 import pickle
-import sys
 from builtins import max as greatest
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -53,14 +50,14 @@ from ._manipulation import moveaxis, permute_dims, repeat, reshape, squeeze, tra
 from ._operands import converted, normalized_axis, number_of, operands
 from ._operators import Operators
 from ._searching import argmax, argmin, argsort, searchsorted, sort
-from ._small import by_numpy
+from ._small import eagerly
 from ._statistics import all, any, cumulative_prod, cumulative_sum, max, mean, min, prod, std, sum, var
 from .linalg import diagonal
 
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["Methods", "eagerly"]
+__all__ = ["Methods"]
 
 _SELF = "drjit.array_api.Array"
 Axis = int | tuple[int, ...] | None
@@ -675,22 +672,6 @@ _COMBINED = {"add": (dr.ReduceOp.Add, dr.ReduceOp.Or), "subtract": (dr.ReduceOp.
 _BY_NUMPY = {"all", "any", "argmax", "argmin", "choose", "clip", "compress", "cumprod", "cumsum", "dot", "flatten",
              "max", "mean", "min", "nonzero", "prod", "repeat", "round", "searchsorted", "std", "sum", "take", "trace",
              "var"}
-
-
-def eagerly(own: Callable[..., Any], function: Any, product: bool = False) -> Any:
-    """A function which is ``own``, one of NumPy with the same parameters and meaning, where arrays are small, have
-    their elements and no derivatives, and :class:`Policy` says that such are computed at once. ``product``: whether
-    results are as large as the sizes of all arrays multiplied."""
-    code = inspect.unwrap(function).__code__
-    parameters = code.co_varnames[:code.co_argcount]
-    most = parameters.index("out") if "out" in parameters else sys.maxsize
-
-    @functools.wraps(function)
-    def small(*args: Any, **kwargs: Any) -> Any:
-        found = by_numpy(own, args, kwargs, product) if len(args) <= most else None
-        return function(*args, **kwargs) if found is None else found
-
-    return small
 
 
 for _name, _method in list(vars(Methods).items()):

@@ -1,6 +1,7 @@
 cimport cython
 
 from ._data cimport Storage, made, of_value, parts_of, value_of
+from ._dtypes cimport DType
 from ._evaluation cimport eager
 
 cdef dict _operations
@@ -9,7 +10,7 @@ cdef set _OF_NUMBERS
 cdef str _KINDS
 cdef tuple _PYTHON
 
-cpdef bint fits(object dtype, object value) except -1
+cpdef bint fits(DType dtype, object value) except -1
 @cython.locals(count=cython.Py_ssize_t, k=cython.Py_ssize_t)
 cpdef bint go_together(tuple first, tuple second) except -1
 
@@ -17,7 +18,7 @@ cpdef bint go_together(tuple first, tuple second) except -1
 cdef class Operation:
     cdef public dict formulas
     cdef public dict direct
-    cdef public object result
+    cdef public DType result
     cdef public object otherwise
     cdef public object numpy
     cdef public set kinds
@@ -27,9 +28,9 @@ cdef class Operation:
     cpdef object one(self, object x)
     @cython.locals(a=Storage, b=Storage, most=cython.Py_ssize_t)
     cpdef object two(self, object x1, object x2)
-    @cython.locals(plain=bint)
+    @cython.locals(plain=bint, first=Storage, second=Storage, dtype=DType)
     cdef object _both(self, object x1, object x2, Py_ssize_t most)
-    cdef object _now(self, object dtype, object left, object right)
+    cdef object _now(self, DType dtype, object left, object right)
     cdef object _with_number(self, object kind, object part, object left, object right)
 
 
@@ -38,10 +39,10 @@ cdef bint _is_finite(object value) except -1
 @cython.locals(count=cython.Py_ssize_t, left=cython.Py_ssize_t, right=cython.Py_ssize_t, k=cython.Py_ssize_t,
                size=cython.Py_ssize_t, size2=cython.Py_ssize_t)
 cpdef bint stay_small(object first, object second, Py_ssize_t most) except -1
-cdef object _selected_now(Storage condition, object dtype, object x1, object x2, Py_ssize_t most)
+cdef object _selected_now(Storage condition, DType dtype, object x1, object x2, Py_ssize_t most)
 cpdef object selected(object condition, object x1, object x2)
 @cython.locals(array=Storage)
-cdef object _beside(object mask, object dtype, object value)
+cdef object _beside(object mask, DType dtype, object value)
 @cython.locals(known=Operation)
 cdef object _applied(str name, object self, object other, bint reverse)
 

@@ -145,21 +145,23 @@ class Operation:
         others, if it raises, and where its special values are others than the operation's."""
         dtype = None
         if isinstance(x1, Storage):
-            dtype = x1._dtype
-            left = value_of(x1, most)
+            first = x1
+            dtype = first._dtype
+            left = value_of(first, most)
         else:
             left = x1 if type(x1) in _PYTHON else None
         if left is None:
             return None
         if isinstance(x2, Storage):
-            right = value_of(x2, most)
+            second = x2
+            right = value_of(second, most)
             if right is None:
                 return None
             if dtype is None:
-                dtype = x2._dtype
+                dtype = second._dtype
                 plain = fits(dtype, x1)
             else:
-                plain = x2._dtype is dtype
+                plain = second._dtype is dtype
                 if not stay_small(left, right, most):
                     return None
         elif dtype is not None and type(x2) in _PYTHON:

@@ -1,6 +1,7 @@
 cimport cython
 
 from ._data cimport Storage, View, made, of_value, parts_of, tensors_of, tensors_with, value_of
+from ._dtypes cimport DType
 from ._evaluation cimport eager
 from ._operators cimport stay_small
 
@@ -17,8 +18,8 @@ cpdef object product(object x1, object x2)
 cpdef object joined(list arrays, object axis)
 @cython.locals(array=Storage)
 cpdef object rolled(object x, object by, object axis)
-cpdef object result_of(object dtype, object value)
-cpdef object reduced(object array, object reduce, tuple axes, object keepdims, object dtype)
+cpdef object result_of(DType dtype, object value)
+cpdef object reduced(object array, object reduce, tuple axes, object keepdims, DType dtype)
 
 cdef tuple _PLAIN, _OF_KEYS, _WRITING
 cdef dict _results

@@ -5,7 +5,10 @@ What is read of small arrays are copies of their bytes, views being views of the
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +23,7 @@ from ._dtypes import DType
 from ._evaluation import eager, policy, settle
 from ._operators import at_once, stay_small
 
-__all__ = ["LARGE", "by_numpy", "chosen", "enter_result", "found_by", "joined", "of_numbers", "on_host", "product",
+__all__ = ["LARGE", "by_numpy", "chosen", "eagerly", "enter_result", "found_by", "joined", "of_numbers", "on_host", "product",
            "reduced", "result_of", "rolled"]
 
 #: Fewer bytes than this are copied, which takes less time than to share their memory.
@@ -248,6 +251,22 @@ def by_numpy(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
     except Exception:  # told in the words of the function here, or none there
         return None
     return found.result(result)
+
+
+def eagerly(own: Callable[..., Any], function: Any, product: bool = False) -> Any:
+    """A function which is ``own``, one of NumPy with the same parameters and meaning, where arrays are small, have
+    their elements and no derivatives, and :class:`Policy` says that such are computed at once. ``product``: whether
+    results are as large as the sizes of all arrays multiplied."""
+    code = inspect.unwrap(function).__code__
+    parameters = code.co_varnames[:code.co_argcount]
+    most = parameters.index("out") if "out" in parameters else sys.maxsize
+
+    @functools.wraps(function)
+    def small(*args: Any, **kwargs: Any) -> Any:
+        found = by_numpy(own, args, kwargs, product) if len(args) <= most else None
+        return function(*args, **kwargs) if found is None else found
+
+    return small
 
 
 class _Arguments:

@@ -53,13 +53,13 @@ class ufunc:
 
     def __call__(self, *args: Any, out: Any = None, where: Any = True, dtype: Any = None) -> Any:
         if out is None and where is True and dtype is None and len(args) == self.nin:
-            if args[0].__class__ is args[-1].__class__ is Array and args[0].dtype.kind == "f":
-                return self._direct(*args)  # nothing is to be converted
             return self._plain(*args)
         return self._whole(args, out, where, dtype)
 
     def _general(self, *args: Any) -> Any:
         """The function of its arguments alone."""
+        if args[0].__class__ is args[-1].__class__ is Array and args[0].dtype.kind == "f":
+            return self._direct(*args)  # nothing is to be converted
         return self._whole(args, None, True, None)
 
     def _whole(self, args: tuple[Any, ...], out: Any, where: Any, dtype: Any) -> Any:
