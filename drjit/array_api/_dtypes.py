@@ -14,8 +14,8 @@ import numpy as np
 import drjit.llvm.ad as arrays
 
 __all__ = ["ALL", "BY_NUMPY", "DEFAULT_COMPLEX", "DEFAULT_FLOAT", "DEFAULT_INT", "DType", "DTypeLike", "FInfo", "IInfo",
-           "bool", "complex128", "complex64", "enter_conversion", "float16", "float32", "float64", "int16", "int32", "int64", "int8",
-           "of_numpy", "of_tensor", "promoted", "uint16", "uint32", "uint64", "uint8"]
+           "bool", "complex128", "complex64", "enter_conversion", "float16", "float32", "float64", "int16", "int32",
+           "int64", "int8", "of_numpy", "of_tensor", "promoted", "uint16", "uint32", "uint64", "uint8"]
 
 _SUFFIXES = {"float32": "f", "int32": "i", "uint32": "u", "bool": "b"}
 

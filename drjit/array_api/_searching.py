@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 import drjit as dr
+from drjit.detail import computes_now
 
 from . import _dtypes as dtypes
 from ._creation import asarray
 from ._data import Storage, constant, wrap
 from ._elementwise import bitwise_and, bitwise_invert, equal, less, not_equal, subtract
+from ._host import imported, on_host
 from ._indexing import get, nonzero, take, take_along_axis, where
 from ._manipulation import concat, each, reshape
 from ._operands import (
@@ -25,6 +27,7 @@ from ._operands import (
     require_kind,
 )
 from ._small import found_by
+from ._sorting import order_of, sorted_values
 from ._statistics import any as any_of
 from ._statistics import kept_shape
 from ._statistics import sum as total
@@ -149,7 +152,9 @@ def searchsorted(x1: Array, x2: Any, /, *, side: str = "left", sorter: Array | N
 
 
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The positions that sort the array along an axis; equal elements keep their order, NaN comes last. Lazy."""
+    """The positions that sort the array along an axis; equal elements keep their order, NaN comes last.
+
+    Evaluates, unless derivatives or a construct are traced, or a frozen function."""
     function = f"{_NAMESPACE}.argsort"
     array = require_array(function, "x", x)
     place = normalized_axis(function, axis, array.ndim)
@@ -158,7 +163,15 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
     if not array.size:
         return constant(dtypes.int64, 0, array.shape)
     known = None if descending else found_by(lambda value: value.argsort(place, "stable"), array, dtype=dtypes.int64)
+    if known is None and _is_in_memory(array):
+        known = imported(order_of(on_host(array), place, descending))
     return wrap(dtypes.int64, dtypes.int64.tensor(_order(array, place, descending))) if known is None else known
+
+
+def _is_in_memory(array: Storage) -> bool:
+    """Whether an array may be read at once, so that the host orders it. (NumPy is slow with half-precision numbers.)
+    """
+    return array._dtype is not dtypes.float16 and computes_now(*array._parts)
 
 
 def _order(array: Storage, place: int, descending: bool) -> Any:
@@ -190,7 +203,8 @@ def _descending(part: Any, place: int) -> Any:
 
 
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The elements in order along an axis, NaN last. Lazy; differentiable."""
+    """The elements in order along an axis, NaN last. Evaluates, unless derivatives or a construct are traced, or a
+    frozen function; differentiable."""
     function = f"{_NAMESPACE}.sort"
     array = require_array(function, "x", x)
     place = normalized_axis(function, axis, array.ndim)
@@ -199,6 +213,8 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
     if not array.size:
         return each(array, lambda part: part)
     known = None if descending else found_by(lambda value: np.sort(value, place, "stable"), array)
+    if known is None and _is_in_memory(array):
+        known = imported(sorted_values(on_host(array), place, descending))
     if known is not None:
         return cast("Array", known)
     return take_along_axis(array, argsort(array, axis=place, descending=descending), axis=place)
@@ -215,12 +231,16 @@ def _sorted_with_starts(array: Array) -> tuple[Array, Array, Array]:
     else:
         order = argsort(array)
     ordered = take(array, order)
-    size = array.size
+    return ordered, order, _starts(ordered)
+
+
+def _starts(ordered: Array) -> Array:
+    """Whether each element is the first of its value."""
+    size = ordered.size
     if not size:
-        return ordered, order, constant(dtypes.bool, True, (0,))
+        return constant(dtypes.bool, True, (0,))
     upper, lower = (each(ordered, lambda part, key=key: part[key]) for key in (slice(1, None), slice(0, size - 1)))
-    first = concat([constant(dtypes.bool, True, (1,)), not_equal(upper, lower)], axis=0)
-    return ordered, order, first
+    return concat([constant(dtypes.bool, True, (1,)), not_equal(upper, lower)], axis=0)
 
 
 def unique_all(x: Array, /) -> UniqueAllResult:
@@ -262,8 +282,12 @@ def unique_inverse(x: Array, /) -> UniqueInverseResult:
 
 def unique_values(x: Array, /) -> Array:
     """The distinct elements in order. Evaluates the array."""
-    array = require_array(f"{_NAMESPACE}.unique_values", "x", x)
-    ordered, _, first = _sorted_with_starts(reshape(array, (-1,)))
+    array = reshape(require_array(f"{_NAMESPACE}.unique_values", "x", x), (-1,))
+    if array._dtype.kind == "c":
+        ordered, _, first = _sorted_with_starts(array)
+    else:
+        ordered = sort(array)
+        first = _starts(ordered)
     return take(ordered, nonzero(first)[0])
 
 

@@ -23,8 +23,8 @@ from ._dtypes import DType
 from ._evaluation import eager, policy, settle
 from ._operators import at_once, stay_small
 
-__all__ = ["LARGE", "by_numpy", "chosen", "eagerly", "enter_result", "found_by", "joined", "of_numbers", "on_host", "product",
-           "reduced", "result_of", "rolled"]
+__all__ = ["LARGE", "by_numpy", "chosen", "eagerly", "enter_result", "found_by", "joined", "of_numbers", "on_host",
+           "product", "reduced", "result_of", "rolled"]
 
 #: Fewer bytes than this are copied, which takes less time than to share their memory.
 LARGE = 1 << 15

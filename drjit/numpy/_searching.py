@@ -280,10 +280,18 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
     """The distinct elements in order, or the distinct entries of an axis; on request also the position of the first of
     each, for each element the position of its value among them, and how often each occurs. Evaluates."""
     array = array_of(ar)
+    if axis is None and not (return_index or return_inverse or return_counts):
+        return _values(array, equal_nan)
     found = _unique(array, equal_nan) if axis is None else _unique_entries(array, axis_of(axis, array.ndim))
     results = [found.values, *[entry for entry, wanted in zip(
         found[1:], (return_index, return_inverse, return_counts), strict=True) if wanted]]
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def _values(array: Array, equal_nan: bool) -> Array:
+    values = xp.unique_values(array)
+    missing = int(xp.isnan(values).sum()) if equal_nan and array.dtype.kind == "f" else 0
+    return values[:values.size - missing + 1] if missing > 1 else values
 
 
 def _unique(array: Array, equal_nan: bool) -> _Unique:
