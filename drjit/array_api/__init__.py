@@ -128,6 +128,7 @@ from ._elementwise import (
     trunc,
 )
 from ._evaluation import policy
+from ._host import is_tracked as is_tracked
 from ._indexing import nonzero, take, take_along_axis, where
 from ._info import __array_namespace_info__
 from ._linear import matmul, matrix_transpose, tensordot, vecdot
@@ -164,6 +165,7 @@ from ._searching import (
     unique_values,
 )
 from ._small import eagerly as eagerly
+from ._small import on_host as on_host
 from ._statistics import (
     all,
     any,

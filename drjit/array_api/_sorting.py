@@ -60,15 +60,15 @@ def _key(rows: Values, descending: bool) -> Values:
     """For each element a number of 64 bits without a sign, which is greater the later it comes in the order."""
     kind = rows.dtype.kind
     if kind != "f":
-        key = rows.astype(np.uint64)
+        key: Values = rows.astype(np.uint64)
         if kind == "i":
             key ^= np.uint64(1 << 63)
         return ~key if descending else key
     size = 8 * rows.itemsize
     plain = rows + rows.dtype.type(0)  # no zeros with a sign
     signed = plain.view(f"i{rows.itemsize}")
-    key = (signed ^ ((signed >> (size - 1)) & np.array((1 << (size - 1)) - 1, signed.dtype))).astype(np.int64) \
-        .view(np.uint64)
+    signed = signed ^ ((signed >> (size - 1)) & np.array((1 << (size - 1)) - 1, signed.dtype))
+    key = signed.astype(np.int64).view(np.uint64)
     key ^= np.uint64(1 << 63)
     if descending:
         key = ~key

@@ -75,8 +75,11 @@ def array_of(value: Any) -> Array:
 
 
 def on_host(array: Array) -> np.ndarray[Any, Any]:
-    """The elements as a NumPy array, to look at; evaluates."""
-    return np.asarray(dr.detach(array))
+    """The elements as a NumPy array, to look at; evaluates. (``dr.detach`` would look for tensors, which small arrays
+    have none of.)"""
+    found: np.ndarray[Any, Any] = xp.on_host(array).view()
+    found.flags.writeable = False
+    return found.astype(array.dtype, copy=False)
 
 
 def is_number(value: Any) -> bool:

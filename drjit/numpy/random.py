@@ -1,13 +1,17 @@
 """Random numbers by the names of NumPy's generators.
 
 ``default_rng(seed)`` makes a :class:`Generator`, whose numbers are those of Philox4x32 by counters: drawing is lazy and
-fuses with what uses the numbers, which are others than NumPy's. Numbers have derivatives by the parameters of their
-distributions where these shift, scale or reshape them. The functions of the module are those of one generator, which
+fuses with what uses the numbers. Few numbers (``drjit.array_api.policy.eager``) are made of those that
+``numpy.random.default_rng(seed)`` draws, at once, where no construct is traced and no frozen function recorded: uniform
+and normal ones, integers and choices are NumPy's own. Numbers have derivatives by the parameters of their distributions
+where these shift, scale or reshape them. The functions of the module are those of one generator, which
 ``seed`` restarts.
 """
 
 from __future__ import annotations
 
+import copy
+import functools
 import inspect
 import math
 import operator
@@ -47,15 +51,48 @@ class Generator:
     __module__ = "drjit.numpy.random"
 
     def __init__(self, seed: Any = 0) -> None:
-        self._rng = dr.rng(operator.index(seed))
+        self._seed = operator.index(seed)
+        self._rng = dr.rng(self._seed)
+        self._of_numpy: np.random.Generator | None = None
 
     def __repr__(self) -> str:
         return "Generator(Philox4x32)"
+
+    def __drjit_children__(self) -> dict[str, Any]:
+        return {"_rng": self._rng}
+
+    def __drjit_rebuild__(self, children: dict[str, Any]) -> Generator:
+        found = copy.copy(self)
+        found._rng = children["_rng"]
+        return found
 
     def spawn(self, n_children: int) -> list[Generator]:
         """Several generators, whose streams are others."""
         seeds = np.asarray(self.integers(0, 1 << 62, n_children))
         return [Generator(int(seed)) for seed in seeds]
+
+    def _few(self, name: str, place: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Array | None:
+        """What the method of NumPy's generators makes of few arguments and a small ``size``, which is the argument at
+        a place; ``None`` for others, and if it raises, which the method here tells in words."""
+        most = xp.policy.eager
+        if not most or not dr.detail.in_plain_code():
+            return None
+        size = args[place] if len(args) > place else kwargs.get("size")
+        size = None if isinstance(size, (Array, np.ndarray)) else size
+        if size is not None and not _is_few(size, most):
+            return None
+        counts = name not in _SHIFTED  # which have no derivatives
+        values = [_given(value, most, counts) for value in args]
+        options = {key: _given(value, most, counts) for key, value in kwargs.items()}
+        if [value for value in (*values, *options.values()) if value is _MANY] or kwargs.get("out") is not None:
+            return None
+        if self._of_numpy is None:
+            self._of_numpy = np.random.default_rng(self._seed % (1 << 64))
+        try:
+            found = np.asarray(getattr(self._of_numpy, name)(*values, **options))
+        except (TypeError, ValueError, OverflowError):
+            return None
+        return xp.asarray(found) if found.dtype.kind in "biufc" else None
 
     # --- numbers ---
 
@@ -66,7 +103,8 @@ class Generator:
             raise TypeError(f"'dtype' must be a floating point type, found {kind}.")
         if not math.prod(shape):
             return xp.zeros(shape, dtype=kind)
-        return xp.asarray(self._rng.random(kind.tensor, shape))
+        few = self._few("random", 0, (shape, kind), {})
+        return xp.asarray(self._rng.random(kind.tensor, shape)) if few is None else few
 
     def _inverse(self, shape: tuple[int, ...]) -> Array:
         """Numbers from 0 to 1, without either, for inverse distribution functions."""
@@ -76,7 +114,8 @@ class Generator:
         kind = of_type(xp.float64 if dtype is None else dtype)
         if not math.prod(shape):
             return xp.zeros(shape, dtype=kind)
-        return xp.asarray(self._rng.normal(kind.tensor, shape))
+        few = self._few("standard_normal", 0, (shape, kind), {})
+        return xp.asarray(self._rng.normal(kind.tensor, shape)) if few is None else few
 
     def random(self, size: Size = None, dtype: Any = None, out: Array | None = None) -> Array:
         """Numbers from 0 to 1, which is left out."""
@@ -483,11 +522,54 @@ def _drawn_by(name: str) -> Any:
     return method
 
 
+#: In place of arguments that are large or tracked.
+_MANY = object()
+
+
+#: Methods whose few numbers are NumPy's: those whose parameters shift and scale numbers in the same way, and such as
+#: have no derivatives.
+_SHIFTED = {"lognormal", "normal", "random", "standard_normal", "uniform"}
+_AT_ONCE = _SHIFTED | {"binomial", "choice", "geometric", "hypergeometric", "integers", "logseries", "multinomial",
+                       "multivariate_hypergeometric", "negative_binomial", "permutation", "permuted", "poisson", "zipf"}
+
+
+def _given(value: Any, most: int, tracked: bool) -> Any:
+    """An argument for NumPy's generator."""
+    if isinstance(value, Array):
+        return _MANY if value.size > most or not tracked and xp.is_tracked(value) else on_host(value)
+    if isinstance(value, xp.DType):
+        return np.dtype(value.name)
+    many = isinstance(value, dr.ArrayBase) or isinstance(value, np.ndarray) and value.size > most
+    return _MANY if many else value
+
+
+def _is_few(size: Any, most: int) -> bool:
+    """Whether a shape is one of few elements."""
+    if isinstance(size, (tuple, list)) and all(isinstance(entry, int) for entry in size):
+        size = math.prod(size)
+    return isinstance(size, int) and size <= most
+
+
+def _drawn_at_once(name: str, method: Any) -> Any:
+    """A method that draws few numbers by the one of NumPy's generators that has its name."""
+    parameters = list(inspect.signature(method).parameters)[1:]
+    place = parameters.index("size" if "size" in parameters else "x")
+    last = parameters.index("out") if "out" in parameters else len(parameters)
+
+    @functools.wraps(method)
+    def called(self: Generator, *args: Any, **kwargs: Any) -> Any:
+        found = self._few(name, place, args, kwargs) if len(args) <= last else None
+        return method(self, *args, **kwargs) if found is None else found
+
+    return called
+
+
 for _name in _INVERSE:
     setattr(Generator, _name, _drawn_by(_name))
 for _name, _method in list(vars(Generator).items()):
     if not _name.startswith("_") and inspect.isfunction(_method):
-        setattr(Generator, _name, named(f"drjit.numpy.random.Generator.{_name}")(_method))
+        _called = named(f"drjit.numpy.random.Generator.{_name}")(_method)
+        setattr(Generator, _name, _drawn_at_once(_name, _called) if _name in _AT_ONCE else _called)
 
 
 @named("drjit.numpy.random.default_rng")
@@ -496,7 +578,9 @@ def default_rng(seed: Any = None) -> Generator:
     if isinstance(seed, Generator):
         return seed
     if isinstance(seed, (list, tuple, np.ndarray)):
-        seed = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]) >> 2
+        found = Generator(int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]) >> 2)
+        found._of_numpy = np.random.default_rng(seed)
+        return found
     return Generator(secrets.randbits(62) if seed is None else seed)
 
 

@@ -12,6 +12,8 @@ import pytest
 
 import drjit as dr
 import drjit.array_api as xp
+import drjit.numpy as dnp
+import drjit_core as core
 from drjit.array_api._evaluation import COMPILED
 from drjit.llvm.ad import Int32, TensorXf64
 
@@ -281,3 +283,12 @@ def test_functions_can_be_those_of_numpy_for_small_arrays(monkeypatch):
     assert cubed(tracked) == "traced"
     monkeypatch.setattr(xp.policy, "eager", 0)
     assert cubed(xp.asarray([2.0])) == "traced"
+
+
+def test_looking_at_arrays_keeps_them_computed_at_once() -> None:
+    x = dnp.asarray([3.0, 1.0, 2.0])
+    assert list(dnp.ndenumerate(x)) == [((0,), 3.0), ((1,), 1.0), ((2,), 2.0)]
+    dnp.random.default_rng(0).shuffle(x)
+    before = core.kernel_statistics()["launches"]
+    assert sorted((x * 2 + 1).tolist()) == [3.0, 5.0, 7.0]
+    assert core.kernel_statistics()["launches"] == before

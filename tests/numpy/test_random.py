@@ -8,6 +8,7 @@ import numpy
 import pytest
 from scipy import stats
 
+import drjit as dr
 import drjit.numpy as np
 from drjit.numpy.random import Generator, default_rng
 
@@ -143,3 +144,49 @@ def test_choices_and_orders() -> None:
     for arguments in ((3, 4, False), (3, 2, True, [0.5, 0.5]), (0, 1)):
         with pytest.raises(ValueError, match=r"^drjit\.numpy\.random\.Generator\.choice\(\): "):
             rng.choice(*arguments)
+
+
+#: Calls of methods whose few numbers are NumPy's own.
+FEW = ["random()", "random(3)", "random(size=(2, 3), dtype='float32')", "normal(2.0, [0.1, 3.0])", "normal(size=4)",
+       "uniform(-1, 2, (3, 1))", "uniform([0, 1], 5.0)", "standard_normal(2)", "lognormal(0.1, 0.5, 3)",
+       "integers(9)", "integers(-3, 9, (2, 2), dtype='int32')", "choice([1, 2, 3], 5)", "choice(50, 5, replace=False)",
+       "choice(3, (2, 2), p=[0.2, 0.3, 0.5])", "permutation(6)", "poisson([1.0, 2.0])", "binomial(10, 0.5, 4)",
+       "multinomial(5, [0.2, 0.8], 2)", "geometric(0.2, 3)"]
+
+
+@pytest.mark.parametrize("seed", [0, 11, [1, 2]])
+def test_few_numbers_are_those_of_numpy(seed: Any) -> None:
+    own, other = default_rng(seed), numpy.random.default_rng(seed)
+    for call in FEW:
+        found, expected = eval(f"rng.{call}", {"rng": own}), numpy.asarray(eval(f"rng.{call}", {"rng": other}))
+        assert isinstance(found, np.ndarray) and found.dtype == expected.dtype, call
+        numpy.testing.assert_array_equal(numpy.asarray(found), expected, call)
+
+
+def test_few_arguments_may_be_arrays() -> None:
+    own, other = default_rng(4), numpy.random.default_rng(4)
+    rows = numpy.arange(6.0).reshape(3, 2)
+    numpy.testing.assert_array_equal(numpy.asarray(own.permutation(np.asarray(rows))), other.permutation(rows))
+    numpy.testing.assert_array_equal(numpy.asarray(own.normal(np.asarray(rows), 0.1)), other.normal(rows, 0.1))
+    numpy.testing.assert_array_equal(numpy.asarray(own.integers(0, np.asarray([3, 4]))), other.integers(0, [3, 4]))
+
+
+def test_few_numbers_have_derivatives_by_parameters_and_are_drawn_by_replays() -> None:
+    mean = np.asarray([1.0, 2.0])
+    dr.enable_grad(mean)
+    dr.backward(np.sum(3 * default_rng(1).normal(mean, 1.0)))
+    assert dr.grad(mean).tolist() == [3.0, 3.0]
+    rng = default_rng(2)
+    draw = dr.freeze(lambda x: x + rng.random(3))
+    assert len({tuple(draw(np.zeros(3)).tolist()) for _ in range(4)}) == 4
+    draw = dr.freeze(lambda own, x: x + own.random(3))
+    assert len({tuple(draw(rng, np.zeros(3)).tolist()) for _ in range(4)}) == 4
+
+
+def test_what_numpy_refuses_is_told_in_words_and_draws_nothing() -> None:
+    own, other = default_rng(5), default_rng(5)
+    for call in ("integers(5, 5)", "choice(3, 5, replace=False)", "normal(size=-1)",
+                 "multivariate_normal([0], [[1, 2]])"):
+        with pytest.raises(ValueError, match=rf"^drjit.numpy.random.Generator.{call.split('(')[0]}\(\)"):
+            eval(f"rng.{call}", {"rng": own})
+    assert own.random(2).tolist() == other.random(2).tolist()
