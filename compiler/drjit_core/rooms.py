@@ -23,7 +23,6 @@ import importlib.util
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 
 __all__ = ["ROOMS", "compiled", "digest", "report", "sources"]
@@ -153,30 +152,35 @@ def _obstacle() -> str:
         return f"the compiled ones cannot run here ({error})"
     if digest() != stamp.SOURCES:
         return "their sources have changed since they were compiled"
-    name = Path(stamp.__file__ or "").name  # the name only: folders have dots, as in lib/python3.11/site-packages
+    name = os.path.basename(stamp.__file__ or "")  # without folders, which have dots: lib/python3.11/site-packages
     suffix = name.removeprefix("_compiled")
-    missing = [room for room in ROOMS if not _file_of(room, suffix).is_file()]
+    missing = [room for room in ROOMS if not os.path.isfile(_file_of(room, suffix))]
     return f"the compiled {missing[0]} is missing" if missing else ""
 
 
-def _file_of(room: str, suffix: str) -> Path:
-    """The file of a room with a suffix, in a checkout or an installation."""
-    root = Path(__file__).parent.parent
-    package = root if room.startswith("drjit_core.") or (root / "drjit").is_dir() else root.parent  # in a checkout
-    return package.joinpath(*room.split(".")).with_suffix(suffix)
+#: The folders of the compiler and of the package ``drjit``, in a checkout or an installation.  (Paths as strings: the
+#: objects of ``pathlib`` take several times as long, in each import.)
+_COMPILER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PUBLIC = _COMPILER if os.path.isdir(os.path.join(_COMPILER, "drjit")) else os.path.dirname(_COMPILER)
 
 
-def sources() -> list[Path]:
+def _file_of(room: str, suffix: str) -> str:
+    """The file of a room with a suffix."""
+    return os.path.join(_COMPILER if room.startswith("drjit_core.") else _PUBLIC, room.replace(".", os.sep) + suffix)
+
+
+def sources() -> list[str]:
     """The files that the compiled form is made from."""
-    files = (_file_of(room, suffix) for room in ROOMS for suffix in (".py", ".pxd", ".pyx", ".pxi"))
-    return [file for file in files if file.is_file()]
+    files = [_file_of(room, suffix) for room in ROOMS for suffix in (".py", ".pxd", ".pyx", ".pxi")]
+    return [file for file in files if os.path.isfile(file)]
 
 
 def digest() -> str:
     """A hash of the sources of all rooms."""
     found = hashlib.blake2b(digest_size=16)
     for file in sources():
-        found.update(file.read_bytes())
+        with open(file, "rb", buffering=0) as source:
+            found.update(source.read())
     return found.hexdigest()
 
 

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import math
 import random
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
@@ -641,32 +642,30 @@ def _host_generators(snapshot: Snapshot, names: set[str] | None) -> list[Any]:
     """The generators of random numbers of Python and NumPy that functions know: objects, and those of the modules that
     they name."""
     found: dict[int, Any] = {}
-    named = names is None or "random" in names
-    for value in [*snapshot.held, *snapshot.values()]:
-        generator = _OF_MODULES[0] if value is random else \
-            _OF_MODULES[1] if value is np.random or value is np and named else value
-        if isinstance(generator, _HOST_GENERATORS):
+    values = [*snapshot.held, *snapshot.values()]
+    named = (names is None or "random" in names) and bool([value for value in values if value is np])
+    numpy = np.random if named else sys.modules.get("numpy.random")  # which nobody has generators of without it
+    classes = (random.Random,) if numpy is None else (random.Random, numpy.Generator, numpy.RandomState)
+    for value in values:
+        generator: Any = random.random.__self__ if value is random else value  # type: ignore[attr-defined]
+        if numpy is not None and (value is numpy or named and value is np):
+            generator = numpy.rand.__self__  # type: ignore[attr-defined]
+        if isinstance(generator, classes):
             found[id(generator)] = generator
     return list(found.values())
-
-
-_HOST_GENERATORS = random.Random, np.random.Generator, np.random.RandomState
-#: Those that functions of the modules draw from.
-_OF_MODULES: tuple[Any, ...] = tuple([getattr(draw, "__self__", None) for draw in (random.random, np.random.rand)])
 
 
 def _state_of(generator: Any) -> Any:
     """The state of a generator of the host."""
     if isinstance(generator, random.Random):
         return generator.getstate()
-    return generator.bit_generator.state if isinstance(generator, np.random.Generator) else \
-        generator.get_state(legacy=False)
+    return generator.bit_generator.state if hasattr(generator, "bit_generator") else generator.get_state(legacy=False)
 
 
 def _set_state(generator: Any, state: Any) -> None:
     if isinstance(generator, random.Random):
         generator.setstate(state)
-    elif isinstance(generator, np.random.Generator):
+    elif hasattr(generator, "bit_generator"):
         generator.bit_generator.state = state
     else:
         generator.set_state(state)

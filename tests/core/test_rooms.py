@@ -102,7 +102,7 @@ def test_the_plain_form_takes_no_extension_module_of_what_was_a_room_once(tmp_pa
 
 
 def test_each_room_has_sources_that_the_hash_covers() -> None:
-    found = {path.relative_to(ROOT).with_suffix("").as_posix().removeprefix("compiler/").replace("/", ".")
+    found = {Path(path).relative_to(ROOT).with_suffix("").as_posix().removeprefix("compiler/").replace("/", ".")
              for path in rooms.sources()}
     assert found == set(rooms.ROOMS)
     assert all(importlib.util.find_spec(name) is not None for name in rooms.ROOMS)
