@@ -649,7 +649,7 @@ def _host_generators(snapshot: Snapshot, names: set[str] | None) -> list[Any]:
     for value in values:
         generator: Any = random.random.__self__ if value is random else value  # type: ignore[attr-defined]
         if numpy is not None and (value is numpy or named and value is np):
-            generator = numpy.rand.__self__  # type: ignore[attr-defined]
+            generator = numpy.rand.__self__
         if isinstance(generator, classes):
             found[id(generator)] = generator
     return list(found.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from ._operands import (
     shape_of,
     with_number,
 )
+from ._operators import fits
+from ._small import by_numpy
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -164,6 +166,12 @@ def _of_sequence(function: str, entries: list[Any], dtype: Any) -> Array:
     """Nested sequences: on the host, unless there are arrays among their entries."""
     if holds_arrays(entries):
         leaves = _leaves(entries)
+        types = {leaf._dtype for leaf in leaves if isinstance(leaf, Storage)}
+        if len(types) == 1 and (dtype is None or data_type(function, dtype, dtypes.DEFAULT_FLOAT) in types):
+            own = types.pop()
+            if all(isinstance(leaf, Storage) or fits(own, leaf) for leaf in leaves):
+                now = by_numpy(np.array, (entries, own), {})
+                return _joined(function, entries, own) if now is None else cast("Array", now)
         own = operands(function, leaves, ["obj"] * len(leaves), broadcast=False)[0]._dtype if dtype is None else \
             data_type(function, dtype, dtypes.DEFAULT_FLOAT)
         return _joined(function, entries, own)
@@ -171,7 +179,7 @@ def _of_sequence(function: str, entries: list[Any], dtype: Any) -> Array:
         found = np.asarray(entries)
     except ValueError:
         raise ValueError(f"{function}(): the sequence is ragged: its entries have different lengths.") from None
-    large = found.dtype.kind == "f" and found.size and np.max(np.abs(found)) >= 1 << 63 and _are_integers(entries)
+    large = found.dtype.kind == "f" and found.size and _are_integers(entries)
     if found.dtype.kind not in "biufc" or large:  # integers that none of NumPy's types holds together
         wanted = data_type(function, dtype, dtypes.DEFAULT_INT)
         _refuse(function, entries, wanted)
@@ -181,7 +189,7 @@ def _of_sequence(function: str, entries: list[Any], dtype: Any) -> Array:
     wanted = data_type(function, dtype, dtypes.of_numpy(found.dtype) or dtypes.DEFAULT_FLOAT)
     if found.dtype.kind == "c":
         _not_complex(function, dtypes.DEFAULT_COMPLEX, wanted)
-    if wanted.kind in "iu" and found.dtype.kind in "iuf" and found.size:
+    if wanted.kind in "iu" and found.dtype != wanted.numpy and found.dtype.kind in "iuf" and found.size:
         limits = dtypes.iinfo_of(wanted)
         for extreme in (found.min().item(), found.max().item()):
             if not limits.min - 1 < extreme < limits.max + 1:  # which NaN is not, either

@@ -59,7 +59,7 @@ from ._operands import (
     with_number,
 )
 from ._operators import fits, selected
-from ._small import chosen, found_by
+from ._small import chosen, found_by, place_of
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -407,9 +407,6 @@ def _are_same(array: Storage, entries: list[Any], value: Any) -> bool:
     return value.shape == array._parts[0][tuple(entries)].shape and view.place == _placed_by(array, entries)
 
 
-_PLAIN = (int, slice, type(Ellipsis))
-
-
 def _put_now(array: Storage, key: Any, value: Any, most: int) -> bool:
     """Write to the value of a small array, if a key and what is assigned need no conversion."""
     target = value_of(array, most)
@@ -419,9 +416,16 @@ def _put_now(array: Storage, key: Any, value: Any, most: int) -> bool:
     root = array if array._view is None else array._view.root
     if root._value is None or target is not root._value and target.base is not root._value:
         return False
-    if isinstance(value, Storage):
-        source = value_of(value, most) if value._dtype is dtype else None
+    if isinstance(value, (Storage, list, np.ndarray)):
+        source = value_of(value, most) if isinstance(value, Storage) else \
+            None if isinstance(value, list) and holds_arrays(value) else value
         if source is None:
+            return False
+        try:
+            source = np.asarray(source)
+        except ValueError:
+            return False
+        if source.dtype != dtype.numpy and not np.can_cast(source.dtype, dtype.numpy):
             return False
     elif fits(dtype, value) or dtype.kind == "c" and type(value) in (int, float, complex):
         source = value
@@ -429,11 +433,8 @@ def _put_now(array: Storage, key: Any, value: Any, most: int) -> bool:
         return False
     place: Any = key
     if chosen_by(target.shape, key) is None:
-        place = tuple([value_of(entry, most) if isinstance(entry, Storage) else entry
-                       for entry in (key if isinstance(key, tuple) else (key,))])
-        if not all(type(entry) is np.ndarray or type(entry) in _PLAIN or entry is None for entry in place) or \
-                [entry for entry, own in zip(place, key if isinstance(key, tuple) else (key,), strict=True)
-                 if entry is None and own is not None]:
+        place = place_of(key, most)
+        if place is None:
             return False
     try:
         target[place] = source

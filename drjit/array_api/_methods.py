@@ -25,6 +25,7 @@ from ._data import (
     Storage,
     constant,
     copy_of,
+    has_value,
     require_writable,
     reversed_axes,
     view_of_part,
@@ -50,7 +51,7 @@ from ._manipulation import moveaxis, permute_dims, repeat, reshape, squeeze, tra
 from ._operands import converted, normalized_axis, number_of, operands
 from ._operators import Operators
 from ._searching import argmax, argmin, argsort, searchsorted, sort
-from ._small import eagerly
+from ._small import eagerly, on_host
 from ._statistics import all, any, cumulative_prod, cumulative_sum, max, mean, min, prod, std, sum, var
 from .linalg import diagonal
 
@@ -447,9 +448,19 @@ class Methods(Operators):
         array = reshape(cast("Array", self), (-1,)) if axis is None else cast("Array", self)
         return _into(out, take(array, nonzero(asarray(condition))[0], axis=0 if axis is None else axis))
 
-    def choose(self, choices: Sequence[Any], out: Array | None = None) -> Array:
-        """For each element, which is the number of one of several arrays, the element of that array."""
+    def choose(self, choices: Sequence[Any], out: Array | None = None, mode: str = "raise") -> Array:
+        """For each element, which is the number of one of several arrays, the element of that array. Other numbers
+        raise a ``ValueError`` if they are known, begin again (``'wrap'``), or count as the nearest one (``'clip'``)."""
         index, arrays = cast("Array", self), [asarray(choice) for choice in choices]
+        if mode not in ("raise", "wrap", "clip"):
+            raise ValueError(f"{_SELF}.choose(): 'mode' must be 'raise', 'wrap' or 'clip', found {mode!r}.")
+        if mode == "wrap":
+            index = remainder(index, len(arrays))
+        elif mode == "clip":
+            index = clipped(index, 0, len(arrays) - 1)
+        elif has_value(index) and not 0 <= on_host(index).min() <= on_host(index).max() < len(arrays):
+            raise ValueError(f"{_SELF}.choose(): there are {len(arrays)} arrays to choose from, with the numbers from "
+                             f"0 on; found {on_host(index).min()} to {on_host(index).max()}.")
         found = arrays[0]
         for number, choice in enumerate(arrays[1:], 1):
             found = where(index == number, choice, found)

@@ -21,6 +21,9 @@ cpdef object rolled(object x, object by, object axis)
 cpdef object result_of(DType dtype, object value)
 cpdef object reduced(object array, object reduce, tuple axes, object keepdims, DType dtype)
 
+@cython.locals(array=Storage, place=list)
+cpdef object place_of(object key, Py_ssize_t most)
+
 cdef tuple _PLAIN, _OF_KEYS, _WRITING
 cdef dict _results
 
@@ -40,5 +43,5 @@ cdef class _Arguments:
 
 @cython.locals(most=cython.Py_ssize_t, found=_Arguments, values=list, options=dict)
 cpdef object by_numpy(object function, tuple args, dict kwargs, bint product=*)
-@cython.locals(most=cython.Py_ssize_t, several=bint, place=list)
+@cython.locals(most=cython.Py_ssize_t)
 cpdef object chosen(Storage array, object key)

@@ -24,7 +24,7 @@ from ._evaluation import eager, policy, settle
 from ._operators import at_once, stay_small
 
 __all__ = ["LARGE", "by_numpy", "chosen", "eagerly", "enter_result", "found_by", "joined", "of_numbers", "on_host",
-           "product", "reduced", "result_of", "rolled"]
+           "place_of", "product", "reduced", "result_of", "rolled"]
 
 #: Fewer bytes than this are copied, which takes less time than to share their memory.
 LARGE = 1 << 15
@@ -349,20 +349,11 @@ def chosen(array: Storage, key: Any) -> Any:
     value = value_of(array, most) if most else None
     if value is None:
         return None
-    several = type(key) is tuple
-    place = []
-    for entry in key if several else (key,):
-        if isinstance(entry, Storage):
-            own = value_of(entry, most) if entry._dtype.kind in "biu" else None
-            if own is None:
-                return None
-            place.append(own)
-        elif type(entry) in _OF_KEYS or type(entry) is _ndarray and entry.dtype.kind in "biu":
-            place.append(entry)
-        else:
-            return None
+    place = place_of(key, most)
+    if place is None:
+        return None
     try:
-        found = value[tuple(place)] if several else value[place[0]]
+        found = value[place]
     except (IndexError, TypeError, ValueError):  # which are told in words
         return None
     if type(found) is not _ndarray:
@@ -371,3 +362,27 @@ def chosen(array: Storage, key: Any) -> Any:
 
 
 _OF_KEYS = (int, slice, type(None), type(Ellipsis))
+
+
+def place_of(key: Any, most: int) -> Any:
+    """A key of integers, slices, and small arrays and lists of integers or truth values as NumPy takes it; ``None`` for
+    others."""
+    place = []
+    for entry in key if type(key) is tuple else (key,):
+        if isinstance(entry, Storage):
+            array = entry
+            own = value_of(array, most) if array._dtype.kind in "biu" else None
+        elif type(entry) in _OF_KEYS:
+            place.append(entry)
+            continue
+        elif type(entry) is list:
+            try:
+                own = np.asarray(entry)
+            except ValueError:  # lists of different lengths, which are told in words
+                return None
+        else:
+            own = entry if type(entry) is _ndarray else None
+        if own is None or own.dtype.kind not in "biu":
+            return None
+        place.append(own)
+    return tuple(place) if type(key) is tuple else place[0]

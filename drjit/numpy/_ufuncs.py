@@ -179,15 +179,36 @@ class ufunc:
 
     def at(self, a: Array, indices: Any, b: Any = None, /) -> None:
         """Change elements of an array in place, as often as their positions are given."""
+        named(f"drjit.numpy.{self.__name__}.at")(self._at)(a, indices, b)
+
+    def _at(self, a: Array, indices: Any, b: Any) -> None:
         if not isinstance(a, Array):
-            raise TypeError(f"drjit.numpy.{self.__name__}.at(): the first argument must be an array of this module.")
+            raise TypeError("the first argument must be an array of this module.")
         name = {"minimum": "min", "maximum": "max", "true_divide": "divide"}.get(self.__name__, self.__name__)
-        if b is None:
+        now = None if self.__name__ in _OTHER or b is None else \
+            xp.eagerly(_changed(getattr(np, self.__name__)), _nothing)(a, indices, b)
+        if now is not None:
+            a[...] = now
+        elif b is None:
             a[indices] = self(a[indices])
         elif name in ("add", "subtract", "multiply", "divide", "power", "min", "max"):
             a[...] = getattr(a.at[indices], name)(b)
         else:
-            raise NotImplementedError(f"drjit.numpy.{self.__name__}.at(): is not there yet.")
+            raise NotImplementedError("is not there yet.")
+
+
+def _changed(own: Any) -> Function:
+    """What makes a copy of a NumPy array that its elementwise function has changed at positions."""
+    def changed(a: Any, indices: Any, b: Any) -> Any:
+        found = a.copy()
+        own.at(found, indices, b)
+        return found
+
+    return changed
+
+
+def _nothing(a: Any, indices: Any, b: Any) -> None:
+    """In place of a copy of an array that is not small."""
 
 
 #: Functions whose special values are not NumPy's, as operators of arrays have them.

@@ -292,3 +292,69 @@ def test_looking_at_arrays_keeps_them_computed_at_once() -> None:
     before = core.kernel_statistics()["launches"]
     assert sorted((x * 2 + 1).tolist()) == [3.0, 5.0, 7.0]
     assert core.kernel_statistics()["launches"] == before
+
+
+#: What scripts do to small arrays by lists and by arrays among numbers, and in place.
+_IDIOMS = {
+    "numbers of arrays": lambda np, x: np.array([x[1, 0], -x[0, 1], 2.0]),
+    "rows": lambda np, x: np.array([x[0], x[1] + 1]),
+    "rows of rows": lambda np, x: np.array([[x[0], x[1]], [x[1], x[0]]], dtype="float64"),
+    "columns": lambda np, x: x[:, [2, 0]],
+    "elements": lambda np, x: x[[0, 1], [1, 2]],
+    "elements by several lists": lambda np, x: x[[[0], [1]], [0, 2]],
+    "truth values": lambda np, x: x[[True, False]],
+    "a mask of columns": lambda np, x: x[:, [True, False, True]],
+    "a list of an array's number": lambda np, x: x[[x.argmax() % 2]],
+    "distinct": lambda np, x: np.unique(x[:, [0, 0, 1]]),
+    "few positions": lambda np, x: x[np.ix_([0, 1], [2, 0])]}
+_CHANGES = {
+    "columns exchanged": "x[:, [0, 2]] = x[:, [2, 0]]", "a list": "x[0] = [1, 2, 3]",
+    "integers": "x[1, [0, 2]] = [7, 8]", "integer arrays": "x[[0, 1], 1] = np.asarray([5, 6])",
+    "by a list of truth values": "x[:, [True, False, False]] = 4.0",
+    "of itself": "x[:, 1:] = x[:, :-1]", "added often": "np.add.at(x, ([0, 0, 1], [1, 1, 2]), 1.5)",
+    "subtracted": "np.subtract.at(x, [0], x[1])", "largest": "np.maximum.at(x, ([1], [1]), 9.0)"}
+
+
+@pytest.mark.parametrize("name", [*_IDIOMS, *_CHANGES])
+def test_idioms_of_lists_launch_nothing(name: str) -> None:
+    found = []
+    for module in (np, dnp):
+        x = module.asarray(np.arange(6.0).reshape(2, 3) ** 2 - 4)
+        before = core.kernel_statistics()["launches"]
+        if name in _IDIOMS:
+            x = _IDIOMS[name](module, x)
+        else:
+            exec(_CHANGES[name], {"np": module, "x": x})
+        x = x + 1
+        assert core.kernel_statistics()["launches"] == before
+        found.append(np.asarray(x))
+    assert found[0].dtype == found[1].dtype
+    np.testing.assert_array_equal(found[1], found[0])
+
+
+def test_what_lists_cannot_be_is_told_in_words_and_changes_nothing() -> None:
+    x = dnp.asarray([1.0, 2.0, 3.0])
+    for statement, error, text in (
+            ("x[[0, 9]] = 1.0", IndexError, "index 9 is out of bounds"), ("x[[0, 1]] = [1, 2, 3]", ValueError, "shape"),
+            ("x[[0, 1]] = 'a'", TypeError, "value must be"), ("x[0] = 1j", TypeError, "cannot be assigned"),
+            ("x[[1.5]]", IndexError, "integers or Booleans"), ("x[[[0, 1], [2]]]", ValueError, "ragged"),
+            ("np.add.at(x, [5], 1)", IndexError, r"^drjit.numpy.add.at\(\): index 5"),
+            ("np.array([x, x[1:]])", ValueError, r"^drjit.numpy.array\(\): the sequence is ragged"),
+            ("np.choose(np.asarray([0, 5]), [x[:2], x[1:]])", ValueError, r"^drjit.numpy.choose\(\): there are 2")):
+        with pytest.raises(error, match=text):
+            exec(statement, {"np": dnp, "x": x})
+        assert x.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_numbers_beside_arrays_keep_their_type() -> None:
+    x = dnp.asarray([1.0], dtype="float32")
+    assert dnp.array([x[0], 2.5]).dtype == np.float32
+    assert dnp.array([dnp.asarray(1), 2.5]).dtype == np.float64
+    assert dnp.array([x, x], dtype="float64").dtype == np.float64
+
+
+def test_numbers_of_choices_beyond() -> None:
+    index, choices = [0, 5, -1], [[1, 2, 3], [4, 5, 6]]
+    for mode in ("wrap", "clip"):
+        found = dnp.choose(dnp.asarray(index), choices, mode=mode)
+        assert found.tolist() == np.choose(index, choices, mode=mode).tolist()
