@@ -88,6 +88,8 @@ def sliced(node: Node, key: slice) -> Node | None:
                 found = size if step > 0 else size - 1
         bounds.append(found)
     start, stop = bounds
+    if step == 1 and stop is size and start.__class__ is int and not start:
+        return node
     distance = stop - start if step > 0 else start - stop
     if not distance > 0:
         return None

@@ -92,6 +92,8 @@ _rebinds: dict[int, bool] = {}
 #: the method of textures.
 _COMPUTES_VARIABLES = frozenset(("exec", "globals"))
 _COMPUTES_ATTRIBUTES = frozenset(("attrgetter", "getattr", "methodcaller"))
+#: What functions of other frameworks have: frozen functions call them, and do not look at what these know.
+_WRAPPED = "__drjit_wrap__"
 
 
 class Snapshot:
@@ -246,12 +248,14 @@ class Snapshot:
     def add_function(self, function: FunctionType, todo: list[Any]) -> None:
         """Look at the variables that a function uses."""
         self.functions.append(function)
+        further = further_of(function)
+        if self.suspended and further is not None and _WRAPPED in function.__dict__:
+            return
         cells, defaults, variables = closure_of(function), defaults_of(function), globals_of(function)
         if cells is not None:
             todo += cells
         if defaults is not None:
             todo.append(defaults)
-        further = further_of(function)
         if further is not None:
             todo += further
         names = names_of(code_of(function))

@@ -94,8 +94,8 @@ def token_of(value: Any) -> Any:
         return cls, value
     if cls is float:
         return cls, value, math.copysign(1.0, value) if value == 0 else 0
-    if cls is FunctionType:
-        return cls, _Same(value.__code__)
+    if cls is FunctionType:  # what else it knows are containers, unless it is of another framework
+        return cls, _Same(value if "__drjit_wrap__" in value.__dict__ else value.__code__)
     if cls is MethodType:
         return cls, token_of(value.__func__)
     if cls is functools.partial:

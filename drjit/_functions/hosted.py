@@ -8,9 +8,11 @@ from typing import Any
 import drjit_core as core
 from drjit_core import Node
 
-from .._arrays.bases import tensor
+from .._trees.pytree import TreeSpec, flatten_nodes
 
 __all__ = ["call_host", "records"]
+
+_FUNCTION = "drjit.detail.call_host"
 
 
 def records() -> bool:
@@ -22,24 +24,50 @@ def records() -> bool:
     return core.current().recording is not None
 
 
-def call_host(function: Callable[..., Sequence[Any]], *tensors: Any) -> list[Any]:
-    """What a function of tensors without derivatives makes of them, which may look at their contents: tensors, too,
-    whose types and shapes follow from those that it is given.
+def call_host(function: Callable[..., Any], *args: Any, name: str = "") -> Any:
+    """What a function makes of arrays without derivatives, at whose contents it may look. Arguments and results are
+    PyTrees; types and shapes of results, and all that is no array, follow from types and shapes of the arguments.
 
-    Evaluates. While a frozen function is recorded, replays call the function again; it must do nothing else.
+    Evaluates. While a frozen function is recorded, replays call the function again, which must do nothing else; its
+    ``name`` is what messages call it.
 
     >>> from drjit.llvm import TensorXf
     >>> dr.detail.call_host(lambda x: [TensorXf(sorted(x))], TensorXf([3, 1, 2]))
     [[1, 2, 3]]
     """
-    given = [(type(each), each.shape) for each in tensors]
-    made: list[tuple[Any, tuple[int, ...]]] = []
+    name = name or getattr(function, "__name__", "function")
+    nodes, leaves, spec = flatten_nodes(args, _FUNCTION)
+    leaves = _without_arrays(leaves, spec)
+    made: list[tuple[list[Any], TreeSpec]] = []
 
-    def of_nodes(nodes: Sequence[Node]) -> list[Node]:
-        found = function(*[tensor(cls, node, shape) for (cls, shape), node in zip(given, nodes, strict=True)])
-        made[:] = [(type(each), each.shape) for each in found]
-        return [each._n for each in found]
+    def of_nodes(given: Sequence[Node]) -> list[Node]:
+        found, rest, structure = flatten_nodes(function(*spec.rebuild_nodes(given, leaves)), _FUNCTION)
+        rest = _without_arrays(rest, structure)
+        if not made:
+            made.append((rest, structure))
+        elif structure != made[0][1] or not all(map(_is_like, rest, made[0][0])):
+            raise RuntimeError(
+                f"drjit.freeze(): {name}(), which the frozen function calls on the host, has returned other things "
+                "than when this was recorded, beside contents of arrays: a structure, a shape or a value. Return arrays of "
+                "the same shapes, or call it outside.")
+        return found
 
-    of_nodes.__name__ = getattr(function, "__name__", "function")
-    nodes = core.call_host(of_nodes, [each._n for each in tensors])
-    return [tensor(cls, node, shape) for (cls, shape), node in zip(made, nodes, strict=True)]
+    of_nodes.__name__ = name
+    nodes = core.call_host(of_nodes, nodes)
+    return made[0][1].rebuild_nodes(nodes, made[0][0])
+
+
+def _without_arrays(leaves: list[Any], spec: TreeSpec) -> list[Any]:
+    """The leaves, without the arrays that others take the places of."""
+    places = {place for place, *_ in spec.traced()}
+    return [None if place in places else leaf for place, leaf in enumerate(leaves)]
+
+
+def _is_like(one: Any, other: Any) -> bool:
+    """Whether two values of one class are the same, or equal."""
+    if one is other:
+        return True
+    try:
+        return bool(one == other or one != one and other != other)
+    except (TypeError, ValueError):  # nobody can tell
+        return False

@@ -9,6 +9,7 @@ copy, so that derivatives are those of the values that the function has seen.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from copy import copy as shallow_copy
 from types import ModuleType
@@ -28,6 +29,7 @@ from .._base.errors import ArgumentError, RangeError, describe, passed_on
 from .._base.nodes import broadcast
 from .._base.types import Record, lookup
 from .._base.typing import T
+from .._functions.hosted import call_host, records
 from .._promotion.promote import wrap as wrap_nodes
 from .._promotion.promote import wrap_like
 from .._trees.classes import is_foreign_array
@@ -76,25 +78,56 @@ class _Call:
         _require_known(self.leaves, self.spec, _ARGUMENTS, _is_array)
         self.places = [place for place, leaf in enumerate(self.leaves) if _is_array(leaf)]
         found = [self.leaves[place] for place in self.places]
+        for place in self.places:  # nobody needs them any more, but replays of a frozen function keep the call
+            self.leaves[place] = None
         self.arrays = list(map(_parts, found))
         self.tracked = [_differentiable(parts) and any(map(grad_enabled, parts)) for parts in self.arrays]
         #: What makes the arrays of the result, if there are arrays of another package among the arguments.
         self.namespace = next((array.__array_namespace__() for array in found if not isinstance(array, ArrayBase)),
                               None)
-        #: What the function has returned.
+        #: What the function has returned: the leaves, which of them are arrays, and the structure.
         self.results: list[Any] = []
+        self.is_output: list[bool] = []
         self.structure = self.spec
+
+    @property
+    def name(self) -> str:
+        """What messages call the function."""
+        return getattr(self.function, "__name__", "function")
 
     def run(self) -> Any:
         """The result of the function, which takes part in derivatives."""
-        nodes = [node for parts in self.arrays for part in parts if part._dynamic for node in part._nodes()]
+        arrays, self.arrays = self.arrays, []
+        nodes = [node for parts in arrays for part in parts if part._dynamic for node in part._nodes()]
         for node in nodes:
             if node.scope:
                 raise symbolic_error(node, "wrap", f"{self.framework.package} computes with values")
         core.evaluate(nodes)
-        found = custom(_Outer, self, self.arrays) if any(self.tracked) else \
-            self.imported(self.compute([self.framework.export(*parts) for parts in self.arrays]))
+        found = custom(_Outer, self, arrays) if any(self.tracked) else self.leaves_of(self.values, arrays)
         return self.structure.rebuild(found)
+
+    def called(self, function: Callable[..., Any], *args: Any) -> Any:
+        """What a function computes that looks at memory; replays of a frozen function call it again."""
+        return call_host(function, *args, name=self.name) if records() else function(*args)
+
+    def leaves_of(self, values: Callable[[list[Parts]], list[Any]], arrays: list[Parts]) -> list[Any]:
+        """The same for a function that computes the leaves of the result, whose structure must not change either."""
+        if not records():
+            return values(arrays)
+
+        def result(given: list[Parts]) -> Any:
+            found = values(given)
+            return self.structure.rebuild(found)
+
+        return flatten(self.called(result, arrays), _FUNCTION, whole=True)[0]
+
+    def values(self, arrays: list[Parts]) -> list[Any]:
+        """The leaves of the result, as they are here."""
+        return self.imported(self.compute(self.exported(arrays)))
+
+    def exported(self, arrays: Sequence[Parts]) -> list[Any]:
+        """Arrays as those of the framework."""
+        return [self.framework.export(*parts) for parts in arrays]
 
     def compute(self, inputs: list[Any]) -> list[Any]:
         """The arrays among what the function returns, for given arrays among its arguments."""
@@ -103,8 +136,10 @@ class _Call:
             leaves[place] = value
         args, kwargs = self.spec.rebuild(leaves)
         self.results, self.structure = flatten(self.function(*args, **kwargs), _FUNCTION)
-        _require_known(self.results, self.structure, "result", self.framework.is_array)
-        return [leaf for leaf in self.results if self.framework.is_array(leaf)]
+        is_array = self.framework.is_array
+        _require_known(self.results, self.structure, "result", is_array)
+        self.is_output = list(map(is_array, self.results))
+        return [leaf for leaf, flag in zip(self.results, self.is_output, strict=True) if flag]
 
     def array(self, value: Any) -> Any:
         """What an array of the framework becomes, which shares its memory."""
@@ -115,44 +150,84 @@ class _Call:
     def imported(self, outputs: Sequence[Any]) -> list[Any]:
         """The leaves of the result, with arrays on this side in the places of the framework's."""
         rest = iter(outputs)
-        is_array = self.framework.is_array
-        return [self.array(next(rest)) if is_array(leaf) else leaf for leaf in self.results]
+        results, self.results = self.results, []
+        return [self.array(next(rest)) if flag else leaf for leaf, flag in zip(results, self.is_output, strict=True)]
+
+
+class _Differentiated:
+    """A call with derivatives. In replays of a frozen function, calls keep what these need only if they are computed,
+    and until then."""
+
+    def __init__(self, call: _Call) -> None:
+        self.call = call
+        self.recorded = records()
+        self.wanted = not self.recorded
+        #: The memory of the arguments, and what the framework has kept.
+        self.known: tuple[list[Any], Derivatives] | None = None
+
+    def values(self, arrays: list[Parts]) -> list[Any]:
+        """The leaves of the result."""
+        call = self.call
+        if not self.wanted:
+            return call.values(arrays)
+        outputs, derivatives = call.framework.differentiate(call.compute, call.exported(arrays), call.tracked)
+        self.known = _memory_of(arrays), derivatives
+        return call.imported(outputs)
+
+    def derivatives(self, arrays: list[Parts]) -> Derivatives:
+        """Those of a call with some arguments: the last one, or else the function is called again."""
+        call, known = self.call, self.known
+        if self.recorded:
+            self.wanted, self.known = True, None
+        if known is not None and all(map(operator.is_, known[0], _memory_of(arrays))):
+            return known[1]
+        return call.framework.differentiate(call.compute, call.exported(arrays), call.tracked)[1]
+
+    def reverse(self, arrays: list[Parts], given: list[Parts]) -> list[Any]:
+        """Gradients of the arguments, given those of the results; 0 where derivatives are not tracked."""
+        call = self.call
+        gradients = [call.framework.export(*parts) if _differentiable(parts) else None for parts in given]
+        found = iter(self.derivatives(arrays).reverse(gradients))
+        return [_like(call.framework, next(found), parts) if flag else [0] * len(parts)
+                for parts, flag in zip(arrays, call.tracked, strict=True)]
+
+    def forward(self, arrays: list[Parts], given: list[Parts]) -> list[Any]:
+        """Changes of the results, given those of the arguments that are tracked; 0 where there is none."""
+        call = self.call
+        found = iter(self.derivatives(arrays).forward(call.exported(given)))
+        changes = [next(found) if flag else None for flag in call.is_output]
+        call.results = []
+        return [0 if change is None else call.array(change) for change in changes]
+
+
+def _memory_of(arrays: list[Parts]) -> list[Any]:
+    return [core.primal(node).payload for parts in arrays for part in parts for node in part._nodes()]
 
 
 class _Outer(CustomOp):
     """The operation that stands for a call of a framework's function."""
 
     call: _Call
-    derivatives: Derivatives
+    differentiated: _Differentiated
 
     def name(self) -> str:
-        return f"{self.call.framework.name}: {getattr(self.call.function, '__name__', 'function')}"
+        return f"{self.call.framework.name}: {self.call.name}"
 
     def eval(self, call: _Call, arrays: list[Parts]) -> list[Any]:
         self.call = call
         self.arrays = arrays  # held, so that writes to them go to a copy: the framework looks at this memory
-        outputs, self.derivatives = call.framework.differentiate(
-            call.compute, [call.framework.export(*parts) for parts in arrays], call.tracked)
-        self.is_output = [call.framework.is_array(leaf) for leaf in call.results]
-        found = call.imported(outputs)
-        call.results = []
-        return found
+        self.differentiated = _Differentiated(call)
+        return call.leaves_of(self.differentiated.values, arrays)
 
     def backward(self) -> None:
-        framework = self.call.framework
-        given = [_parts(gradient) for gradient, flag in zip(self.grad_out(), self.is_output, strict=True) if flag]
-        found = iter(self.derivatives.reverse([framework.export(*parts) if _differentiable(parts) else None
-                                               for parts in given]))
-        self.set_grad_in("arrays", [_like(framework, next(found), parts) if flag else [0] * len(parts)
-                                    for parts, flag in zip(self.arrays, self.call.tracked, strict=True)])
+        call = self.call
+        given = [_parts(gradient) for gradient, flag in zip(self.grad_out(), call.is_output, strict=True) if flag]
+        self.set_grad_in("arrays", call.called(self.differentiated.reverse, self.arrays, given))
 
     def forward(self) -> None:
-        framework = self.call.framework
-        changes = [framework.export(*change) for change, flag
-                   in zip(self.grad_in("arrays"), self.call.tracked, strict=True) if flag]
-        found = iter(self.derivatives.forward(changes))
-        self.set_grad_out([0 if change is None else self.call.array(change) for change in
-                           [next(found) if flag else None for flag in self.is_output]])
+        call = self.call
+        given = [change for change, flag in zip(self.grad_in("arrays"), call.tracked, strict=True) if flag]
+        self.set_grad_out(call.called(self.differentiated.forward, self.arrays, given))
 
 
 class _Inner:
@@ -355,6 +430,10 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]
     to compute derivatives. What JAX and ``tf.function`` compile calls it back when it runs, and calls it once with ones
     to see what the results are like; ``torch.func.vmap`` and ``jax.vmap`` call it for one entry of a batch after the
     other. PyTorch gets copies of results, to which its programs may write.
+
+    Functions of other frameworks may be called in frozen functions: each replay calls them. What they return besides
+    the contents of arrays must be the same in all calls with arguments of the same types and shapes, else that raises a
+    ``RuntimeError``; what they know themselves (parameters of modules, say) is no input of the frozen function.
 
     Symbolic loops, branches and calls have no values that other frameworks could compute with, and refuse them.
     Arguments and results that hold arrays, but are no PyTrees, are refused as well. Raises a ``ValueError`` for other

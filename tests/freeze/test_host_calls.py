@@ -183,7 +183,7 @@ def test_functions_that_make_something_else_are_refused() -> None:
     frozen = dr.freeze(lambda x: dr.detail.call_host(lambda x: [TensorXf(np.ones(int(x[0]), np.float32))], x)[0] + x)
     for _ in range(2):
         assert frozen(TensorXf([3, 2, 1])).numpy().tolist() == [4, 3, 2]
-    with pytest.raises(RuntimeError, match="other types or sizes than when it was recorded"):
+    with pytest.raises(RuntimeError, match="has returned other things"):
         frozen(TensorXf([1, 2, 3]))
 
 

@@ -284,7 +284,6 @@ def compare_saved(number: int, path: str) -> int:
         assert "() cannot be saved: " in str(error), error
         return -1
     loaded = dr.load_frozen(path)
-    core.state.assumed.clear()
     served = 0
 
     def function(**given: Any) -> Any:
@@ -304,7 +303,6 @@ def compare_saved(number: int, path: str) -> int:
             continue
         found_different = difference(first, second)
         assert not found_different, f"program {number} ({kind}), event {call}{found_different}\n{one.text}"
-    core.state.assumed.clear()
     return served
 
 

@@ -12,7 +12,19 @@ import pytest
 
 import drjit as dr
 from drjit import llvm, scalar
-from drjit.llvm.ad import Array3f, Array3f64, Bool, Complex2f64, Float, Float64, Int, Matrix2f64, TensorXf, TensorXf64
+from drjit.llvm.ad import (
+    Array3f,
+    Array3f64,
+    Bool,
+    Complex2f64,
+    Float,
+    Float64,
+    Int,
+    Matrix2f64,
+    TensorXf,
+    TensorXf64,
+    UInt,
+)
 from tests.interop.harness import MODULES, array_of, gradients, library
 
 #: Of PyTorch itself, when it computes derivatives in forward mode.
@@ -716,3 +728,246 @@ def test_exceptions_of_functions_are_runtime_errors_too(framework):
         for kind in (KeyError, RuntimeError):
             with pytest.raises(kind, match="here"):
                 wrapped(argument)
+
+
+# --- in frozen functions ---------------------------------------------------------------------------------------------
+
+
+def test_replays_call_the_framework(framework):
+    xp = library(framework)
+    calls = []
+
+    @dr.wrap("drjit", framework)
+    def wrapped(x, factor=2):
+        calls.append(x)
+        return {"found": xp.sin(x) * factor, "factor": factor}
+
+    def function(x, w):
+        found = wrapped(x * 2, factor=3)
+        return dr.sum(found["found"].array * w) * found["factor"], found["found"] + 1
+
+    frozen = dr.freeze(function)
+    for k, n in enumerate((4, 4, 4, 5, 5, 1, 1, 4)):
+        x, w = Float(np.arange(n) * 0.1 + k), Float(np.arange(n) + 1.5)
+        expected = function(x, w)
+        calls.clear()
+        for one, other in zip(frozen(x, w), expected, strict=True):
+            assert type(one) is type(other)
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+        assert k not in (1, 2, 4, 7) or len(calls) == 1
+    assert frozen.n_recordings == 4  # one element is a number, which turns out to change
+
+
+def test_derivatives_flow_through_a_frozen_function(framework):
+    xp = library(framework)
+
+    @dr.wrap("drjit", framework)
+    def wrapped(x, w):
+        return xp.sin(x) * w, xp.sum(x * x)
+
+    def function(x, w):
+        one, two = wrapped(x * 2, w)
+        return dr.sum(one.array) * x + two.array
+
+    frozen = dr.freeze(function)
+    for k in range(4):
+        found = []
+        for each in (function, frozen):
+            x, w = Float64(np.arange(3) * 0.3 + k), Float64(np.arange(3) - 0.5 * k)
+            dr.enable_grad(x, w)
+            dr.backward(dr.square(each(x, w)))
+            reverse = dr.grad(x).numpy(), dr.grad(w).numpy()
+            x, w = Float64(np.arange(3) * 0.3 + k), Float64(np.arange(3) - 0.5 * k)
+            dr.enable_grad(x, w)
+            dr.set_grad(x, [1, 2, 3])
+            dr.set_grad(w, 0.5)
+            y = each(x, w)
+            dr.forward_to(y)
+            found.append((*reverse, y.numpy(), dr.grad(y).numpy()))
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert frozen.n_recordings == 2  # gradients are there in one of them
+
+
+def test_a_frozen_step_calls_the_framework_once(framework):
+    xp = library(framework)
+    calls = []
+
+    @dr.wrap("drjit", framework)
+    def loss(x, target):
+        calls.append(x)
+        return xp.sum(xp.square(x - target))
+
+    def step(x, target):
+        dr.enable_grad(x)
+        found = loss(x * 2, target)
+        dr.backward(found)
+        return dr.detach(x) - 0.1 * dr.grad(x), dr.detach(found)
+
+    frozen = dr.freeze(step)
+    one, other = Float64(1, 2, 3), Float64(1, 2, 3)
+    for k in range(5):
+        target = Float64(k, 1, 2)
+        one, first = step(one, target)
+        calls.clear()
+        other, second = frozen(other, target)
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12)
+        np.testing.assert_allclose(first.numpy(), second.numpy(), rtol=1e-12)
+        assert not k or len(calls) == 1
+    assert frozen.n_recordings == 1
+
+
+def test_parameters_of_a_module_get_their_gradients_in_replays():
+    torch = library("torch")
+    torch.manual_seed(1)
+    model = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @dr.wrap("drjit", "torch")
+    def predict(x):
+        return model(x)
+
+    def step(x, y):
+        dr.enable_grad(x)
+        loss = dr.mean(dr.square(predict(x) - y))
+        dr.backward(loss)
+        return dr.detach(loss), dr.grad(x)
+
+    frozen = dr.freeze(step)
+    losses = []
+    for k in range(5):
+        x, y = TensorXf(np.full((4, 3), 0.1 * k)), TensorXf(np.ones((4, 2)))
+        found = []
+        for each in (step, frozen):
+            optimizer.zero_grad()
+            loss, gradient = each(TensorXf(x), y)
+            found.append([loss.numpy(), gradient.numpy(), *[p.grad.numpy().copy() for p in model.parameters()]])
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+        optimizer.step()
+        losses.append(float(found[1][0]))
+    assert frozen.n_recordings == 1 and losses[-1] < losses[0]
+
+
+def test_what_is_no_array_must_stay_the_same_in_replays(framework):
+    xp = library(framework)
+    numbers = [1]
+    shapes = [(2, 3)]
+    reshaped = dr.freeze(lambda x: wrapped(x) + 1)
+
+    @dr.wrap("drjit", framework)
+    def wrapped(x):
+        return xp.reshape(x, shapes[0])
+
+    @dr.wrap("drjit", framework)
+    def counted(x):
+        return xp.sin(x), numbers[0]
+
+    y = Float(1, 2, 3, 4, 5, 6)
+    for _ in range(2):
+        assert reshaped(y).shape == (2, 3)
+    shapes[0] = (3, 2)
+    with pytest.raises(RuntimeError, match=r"wrapped\(\), which the frozen function calls on the host, has returned"):
+        reshaped(y)
+    frozen, x = dr.freeze(lambda x: counted(x)[0] * 2), Float(1, 2, 3)
+    frozen(x)
+    numbers[0] = 5
+    with pytest.raises(RuntimeError, match=r"counted\(\), which the frozen function calls on the host, has returned"):
+        frozen(x)
+
+
+def test_functions_of_frameworks_are_told_apart(framework):
+    xp = library(framework)
+    one, other = dr.wrap("drjit", framework)(lambda x: xp.sin(x)), dr.wrap("drjit", framework)(lambda x: xp.cos(x))
+    frozen = dr.freeze(lambda x, f: f(x) + 1)
+    x = Float(0.5, 1)
+    for function, expected in ((one, np.sin), (other, np.cos), (one, np.sin), (other, np.cos)):
+        np.testing.assert_allclose(frozen(x, function).numpy(), expected(x.numpy()) + 1, rtol=1e-6)
+    assert frozen.n_recordings == 2
+
+
+def test_what_a_framework_raises_in_a_replay_changes_nothing(framework):
+    xp = library(framework)
+    fails = [False]
+
+    @dr.wrap("drjit", framework)
+    def wrapped(x):
+        if fails[0]:
+            raise ValueError("not this time")
+        return xp.sin(x)
+
+    def function(state, x):
+        state["count"] += 1
+        state["found"] = wrapped(x) * 2
+
+    frozen, state = dr.freeze(function), {"count": dr.opaque(Float, 0), "found": None}
+    for _ in range(3):
+        frozen(state, Float(1, 2))
+    before, fails[0] = state["found"], True
+    with pytest.raises(ValueError, match="not this time"):
+        frozen(state, Float(3, 4))
+    assert state["found"] is before and state["count"] == 3
+    fails[0] = False
+    frozen(state, Float(3, 4))
+    assert state["count"] == 4
+
+
+def test_memory_that_derivatives_need_is_not_written_to_in_replays(framework):
+    xp = library(framework)
+    wrapped = dr.wrap("drjit", framework)(lambda x: xp.square(x))
+
+    def function(x):
+        dr.enable_grad(x)
+        y = x * 2
+        z = wrapped(y)
+        y = dr.detach(y)
+        dr.scatter(y, Float(100), UInt(0))
+        dr.backward(z)
+        found = dr.detach(z).array
+        dr.scatter(found, Float(-1), UInt(1))
+        return y, found, dr.grad(x)
+
+    frozen = dr.freeze(function)
+    for k in range(3):
+        values = np.arange(4, dtype=np.float32) + k
+        y, z, gradient = frozen(Float(values))
+        np.testing.assert_array_equal(y.numpy(), [100, *values[1:] * 2])
+        np.testing.assert_array_equal(z.numpy(), [4 * values[0] ** 2, -1, *4 * values[2:] ** 2])
+        np.testing.assert_array_equal(gradient.numpy(), 8 * values)
+    assert frozen.n_recordings == 1
+
+
+def test_arrays_of_the_standard_cross_in_replays(framework):
+    import drjit.array_api as space
+
+    xp = library(framework)
+    wrapped = dr.wrap("drjit", framework)(lambda x: xp.sin(x) * 2)
+    frozen = dr.freeze(lambda a: space.sum(wrapped(a) + 1, axis=0))
+    for k in range(3):
+        a = space.asarray(np.arange(6.0).reshape(2, 3) + k)
+        np.testing.assert_allclose(np.asarray(frozen(a)), (np.sin(np.asarray(a)) * 2 + 1).sum(axis=0))
+    assert frozen.n_recordings == 1
+
+
+def test_frameworks_call_frozen_functions(framework):
+    frozen = dr.freeze(lambda x: dr.sin(x) * x)
+    wrapped = dr.wrap(framework, "drjit")(frozen)
+    for k in range(3):
+        values = np.arange(3.0) + k
+        found = gradients(framework, lambda x: wrapped(x).sum() if framework != "tf" else library("tf").sum(wrapped(x)),
+                          array_of(framework, values))
+        np.testing.assert_allclose(np.asarray(found[0]), np.cos(values) * values + np.sin(values), rtol=1e-6)
+    assert frozen.n_recordings <= 2
+
+
+def test_frozen_functions_with_frameworks_are_not_saved(framework, tmp_path):
+    xp = library(framework)
+
+    @dr.wrap("drjit", framework)
+    def wave(x):
+        return xp.sin(x)
+
+    frozen = dr.freeze(lambda x: wave(x) + 1)
+    frozen(Float(1, 2))
+    with pytest.raises(RuntimeError, match=r"cannot be saved: it calls wave\(\) on the host between launches"):
+        frozen.save(str(tmp_path / "wave"))
