@@ -73,7 +73,7 @@ from .ir.dual import (
 from .ir.expansion import expansion
 from .ir.expansion import read as read_memory
 from .ir.apart import SHARED, apart
-from .ir.extents import size_of
+from .ir.extents import Extent, size_of
 from .ir.number import number
 from .ir.packets import LONGEST_ROW
 from .ir.frames import closure_of, code_of, defaults_of, further_of, globals_of, is_internal, names_nothing

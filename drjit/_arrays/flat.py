@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from drjit_core import Node, index_of, invalid
+from drjit_core import Extent, Node, index_of, invalid
 
 from .._access.elements import flat_get, flat_set
 from .._access.store import store, store_same
 from .._base.array import ArrayBase
 from .._base.nodes import values
 from .._base.types import base_class
-from .._promotion.promote import scalar_literal
+from .._promotion.promote import bound_number, scalar_literal
 from . import operators as make
 from .bases import FlatHandle
 from .components import without_components
@@ -42,6 +42,8 @@ class FlatArray(FlatHandle, ArrayBase):
                 self._n = value._n
             elif kind in _SCALARS:
                 self._n = scalar_literal(cls, value, f"{cls._name}.__init__")
+            elif kind is Extent:
+                self._n = bound_number(cls, value, f"{cls._name}.__init__")
             else:
                 self._n = flat_node(cls, value)
         elif not args:

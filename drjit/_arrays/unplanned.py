@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from drjit_core import Extent
+
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, CallSite, called, describe, translate
 from .._base.values import is_ndarray, plain_scalar
@@ -15,7 +17,7 @@ __all__ = ["failed", "is_foreign", "mixed"]
 
 def is_foreign(self: Any, other: Any, method: str) -> bool:
     """Whether an operand is none of ours, but may know what to do; raises if it certainly does not."""
-    if isinstance(other, (ArrayBase, list, tuple, range, complex)) or plain_scalar(other) is not None \
+    if isinstance(other, (ArrayBase, Extent, list, tuple, range, complex)) or plain_scalar(other) is not None \
             or is_ndarray(other) or type(other).__module__ == "numpy":
         return False
     if type(other).__module__ != "builtins":

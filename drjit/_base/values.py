@@ -7,7 +7,7 @@ import operator
 import sys
 from typing import Any
 
-from drjit_core import TYPES
+from drjit_core import TYPES, Extent
 
 from .array import ArrayBase
 from .errors import ArgumentError
@@ -35,6 +35,8 @@ def plain_scalar(value: Any) -> Any:
     """The Python number that a value is (a ``bool``, ``int`` or ``float``), NumPy scalars included, or ``None``."""
     if value.__class__ in PYTHON_NUMBERS:
         return value
+    if value.__class__ is Extent:  # of a recording, of which it is a part then
+        return value.pinned()
     numpy = sys.modules.get("numpy")
     if numpy is not None and (isinstance(value, numpy.generic) or isinstance(value, numpy.ndarray) and value.ndim == 0):
         if value.__class__ is not numpy.ndarray and getattr(value, "mask", False):

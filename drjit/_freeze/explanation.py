@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import drjit_core as core
 
-__all__ = ["RecordingInfo", "at_line", "difference", "distance", "of_arguments", "only_difference", "parameter_at"]
+__all__ = ["RecordingInfo", "at_line", "difference", "distance", "of_arguments", "only_differences",
+           "parameter_at"]
 
 _MOST_DIFFERENCES = 4
 _POSITIONAL = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -66,10 +67,10 @@ def at_line() -> str:
     return "" if line is None else f" at {line[0]}:{line[1]}"
 
 
-def only_difference(before: dict[str, str], now: dict[str, str]) -> str | None:
-    """The path of the only thing that differs."""
+def only_differences(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """The paths of all that differs; none if that is much."""
     paths = _different(before, now)
-    return paths[0] if len(paths) == 1 else None
+    return paths if len(paths) <= _MOST_DIFFERENCES else []
 
 
 def parameter_at(function: Callable[..., Any], tree: Any, path: str) -> str | None:

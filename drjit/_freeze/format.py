@@ -21,12 +21,13 @@ from .._trees.kinds import CELL, CLASS, DICT, LIST, MISSING, MODULE, OBJECT, TUP
 from .plan import CODES, OWNER
 
 __all__ = ["ANY", "ARRAY", "CONTAINER", "CONTAINERS", "CONTENT", "EQUAL", "FLAT", "FORMAT", "KNOWN", "MODES", "NESTED",
-           "NUMBER", "NUMBERS", "PART", "SAME", "TENSOR", "Refused", "found_by_name", "is_ours", "name_of",
+           "EXACT", "NUMBER", "NUMBERS", "PART", "SAME", "TENSOR", "Refused", "found_by_name", "is_ours", "name_of",
            "own_by_name", "read", "read_shape", "version", "written", "written_shape"]
 
 #: What the file is, and the version of its format.
 FORMAT = b"F\x01"
-ANY, FLAT, TENSOR, NESTED, ARRAY, CONTAINER, KNOWN, PART, SAME, EQUAL, CONTENT, NUMBERS, NUMBER = range(len(CODES))
+ANY, FLAT, TENSOR, NESTED, ARRAY, CONTAINER, KNOWN, PART, SAME, EQUAL, CONTENT, NUMBERS, NUMBER, EXACT = range(
+    len(CODES))
 CONTAINERS = {"list": LIST, "tuple": TUPLE, "dict": DICT, "object": OBJECT, "variable": OWNER, "cell": CELL,
               "class": CLASS, "module": MODULE, "variables": VARIABLES}
 MODES = {"backward": BACKWARD, "forward": FORWARD_MODE}

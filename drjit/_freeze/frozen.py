@@ -34,7 +34,7 @@ from .._base.errors import passed_on
 from .._trees.kinds import look_through
 from .again import Again
 from .derivative import Call, traversed
-from .explanation import RecordingInfo, at_line, difference, distance, only_difference, parameter_at
+from .explanation import RecordingInfo, at_line, difference, distance, only_differences, parameter_at
 from .inputs import Inputs, Route, array_of_number
 from .outcome import Outcome
 from .plan import Found, Plan
@@ -372,9 +372,9 @@ class Frozen:
         with _recording:
             previous = max((each for group in self._entries.values() for each in group), key=lambda each: each.used,
                            default=None)
-            name = None if previous is None else self._varying(inputs, previous)
-            if name is not None and previous is not None:
-                changed = self._record_opaque(inputs, name, previous)
+            names = [] if previous is None else self._varying(inputs, previous)
+            if names and previous is not None:
+                changed = self._record_opaque(inputs, names, previous)
                 if changed is not None:
                     return self._finish(*changed)
             holder: list[Any] = []
@@ -418,47 +418,69 @@ class Frozen:
 
     # --- numbers that change ------------------------------------------------------------------------------------------
 
-    def _varying(self, inputs: Inputs, previous: Entry) -> str | None:
-        """The parameter, or the path, that is a number, and for the second time the only thing that is different."""
+    def _varying(self, inputs: Inputs, previous: Entry) -> list[str]:
+        """The paths of numbers that are, for the second time, the only things that are different."""
         if self._changes is None:
-            return None
-        path = only_difference(previous.words, inputs.words())
-        found = None if path is None else parameter_at(self._function, inputs.tree, path)
-        if found is None and path is not None and inputs.route_to(path) is not None:
-            found = path
-        if found is None or found in self._dynamic:
-            return None
-        self._changes[found] = self._changes.get(found, 0) + 1
-        return found if self._changes[found] == _CHANGES else None
+            return []
+        paths = only_differences(previous.words, inputs.words())
+        if any(parameter_at(self._function, inputs.tree, path) in self._dynamic or inputs.route_to(path, True) is None
+               for path in paths):
+            return []
+        for path in paths:
+            self._changes[path] = self._changes.get(path, 0) + 1
+        return paths if any(self._changes[path] == _CHANGES for path in paths) else []
 
-    def _record_opaque(self, inputs: Inputs, name: str, previous: Entry) -> tuple[Entry, Inputs, list[Any]] | None:
-        """Record with an array in the place of a number that changes, if the function does the same with that."""
+    def _record_opaque(self, inputs: Inputs, paths: list[str], previous: Entry) -> tuple[
+            Entry, Inputs, list[Any]] | None:
+        """Record with an array in the place of a number that changes, if the function does the same with that; or with
+        numbers that the recording computes with, whatever the function does with these."""
+        name = parameter_at(self._function, inputs.tree, paths[0])
+        if len(paths) == 1:
+            route = inputs.route_to(paths[0])
+            changed = None
+            if name is not None:
+                changed = self._tried(inputs, previous, (*self._dynamic, name), self._routes)
+            elif route is not None:
+                changed = self._tried(inputs, previous, self._dynamic, (*self._routes, route))
+            if changed is not None:
+                if name is not None:
+                    _log.warning("drjit.freeze(): %s() was called with a third value of %r, which is passed as an "
+                                 "array of one element from now on, as dynamic=(%r,) says%s.", self._name, name, name,
+                                 at_line())
+                else:
+                    _log.warning("drjit.freeze(): %s() was called with a third value of %s, which is an array of one "
+                                 "element for it from now on%s.", self._name, paths[0], at_line())
+                return changed
+        routes = [inputs.route_to(path, True) for path in paths]
+        changed = self._tried(inputs, previous, self._dynamic, (*self._routes, *[each for each in routes if each]))
+        if changed is not None:
+            _log.warning("drjit.freeze(): %s() was called with a third value of %s, which may be any number from now "
+                         "on, unless something is decided by it%s.", self._name, " and ".join(paths), at_line())
+        return changed
+
+    def _tried(self, inputs: Inputs, previous: Entry, dynamic: tuple[str, ...], routes: tuple[Route, ...]) -> tuple[
+            Entry, Inputs, list[Any]] | None:
+        """Record with some numbers in another form, if the function does the same with that."""
         args, kwargs, found = inputs.tree
-        route = inputs.route_to(name)
         before = self._dynamic, self._routes, self._recordings
-        if route is None:
-            self._dynamic = (*self._dynamic, name)
-            args, kwargs = self._with_arrays(args, kwargs)
-        else:
-            self._routes = (*self._routes, route)
+        self._dynamic, self._routes = dynamic, routes
         try:
+            if dynamic != before[0]:
+                args, kwargs = self._with_arrays(args, kwargs)
             changed = self._looked_at(args, kwargs, found)
             if len(changed.arrays) == len(inputs.arrays):
-                raise TypeError("there is no array of floats")
+                raise TypeError("there is no array that says what they are")
             results: list[Any] = []
             entry = self._recorded(changed, self._constants(changed), results)
-            if entry.outcome.outline() != previous.outcome.outline():
+            exactly = len(routes) > len(before[1]) and routes[-1][2] is not None
+            if entry.outcome.outline(exactly) != previous.outcome.outline(exactly):
                 raise TypeError("results would be others")
-        except Exception:  # it has to be a number
+            if exactly and entry.recording.pins_values:
+                raise TypeError("each value would have a recording")
+        except Exception:  # they have to be numbers
             self._dynamic, self._routes, self._recordings = before
             return None
         self._enter(changed, entry, None)
-        if route is None:
-            _log.warning("drjit.freeze(): %s() was called with a third value of %r, which is passed as an array of one "
-                         "element from now on, as dynamic=(%r,) says%s.", self._name, name, name, at_line())
-        else:
-            _log.warning("drjit.freeze(): %s() was called with a third value of %s, which is an array of one element "
-                         "for it from now on%s.", self._name, name, at_line())
         return entry, changed, results
 
     # --- files --------------------------------------------------------------------------------------------------------
@@ -561,7 +583,7 @@ class Frozen:
                 outcomes: list[Outcome], seeds: int = 0) -> tuple[core.Recording, list[core.Node]]:
         """Record the function, or a traversal of its graph."""
         shapes = inputs.shapes()
-        args, kwargs, _ = inputs.tree
+        kwargs = inputs.tree[1]
 
         def body(*actuals: core.Node) -> list[core.Node]:
             given = [primal(node) for node in inputs.nodes]
@@ -581,7 +603,7 @@ class Frozen:
                         leaf.gradient = before[-1] = next(gradients)
                     given[position] = dual(given[position], leaf)
             inputs.give(given)
-            inputs.install()
+            found = inputs.install()
             state = current()
             acting, state.acting = state.acting, True  # statements that print or assert do so in each replay
             scope = None
@@ -589,7 +611,7 @@ class Frozen:
                 scope = state.derivatives = core.Scope.suspended(state.derivatives, suspended)
             try:
                 with core.scoped_set_flag(JitFlag.FreezingScope, True):
-                    result = self._function(*args, **kwargs)
+                    result = self._function(*found, **kwargs)
             finally:
                 if scope is not None:
                     scope.end()

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import drjit_core as core
-from drjit_core import KIND, Node, any_vertex, primal, tracked, vertex_of
+from drjit_core import KIND, Node, any_vertex, current, primal, tracked, vertex_of
 
 from .._access.store import owner_of, store_same
 from .._base.array import ArrayBase
 from .._base.errors import describe
-from .._base.types import reshape, retype
+from .._base.types import FLOAT64, INT64, reshape, retype
 from .._base.weak import remembered
 from .._control.places import Change, restore
 from .._control.snapshot import Snapshot, names_of
@@ -178,8 +178,8 @@ def version_of(value: Any) -> Any:
 
 
 #: How a place is reached: from the arguments (``None``), or from a container that the function knows, by kinds of
-#: containers and keys.
-Route = tuple[Any, tuple[tuple[int, Any], ...]]
+#: containers and keys; and the type of the number there, if it stays one, or ``None`` if an array takes its place.
+Route = tuple[Any, tuple[tuple[int, Any], ...], Any]
 
 
 class NotANumber(TypeError):
@@ -187,19 +187,24 @@ class NotANumber(TypeError):
 
 
 class _Number(NamedTuple):
-    """A number in some place, which an array stands for."""
+    """A number in some place, which an array stands for. What the function sees there is that, or a number of the
+    recording, whose type is exactly that of the number."""
 
     container: Any
     kind: int
     key: Any
     array: Any
+    exactly: Any
 
 
-def type_of_numbers(values: Any) -> Any:
-    """The type of arrays that stand for numbers: that of the first array of floats; ``None`` if there is none."""
-    array = next((leaf for leaf in leaves(values, "drjit.freeze")
-                  if isinstance(leaf, ArrayBase) and leaf._dynamic and leaf._kind == "f"), None)
-    return None if array is None else retype(reshape(type(array), ()), array._type)
+def type_of_numbers(values: Any, exactly: Any = None) -> Any:
+    """The type of arrays that stand for numbers: that of the first array of floats, or one that holds all numbers of a
+    Python type; ``None`` if there is no array that says of which backend."""
+    array = next((leaf for leaf in leaves(values, "drjit.freeze") if isinstance(leaf, ArrayBase) and leaf._dynamic and (
+        exactly is not None or leaf._kind == "f")), None)
+    if array is None:
+        return None
+    return retype(reshape(type(array), ()), array._type if exactly is None else _TYPES[exactly])
 
 
 def array_of_number(values: Any, number: float) -> Any:
@@ -214,6 +219,10 @@ def array_of_number(values: Any, number: float) -> Any:
                 return found
     cls = type_of_numbers(values)
     return None if cls is None else opaque(cls, number)
+
+
+_TYPES = {int: INT64, float: FLOAT64}
+_LARGEST = 1 << 63
 
 
 class _Variable(NamedTuple):
@@ -239,9 +248,9 @@ def flag_of(node: Node) -> int:
 class Inputs:
     """What one call depends on."""
 
-    __slots__ = ("_drawn", "_large", "_made", "_numbers", "_spans", "arrays", "containers", "data", "described",
-                 "flags", "function", "holders", "key", "names", "nodes", "own", "parts", "reason", "snapshot",
-                 "steps_before", "tree", "variables", "waiting")
+    __slots__ = ("_drawn", "_installed", "_large", "_made", "_numbers", "_spans", "arrays", "containers", "data",
+                 "described", "flags", "function", "holders", "key", "names", "nodes", "own", "parts", "reason",
+                 "snapshot", "steps_before", "tree", "variables", "waiting")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any,
                  routes: Sequence[Route] = ()) -> None:
@@ -253,6 +262,8 @@ class Inputs:
         self.tree = [args, kwargs, state]
         #: The numbers that are arrays, by their places.
         self._made: dict[tuple[int, Any], _Number] = _numbers_at(self.tree, routes) if routes else {}
+        #: The numbers of the recording that the function has found there.
+        self._installed: dict[tuple[int, Any], Any] = {}
         snapshot.add(self.tree)
         own = len(snapshot.held)
         self.function = function
@@ -321,15 +332,15 @@ class Inputs:
         """The position of an array among those that are known, or -1."""
         return self._spans.get(id(array), -1)
 
-    def is_number(self, array: Any) -> bool:
-        """Whether an array stands for a number."""
-        return bool(self._made) and any(each.array is array for each in self._made.values())
+    def number_at(self, array: Any) -> _Number | None:
+        """The number that an array stands for."""
+        return next((each for each in self._made.values() if each.array is array), None) if self._made else None
 
     def numbers(self) -> set[int]:
         """The positions of the nodes of such arrays."""
         found, position = set(), 0
         for array in self.arrays if self._made else ():
-            if self.is_number(array):
+            if self.number_at(array) is not None:
                 found.add(position)
             position += len(array._nodes())
         return found
@@ -410,7 +421,7 @@ class Inputs:
         pending = False
         for array in self.arrays:
             nodes = array._nodes()
-            kinds = [primal(node).kind for node in nodes] if not self.is_number(array) else []
+            kinds = [primal(node).kind for node in nodes] if self.number_at(array) is None else []
             if [kind for kind in kinds if kind != _EVALUATED and (all_opaque or kind != _LITERAL)]:
                 if _UNDEFINED in kinds or all_opaque:
                     store_same(array, core.opaque_all(nodes, array._where))
@@ -438,20 +449,29 @@ class Inputs:
         for owner, number, _ in self.variables:
             store_same(self.arrays[number], owner.array()._nodes())
 
-    def install(self) -> None:
-        """Put arrays in the places of numbers."""
-        for container, kind, key, array in self._made.values():
+    def install(self) -> tuple[Any, ...]:
+        """Put arrays, or numbers of the recording, in the places of numbers; returns the positional arguments."""
+        args = list(self.tree[0])
+        for container, kind, key, array, exactly in self._made.values():
             if id(array) in self._spans:
-                write_place(container, kind, key, array)
+                value = array
+                if exactly is not None:
+                    value = self._installed[id(container), key] = current().recording.scalar(array._n)
+                if container is self.tree[0]:
+                    args[key] = value
+                else:
+                    write_place(container, DICT if kind == VARIABLES else kind, key, value)
+        return tuple(args)
 
     def changes(self) -> list[Change]:
         """The places that hold something else than before the call."""
         found = []
         for change in self._changes():
             number = self._made.get((id(change.container), change.key)) if self._made else None
-            if number is None:
+            if number is None or number.exactly is not None and change.now is not self._installed.get(
+                    (id(change.container), change.key)):
                 found.append(change)
-            elif change.now is not number.array:
+            elif number.exactly is None and change.now is not number.array:
                 raise NotANumber("it is changed")
         return found
 
@@ -536,23 +556,28 @@ class Inputs:
                 found[path] = f"{type(value).__name__} of {len(value)}" if hasattr(type(value), "__len__") and \
                     isinstance(value, list | tuple | dict) else f"object of type {type(value).__name__}"
             elif isinstance(value, ArrayBase):
-                found[path] = "a number" if self.is_number(value) else _words_of_array(value)
+                found[path] = "a number" if self.number_at(value) is not None else _words_of_array(value)
             else:
                 text = repr(value)
                 found[path] = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
         return found
 
-    def route_to(self, path: str) -> Route | None:
-        """How the number is reached that is at a path: by way of an object."""
+    def route_to(self, path: str, exactly: bool = False) -> Route | None:
+        """How the number is reached that is at a path: a float by way of an object, or if it remains a number, any
+        that can be put somewhere else."""
         for other, route, value in self._paths():
-            if other == path and type(value) is float and route is not None and any(
-                    kind == OBJECT for kind, _ in route[1]):
-                return route
+            if other == path and route is not None:
+                start, steps, _ = route
+                kinds = [kind for kind, _ in steps]
+                if exactly and type(value) in (int, float) and (
+                        TUPLE not in kinds[-1:] or start is None and kinds == [LIST, TUPLE]):
+                    return start, steps, type(value)
+                return route if type(value) is float and OBJECT in kinds else None
         return None
 
     def _paths(self) -> Iterator[tuple[str, Route | None, Any]]:
         """The places that count, for people, how they are reached from the arguments, and what is there."""
-        routes: dict[int, Route] = {id(self.tree): (None, ())}
+        routes: dict[int, Route] = {id(self.tree): (None, (), None)}
         places: dict[int, str] = {id(self.tree): ""}
         for each in self.snapshot.functions:
             if each.__defaults__:
@@ -577,10 +602,10 @@ class Inputs:
                     path = f"{place or getattr(container, '__name__', type(container).__name__)}.{key}"
                 route: Route | None = None
                 if kind == CELL or kind == VARIABLES:
-                    route = container, ((kind, key),)
+                    route = container, ((kind, key),), None
                 elif id(container) in routes and kind in (LIST, TUPLE, DICT, OBJECT):
-                    start, steps = routes[id(container)]
-                    route = start, (*steps, (kind, key))
+                    start, steps, _ = routes[id(container)]
+                    route = start, (*steps, (kind, key)), None
                 if id(value) in self._numbers:
                     places.setdefault(id(value), path)
                     if route is not None:
@@ -591,8 +616,10 @@ class Inputs:
 def _numbers_at(tree: list[Any], routes: Sequence[Route]) -> dict[tuple[int, Any], _Number]:
     """The numbers to which routes lead, with arrays that stand for them."""
     found: dict[tuple[int, Any], _Number] = {}
-    cls = type_of_numbers(tree)
-    for start, steps in routes if cls is not None else ():
+    for start, steps, exactly in routes:
+        cls = type_of_numbers(tree, exactly)
+        if cls is None:
+            continue
         container: Any = None
         value: Any = tree if start is None else start
         try:
@@ -600,8 +627,9 @@ def _numbers_at(tree: list[Any], routes: Sequence[Route]) -> dict[tuple[int, Any
                 container, value = value, value[key] if kind == TUPLE else read_place(value, kind, key)
         except (AttributeError, LookupError, TypeError):
             continue
-        if type(value) is float or type(value) is int:
-            found[id(container), key] = _Number(container, kind, key, cls(value))
+        if (type(value) is float or type(value) is int) if exactly is None else \
+                type(value) is exactly and (exactly is float or -_LARGEST <= value < _LARGEST):
+            found[id(container), key] = _Number(container, kind, key, cls(value), exactly)
     return found
 
 

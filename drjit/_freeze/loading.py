@@ -23,6 +23,7 @@ from .format import (
     CONTAINERS,
     CONTENT,
     EQUAL,
+    EXACT,
     FLAT,
     FORMAT,
     MODES,
@@ -46,6 +47,7 @@ from .plan import CODES, Plan, Step
 __all__ = ["Loaded", "NoRecording", "load_frozen"]
 
 _LITERAL = KIND["literal"]
+_NUMBERS = {"int": int, "float": float}
 
 
 def load_frozen(path: str | Any) -> Any:
@@ -276,6 +278,8 @@ def _read_code(code: int, value: Sequence[Any]) -> Any:
         return None
     if code == FLAT or code == NUMBER:
         return own_by_name(value[0])
+    if code == EXACT:
+        return own_by_name(value[0]), _NUMBERS[value[1]]
     if code == TENSOR or code == NESTED:
         return own_by_name(value[0]), read_shape(value[1])
     if code == CONTAINER:
@@ -341,6 +345,8 @@ def _read_template(data: Sequence[Any], outcome: Outcome) -> Any:
         return kind, cls, tuple(payloads), len(outcome.keep) - 1
     if name in ("container", "input", "again"):
         return kind, found[0]
+    if name == "computed number":
+        return kind, _NUMBERS[found[0]], found[1]
     if name == "new data":
         outcome.keep.append(read(found[1]))
         return kind, found[0], type(outcome.keep[-1]), len(outcome.keep) - 1, token_of(outcome.keep[-1])

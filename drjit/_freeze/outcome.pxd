@@ -4,7 +4,7 @@ from drjit_core.ir.dual cimport dual, primal, vertex_of
 from drjit_core.ir.node cimport Node
 from drjit._base.handle cimport Handle, fresh_array
 
-cdef int _METHOD, _WITH, _CONSTANT, _COPY, _CONTAINER, _INPUT, _VIEW, _AGAIN, _FLAT, _ARRAY, _DICT, _TUPLE, _LIST, _DEQUE, _OBJECT, _DATA, _NEW_DATA
+cdef int _METHOD, _WITH, _CONSTANT, _COPY, _CONTAINER, _INPUT, _VIEW, _AGAIN, _FLAT, _ARRAY, _DICT, _TUPLE, _LIST, _DEQUE, _OBJECT, _DATA, _NEW_DATA, _COMPUTED
 cdef int _PLAIN, _OF_INPUT, _LEAF, _RESULT
 
 

@@ -24,6 +24,7 @@ from .._access.store import owner_of, store, store_same
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.handle import fresh_array
+from .._base.types import FLOAT64, INT64
 from .._control.places import Change
 from .._trees.contents import attributes_of, has_attribute, listed, set_data, write_attribute, write_place
 from .._trees.holders import has_array
@@ -51,12 +52,12 @@ __all__ = ["TEMPLATES", "Outcome"]
 
 #: How values are made again: an object of the recorded call; a copy of an array of numbers; a container, an array or a
 #: part of one that was there before; what has been made already; an array, above all a flat one without derivatives;
-#: containers; data that was there before; and a copy of such that was not.
+#: containers; data that was there before, and a copy of such that was not; a number that follows from others.
 _CONSTANT, _COPY, _CONTAINER, _INPUT, _VIEW, _AGAIN, _FLAT, _ARRAY, _DICT, _TUPLE, _LIST, _DEQUE, _OBJECT, _METHOD, \
-    _WITH, _DATA, _NEW_DATA = range(17)
+    _WITH, _DATA, _NEW_DATA, _COMPUTED = range(18)
 #: What files call them.
 TEMPLATES = ("constant", "copy", "container", "input", "view", "again", "flat", "array", "dict", "tuple", "list",
-             "deque", "object", "method", "with", "data", "new data")
+             "deque", "object", "method", "with", "data", "new data", "computed number")
 #: Nodes by their slots, with what is tracked of them: nothing, the variable of an input, one of its own, or what
 #: depends on inputs, by their numbers: what has one vertex has one in each call.
 _PLAIN, _OF_INPUT, _LEAF, _RESULT = range(4)
@@ -113,7 +114,7 @@ class Outcome:
             position += len(now)
             if any(primal(a) is not primal(b) or vertex_of(a) is not vertex_of(b)
                    for a, b in zip(now, before, strict=True)):
-                if inputs.is_number(array):
+                if inputs.number_at(array) is not None:
                     raise NotANumber("it is changed")
                 self.stores.append((number, tuple(map(self._value, now)), array._s if array._depth < 0 else None))
         #: Gradients that the function has let flow to its inputs: the position of the node, and the slot; -1: none any
@@ -199,6 +200,8 @@ class Outcome:
 
     def _template(self, value: Any) -> Any:
         """How a value is made again."""
+        if type(value) is core.Extent:
+            return self._template_of_number(value)
         number = self._inputs.number(value)
         if number >= 0:
             self.numbers.add(number)
@@ -213,7 +216,7 @@ class Outcome:
             self.beyond_plans = True
             return _DATA, number
         if value is MISSING or not (isinstance(value, list | tuple | dict | deque) or is_pytree(type(value)) or
-                                    isinstance(value, _COPIED) or has_array(value)):
+                                    isinstance(value, _COPIED) or has_array(value) or _has_number(value)):
             self.keep.append(value)
             return _CONSTANT, token_of(value), len(self.keep) - 1
         known = self._made.get(id(value))
@@ -225,6 +228,12 @@ class Outcome:
         if about(cls).has_more and attributes_of(value):
             return _WITH, self._content(value, place, cls, kind), 0, 0, self._attributes(value)
         return self._content(value, place, cls, kind)
+
+    def _template_of_number(self, value: Any) -> Any:
+        if type(value.value) not in (int, float) or type(value.value) is int and not -(1 << 63) <= value < 1 << 63:
+            return self._template(value.pinned())
+        cls = type(value.value)
+        return _COMPUTED, cls, self._slot(core.bound(INT64 if cls is int else FLOAT64, value))
 
     def _attributes(self, value: Any) -> Any:
         return tuple([(key, self._template(entry)) for key, entry in attributes_of(value).items()])
@@ -262,7 +271,7 @@ class Outcome:
         if owner is array:
             number = self._inputs.number_of_array(array)
             if number >= 0:
-                if self._inputs.is_number(array):
+                if self._inputs.number_at(array) is not None:
                     raise NotANumber("it is kept, or returned")
                 return _INPUT, number
         else:
@@ -309,11 +318,15 @@ class Outcome:
                     for memory in statement.memory:
                         memory.node = core.invalid(memory.node.type)
 
-    def outline(self) -> Any:
-        """What is equal for two outcomes that differ in nothing but the arrays that they are computed of."""
-        return _outline(self.result), [(number, kind, key, _outline(template) if kind != LIST else list(
-            map(_outline, template))) for number, kind, key, template in self.places], len(self.stores), len(
-                self.gradients), len(self.diff), len(self.statements), self.steps, self.data
+    def outline(self, exactly: bool = False) -> Any:
+        """What is equal for two outcomes that differ in nothing but the arrays that they are computed of, and if these
+        stand ``exactly`` for numbers, in what follows from them."""
+        def of(template: Any) -> Any:
+            return _outline(template, exactly)
+
+        return of(self.result), [(number, kind, key, of(template) if kind != LIST else list(map(of, template)))
+                                 for number, kind, key, template in self.places], len(self.stores), len(
+                                     self.gradients), len(self.diff), len(self.statements), self.steps, self.data
 
     # --- again --------------------------------------------------------------------------------------------------------
 
@@ -329,22 +342,29 @@ class Outcome:
         return _Application(self.keep, inputs, results, outputs, self.starts).run(self)
 
 
-def _outline(template: Any) -> Any:
+def _outline(template: Any, exactly: bool) -> Any:
     """A template without the numbers of arrays."""
     kind = template[0]
     if kind == _FLAT or kind == _ARRAY:
         return _ARRAY, template[2], template[4] if kind == _ARRAY else None
     if kind == _TUPLE or kind == _LIST or kind == _DEQUE:
-        return kind, template[2], list(map(_outline, template[4]))
+        return kind, template[2], [_outline(entry, exactly) for entry in template[4]]
     if kind == _METHOD:
-        return kind, list(map(_outline, template[4]))
+        return kind, [_outline(entry, exactly) for entry in template[4]]
     if kind == _WITH:
-        return kind, _outline(template[1]), [(key, _outline(entry)) for key, entry in template[4]]
+        return kind, _outline(template[1], exactly), [(key, _outline(entry, exactly)) for key, entry in template[4]]
     if kind == _DICT or kind == _OBJECT:
-        return kind, template[2], [(key, _outline(entry)) for key, entry in template[4]]
+        return kind, template[2], [(key, _outline(entry, exactly)) for key, entry in template[4]]
     if kind == _NEW_DATA:
         return kind, template[4]
+    if exactly and kind == _CONSTANT or kind == _COMPUTED:
+        return _CONSTANT, template[1][0] if kind == _CONSTANT else template[1]
     return (kind,) if kind in (_INPUT, _VIEW, _AGAIN) else template[:-1]
+
+
+def _has_number(value: Any) -> bool:
+    """Whether an object has attributes that are numbers of the recording."""
+    return kind_at(value) == OBJECT and any(type(entry) is core.Extent for entry in attributes_of(value).values())
 
 
 #: Of types that are made when programs run.
@@ -466,6 +486,8 @@ class _Application:
         if kind == _NEW_DATA:
             found = self.made[template[1]] = copy.copy(self.keep[template[3]])
             return found
+        if kind == _COMPUTED:
+            return self.results[template[2]].payload
         if kind == _COPY:
             kept = self.keep[template[3]]
             return type(kept)(kept)

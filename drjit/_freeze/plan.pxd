@@ -7,9 +7,9 @@ from drjit._base.handle cimport Handle, fresh_array
 from drjit._trees.contents cimport contents_of, entries_of
 
 cdef int _EVALUATED, _LITERAL, _UNDEFINED
-cdef int _ANY, _FLAT, _TENSOR, _NESTED, _ARRAY, _CONTAINER, _KNOWN, _PART, _SAME, _EQUAL, _CONTENT, _NUMBERS, _NUMBER
+cdef int _ANY, _FLAT, _TENSOR, _NESTED, _ARRAY, _CONTAINER, _KNOWN, _PART, _SAME, _EQUAL, _CONTENT, _NUMBERS, _NUMBER, _EXACT
 cdef int _OWNER, _CELL, _LIST, _TUPLE, _MODULE, _VARIABLES
-cdef object _MISSING
+cdef object _MISSING, _LARGEST
 cdef frozenset _PLAIN
 
 

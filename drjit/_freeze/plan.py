@@ -44,16 +44,17 @@ __all__ = ["CODES", "OWNER", "Found", "Plan", "Step"]
 _EVALUATED, _LITERAL, _UNDEFINED = KIND["evaluated"], KIND["literal"], KIND["undefined"]
 #: What is known of a value: nothing that counts; an array that has not been seen yet, by its kind; one that has; a
 #: container, likewise; a part of an array; an object that must be itself, or equal, or equal after a look at its
-#: contents; an array of numbers; a number for which an array stands.
+#: contents; an array of numbers; a number for which an array stands, of any or of exactly one type.
 _ANY, _FLAT, _TENSOR, _NESTED, _ARRAY, _CONTAINER, _KNOWN, _PART, _SAME, _EQUAL, _CONTENT, _NUMBERS, \
-    _NUMBER = range(13)
+    _NUMBER, _EXACT = range(14)
 #: What files call them.
 CODES = ("any", "flat", "tensor", "nested", "array", "container", "known", "part", "same", "equal", "content",
-         "numbers", "number")
+         "numbers", "number", "exact number")
 #: A container that is none of those in a snapshot: the variable of an optimiser.
 OWNER = _OWNER = -1
 _CELL, _LIST, _TUPLE, _MODULE, _VARIABLES = CELL, LIST, TUPLE, MODULE, VARIABLES
 _MISSING = MISSING
+_LARGEST = 1 << 63
 _PLAIN = frozenset((int, str, bool, bytes))
 
 
@@ -379,6 +380,16 @@ def _fits(code: int, expected: Any, value: Any, found: Found) -> bool:
         found.arrays.append(array)
         found.nodes.append(array._n)
         return True
+    if code == _EXACT:
+        pair = expected
+        if type(value) is not pair[1] or pair[1] is int and not -_LARGEST <= value < _LARGEST:
+            return False
+        array = fresh_array(pair[0])
+        array._o = None
+        array._n = literal(array._type, value)
+        found.arrays.append(array)
+        found.nodes.append(array._n)
+        return True
     if code == _NUMBERS:
         return type(value) is expected[0] and [primal(node).payload for node in value._nodes()] == expected[1]
     return True
@@ -411,8 +422,9 @@ def _described(value: Any, inputs: Inputs, known: dict[int, Any], arrays: dict[i
             return _ARRAY, place
         if value._depth < 0:
             return _TENSOR, (type(value), shape)
-        if inputs.is_number(value):
-            return _NUMBER, type(value)
+        made = inputs.number_at(value)
+        if made is not None:
+            return (_NUMBER, type(value)) if made.exactly is None else (_EXACT, (type(value), made.exactly))
         return (_NESTED, (type(value), shape)) if value._depth else (_FLAT, type(value))
     kind = kind_at(value)
     if kind in (GENERATOR, REFERRING) and not (isinstance(value, frozenset) and not _refer(value)):

@@ -26,6 +26,7 @@ from .format import (
     CONTAINERS,
     CONTENT,
     EQUAL,
+    EXACT,
     FLAT,
     FORMAT,
     KNOWN,
@@ -168,7 +169,7 @@ class _Divided:
         mine = step.number in self.paths and step.fixed is None
         (self.steps if mine else self._others).append(step)
         for number, (code, value) in enumerate(zip(step.codes, step.values, strict=True)):
-            if code in (FLAT, TENSOR, NUMBER):
+            if code in (FLAT, TENSOR, NUMBER, EXACT):
                 self._array(mine, 1)
             elif code == NESTED:
                 self._array(mine, value[1])
@@ -257,6 +258,8 @@ def _written_code(code: int, value: Any, path: str) -> list[Any]:
     """What is known of a place."""
     if code == FLAT or code == NUMBER:
         return [name_of(value, path)]
+    if code == EXACT:
+        return [name_of(value[0], path), value[1].__name__]
     if code == TENSOR or code == NESTED:
         return [name_of(value[0], path), written_shape(value[1])]
     if code == ARRAY or code == KNOWN:
@@ -339,6 +342,8 @@ def _template(template: Any, path: str, outcome: Outcome, divided: _Divided) -> 
         return [kind, divided.arrays[template[1]]]
     if kind == "again":
         return [kind, template[1]]
+    if kind == "computed number":
+        return [kind, template[1].__name__, template[2]]
     if kind == "flat":
         return [kind, template[1], name_of(template[2], path), template[3]]
     if kind == "array":

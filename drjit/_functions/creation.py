@@ -19,11 +19,12 @@ from .._arrays.broadcasting import make as make_tensor
 from .._base.arguments import require_integer
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
+from .._base.nodes import broadcast
 from .._base.types import INT32, INT64, UINT32, UINT64, require_backend
 from .._base.typing import ArrayT, T
 from .._base.values import parse_shape, plain_scalar, require_size
 from .._promotion.componentwise import flat_array, nested_array
-from .._promotion.promote import scalar_literal, wrap, wrap_like
+from .._promotion.promote import bound_number, scalar_literal, wrap, wrap_like
 from .._trees.pytree import construct, field_types, is_pytree, leaves, transform
 from .evaluation import make_opaque
 
@@ -230,6 +231,9 @@ def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
             return flat_array(dtype, node if shape == 1 else literal(known, node.payload, shape))
     _require_type(dtype, function)
     parsed = parse_shape(shape, function)
+    if known and value.__class__ is core.Extent:  # a number of a recording
+        node = bound_number(dtype, value, function)
+        return flat_array(dtype, node if shape == 1 else broadcast(node, shape))
     if isinstance(value, (list, tuple)) and issubclass(dtype, ArrayBase) and dtype._depth > 0:
         count, size = array_size(dtype, parsed, function)
         prototype = dtype(value)

@@ -48,8 +48,8 @@ def call_host(function: Callable[..., Any], *args: Any, name: str = "") -> Any:
         elif structure != made[0][1] or not all(map(_is_like, rest, made[0][0])):
             raise RuntimeError(
                 f"drjit.freeze(): {name}(), which the frozen function calls on the host, has returned other things "
-                "than when this was recorded, beside contents of arrays: a structure, a shape or a value. Return arrays of "
-                "the same shapes, or call it outside.")
+                "than when this was recorded, beside contents of arrays: a structure, a shape or a value. Return "
+                "arrays of the same shapes, or call it outside.")
         return found
 
     of_nodes.__name__ = name

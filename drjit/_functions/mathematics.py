@@ -154,7 +154,8 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _selectable(value: Any, _: Any) -> bool:
-    return isinstance(value, (ArrayBase, list, tuple)) or plain_scalar(value) is not None or is_ndarray(value)
+    return isinstance(value, (ArrayBase, core.Extent, list, tuple)) or plain_scalar(value) is not None or \
+        is_ndarray(value)
 
 
 def _same(a: Any, b: Any) -> Any:

@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from drjit_core import TYPES, Node, common_type, is_float, literal
+from drjit_core import TYPES, Extent, Node, common_type, is_float, literal
 
 from .._base.array import ArrayBase
 from .._base.errors import (
@@ -62,7 +62,7 @@ from .componentwise import (
     chosen,
     masked,
 )
-from .promote import coerce, is_row, leads, meeting_package, number_literal, repeated, trails, wrap
+from .promote import bound_number, coerce, is_row, leads, meeting_package, number_literal, repeated, trails, wrap
 
 __all__ = ["AND", "SELECT", "Keys", "Operation", "Plan", "Promotion", "apply", "common_plan", "elementwise",
            "find_plan", "flat_loader", "is_array", "is_complex", "is_masking", "is_real_key", "leaf_of_elements",
@@ -348,6 +348,9 @@ def resolve(site: Site, args: Sequence[Any], mask: int = -1,
             elif is_ndarray(value) and value.ndim:
                 values[position] = value = _from_numpy(site, value, like)
                 kind = type(value)
+            elif kind is Extent:
+                sequences.append(position)
+                kind = _Elements(PYTHON_NUMBERS[value.value.__class__], BOOL)
             else:
                 found = plain_scalar(value)
                 if found is None:
@@ -365,6 +368,10 @@ def resolve(site: Site, args: Sequence[Any], mask: int = -1,
             if keys[position] == (0, BOOL) and is_array(other) and other._kind != "b" and \
                     (position or other._kind == "f"):
                 cls = other._mask_type
+        if values[position].__class__ is Extent:
+            values[position] = array = wrap(cls._leaf, [bound_number(cls._leaf, values[position], site)])
+            keys[position] = type(array)
+            continue
         values[position] = array = cls(values[position]) if tensor else \
             wrap(cls, list(coerce(cls, values[position], site)))
         keys[position] = type(array)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from drjit_core import Node, cast, import_copy, invalid, literal, primal, read_element
+from drjit_core import Extent, Node, bound, cast, import_copy, invalid, literal, primal, read_element
 
 from .._base.array import ArrayBase
 from .._base.errors import (
@@ -26,9 +26,9 @@ from .._base.nodes import elements_of, number_of, pack
 from .._base.types import BOOL, SCALAR, relative, reshape
 from .._base.values import is_ndarray, plain_scalar
 
-__all__ = ["coerce", "common_package", "convert", "elements_of", "flat_of_scalars", "is_ndarray", "is_row", "leads",
-           "meeting_package", "number_literal", "number_of", "plain_scalar", "repeated", "scalar_literal", "trails",
-           "wrap", "wrap_like"]
+__all__ = ["bound_number", "coerce", "common_package", "convert", "elements_of", "flat_of_scalars", "is_ndarray",
+           "is_row", "leads", "meeting_package", "number_literal", "number_of", "plain_scalar", "repeated",
+           "scalar_literal", "trails", "wrap", "wrap_like"]
 
 _Array = TypeVar("_Array")
 
@@ -83,6 +83,15 @@ def scalar_literal(cls: type[ArrayBase], value: bool | int | float, function: Si
         return number_literal(cls, value)
     except OutOfRange as error:
         raise translate(error, function) from None
+
+
+def bound_number(cls: type[ArrayBase], value: Extent, function: Site) -> Node:
+    """The same for a number of a recording, which may be another one in replays: within the type's range, too."""
+    if cls._kind == "b" or value.value.__class__ is float and cls._kind != "f":
+        return scalar_literal(cls, value.pinned(), function)
+    if cls._kind != "f" and not cls._low <= value <= cls._high:
+        raise translate(OutOfRange(cls._leaf._name, value.value), function)
+    return bound(cls._type, value)
 
 
 def meeting_package(arrays: Sequence[ArrayBase | type[ArrayBase]], cls: type[ArrayBase]) -> type[ArrayBase]:
@@ -172,6 +181,8 @@ def convert(cls: type[ArrayBase], value: Any, function: Site) -> list[Node]:
                 declared[::-1], found[::-1], value._record.shape[::-1], strict=False)):
             raise ArgumentError(f"{called(function)}: cannot convert {value._name} to {cls._name}.")
         return _tile(nodes, cls._count, function)
+    if value.__class__ is Extent:
+        return [bound_number(cls, value, function)] * count
     scalar_value = plain_scalar(value)
     if scalar_value is not None:
         return [scalar_literal(cls, scalar_value, function)] * count

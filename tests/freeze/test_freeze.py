@@ -983,7 +983,7 @@ def test_optimizers(make):
 
 @pytest.mark.parametrize(("limit", "recordings"), [(None, 3), (-1, 3), (2, 4), (1, 5), (0, 0)])
 def test_limit(limit, recordings):
-    frozen = dr.freeze(lambda x, p: x + p, limit=limit)
+    frozen = dr.freeze(lambda x, p: x + p, limit=limit, dynamic=None)
     for p in (0, 1, 2, 1, 0, 0):
         assert values(frozen(Float(1, 2), p)) == [1 + p, 2 + p]
     assert frozen.n_recordings == recordings
@@ -1174,16 +1174,16 @@ def test_numbers_that_change_become_arrays(caplog):
     assert values(f(Float(1, 2), lr=2.5)["x"]) == [2.5, 5]
 
 
-@pytest.mark.parametrize("body", [
-    lambda x, k: x * (2 if k > 1 else 3), lambda x, k: (x, k), lambda x, k: x * int(k), lambda x, k: {"a": k}],
-    ids=["decides", "returns", "reads", "holds"])
-def test_numbers_that_must_be_numbers_remain(body):
+@pytest.mark.parametrize(("body", "recordings"), [
+    (lambda x, k: x * (2 if k > 1 else 3), 4), (lambda x, k: (x, k), 3), (lambda x, k: x * int(k), 6),
+    (lambda x, k: {"a": k}, 3)], ids=["decides", "returns", "reads", "holds"])
+def test_numbers_that_must_be_numbers_remain(body, recordings):
     f = dr.freeze(body)
     x = Float(1, 2)
     for k in range(6):
         found, expected = f(x, k * 0.5), body(x, k * 0.5)
         assert str(found) == str(expected)
-    assert f.n_recordings == 6
+    assert f.n_recordings == recordings
 
 
 def test_numbers_do_not_become_arrays_if_nobody_wants_that():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.llvm.ad import Float
+from drjit.llvm.ad import Array3f, Float, TensorXf, UInt
 from drjit.opt import SGD, Adam
 
 
@@ -121,3 +121,114 @@ def test_numbers_of_objects_in_files(tmp_path: pathlib.Path) -> None:
     loaded = dr.load_frozen(tmp_path / "f")
     model.rate = 7.5
     assert dr.all(loaded(model, x) == x * 7.5)
+
+
+class Simulation:
+    """Numbers that its steps change, in step with others."""
+
+    def __init__(self) -> None:
+        self.count, self.time, self.step = 0, 0.0, 0.125
+        self.x = Float(1, 2, 3)
+        self.log: list[Any] = [0]
+
+    def advance(self, y: Any) -> Any:
+        self.x = self.x * 0.5 + y * self.count + dr.sin(y * self.time)
+        self.count += 1
+        self.time += self.step
+        return dr.sum(self.x), self.count
+
+
+def test_counters_that_the_function_changes_are_inputs(caplog: pytest.LogCaptureFixture) -> None:
+    plain, other, frozen = Simulation(), Simulation(), dr.freeze(Simulation.advance)
+    with caplog.at_level("WARNING", "drjit"):
+        for k in range(20):
+            y = Float(np.arange(3) + k)
+            (one, first), (two, second) = plain.advance(y), frozen(other, y)
+            np.testing.assert_allclose(one.numpy(), two.numpy(), rtol=1e-5)
+            assert first == second and type(second) is int
+            assert (plain.count, plain.time) == (other.count, other.time)
+            assert type(other.count) is int and type(other.time) is float
+    assert frozen.n_recordings == 3
+    assert "a third value of args[0].count and args[0].time, which may be any number from now on" in caplog.text
+    other.count = 1.5  # type: ignore[assignment]
+    assert frozen(other, y)[1] == 2.5
+    other.count = True
+    assert type(frozen(other, y)[1]) is int
+
+
+NUMBERS = {
+    "operators": lambda x, n: (x * n - n / 2, n + x, x < n, x ** 2 * n),
+    "arithmetic": lambda x, n: x * (n % 3) - n // 2,
+    "powers": lambda x, n: x / (1 - 0.9 ** (n + 1)),
+    "arrays": lambda x, n: (Float(n), UInt(n) + 1, dr.full(Float, n, 3)),
+    "functions": lambda x, n: (dr.select(x > n, x, n), dr.maximum(n, x), dr.fma(x, n, 1.5)),
+    "tensors": lambda x, n: (TensorXf(x) * n, Array3f(x, 1, 2) * n),
+    "positions": lambda x, n: dr.gather(Float, x, n % 3),
+    "loops": lambda x, n: dr.while_loop((UInt(0), Float(x)), lambda i, v: i < n, lambda i, v: (i + 1, v * 2))[1],
+    "containers": lambda x, n: [n, {"next": n + 1, "half": n * 0.5}, x * n],
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_integers_that_flow_into_arrays_are_inputs(name: str) -> None:
+    function = NUMBERS[name]
+    frozen = dr.freeze(function)
+    for n in range(8):
+        x = Float(1, 2, 6)
+        assert str(frozen(x, n)) == str(function(x, n))
+    assert frozen.n_recordings == 3
+
+
+def test_what_decides_is_recorded_for_each_decision() -> None:
+    @dr.freeze
+    def every_third(x: Any, n: int) -> Any:
+        return x + n if n % 3 == 0 else x * n
+
+    for n in range(20):
+        x = Float(1, 2, 6)
+        assert str(every_third(x, n)) == str(every_third.f(x, n))
+    assert every_third.n_recordings == 4
+    for function in (lambda x, n: [x * k for k in range(n)], lambda x, n: (x * n, f"{n}"), lambda x, n: x ** n):
+        frozen = dr.freeze(function)
+        for n in (1, 2, 3, 4, 5, 1, 2, 3, 4, 5):
+            assert str(frozen(Float(1, 2), n)) == str(function(Float(1, 2), n))
+        assert frozen.n_recordings == 5
+
+
+def test_numbers_are_checked_as_they_are_in_plain_calls() -> None:
+    @dr.freeze
+    def f(x: Any, n: Any) -> Any:
+        return x + n
+
+    for n in (1, 2, 3, 4, -1, 5, 1 << 31, 1 << 32, 1 << 70, 7, True, 2.0, 8):
+        found = []
+        for function in (f, f.f):
+            try:
+                found.append(str(function(UInt(1, 2), n)))
+            except Exception as error:
+                found.append(type(error).__name__)
+        assert found[0] == found[1], n
+
+
+def test_derivatives_know_numbers_that_are_inputs(tmp_path: pathlib.Path) -> None:
+    @dr.freeze
+    def f(x: Any, n: int) -> Any:
+        return dr.sum(x * x * n + x / (n + 1)), n + 1
+
+    for n in range(8):
+        x = Float(1, 2, 3)
+        dr.enable_grad(x)
+        y, following = f(x, n)
+        dr.backward(y)
+        np.testing.assert_allclose(dr.grad(x).numpy(), 2 * np.array([1, 2, 3]) * n + 1 / (n + 1), rtol=1e-6)
+        assert following == n + 1
+    assert f.n_recordings == 3
+    path = str(tmp_path / "f")
+    f.save(path)
+    loaded = dr.load_frozen(path)
+    x = Float(1, 2, 3)
+    dr.enable_grad(x)
+    y, following = loaded(x, 50)
+    dr.backward(y)
+    np.testing.assert_allclose(dr.grad(x).numpy(), 2 * np.array([1, 2, 3]) * 50 + 1 / 51, rtol=1e-6)
+    assert following == 51 and type(following) is int

@@ -263,7 +263,7 @@ def compare_launches(number: int) -> int:
         if live == anew or totals[call + 1] > totals[call] and live[len(live) - len(anew):] == anew:
             continue
         again = live[len(anew):] if live[:len(anew)] == anew else live
-        places = range(len(anew) - len(again) + 1) if bool(again) == bool(counts[call]) else ()
+        places = range(len(anew) - len(again) + 1) if bool(again) == bool(counts[call]) else (0,)  # evaluates inputs
         assert any(again == anew[first:first + len(again)] for first in places), \
             f"program {number} ({kind}), call {call}: launches differ\n{live}\n{anew}\n{one.text}"
         replays += 1
@@ -320,9 +320,14 @@ def test_random_programs(first: int) -> None:
         check(number)
 
 
-@pytest.mark.parametrize("number", [1362, 1543, 3078])
+@pytest.mark.parametrize("number", [1024, 1117, 1362, 1447, 1543, 3078])
 def test_programs_that_have_failed(number: int) -> None:
     check(number)
+
+
+@pytest.mark.parametrize("number", [3, 17, 40, 58])
+def test_programs_that_are_saved(number: int, tmp_path: Any) -> None:
+    compare_saved(number, str(tmp_path / "program"))
 
 
 @pytest.mark.exhaustive

@@ -217,6 +217,12 @@ class Extent:
     __truediv__, __rtruediv__ = _arithmetic(operator.truediv), _arithmetic(operator.truediv, True)
     __floordiv__, __rfloordiv__ = _arithmetic(operator.floordiv), _arithmetic(operator.floordiv, True)
     __mod__, __rmod__ = _arithmetic(operator.mod), _arithmetic(operator.mod, True)
+    __pow__, __rpow__ = _arithmetic(operator.pow), _arithmetic(operator.pow, True)
+    __and__, __rand__ = _arithmetic(operator.and_), _arithmetic(operator.and_, True)
+    __or__, __ror__ = _arithmetic(operator.or_), _arithmetic(operator.or_, True)
+    __xor__, __rxor__ = _arithmetic(operator.xor), _arithmetic(operator.xor, True)
+    __lshift__, __rlshift__ = _arithmetic(operator.lshift), _arithmetic(operator.lshift, True)
+    __rshift__, __rrshift__ = _arithmetic(operator.rshift), _arithmetic(operator.rshift, True)
     __lt__, __le__ = _comparison(operator.lt, "<"), _comparison(operator.le, "<=")
     __gt__, __ge__ = _comparison(operator.gt, ">"), _comparison(operator.ge, ">=")
     __eq__ = _comparison(operator.eq, "==")
@@ -225,24 +231,37 @@ class Extent:
     def __neg__(self) -> Extent:
         return Extent(-self.value, Operation(operator.neg, (self.expression,)), self.guards)
 
-    def _pinned(self) -> Any:
+    def __pos__(self) -> Extent:
+        return self
+
+    def __abs__(self) -> Extent:
+        return Extent(abs(self.value), Operation(operator.abs, (self.expression,)), self.guards)
+
+    def pinned(self) -> Any:
+        """The ordinary number, which is part of the program then."""
         self.decide(self.expression, self.value, f"{words(self.expression)} is used as the number {self.value}")
         return self.value
 
     def __index__(self) -> int:
-        return operator.index(self._pinned())
+        return operator.index(self.pinned())
 
     def __int__(self) -> int:
-        return int(self._pinned())
+        return int(self.pinned())
 
     def __float__(self) -> float:
-        return float(self._pinned())
+        return float(self.pinned())
 
     def __bool__(self) -> bool:
         return bool(self != 0)
 
     def __hash__(self) -> int:
-        return hash(self._pinned())
+        return hash(self.pinned())
+
+    def __format__(self, format_spec: str) -> str:
+        return format(self.pinned(), format_spec)
+
+    def __str__(self) -> str:
+        return str(self.pinned())
 
     def __repr__(self) -> str:
         return f"Extent({self.value} = {words(self.expression)})"

@@ -226,6 +226,11 @@ class Recorder(Listener):
         self._values[node.id] = expression
         return node
 
+    def scalar(self, node: Node) -> Any:
+        """The value of an argument that is a literal, as a number that remembers that."""
+        expression = self._values.get(node.id)
+        return node.payload if expression is None else Extent(node.payload, expression, self.guards)
+
     def extent(self, node: Node) -> Any:
         """Number of elements of a node; an :class:`Extent` if it follows from the arguments."""
         if node.size <= 1:

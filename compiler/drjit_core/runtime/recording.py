@@ -18,7 +18,7 @@ from ..context import current
 from ..flags import DEBUG, FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR
 from ..ir import build, deferred
 from ..ir.build import literal
-from ..ir.extents import CONSTANT, CONTENT, OPERATION, SIZE, Guard, Operation, Size
+from ..ir.extents import CONSTANT, CONTENT, OPERATION, SIZE, Guard, Operation, Size, Value
 from ..ir.node import PARAMETER, SHAPE, Node, blank_node, new_id
 from ..ir.symbolic import innermost
 from ..ops.table import BOUND, DUAL, EVALUATED, UNDEFINED
@@ -287,6 +287,11 @@ class Recording:
     def reads(self) -> bool:
         """Whether replays read numbers of elements, which launches find."""
         return any(isinstance(pause, Reading) for pause in self.pauses)
+
+    @property
+    def pins_values(self) -> bool:
+        """Whether it is good for one value of some literal only."""
+        return any(isinstance(guard.expression, Value) and guard.low == guard.high for guard in self.guards)
 
     @property
     def kernels(self) -> int:
