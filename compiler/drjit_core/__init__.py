@@ -143,7 +143,7 @@ from .runtime.host import (call_host, copied, exchange_of, exported_view, filled
                            sync, unshared, write_element)
 from .runtime.interpret import interpret
 from .runtime.portable import Packer, Unpacker, number_from, number_in, with_bound
-from .runtime.recording import UNLIKE_CONTENTS, Recorded, Recording, pattern_of, record
+from .runtime.recording import UNLIKE_CONTENTS, Recorded, Recording, UnlikeRecorded, pattern_of, record
 
 #: Every public name that is imported above.
 __all__ = [name for name, value in globals().items()

@@ -265,7 +265,8 @@ class Frozen:
 
     def _require_backend(self, inputs: Inputs) -> None:
         """Refuse calls without arrays, and those of another backend."""
-        where = {array._where for array in inputs.arrays if not _belongs_nowhere(array)}
+        where = {array._where for array in inputs.arrays
+                 if not _belongs_nowhere(array) and inputs.number_at(array) is None}
         if len(where) > 1:
             names = " and ".join([f"'{JitBackend(bit).name}'" for bit in sorted(where)])
             raise RuntimeError(f"drjit.freeze(): {self._name}() has arrays of the backends {names}: "
@@ -285,8 +286,9 @@ class Frozen:
 
     def _where(self, inputs: Inputs) -> int:
         """The backend that a call is for, as a bit."""
-        if inputs.arrays:
-            return int(inputs.arrays[0]._where)
+        for array in inputs.arrays:
+            if inputs.number_at(array) is None:
+                return int(array._where)
         return 0 if self._backend is None else self._backend.value
 
     def _complete(self, inputs: Inputs) -> None:
@@ -424,7 +426,7 @@ class Frozen:
             return []
         paths = only_differences(previous.words, inputs.words())
         if any(parameter_at(self._function, inputs.tree, path) in self._dynamic or inputs.route_to(path, True) is None
-               for path in paths):
+               for path in paths) or paths and inputs.asks_for_types():
             return []
         for path in paths:
             self._changes[path] = self._changes.get(path, 0) + 1
@@ -472,11 +474,11 @@ class Frozen:
                 raise TypeError("there is no array that says what they are")
             results: list[Any] = []
             entry = self._recorded(changed, self._constants(changed), results)
-            exactly = len(routes) > len(before[1]) and routes[-1][2] is not None
-            if entry.outcome.outline(exactly) != previous.outcome.outline(exactly):
+            if len(routes) > len(before[1]) and routes[-1][2] is not None:
+                if entry.recording.pins_values:
+                    raise TypeError("each value would have a recording")
+            elif entry.outcome.outline() != previous.outcome.outline():
                 raise TypeError("results would be others")
-            if exactly and entry.recording.pins_values:
-                raise TypeError("each value would have a recording")
         except Exception:  # they have to be numbers
             self._dynamic, self._routes, self._recordings = before
             return None

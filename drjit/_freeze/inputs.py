@@ -7,6 +7,7 @@ mentions, unless they are PyTrees, or some function asks for attributes by names
 
 from __future__ import annotations
 
+import dis
 import functools
 import hashlib
 import math
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import drjit_core as core
-from drjit_core import KIND, Node, any_vertex, current, primal, tracked, vertex_of
+from drjit_core import KIND, Node, any_vertex, code_of, current, primal, tracked, vertex_of
 
 from .._access.store import owner_of, store_same
 from .._base.array import ArrayBase
@@ -178,7 +179,8 @@ def version_of(value: Any) -> Any:
 
 
 #: How a place is reached: from the arguments (``None``), or from a container that the function knows, by kinds of
-#: containers and keys; and the type of the number there, if it stays one, or ``None`` if an array takes its place.
+#: containers and keys; and the type of the number there and of arrays that hold these, if it stays one, or ``None`` if
+#: an array takes its place.
 Route = tuple[Any, tuple[tuple[int, Any], ...], Any]
 
 
@@ -197,14 +199,11 @@ class _Number(NamedTuple):
     exactly: Any
 
 
-def type_of_numbers(values: Any, exactly: Any = None) -> Any:
-    """The type of arrays that stand for numbers: that of the first array of floats, or one that holds all numbers of a
-    Python type; ``None`` if there is no array that says of which backend."""
-    array = next((leaf for leaf in leaves(values, "drjit.freeze") if isinstance(leaf, ArrayBase) and leaf._dynamic and (
-        exactly is not None or leaf._kind == "f")), None)
-    if array is None:
-        return None
-    return retype(reshape(type(array), ()), array._type if exactly is None else _TYPES[exactly])
+def type_of_numbers(values: Any) -> Any:
+    """The type of arrays that stand for numbers: that of the first array of floats; ``None`` if there is none."""
+    array = next((leaf for leaf in leaves(values, "drjit.freeze")
+                  if isinstance(leaf, ArrayBase) and leaf._dynamic and leaf._kind == "f"), None)
+    return None if array is None else retype(reshape(type(array), ()), array._type)
 
 
 def array_of_number(values: Any, number: float) -> Any:
@@ -222,6 +221,17 @@ def array_of_number(values: Any, number: float) -> Any:
 
 
 _TYPES = {int: INT64, float: FLOAT64}
+#: Names by which functions ask for classes of objects.
+_ASKING = frozenset(("isinstance", "type", "issubclass", "__class__", "singledispatch"))
+_MATCH_CLASS = dis.opmap.get("MATCH_CLASS", -1)
+
+
+def _matches(code: CodeType) -> bool:
+    """Whether a function, or one within it, has patterns of classes."""
+    return _MATCH_CLASS in code.co_code[::2] or any(
+        isinstance(constant, CodeType) and _matches(constant) for constant in code.co_consts)
+
+
 _LARGEST = 1 << 63
 
 
@@ -463,6 +473,11 @@ class Inputs:
                     write_place(container, DICT if kind == VARIABLES else kind, key, value)
         return tuple(args)
 
+    def asks_for_types(self) -> bool:
+        """Whether functions of the user's ask for classes of objects: what takes the place of a number is of another."""
+        codes = [code_of(each) for each in self.snapshot.functions if not is_own(each.__module__ or "")]
+        return any(not _ASKING.isdisjoint(names_of(code)) or _matches(code) for code in codes)
+
     def changes(self) -> list[Change]:
         """The places that hold something else than before the call."""
         found = []
@@ -569,9 +584,9 @@ class Inputs:
             if other == path and route is not None:
                 start, steps, _ = route
                 kinds = [kind for kind, _ in steps]
-                if exactly and type(value) in (int, float) and (
+                if exactly and type(value) in (int, float) and self.arrays and (
                         TUPLE not in kinds[-1:] or start is None and kinds == [LIST, TUPLE]):
-                    return start, steps, type(value)
+                    return start, steps, (type(value), retype(reshape(type(self.arrays[0]), ()), _TYPES[type(value)]))
                 return route if type(value) is float and OBJECT in kinds else None
         return None
 
@@ -617,7 +632,7 @@ def _numbers_at(tree: list[Any], routes: Sequence[Route]) -> dict[tuple[int, Any
     """The numbers to which routes lead, with arrays that stand for them."""
     found: dict[tuple[int, Any], _Number] = {}
     for start, steps, exactly in routes:
-        cls = type_of_numbers(tree, exactly)
+        wanted, cls = exactly or (None, type_of_numbers(tree))
         if cls is None:
             continue
         container: Any = None
@@ -627,9 +642,9 @@ def _numbers_at(tree: list[Any], routes: Sequence[Route]) -> dict[tuple[int, Any
                 container, value = value, value[key] if kind == TUPLE else read_place(value, kind, key)
         except (AttributeError, LookupError, TypeError):
             continue
-        if (type(value) is float or type(value) is int) if exactly is None else \
-                type(value) is exactly and (exactly is float or -_LARGEST <= value < _LARGEST):
-            found[id(container), key] = _Number(container, kind, key, cls(value), exactly)
+        if (type(value) is float or type(value) is int) if wanted is None else \
+                type(value) is wanted and (wanted is float or -_LARGEST <= value < _LARGEST):
+            found[id(container), key] = _Number(container, kind, key, cls(value), wanted)
     return found
 
 

@@ -318,15 +318,11 @@ class Outcome:
                     for memory in statement.memory:
                         memory.node = core.invalid(memory.node.type)
 
-    def outline(self, exactly: bool = False) -> Any:
-        """What is equal for two outcomes that differ in nothing but the arrays that they are computed of, and if these
-        stand ``exactly`` for numbers, in what follows from them."""
-        def of(template: Any) -> Any:
-            return _outline(template, exactly)
-
-        return of(self.result), [(number, kind, key, of(template) if kind != LIST else list(map(of, template)))
-                                 for number, kind, key, template in self.places], len(self.stores), len(
-                                     self.gradients), len(self.diff), len(self.statements), self.steps, self.data
+    def outline(self) -> Any:
+        """What is equal for two outcomes that differ in nothing but the arrays that they are computed of."""
+        return _outline(self.result), [(number, kind, key, _outline(template) if kind != LIST else list(
+            map(_outline, template))) for number, kind, key, template in self.places], len(self.stores), len(
+                self.gradients), len(self.diff), len(self.statements), self.steps, self.data
 
     # --- again --------------------------------------------------------------------------------------------------------
 
@@ -342,23 +338,21 @@ class Outcome:
         return _Application(self.keep, inputs, results, outputs, self.starts).run(self)
 
 
-def _outline(template: Any, exactly: bool) -> Any:
+def _outline(template: Any) -> Any:
     """A template without the numbers of arrays."""
     kind = template[0]
     if kind == _FLAT or kind == _ARRAY:
         return _ARRAY, template[2], template[4] if kind == _ARRAY else None
     if kind == _TUPLE or kind == _LIST or kind == _DEQUE:
-        return kind, template[2], [_outline(entry, exactly) for entry in template[4]]
+        return kind, template[2], list(map(_outline, template[4]))
     if kind == _METHOD:
-        return kind, [_outline(entry, exactly) for entry in template[4]]
+        return kind, list(map(_outline, template[4]))
     if kind == _WITH:
-        return kind, _outline(template[1], exactly), [(key, _outline(entry, exactly)) for key, entry in template[4]]
+        return kind, _outline(template[1]), [(key, _outline(entry)) for key, entry in template[4]]
     if kind == _DICT or kind == _OBJECT:
-        return kind, template[2], [(key, _outline(entry, exactly)) for key, entry in template[4]]
+        return kind, template[2], [(key, _outline(entry)) for key, entry in template[4]]
     if kind == _NEW_DATA:
         return kind, template[4]
-    if exactly and kind == _CONSTANT or kind == _COMPUTED:
-        return _CONSTANT, template[1][0] if kind == _CONSTANT else template[1]
     return (kind,) if kind in (_INPUT, _VIEW, _AGAIN) else template[:-1]
 
 

@@ -26,10 +26,11 @@ def records() -> bool:
 
 def call_host(function: Callable[..., Any], *args: Any, name: str = "") -> Any:
     """What a function makes of arrays without derivatives, at whose contents it may look. Arguments and results are
-    PyTrees; types and shapes of results, and all that is no array, follow from types and shapes of the arguments.
+    PyTrees.
 
-    Evaluates. While a frozen function is recorded, replays call the function again, which must do nothing else; its
-    ``name`` is what messages call it.
+    Evaluates. While a frozen function is recorded, replays call the function again, which must do nothing else; where
+    types or shapes of results differ then, or what is no array, the frozen function is recorded again. Its ``name`` is
+    what messages call it.
 
     >>> from drjit.llvm import TensorXf
     >>> dr.detail.call_host(lambda x: [TensorXf(sorted(x))], TensorXf([3, 1, 2]))
@@ -46,10 +47,7 @@ def call_host(function: Callable[..., Any], *args: Any, name: str = "") -> Any:
         if not made:
             made.append((rest, structure))
         elif structure != made[0][1] or not all(map(_is_like, rest, made[0][0])):
-            raise RuntimeError(
-                f"drjit.freeze(): {name}(), which the frozen function calls on the host, has returned other things "
-                "than when this was recorded, beside contents of arrays: a structure, a shape or a value. Return "
-                "arrays of the same shapes, or call it outside.")
+            raise core.UnlikeRecorded
         return found
 
     of_nodes.__name__ = name

@@ -431,9 +431,9 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]
     to see what the results are like; ``torch.func.vmap`` and ``jax.vmap`` call it for one entry of a batch after the
     other. PyTorch gets copies of results, to which its programs may write.
 
-    Functions of other frameworks may be called in frozen functions: each replay calls them. What they return besides
-    the contents of arrays must be the same in all calls with arguments of the same types and shapes, else that raises a
-    ``RuntimeError``; what they know themselves (parameters of modules, say) is no input of the frozen function.
+    Functions of other frameworks may be called in frozen functions: each replay calls them. Where they return something
+    else than before, beside contents of arrays, the frozen function is recorded again; what they know themselves
+    (parameters of modules, say) is no input of it.
 
     Symbolic loops, branches and calls have no values that other frameworks could compute with, and refuse them.
     Arguments and results that hold arrays, but are no PyTrees, are refused as well. Raises a ``ValueError`` for other

@@ -11,7 +11,7 @@ import numpy as np
 
 import drjit.array_api as xp
 
-from ._public import Array, array_of, axis_of, floating, is_number, of_type, on_host, public
+from ._public import Array, array_of, axis_of, decided, floating, is_number, of_type, public
 
 __all__ = ["arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "asfarray",
            "asfortranarray", "copy", "diag", "diag_indices", "diag_indices_from", "diagflat", "empty", "empty_like",
@@ -48,7 +48,7 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool |
 def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Array:
     """The array that an argument is or becomes. Evaluates; raises a ``ValueError`` if an element is infinite or NaN."""
     found = asarray(a, dtype, order)
-    if found.dtype.kind in "fc" and not on_host(xp.isfinite(found).all()):
+    if found.dtype.kind in "fc" and not decided(bool, xp.isfinite(found).all()):
         raise ValueError("an element is infinite or NaN.")
     return found
 

@@ -9,7 +9,7 @@ import numpy as np
 import drjit.array_api as xp
 
 from . import linalg
-from ._public import Array, array_of, floating, is_number, on_host, public
+from ._public import Array, array_of, bounds_of_nonzero, decided, floating, is_number, on_host, public
 from ._signal import convolve
 
 __all__ = ["poly", "poly1d", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval",
@@ -76,8 +76,13 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
         factor = rest[k] / divisor[0]
         quotient.append(factor.reshape(1))
         rest = rest.at[k:k + count].add(-factor * divisor)
-    host = np.abs(on_host(rest))
-    first = next((k for k in range(size - count + 1, size) if host[k] > 1e-14 * max(1.0, float(host.max()))), size - 1)
+
+    def first_of_rest(rest: Any) -> int:
+        found = np.abs(rest)
+        return next((k for k in range(size - count + 1, size) if found[k] > 1e-14 * max(1.0, float(found.max()))),
+                    size - 1)
+
+    first = decided(first_of_rest, rest)
     return _like(u, v, xp.concat(quotient)), _like(u, v, rest[first:])
 
 
@@ -111,8 +116,8 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 
 def _trimmed(p: Array) -> Array:
     """Coefficients without zeros in front, where Python knows them."""
-    host = np.flatnonzero(on_host(p))
-    return p[int(host[0]):] if host.size else p[-1:]
+    first, end = decided(bounds_of_nonzero, p)
+    return p[first:] if end else p[-1:]
 
 
 @public
@@ -121,11 +126,11 @@ def roots(p: Any) -> Array:
     coefficients = _coefficients(p)
     if coefficients.ndim != 1:
         raise ValueError(f"'p' must have one dimension, found the shape {coefficients.shape}.")
-    set_ = np.flatnonzero(on_host(coefficients))
-    if not set_.size:
+    first, end = decided(bounds_of_nonzero, coefficients)
+    if not end:
         return xp.zeros((0,))
-    zeros = coefficients.size - int(set_[-1]) - 1
-    inner = floating(coefficients[int(set_[0]):int(set_[-1]) + 1])
+    zeros = coefficients.size - end
+    inner = floating(coefficients[first:end])
     size = inner.size - 1
     if not size:
         return xp.zeros((zeros,))
@@ -133,6 +138,11 @@ def roots(p: Any) -> Array:
         if size > 1 else (-inner[1:] / inner[0]).reshape(1, 1)
     found = linalg.eigvals(companion)
     return xp.concat([found, xp.zeros((zeros,), dtype=found.dtype)]) if zeros else found
+
+
+def _are_pairs(zeros: Any) -> bool:
+    """Whether the conjugates of some numbers are there, too."""
+    return bool(np.array_equal(np.sort_complex(zeros), np.sort_complex(zeros.conj())))
 
 
 @public
@@ -150,8 +160,7 @@ def poly(seq_of_zeros: Any) -> Array:
     for k in range(zeros.size):
         found = convolve(found, xp.concat([one, -zeros[k:k + 1]]))
     if found.dtype.kind == "c":
-        host = on_host(zeros)
-        if np.array_equal(np.sort_complex(host), np.sort_complex(host.conj())):
+        if decided(_are_pairs, zeros):
             return xp.real(found)
     return found
 

@@ -14,8 +14,8 @@ import numpy as np
 import drjit as dr
 import drjit.array_api as xp
 
-__all__ = ["Array", "Axis", "array_of", "axes_of", "axis_of", "by_method", "documented", "floating", "into",
-           "is_number", "kind_of", "missing", "named", "of_type", "on_host", "public"]
+__all__ = ["Array", "Axis", "array_of", "axes_of", "axis_of", "bounds_of_nonzero", "by_method", "decided", "documented",
+           "floating", "into", "is_number", "kind_of", "missing", "named", "of_type", "on_host", "public"]
 
 Array = xp.Array
 Axis = int | tuple[int, ...] | None
@@ -80,6 +80,21 @@ def on_host(array: Array) -> np.ndarray[Any, Any]:
     found: np.ndarray[Any, Any] = xp.on_host(array).view()
     found.flags.writeable = False
     return found.astype(array.dtype, copy=False)
+
+
+def decided(function: Callable[..., Any], *arrays: Array) -> Any:
+    """What a function of elements finds, numbers or texts: a program that is frozen is recorded again where it finds
+    something else."""
+    if not dr.detail.records():
+        return function(*map(on_host, arrays))
+    return dr.detail.call_host(lambda *given: function(*map(on_host, given)), *map(dr.detach, arrays),
+                               name=function.__name__)
+
+
+def bounds_of_nonzero(values: Any) -> tuple[int, int]:
+    """The position of the first element that is not 0, and that behind the last one."""
+    found = np.flatnonzero(values)
+    return (int(found[0]), int(found[-1]) + 1) if found.size else (0, 0)
 
 
 def is_number(value: Any) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 import drjit.array_api as xp
 
-from ._public import Array, Axis, array_of, axes_of, axis_of, into, on_host, public
+from ._public import Array, Axis, array_of, axes_of, axis_of, bounds_of_nonzero, decided, into, public
 
 __all__ = ["append", "array_split", "astype", "atleast_1d", "atleast_2d", "atleast_3d", "block", "broadcast_arrays",
            "broadcast_shapes", "broadcast_to", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack",
@@ -206,10 +206,10 @@ def resize(a: Any, new_shape: Any) -> Array:
 def trim_zeros(filt: Any, trim: str = "fb") -> Array:
     """The vector without the zeros at its front and back, or at one of them. Evaluates."""
     array = array_of(filt)
-    found = np.flatnonzero(on_host(array))
-    if not found.size:
+    first, end = decided(bounds_of_nonzero, array)
+    if first == end:
         return array[:0]
-    return array[int(found[0]) if "f" in trim.lower() else 0:int(found[-1]) + 1 if "b" in trim.lower() else None]
+    return array[first if "f" in trim.lower() else 0:end if "b" in trim.lower() else None]
 
 
 # --- joining ---------------------------------------------------------------------------------------------------------

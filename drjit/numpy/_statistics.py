@@ -10,7 +10,7 @@ import numpy as np
 
 import drjit.array_api as xp
 
-from ._public import Array, array_of, floating, is_number, on_host, public
+from ._public import Array, array_of, decided, floating, is_number, on_host, public
 
 __all__ = ["allclose", "angle", "array_equal", "array_equiv", "bincount", "corrcoef", "cov", "digitize", "histogram",
            "histogram2d", "histogram_bin_edges", "histogramdd", "imag", "isclose", "iscomplex", "iscomplexobj",
@@ -18,6 +18,11 @@ __all__ = ["allclose", "angle", "array_equal", "array_equiv", "bincount", "corrc
 
 
 # --- counts ----------------------------------------------------------------------------------------------------------
+
+
+def _extremes(values: Any) -> tuple[int, int]:
+    """The least and the largest of some integers."""
+    return int(values.min()), int(values.max())
 
 
 @public
@@ -32,12 +37,19 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
         raise ValueError(f"'x' must have one dimension, found the shape {values.shape}.")
     if values.dtype.kind not in "iub" and values.size:
         raise TypeError(f"'x' must hold integers, found {values.dtype}.")
-    if values.size and int(values.min()) < 0:
+    least, most = decided(_extremes, values) if values.size else (0, -1)
+    if least < 0:
         raise ValueError("'x' must have no negative elements.")
-    count = max(int(values.max()) + 1 if values.size else 0, minlength)
+    count = max(most + 1, minlength)
     given: Any = 1 if weights is None else array_of(weights).astype(xp.float64)
     start = xp.zeros((count,), dtype=xp.int64 if weights is None else xp.float64)
     return start.at[values.astype(xp.int64)].add(given) if values.size else start
+
+
+def _directions(edges: Any) -> tuple[bool, bool]:
+    """Whether some numbers are larger than those before them, and whether some are smaller."""
+    steps = np.diff(edges)
+    return bool(np.any(steps > 0)), bool(np.any(steps < 0))
 
 
 @public
@@ -49,10 +61,10 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Array:
     if edges.ndim != 1:
         raise ValueError(f"'bins' must have one dimension, found the shape {edges.shape}.")
     known = isinstance(bins, np.ndarray) or isinstance(bins, (list, tuple)) and all(map(is_number, bins))
-    steps = np.diff(np.asarray(bins) if known else on_host(edges))
-    if np.any(steps < 0) and np.any(steps > 0):
+    rising, falling = _directions(np.asarray(bins)) if known else decided(_directions, edges)
+    if rising and falling:
         raise ValueError("'bins' must be in ascending or descending order.")
-    if np.any(steps < 0):
+    if falling:
         return edges.size - xp.searchsorted(xp.flip(edges), array_of(x), side="left" if right else "right")
     return xp.searchsorted(edges, array_of(x), side="left" if right else "right")
 

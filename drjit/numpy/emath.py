@@ -10,7 +10,7 @@ from typing import Any
 
 import drjit.array_api as xp
 
-from ._public import Array, documented, floating, missing, on_host
+from ._public import Array, decided, documented, floating, missing
 
 __all__ = ["arccos", "arcsin", "arctanh", "log", "log10", "log2", "logn", "power", "sqrt"]
 
@@ -18,7 +18,7 @@ __all__ = ["arccos", "arcsin", "arctanh", "log", "log10", "log2", "logn", "power
 def _widened(value: Any, outside: Callable[[Array], Array]) -> Array:
     """An argument, complex if an element is outside of where the function is real."""
     array = floating(value)
-    if array.dtype.kind == "c" or not on_host(outside(array).any()):
+    if array.dtype.kind == "c" or not decided(bool, outside(array).any()):
         return array
     return array.astype(xp.complex64 if array.dtype == xp.float32 else xp.complex128)
 

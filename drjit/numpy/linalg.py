@@ -15,7 +15,7 @@ import numpy as np
 import drjit.array_api as xp
 
 from ._products import cross, matmul, outer, tensordot, vecdot
-from ._public import Array, array_of, axes_of, documented, floating, missing, named, on_host
+from ._public import Array, array_of, axes_of, decided, documented, floating, missing, named
 
 __all__ = ["LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv",
            "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm",
@@ -65,12 +65,16 @@ def matrix_power(a: Any, n: int) -> Array:
     return found
 
 
+def _any(values: Any) -> bool:
+    return bool(np.any(values))
+
+
 @_named
 def eig(a: Any) -> Any:
     """The eigenvalues and eigenvectors of square matrices; real ones if all imaginary parts are 0. Evaluates;
     differentiable."""
     found = xp.linalg.eig(array_of(a))
-    if array_of(a).dtype.kind != "c" and not np.any(on_host(xp.imag(found.eigenvalues))):
+    if array_of(a).dtype.kind != "c" and not decided(_any, xp.imag(found.eigenvalues)):
         return type(found)(xp.real(found.eigenvalues), xp.real(found.eigenvectors))
     return found
 
@@ -79,7 +83,7 @@ def eig(a: Any) -> Any:
 def eigvals(a: Any) -> Array:
     """The eigenvalues of square matrices; real ones if all imaginary parts are 0. Evaluates; differentiable."""
     found = xp.linalg.eigvals(array_of(a))
-    if array_of(a).dtype.kind != "c" and not np.any(on_host(xp.imag(found))):
+    if array_of(a).dtype.kind != "c" and not decided(_any, xp.imag(found)):
         return xp.real(found)
     return found
 
@@ -190,8 +194,11 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
     limit = max(rows, columns) * float(xp.finfo(matrix.dtype).eps) if rcond is None else \
         float(xp.finfo(matrix.dtype).eps) if rcond < 0 else rcond
     values = xp.linalg.svdvals(matrix)
-    host = on_host(values)
-    rank = int(np.count_nonzero(host > limit * host[0])) if host.size else 0
+
+    def number_of_large(values: Any) -> int:
+        return int(np.count_nonzero(values > limit * values[0])) if values.size else 0
+
+    rank = decided(number_of_large, values)
     found = xp.linalg.pinv(matrix, rtol=limit) @ right
     rest = right - matrix @ found
     sums = (xp.abs(rest) ** 2).sum(axis=0).reshape(-1) if rank == columns and rows > columns else \

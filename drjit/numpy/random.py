@@ -24,7 +24,7 @@ import numpy as np
 import drjit as dr
 import drjit.array_api as xp
 
-from ._public import Array, array_of, axis_of, floating, is_number, missing, named, of_type, on_host
+from ._public import Array, array_of, axis_of, decided, floating, is_number, missing, named, of_type
 
 __all__ = ["Generator", "RandomState", "default_rng", "seed"]
 
@@ -280,7 +280,7 @@ class Generator:
         good, bad, taken = (xp.broadcast_to(array, shape) for array in (good, bad, taken))
         if not math.prod(shape):
             return xp.zeros(shape, dtype=xp.int64)
-        if on_host(((good < 0) | (bad < 0) | (taken < 0) | (taken > good + bad)).any()):
+        if decided(bool, ((good < 0) | (bad < 0) | (taken < 0) | (taken > good + bad)).any()):
             raise ValueError("'nsample' must be from 0 to the number of balls, and numbers must not be negative.")
         drawn, normal = self._uniform(shape), self._normal(shape)
         first, last = xp.clip(taken - bad, 0.0, None), xp.minimum(good, taken)
@@ -314,7 +314,7 @@ class Generator:
         what is left). Evaluates ``n``."""
         chances, left = floating(pvals), array_of(n)
         shape = _shape(size, left, chances[..., 0])
-        if float(on_host(chances[..., :-1].sum(axis=-1).max())) > 1 + 1e-12:
+        if decided(bool, chances[..., :-1].sum(axis=-1).max() > 1 + 1e-12):
             raise ValueError("the sum of 'pvals' but for the last one must not be larger than 1.")
         rest, found = xp.ones(shape), []
         left = xp.broadcast_to(left, shape)
@@ -339,7 +339,7 @@ class Generator:
         first that is accepted."""
         power = floating(a)
         shape = _shape(size, power)
-        if on_host((power <= 1).any()):
+        if decided(bool, (power <= 1).any()):
             raise ValueError(f"'a' must be greater than 1, found {a!r}.")
         less = (power - 1)[..., None]
         base = 2.0 ** less

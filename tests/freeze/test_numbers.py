@@ -232,3 +232,39 @@ def test_derivatives_know_numbers_that_are_inputs(tmp_path: pathlib.Path) -> Non
     dr.backward(y)
     np.testing.assert_allclose(dr.grad(x).numpy(), 2 * np.array([1, 2, 3]) * 50 + 1 / 51, rtol=1e-6)
     assert following == 51 and type(following) is int
+
+
+def _by_pattern(x: Any, n: Any) -> Any:
+    match n:
+        case int():
+            return x * n
+    return x - 1
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, n: x * n if isinstance(n, int) else x - 1, lambda x, n: x * n if type(n) is int else x - 1, _by_pattern,
+    lambda x, n: x * n if n.__class__ in (int, float) else x - 1])
+def test_functions_that_ask_for_types_find_numbers(function: Any) -> None:
+    frozen = dr.freeze(function)
+    for n in (1, 2, 3, 4, 0.5, 1.5, 2.5, 3.5):
+        assert str(frozen(Float(1, 2), n)) == str(function(Float(1, 2), n))
+    assert frozen.n_recordings == 8
+
+
+def test_counters_beside_arrays_that_objects_hold_alone() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.weights, self.count = Float(1, 2, 3), 0
+
+        def step(self) -> Any:
+            rate = 0.1 * 0.9 ** (self.count // 2)
+            self.count += 1
+            self.weights = self.weights - rate * self.weights
+            return self.weights if self.count % 3 else self.weights * 2
+
+    plain, other = Model(), Model()
+    frozen = dr.freeze(Model.step)
+    for _ in range(20):
+        np.testing.assert_allclose(plain.step().numpy(), frozen(other).numpy(), rtol=1e-5)
+        assert plain.count == other.count
+    assert frozen.n_recordings <= 5

@@ -30,7 +30,7 @@ from .host import in_memory
 from .recorder import Constant, HostCall, Reading, Recorder
 from .stages import Made, Stage, note_releases
 
-__all__ = ["UNLIKE_CONTENTS", "Contents", "Recorded", "Recording", "pattern_of", "record"]
+__all__ = ["UNLIKE_CONTENTS", "Contents", "Recorded", "Recording", "UnlikeRecorded", "pattern_of", "record"]
 
 _log = logging.getLogger("drjit")
 #: Flags that change what is launched: the others are diagnostics.
@@ -42,7 +42,8 @@ _SIZE, _CONSTANT, _OPERATION = SIZE, CONSTANT, OPERATION
 #: What is known when something has been read.
 _LATER = (CONSTANT, None, ())
 #: Why a recording is not good for contents.
-UNLIKE_CONTENTS = "numbers of elements that are found on the way are used as numbers, or are 0 or 1"
+UNLIKE_CONTENTS = "numbers of elements that are found on the way are used as numbers, or are 0 or 1, or functions of " \
+    "the host find something else"
 _ANOTHER_PATTERN = "types, aliases or kinds of arguments, flags, or the backend differ"
 _LLVM, _LLVM_BIT, _lock = backends.LLVM, backends.LLVM.where, exclusion.lock
 
@@ -477,7 +478,11 @@ class Recording:
             if level:
                 pause, read = self.pauses[level - 1], None
                 if isinstance(pause, HostCall):
-                    _call(pause, nodes)
+                    try:
+                        if not _call(pause, nodes):
+                            return False
+                    except UnlikeRecorded:
+                        return False
                 else:
                     read = int(read_element(nodes[pause.place], 0))
                     if same and read != pause.value:
@@ -505,14 +510,18 @@ def _same_pause(pause: Reading | HostCall) -> Any:
     return pause[:2] if isinstance(pause, Reading) else pause
 
 
-def _call(call: HostCall, nodes: list[Any]) -> None:
-    """Call a function of the host once more, and put what it makes where launches expect it."""
+class UnlikeRecorded(Exception):
+    """A function of the host has found something else than when it was recorded: the recording is not good for that."""
+
+
+def _call(call: HostCall, nodes: list[Any]) -> bool:
+    """Call a function of the host once more, and put what it makes where launches expect it; whether it fits there."""
     results = call.function([nodes[place] for place in call.operands])
     if [(node.type, node.size) for node in results] != [each[1:] for each in call.results]:
-        raise RuntimeError("a function that a recording calls on the host has made arrays of other types or sizes than "
-                           "when it was recorded")
+        return False
     for (place, _, _), node in zip(call.results, results, strict=True):
         nodes[place] = node
+    return True
 
 
 class _Part(NamedTuple):
