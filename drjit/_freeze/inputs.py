@@ -474,7 +474,7 @@ class Inputs:
         return tuple(args)
 
     def asks_for_types(self) -> bool:
-        """Whether functions of the user's ask for classes of objects: what takes the place of a number is of another."""
+        """Whether functions of the user's ask for classes of objects: what stands for a number is of another one."""
         codes = [code_of(each) for each in self.snapshot.functions if not is_own(each.__module__ or "")]
         return any(not _ASKING.isdisjoint(names_of(code)) or _matches(code) for code in codes)
 
