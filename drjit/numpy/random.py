@@ -24,7 +24,7 @@ import numpy as np
 import drjit as dr
 import drjit.array_api as xp
 
-from ._public import Array, array_of, axis_of, decided, floating, is_number, missing, named, of_type
+from ._public import Array, array_of, axis_of, decided, floating, is_number, missing, named, of_type, on_host
 
 __all__ = ["Generator", "RandomState", "default_rng", "seed"]
 
