@@ -21,8 +21,8 @@ from .._trees.kinds import CELL, CLASS, DICT, LIST, MISSING, MODULE, OBJECT, TUP
 from .plan import CODES, OWNER
 
 __all__ = ["ANY", "ARRAY", "CONTAINER", "CONTAINERS", "CONTENT", "EQUAL", "FLAT", "FORMAT", "KNOWN", "MODES", "NESTED",
-           "EXACT", "NUMBER", "NUMBERS", "PART", "SAME", "TENSOR", "Refused", "found_by_name", "is_ours", "name_of",
-           "own_by_name", "read", "read_shape", "version", "written", "written_shape"]
+           "EXACT", "NUMBER", "NUMBERS", "PART", "SAME", "TENSOR", "Refused", "found_by_name", "is_ours", "module_of",
+           "name_of", "own_by_name", "read", "read_shape", "version", "written", "written_shape"]
 
 #: What the file is, and the version of its format.
 FORMAT = b"F\x01"
@@ -52,12 +52,20 @@ class Refused(Exception):
 
 def _name_of(value: Any) -> list[str] | None:
     """Where a class or function is found by its name, or an object of ours that is the value of a variable."""
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if name is None and isinstance(module, str) and is_ours(module) and "__reduce__" in vars(type(value)):
+    module, name = module_of(value), getattr(value, "__qualname__", None)
+    if name is None and is_ours(module) and "__reduce__" in vars(type(value)):
         name = value.__reduce__()
-    if not isinstance(module, str) or not isinstance(name, str) or _found(module, name) is not value:
+        if isinstance(name, tuple) and len(name[1]) == 1:  # made by its name
+            name = name[1][0]
+    if not isinstance(name, str) or _found(module, name) is not value:
         return None
     return [module, name]
+
+
+def module_of(value: Any) -> str:
+    """The module of a class or function, or of the class of an object."""
+    module = getattr(value, "__module__", None)
+    return module if isinstance(module, str) else type(value).__module__
 
 
 def _found(module: str, name: str) -> Any:

@@ -39,6 +39,7 @@ from .format import (
     TENSOR,
     Refused,
     is_ours,
+    module_of,
     name_of,
     version,
     written,
@@ -269,7 +270,7 @@ def _written_code(code: int, value: Any, path: str) -> list[Any]:
     if code == PART:
         return [name_of(value[0], path), name_of(value[1], path), value[2], value[3], written_shape(value[4])]
     if code == SAME:
-        if value is not MISSING and not is_ours(getattr(value, "__module__", None) or ""):
+        if value is not MISSING and not is_ours(module_of(value)):
             raise Refused(path, f"is {value!r}: another process has others")
         return [written(value, path)]
     if code == EQUAL:

@@ -21,14 +21,14 @@ PACKAGE = ROOT / "compiler" / "drjit_core"
 BUILT = any((PACKAGE / f"_compiled{suffix}").is_file() for suffix in importlib.machinery.EXTENSION_SUFFIXES)
 
 PROGRAM = """
-import sys
+import importlib
 import drjit
 import drjit.array_api
 import drjit.llvm
 import drjit.opt
 import drjit_core
 from drjit_core import rooms
-files = {name: sys.modules[name].__file__ for name in rooms.ROOMS}
+files = {name: importlib.import_module(name).__file__ for name in rooms.ROOMS}
 compiled = {name: not file.endswith(".py") for name, file in files.items()}
 assert len(set(compiled.values())) == 1, compiled
 assert next(iter(compiled.values())) is rooms.compiled

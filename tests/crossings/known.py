@@ -53,9 +53,8 @@ KNOWN: list[Known] = [
           "plain thread fork exception *evaluated-captured evaluated-carried compressed-evaluated-carried"),
     Known(_VIEW, f"{_OWN_MEMORY} increase-key scatter-permuted", "equal-exported", "*symbolic-captured"),
     Known(_VIEW, "increase-item", "equal-exported", "branch-symbolic-captured call-symbolic-captured"),
-    Known(_VIEW, f"{_OWN_MEMORY} increase-key scatter-permuted !set-item !set-item-last", "equal-exported",
+    Known(_VIEW, f"{_OWN_MEMORY} increase-key scatter-permuted", "equal-exported",
           "symbolic-carried nested-symbolic-carried"),
-    Known(_VIEW, "set-item set-item-last", "equal-exported", "symbolic-carried"),
     *(Known(_ONCE, touches, *where.split()) for where, touches in (
         line.split(": ") for line in Path(__file__).with_name("known.txt").read_text(encoding="utf-8").splitlines())),
 ]

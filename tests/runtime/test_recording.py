@@ -887,7 +887,7 @@ USES: list[tuple[Callable[[Any], Any], Callable[[int], Any]]] = [
     (lambda n: n // 3 == 3, lambda n: n // 3 == 3), (lambda n: n % 2, lambda n: 0),
     (lambda n: bool(n % 2), lambda n: n % 2 == 0), (lambda n: 2 * n - 5 < 20, lambda n: 2 * n - 5 < 20),
     (lambda n: 1 / n < 0.2, lambda n: 1 / n < 0.2), (lambda n: -n < -9, lambda n: -n < -9),
-    (lambda n: list(range(n)), lambda n: n == 10), (lambda n: f"{n + 0}", lambda n: 0), (hash, lambda n: n == 10),
+    (lambda n: list(range(n)), lambda n: n == 10), (lambda n: f"{n + 0}", lambda n: n == 10), (hash, lambda n: n == 10),
     (lambda n: n + n * n - 3, lambda n: 0), (lambda n: max(n, 7), lambda n: n >= 7), (float, lambda n: n == 10),
 ]
 
