@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import drjit as dr
 from drjit.llvm.ad import Array3f, Bool, Float, Float16, Int, TensorXf, UInt
+from drjit_core.ir.vertex import live_vertices
 from tests.derivatives.harness import flat
 
 
@@ -689,3 +691,58 @@ def test_gradients_of_half_precision_are_added_up_in_single_precision(construct:
         found, times = dr.switch(index % 2, [read, lambda i: Float(0)], index, mode=mode), count / 6
     dr.backward(dr.sum(found))
     assert dr.allclose(Float(dr.grad(table)), 0.01 * times, rtol=2e-3)
+
+
+def _branch(v: Any) -> Any:
+    return dr.if_stmt((v,), v > 0.5, lambda a: dr.sin(a), lambda a: a * a)
+
+
+def _loop(v: Any, body: Callable[[Any], Any] = lambda a: dr.sin(a) + a) -> Any:
+    return dr.while_loop((UInt(0), v), lambda i, a: i < 4, lambda i, a: (i + 1, body(a)), max_iterations=8)[1]
+
+
+def _call(v: Any) -> Any:
+    return dr.switch(dr.arange(UInt, 64) % 2, [lambda a: dr.sin(a), lambda a: a * a], v)
+
+
+def _sum(v: Any) -> Any:
+    return dr.while_loop((UInt(0), Float(0)), lambda i, a: i < 4, lambda i, a: (i + 1, a + dr.sin(v * i)))[1]
+
+
+def _reads(v: Any) -> Any:
+    return dr.while_loop((UInt(0), v), lambda i, a: i < 4, lambda i, a: (
+        i + 1, a + dr.gather(Float, v, (dr.arange(UInt, 64) + i) % 16)), max_iterations=8)[1]
+
+
+@pytest.mark.parametrize("mode", ["none", "reverse", "forward", "second", "evaluated"])
+@pytest.mark.parametrize("construct", [
+    _branch, _loop, _call, _sum, _reads, lambda v: _loop(v, _branch), lambda v: _loop(v, _call),
+    lambda v: _loop(v, _loop), lambda v: _branch(_loop(v))],
+    ids=["branch", "loop", "call", "sum", "reads", "branch in a loop", "call in a loop", "loop in a loop", "in turn"])
+def test_vertices_of_constructs_die_without_the_collector_of_cycles(construct: Any, mode: str) -> None:
+    def run() -> None:
+        x = dr.opaque(Float, 0.5, 64) + dr.arange(Float, 64) / 64
+        if mode == "second":
+            inner = dr.value_and_grad(lambda z: dr.sum(construct(z)))
+            dr.value_and_grad(lambda y: dr.sum(inner(y)[1]))(x)
+            return
+        dr.enable_grad(x)
+        if mode == "forward":
+            dr.set_grad(x, 1)
+            dr.forward_to(construct(x))
+            return
+        y = construct(x)
+        if mode == "evaluated":
+            dr.eval(y)
+        if mode != "none":
+            dr.backward(y)
+
+    run()  # what is kept for later
+    gc.collect()
+    before = len(live_vertices())
+    gc.disable()
+    try:
+        run()
+        assert len(live_vertices()) == before
+    finally:
+        gc.enable()

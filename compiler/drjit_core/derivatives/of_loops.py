@@ -257,12 +257,12 @@ class _Repetition(Recorded):
         changes = [initial.get(position) or literal(self.given[position].type, 0) for position in order]
 
         def change(copy: Copy, formals: Sequence[Node]) -> list[Node]:
-            own = [(copy.leaves[position], change) for position, change in zip(order, formals, strict=True)]
+            own = [(copy.leaves[place], formal) for place, formal in zip(order, formals, strict=True)]
             moved = self.moving(copy, [*own, *shared], again=flow.again)
-            return [moved.get(position) or literal(self.given[position].type, 0) for position in order]
+            return [moved.get(place) or literal(self.given[place].type, 0) for place in order]
 
-        for position, change_ in zip(order, self.beside(flow, changes, order, change), strict=True):
-            self.sent[position] = spread(change_, self.widths[position])
+        for position, result in zip(order, self.beside(flow, changes, order, change), strict=True):
+            self.sent[position] = spread(result, self.widths[position])
 
     # --- reverse mode ------------------------------------------------------------------------------------------------
 
