@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.machinery import (
+    EXTENSION_SUFFIXES,
     ExtensionFileLoader,
     ModuleSpec,
     SourceFileLoader,
@@ -130,7 +131,11 @@ def _hash_of_modules() -> bytes:
     folder = _folder()
     known = None if folder is None else _load(folder, key)
     if known is None:
-        known = _hash([(path[len(root):], Path(path).read_bytes()) for path, _ in files])
+        found = []
+        for path, _ in files:
+            with open(path, "rb", buffering=0) as file:
+                found.append((path[len(root):], file.read()))
+        known = _hash(found)
         if folder is not None:
             _store(folder, key, known)
     return known
@@ -159,14 +164,19 @@ def _files_elsewhere() -> Iterator[tuple[str, bytes]]:
 
 
 def _files_below(root: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Files that may be modules, whichever form of them is loaded."""
-    suffixes = tuple(all_suffixes())
+    """Files that may be modules, whichever form of them is loaded; of those that were compiled the text, if it is
+    there: what was made of other texts is not loaded, and a module that has no text tells of which it was made
+    (:mod:`drjit_core.rooms`)."""
+    suffixes, compiled = tuple(all_suffixes()), tuple(EXTENSION_SUFFIXES)
     folders = [root]
     while folders:
         folder = folders.pop()
-        for entry in os.scandir(folder):
+        entries = list(os.scandir(folder))
+        names = {entry.name for entry in entries}
+        for entry in entries:
             if entry.name.endswith(suffixes):
-                yield entry.path, entry.stat()
+                if not entry.name.endswith(compiled) or f"{entry.name.partition('.')[0]}.py" not in names:
+                    yield entry.path, entry.stat()
             elif entry.is_dir() and entry.name != "__pycache__" and not (
                     folder == root and entry.name in _NOT_EMITTING):
                 folders.append(entry.path)
