@@ -29,8 +29,8 @@ def block_reduce(op: ReduceOp, value: T, block_size: int, mode: Literal["evaluat
     The result has one element for each block; the number of elements must be a multiple of ``block_size``. Components
     of one element, which stand for as many as there are, stay as they are. PyTrees are traversed: arrays of dynamic
     size are reduced, everything else stays as it is. Minimum and maximum ignore NaN, and are those of nothing in blocks
-    where there is nothing else. Sums of half precision are
-    accumulated in higher precision; results are bitwise the same in every run, with any number of threads.
+    where there is nothing else. Sums of half precision are accumulated in higher precision; results are bitwise the
+    same in every run, with any number of threads.
 
     ``mode="symbolic"`` combines elements with those of the result by atomic updates (:func:`scatter_reduce`), whose
     order is not defined; other modes fuse with what computes ``value``.

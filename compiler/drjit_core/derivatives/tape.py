@@ -604,7 +604,7 @@ def _letting_go(own: ref[Recorded], control: Control | None) -> Callable[[object
     return end
 
 
-#: The attributes that every one has.
+#: The attributes that every one has, but for those of a traversal: no dictionary has them in the compiled form.
 _RECORDED = ("name", "given", "deciding", "tapes", "demands", "places", "widths", "changed", "initial", "inputs",
              "positions", "read", "direct", "attributes", "node", "nodes_around", "vertices_around", "keys")
 
