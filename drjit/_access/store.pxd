@@ -33,7 +33,6 @@ cdef class Journal:
     cdef public dict changing
     cdef public dict lent
     cdef public int64_t scope
-    cdef public frozenset partial
     cdef public list elsewhere
     @cython.locals(region=Tracing)
     cpdef begin(self)

@@ -45,8 +45,8 @@ from .._base.nodes import broadcast, elements_of, pack
 from .._trees.pytree import resized
 from .lanes import VERSIONS, begun, cut_to, depths, note_version, note_writes
 
-__all__ = ["Journal", "end_since", "extent_of", "innermost_journal", "no_journal", "note_narrow", "note_partial",
-           "noted", "overlap", "owner_of", "settled", "standing", "store", "store_result", "store_same",
+__all__ = ["Journal", "end_since", "extent_of", "innermost_journal", "no_journal", "note_narrow", "noted",
+           "overlap", "owner_of", "settled", "standing", "store", "store_result", "store_same",
            "store_written", "traced"]
 
 
@@ -208,7 +208,6 @@ def store_result(array: Any, position: int, node: Node, like: Any = None, lanes:
 #: What most constructs have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
 _EMPTY: list[Any] = []
-_NO_KEYS: frozenset[Any] = frozenset()
 
 
 class Journal:
@@ -219,7 +218,7 @@ class Journal:
     """
 
     __slots__ = ("around", "arrays", "begun", "changing", "elsewhere", "entries", "lent", "loans", "made", "memory",
-                 "narrow", "number", "order", "partial", "scope", "writes")
+                 "narrow", "number", "order", "scope", "writes")
 
     def __init__(self, around: Journal | None = None) -> None:
         self.entries: dict[int, tuple[Any, list[Node], tuple[int, ...] | None]] = _NOTHING
@@ -241,8 +240,6 @@ class Journal:
         self.scope = 0
         #: Whether a component of one element, beside larger ones, was to be written to by index.
         self.narrow = False
-        #: The keys of new places that functions of branches and calls within have filled for some elements only.
-        self.partial: frozenset[Any] = _NO_KEYS
         #: That of the function around this one.
         self.around = around
         #: Which of the functions of its construct is traced, and which one that is of those around.
@@ -514,16 +511,6 @@ def end_since(before: tuple[int, tuple[int, int, int], Any]) -> None:
     del _running.journals[journals:]
     cut_to(lanes)
     current().derivatives = derivatives
-
-
-def note_partial(key: Any) -> None:
-    """Tell all constructs around that a new place, by its key, is filled for some elements only."""
-    around = innermost_journal()
-    while around is not None:
-        around.partial = around.partial | {key}
-        around = around.around
-    for journal in _running.journals:
-        journal.partial = journal.partial | {key}
 
 
 def innermost_journal() -> Journal | None:

@@ -22,7 +22,7 @@ from drjit_core import (
 )
 
 from .._access.lanes import fitting, masked_access, masking, written_apart, written_from
-from .._access.store import Journal, innermost_journal, note_partial, noted, owner_of, store, store_result, store_same
+from .._access.store import Journal, innermost_journal, noted, owner_of, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
@@ -31,7 +31,6 @@ from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases
-from .asks import require_unasked
 from .attempts import retried
 from .changed import changed_arrays
 from .given import Call, Given, as_left, become, containers_of, refilled
@@ -48,7 +47,7 @@ from .places import (
 )
 from .snapshot import Snapshot, snapshot
 from .state import difference_of, is_made_of
-from .wording import Words, name_in_program, place_in_words, require_data
+from .wording import Words, name_in_program, place_in_program, place_in_words, require_data
 
 __all__ = ["Effects", "Joint", "Results", "Returned", "SymbolicChoice", "argument_of", "blended", "called_directly",
            "invoked", "run_directly"]
@@ -254,11 +253,6 @@ class Returned:
         self.spec = self.spec.reshaped({k: all_ for k, _, shape, _, depth in self.spec.traced()
                                         if depth < 0 and shape == some})
 
-    def nothing(self) -> Returned:
-        """Something like it whose arrays are zero."""
-        zeros = [core.literal(node.type, 0) for node in self.nodes]
-        return Returned("", self.spec.rebuild_nodes(zeros, self.leaves))
-
     def segments(self) -> list[Sequence[core.Node]]:
         """The nodes of each leaf."""
         counts = {place: count for place, _, _, count, _ in self.spec.traced()}
@@ -419,10 +413,14 @@ class Joint:
         #: Dictionaries whose entries are in another order after all functions, with that.
         self.orders: list[tuple[Any, list[Any]]] = []
         for number, (table, keys) in {key: value for each in effects for key, value in each.orders.items()}.items():
-            if keeps and not [each for each in effects if number not in each.orders or each.orders[number][1] != keys]:
-                self.orders.append((table, keys))
-            else:
-                note_partial(("order", type(table).__name__, number))
+            if [each for each in effects if number not in each.orders or each.orders[number][1] != keys]:
+                label = next(each.label for each in effects if number in each.orders)
+                name, cls = place_in_program(table, _functions_of(effects)), type(table).__name__
+                raise ArgumentError(
+                    f"{words.function}(): '{label}' changes the order of the entries of "
+                    f"{f'a {cls}' if name is None else f'the {cls} {name!r}'}, which only some elements would have. "
+                    "Let it be as it is, or the same for all.")
+            self.orders.append((table, keys))
         for each in effects:
             for key, (array, position, before, _) in each.arrays.items():
                 self.arrays[key] = array, position, array._nodes()[position] if computed else before
@@ -453,11 +451,12 @@ class Joint:
                     self.new.append(change)
                     continue
                 if is_new:
-                    require_unasked(words, [other.call.snapshot for other in having], change, f"'{each.label}'")
-                    note_partial(key)
+                    raise ArgumentError(
+                        f"{words.function}(): '{each.label}' puts an array in {where}, where nothing was, that depends "
+                        "on the elements that it is called for: others would not have it. Put something there before "
+                        f"the {words.noun}" + ", or on both sides." * keeps + "." * (not keeps))
                 self.places[key] = _Place(change._replace(before=each.call.caller_of(change)), words, [
-                    (other, each.contents[key].nothing() if is_new and key not in other.places else
-                     other.standing(key, change, each.call)) for other in effects], results, keeps)
+                    (other, other.standing(key, change, each.call)) for other in effects], results, keeps)
 
     def before(self) -> list[core.Node]:
         """What all of it was."""

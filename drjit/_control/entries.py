@@ -15,10 +15,10 @@ from .._base.types import BOOL
 from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten_nodes
-from .places import Change, is_kept_by_class, keep_new, words_of
+from .places import Change, is_kept_by_class, keep_new, reorder, words_of
 from .wording import name_in_program
 
-__all__ = ["Argument", "Array", "Filled", "First", "Late", "Place", "PlaceOnce"]
+__all__ = ["Argument", "Array", "Filled", "First", "Late", "Order", "Place", "PlaceOnce"]
 
 
 class Array:
@@ -224,6 +224,24 @@ class First:
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
         return "whether an iteration is the first one"
+
+
+class Order(First):
+    """The order of the entries of a dictionary, as an iteration leaves it, which later ones find."""
+
+    def __init__(self, table: Any, before: Sequence[Any], after: Sequence[Any]) -> None:
+        self.table, self.before, self.after = table, before, after
+        self.initial = []
+        self.lanes: tuple[int, ...] = ()
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        reorder(self.table, self.after)
+
+    def restore(self) -> None:
+        reorder(self.table, self.before)
+
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
+        reorder(self.table, self.after)
 
 
 class Late(First):

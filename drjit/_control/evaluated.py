@@ -39,7 +39,6 @@ from .._trees.contents import read_place, write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases
-from .asks import require_unasked, require_unordered
 from .given import Call, Given, objects_of
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
 from .places import Change, are_others, difference_at, is_kept_by_class, place_key, reorder, restore, words_of
@@ -226,17 +225,12 @@ class _Objects:
         if call.snapshot is not None:
             for table, _, keys in call.snapshot.reordered:  # each iteration finds what the last one has left
                 reorder(table, keys)
-            if journal.partial:
-                require_unordered(_WORDS, call.snapshot, [key[1] for key in journal.partial if key[0] == "order"])
             if call.snapshot.waiting:
                 require_variables(FUNCTION, call.snapshot)
             if call.snapshot.caches:
                 call.snapshot.forget(functools.partial(is_made_of, given=[*nodes, *masking()], since=self.since),
                                      journal.entries)
         changes = [change for change in changes if change.now is not change.before]  # which a class shows all the same
-        for change in changes:
-            if change.before is MISSING and place_key(*change[:3]) in journal.partial:
-                require_unasked(_WORDS, [call.snapshot], change, _WORDS.traced)
         if changes:
             self.places.insert(0, changes)
             changes = list({place_key(*change[:3]): change for change in changes}.values())
@@ -273,11 +267,16 @@ class _Objects:
         shared = [leaf for leaf in leaves if isinstance(leaf, ArrayBase) and (
             call.places_of(leaf) or call.original(leaf) >= 0 or
             len([array for array in arrays if overlap(array, leaf)]) > 1)]
+        key = place_key(*change[:3])
         if change.before is MISSING:
-            if shared or _is_set(active, self.width) or not is_made_of(new, nodes, self.since):
+            if _is_set(active, self.width) or not is_made_of(new, nodes, self.since):
                 return change.now
-            return spec.rebuild_nodes([join(node, literal(node.type, 0)) for node in new], leaves, self.lanes)
-        key, where = place_key(*change[:3]), words_of(change.container, change.kind, change.key)
+            zeros = [literal(node.type, 0) for node in new]
+            if shared and active.size == self.width:
+                self.shared, self.waiting[key] = True, (change, active, zeros)
+                return change.now
+            return spec.rebuild_nodes([join(*pair) for pair in zip(new, zeros, strict=True)], leaves, self.lanes)
+        where = words_of(change.container, change.kind, change.key)
         old, objects, before = flatten_nodes(change.before, FUNCTION)
         found = before.meeting(spec)
         if found is None:
@@ -364,7 +363,9 @@ def _blend(mask: core.Node, new: core.Node, old: core.Node) -> core.Node:
     if new is old or written_from(new, old):
         return new
     fits = fitting(mask, new, old)
-    return new if fits is None else core.blend(fits, [new], [old])[0]
+    if fits is None:
+        return new if mask.size else old
+    return core.blend(fits, [new], [old])[0]
 
 
 def _join_arrays(join: Join, journal: Journal, known: set[int], own: set[int], lanes: tuple[int, ...]) -> None:
@@ -467,16 +468,18 @@ class Evaluated:
             self.compress = False
         if self.compress:
             self.lanes = core.counter(self.width, UINT32)
+        has_begun = False
         while True:
             number = core.reduce(cast(active, UINT32), core.ReduceOp.Add.value) if self.compress else \
                 core.reduce(active, core.ReduceOp.Or.value) if active.size else literal(BOOL, False)
             core.evaluate((*self.nodes, *self.objects.nodes_apart(), active, number))
             left = int(core.read_element(number, 0))
-            if not left:
+            if not left and (self.width or has_begun):  # what there is one of has no element afterwards, if it changes
                 return self.all_elements()
+            has_begun = True
             if self.memory is not None and max(left, 2) <= _SHARE * self.left and not self.objects.shared:
                 active = self.remove(active, left)
-            self.step(active)
+            active = self.step(active)
             active = ops.and_(active, self.test(active))
 
     def part(self) -> Any:
@@ -519,11 +522,12 @@ class Evaluated:
             raise SizeError(f"{FUNCTION}(): 'cond' returned {test.size} elements, for {self.left} of {self.width}!")
         return test
 
-    def step(self, active: core.Node) -> None:
-        """An iteration."""
+    def step(self, active: core.Node) -> core.Node:
+        """An iteration; returns which elements have taken part: none, if it computes with what has no elements."""
         names, old_spec = self.names, self.spec
-        with self.part(), masked_access(active), watched(self.nodes if self.compress else ()) as watch, \
-                noted() as journal:
+        mask = active if active.size else literal(BOOL, False)
+        with self.part(), masked_access(mask, some=bool(active.size)), \
+                watched(self.nodes if self.compress else ()) as watch, noted() as journal:
             numbers = [core.primal(node).id for node in self.nodes] if self.compress else []
             call = self.call(self.body)
             if self.compress:
@@ -537,6 +541,9 @@ class Evaluated:
                 call.leave()
                 raise
             del call
+            if active.size == 1 and [new for old, new in zip(before, results, strict=True) if new is not old and
+                                     not new.size]:
+                active = broadcast(active, 0)
             if self.compress:
                 if after != old_spec:
                     _joined(self.spec, old_spec, after, names, flat=True)
@@ -547,6 +554,7 @@ class Evaluated:
             first = self.objects.first
             self.spec = flatten(_joined(first.spec, old_spec, after, names).rebuild_nodes(
                 self.nodes, first.leaves, self.objects.lanes), FUNCTION)[1]
+        return active
 
     def note_memory(self, before: Sequence[core.Node], results: Sequence[core.Node], memory: list[bool]) -> None:
         """See which variables are memory that all elements share, and which ones an iteration has changed."""

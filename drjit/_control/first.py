@@ -1,7 +1,9 @@
-"""The first call of a loop's body that puts arrays where nothing was: in later iterations, it may find them there.
+"""The first call of a loop's body that puts arrays where nothing was, or changes the order of the entries of
+dictionaries: later iterations find it so.
 
-So it is called again, with what it has put there. If it does the same, what it does is what all iterations do. Else the
-first call tells what the first iteration does, and the second one what all others do.
+So it is called again, with what an iteration leaves. If it does the same, what it does is what all iterations do. Else
+the first call tells what the first iteration does, and the second one what all others do, if it leaves places and
+orders as it has found them.
 """
 
 from __future__ import annotations
@@ -12,8 +14,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import Node, SymbolicValue, ops, primal, vertex_of
 
-from .._trees.kinds import LIST
-from .entries import Filled, First
+from .entries import Filled, First, Order
 from .places import Change, words_of
 from .wording import Words
 
@@ -31,22 +32,22 @@ class FirstCall:
     """What a first call has left."""
 
     def __init__(self, words: Words, entries: dict[Any, Any], filled: Mapping[Any, tuple[Change, list[Node]]],
-                 variables: Sequence[Node], stands: Mapping[Any, Sequence[Node]], state: list[Node],
-                 results: Sequence[Node]) -> None:
+                 orders: Sequence[tuple[Any, Sequence[Any], Sequence[Any]]], variables: Sequence[Node],
+                 stands: Mapping[Any, Sequence[Node]], state: list[Node], results: Sequence[Node]) -> None:
         region = core.innermost()
         assert region is not None
-        self.words, self.entries, self.scope = words, entries, region.id
+        self.words, self.entries, self.scope, self.live = words, entries, region.id, region.live
         #: Whether it has done something that there is no derivative of, as it may turn out.
         self.refused = bool(region.refused)
         self.formals, self.stands, self.state = variables[:len(state) - 1], stands, state
         #: What other variables are afterwards, by their keys; and places that were filled.
         self.after = self.by_keys(results)
         self.filled = {key: change for key, (change, _) in filled.items()}
-        #: The lists among those that hold them, by their ids: later calls have others to add.
-        self.lists = {id(change.container) for change in self.filled.values() if change.kind == LIST}
         for key, (change, nodes) in filled.items():
             self.entries[key] = Filled(change, words.function)
             self.after[key] = nodes
+        for table, before, after in orders:
+            self.entries["order", id(table)] = Order(table, before, after)
         self.entries.setdefault(_FIRST, First())
 
     def by_keys(self, nodes: Sequence[Node]) -> dict[Any, Sequence[Node]]:
@@ -58,11 +59,14 @@ class FirstCall:
         return found
 
     def joined(self, variables: Sequence[Node], stands: Mapping[Any, Sequence[Node]], values: list[Node], test: Node,
-               results: list[Node]) -> list[Node]:
+               results: list[Node], grows: bool) -> list[Node]:
         """What all variables are after an iteration, given what they are after one that is not the first: the state
-        (``values``, which is changed), and the others."""
+        (``values``, which is changed), and the others; and whether it has filled places that are new again.
+        """
         after, (first,) = self.by_keys(results), stands[_FIRST]
-        pairs = list(zip(self.formals, variables, strict=False))
+        region = core.innermost()
+        assert region is not None and region.live is not None and self.live is not None
+        pairs = [*zip(self.formals, variables, strict=False), (self.live, region.live)]
         for key, nodes in self.stands.items():
             pairs += zip(nodes, stands[key], strict=True)
         left = [key for key in self.filled if list(after[key]) == list(stands[key])]
@@ -80,7 +84,7 @@ class FirstCall:
             return [node for nodes in after.values() for node in nodes]
         but = [key for key in left if not self.entries[key].depends]
         before, now = self.compared(values, after, but)
-        once = None if not same or self.refused or [
+        once = None if not same or grows or self.refused or [
             node for node in now if core.is_version(primal(node))] else core.traced_within(before, self.scope, pairs)
         if once is None:
             raise self.refusal()
@@ -105,9 +109,10 @@ class FirstCall:
 
     def refusal(self) -> SymbolicValue:
         """What is wrong with a body that does something else where it finds what it has put in new places."""
-        change = next(iter(self.filled.values()))
+        where = [words_of(change.container, change.kind, change.key) for change in self.filled.values()]
+        does = f"puts an array in {where[0]}, where nothing is before the {self.words.noun}" if where else \
+            "changes the order of the entries of a dictionary"
         return SymbolicValue(
-            f"{self.words.function}(): {self.words.traced} puts an array in "
-            f"{words_of(change.container, change.kind, change.key)}, where nothing is before the {self.words.noun}, "
-            "and does something else where it finds that, in later iterations. Put something there before the "
-            f"{self.words.noun}, or {self.words.otherwise}.")
+            f"{self.words.function}(): {self.words.traced} {does}, and does something else in later iterations, which "
+            f"find it so. {'Put something there' if where else 'Do that'} before the {self.words.noun}, or "
+            f"{self.words.otherwise}.")

@@ -23,12 +23,11 @@ from .._base.errors import ArgumentError, SizeError, describe
 from .._base.handle import views
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases, defaults
-from .asks import require_unordered
 from .attempts import retried
 from .entries import Late
-from .given import Call, Given, containers_of, objects_of
+from .given import Call, Given, objects_of
 from .outside import Variables, are_used, presumed, remember
-from .places import Change, place_key, reorder, words_of
+from .places import Change, place_key, words_of
 from .shapes import Reshaped, Shapes
 from .snapshot import Snapshot, is_closed, snapshot
 from .state import difference_of, mask_of, shape_of
@@ -125,11 +124,6 @@ class SymbolicLoop:
                 self.variables.restore()
             raise
         self.returned = None
-        if self.called.snapshot is not None and self.called.snapshot.reordered:
-            inside = containers_of(found)
-            for table, _, keys in self.called.snapshot.reordered:
-                if id(table) in inside:
-                    reorder(table, keys)
         return found
 
     def others(self, late: Late | None = None) -> Variables:
@@ -358,12 +352,13 @@ class SymbolicLoop:
             require_data(_WORDS, call.snapshot, (self.body,))
         if call.snapshot is not None and call.snapshot.caches:
             call.snapshot.forget(_are_within, self.journal.entries)
-        if call.snapshot is not None and (call.snapshot.reordered or self.journal.partial):
-            tables = [table for table, *_ in call.snapshot.reordered]
-            require_unordered(_WORDS, call.snapshot, tables or [
-                key[1] for key in self.journal.partial if key[0] == "order"])
+        orders = _EMPTY if call.snapshot is None else call.snapshot.reordered
+        if orders and self.variables is not None and self.variables.first is not None:
+            raise SymbolicValue(
+                f"{FUNCTION}(): the body of this symbolic loop changes the order of the entries of a "
+                f"{type(orders[0][0]).__name__} in each iteration. Leave the order as it is, or {_WORDS.otherwise}.")
         if self.variables is None:
-            if not changes and not call.copies and self.returns_all(call, final):
+            if not changes and not orders and not call.copies and self.returns_all(call, final):
                 if not self.arrays:
                     return results
                 if self.codes:

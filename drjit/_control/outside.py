@@ -33,13 +33,11 @@ from .._trees.holders import has_array
 from .._trees.kinds import MISSING
 from .._trees.pytree import flatten_nodes
 from .aliases import Aliases
-from .asks import require_unasked
 from .changed import changed_arrays
 from .entries import Argument, Array, Filled, First, Late, Place, PlaceOnce
 from .first import FirstCall
 from .given import Call, containers_of
 from .places import Change, are_others, difference_at, is_kept_by_class, keep_new, place_key, words_of
-from .reads import may_find
 from .shapes import Reshaped
 from .snapshot import Snapshot
 from .wording import Words, place_in_words
@@ -303,10 +301,7 @@ class Variables:
             if key in self.settled:
                 continue
             if change.before is MISSING:  # a new place, with what an iteration has put in it
-                if key in journal.partial:
-                    require_unasked(self.words, [call.snapshot], change, self.words.traced)
-                if self.first is None or id(change.container) not in self.first.lists:
-                    kept_new.append(change)
+                kept_new.append(change)
                 continue
             before = call.caller_of(change)
             if before is not change.before:
@@ -360,16 +355,18 @@ class Variables:
         changing = self.changing(formals, results)
         all_changing = [*changing, *_changing(variables, values)]
         sought = {key: (change, found[key][0]) for key, change in zip(found, kept_new, strict=True)
-                  if self.first is None and call.snapshot is not None and (
-                      are_used(all_changing, found[key][0]) if is_kept_by_class(change) else
-                      not call.holds(change.container) and may_find(call.snapshot, change))}
+                  if (are_used(all_changing, found[key][0]) if is_kept_by_class(change) else
+                      not call.holds(change.container))}
         self.keep(leaves, changing)
         self.new = [change for change in kept_new if place_key(*change[:3]) not in sought]
         stands |= {key: entry.stood for key, entry in new.items()}
         if self.first is not None:
-            return self.first.joined(variables, stands, values, test, results)
-        if sought:
-            self.first = FirstCall(self.words, self.entries, sought, variables, stands, [*values, test], results)
+            return self.first.joined(variables, stands, values, test, results, bool(
+                [change for change, _ in sought.values() if not is_kept_by_class(change)]))
+        orders = [] if call.snapshot is None else call.snapshot.reordered
+        if sought or orders:
+            self.first = FirstCall(self.words, self.entries, sought, orders, variables, stands, [*values, test],
+                                   results)
             self.initial = [node for entry in self.entries.values() for node in entry.initial]
             raise core.Restart
         return results

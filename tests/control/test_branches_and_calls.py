@@ -211,7 +211,7 @@ def test_a_new_attribute_is_kept_only_by_a_construct_that_does_not_raise(kind: s
 @pytest.mark.parametrize("kind", ["branch", "call"])
 @pytest.mark.parametrize("place", ["attribute", "entry", "list"])
 @pytest.mark.parametrize("mode", MODES)
-def test_elements_that_put_nothing_in_a_new_place_have_zeros_there(kind: str, place: str, mode: str) -> None:
+def test_elements_that_put_nothing_in_a_new_place_would_have_nothing_there(kind: str, place: str, mode: str) -> None:
     scene, table, seen, x = types.SimpleNamespace(), dict[str, Any](), list[Any](), Float(1, 2)
 
     def adds(x: Any) -> Any:
@@ -223,11 +223,17 @@ def test_elements_that_put_nothing_in_a_new_place_have_zeros_there(kind: str, pl
             seen.append(x * 2)
         return x
 
-    if kind == "branch":
-        dr.if_stmt((x,), Bool(True, False), lambda x: x, adds, mode=mode)
-    else:
-        dr.switch(UInt32(0, 1), [lambda x: x, adds], x, mode=mode)
-    assert values(scene.new if place == "attribute" else table["new"] if place == "entry" else seen[0]) == [0, 4]
+    def run(first: Any) -> None:
+        if kind == "branch":
+            dr.if_stmt((x,), Bool(True, False), first, adds, mode=mode)
+        else:
+            dr.switch(UInt32(0, 1), [first, adds], x, mode=mode)
+
+    with pytest.raises(RuntimeError, match=r"puts an array in .*, where nothing was, that depends on the elements"):
+        run(lambda x: x)
+    assert not (vars(scene) or table or seen)
+    run(adds)
+    assert values(scene.new if place == "attribute" else table["new"] if place == "entry" else seen[0]) == [2, 4]
 
 
 def test_functions_that_are_called_again_do_not_find_what_they_have_added() -> None:

@@ -105,7 +105,8 @@ def test_what_depends_on_nothing_that_is_differentiated(mode: str) -> None:
     np.testing.assert_allclose(kept().numpy(), 6)
 
 
-def test_what_depends_on_what_the_loop_changes_has_no_value_afterwards() -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_what_depends_on_what_the_loop_changes_is_that_of_the_last_iteration(mode: str) -> None:
     state = SimpleNamespace(factor=F(3))
 
     def body(i: Any) -> Any:
@@ -113,10 +114,9 @@ def test_what_depends_on_what_the_loop_changes_has_no_value_afterwards() -> None
         state.factor += 1
         return (i + 1,)
 
-    dr.while_loop((U(0, 1, 2),), lambda i: i < 4, body, mode="symbolic")
+    dr.while_loop((U(0, 1, 2),), lambda i: i < 4, body, mode=mode)
     np.testing.assert_allclose(state.factor.numpy(), [7, 6, 5])
-    with pytest.raises(RuntimeError, match="symbolic"):
-        state.kept.numpy()
+    np.testing.assert_allclose(state.kept.numpy(), [12, 10, 8])
 
 
 # --- places that later iterations look at ----------------------------------------------------------------------------
@@ -164,11 +164,6 @@ def catches(box: SimpleNamespace, i: Any, y: Any) -> Any:
     return y + box.n * box.k
 
 
-def first_of_list(box: SimpleNamespace, i: Any, y: Any) -> Any:
-    box.entries.append(F(i) * box.x)
-    return y + box.entries[0]
-
-
 def last_of_list(box: SimpleNamespace, i: Any, y: Any) -> Any:
     box.entries.append(F(i) * box.x)
     return y + box.entries[-1]
@@ -204,8 +199,8 @@ def in_a_loop(box: SimpleNamespace, i: Any, y: Any) -> Any:
     return dr.while_loop((U(0), y), lambda j, y: j < 2, lambda j, y: (j + 1, has_attribute(box, j, y)))[1]
 
 
-STEPS: list[Step] = [gets, counts, pops, has_attribute, has_attribute_and_changes_in_place, catches, first_of_list,
-                     last_of_list, chained, trees, sets_default, remembers, sets_and_reads, in_a_loop]
+STEPS: list[Step] = [gets, counts, pops, has_attribute, has_attribute_and_changes_in_place, catches, last_of_list,
+                     chained, trees, sets_default, remembers, sets_and_reads, in_a_loop]
 
 
 def outcome(step: Step, counts: list[int], mode: str, tracked: bool) -> list[Any]:
@@ -239,7 +234,43 @@ def test_later_iterations_find_what_the_first_one_has_put_somewhere(step: Step, 
             np.testing.assert_allclose(np.broadcast_to(evaluated[position], expected.shape), expected, rtol=1e-6)
 
 
-def test_bodies_that_only_fill_places_are_called_once() -> None:
+def summed(entries: list[Any], y: Any) -> Any:
+    entries.append((entries[-1] if entries else F(0)) + y)
+    return y + entries[-1]
+
+
+def first_of_all(entries: list[Any], y: Any) -> Any:
+    entries.append(y)
+    return y + entries[0]
+
+
+def counted(entries: list[Any], y: Any) -> Any:
+    table = entries[0]
+    table[len(table)] = table.get(len(table) - 1, F(0)) + y
+    return y + table[len(table) - 1]
+
+
+@pytest.mark.parametrize("step", [summed, first_of_all, counted], ids=lambda step: step.__name__)
+@pytest.mark.parametrize("mode", MODES)
+def test_bodies_that_look_into_what_grows_with_each_iteration(step: Callable[..., Any], mode: str) -> None:
+    """Two calls cannot tell which of the entries later iterations would look at."""
+    entries: list[Any] = [{}] if step is counted else []
+
+    def run() -> list[float]:
+        found: list[float] = dr.while_loop((U(1, 2), F(1)), lambda i, y: i < 4, lambda i, y: (i + 1, step(entries, y)),
+                                           mode=mode)[1].numpy().tolist()
+        return found
+
+    if mode == "symbolic":
+        with pytest.raises(RuntimeError, match=r"puts an array in the entry 0 of a .*something else in later iter"):
+            run()
+        assert entries == ([{}] if step is counted else [])
+    else:
+        assert run() == ([4, 3] if step is first_of_all else [13, 5])
+
+
+def test_bodies_that_fill_places_are_called_twice() -> None:
+    """Later iterations might look there."""
     box, calls, log = SimpleNamespace(table={}), 0, list[Any]()
 
     def body(i: Any, y: Any) -> Any:
@@ -251,7 +282,33 @@ def test_bodies_that_only_fill_places_are_called_once() -> None:
         return i + 1, y + 1
 
     dr.while_loop((U(0, 1), F(1)), lambda i, y: i < 3, body, mode="symbolic")
-    assert calls == len(log) == 1
+    assert calls == 2 and len(log) == 1
+    assert box.last.numpy().tolist() == [6, 4] and box.table["last"].numpy().tolist() == [9, 6]
+
+
+def keeps_what_it_returns(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    box.table["n"] = y * 2
+    return box.table["n"]
+
+
+def keeps_what_it_is_given(box: SimpleNamespace, i: Any, y: Any) -> Any:
+    box.table["n"] = y
+    return y + 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("step", "kept"), [
+    (keeps_what_it_returns, [8, 4, 0]), (keeps_what_it_is_given, [3, 2, 0]), (sets_default, [1.25, 1.25, 0]),
+    (remembers, np.sin(1.25)), (sets_and_reads, [None])], ids=lambda each: getattr(each, "__name__", ""))
+def test_places_are_zero_for_elements_without_an_iteration_if_they_depend_on_them(
+        step: Step, kept: Any, mode: str) -> None:
+    box = SimpleNamespace(table={}, x=F(1.25))
+    dr.while_loop((U(0, 1, 9), F(1, 1, 1)), lambda i, y: i < 3, lambda i, y: (i + 1, step(box, i, y)), mode=mode)
+    if step is sets_and_reads:
+        y = 1 + 1.25
+        np.testing.assert_allclose(box.n.numpy(), [1.25 * y * y, 1.25 * y, 0])
+    else:
+        np.testing.assert_allclose(np.broadcast_to(box.table["n"].numpy(), 3), np.broadcast_to(kept, 3))
 
 
 @pytest.mark.parametrize("writes", [False, True])
@@ -389,11 +446,11 @@ def test_derivatives_that_pass_through_what_a_side_computes(how: str) -> None:
         return y
 
     if how == "branch":
-        dr.if_stmt((y,), U(0, 1, 1, 0) == 0, first, lambda y: y, mode="symbolic")
+        dr.if_stmt((y,), U(0, 1, 1, 0) == 0, first, first, mode="symbolic")
     else:
-        dr.switch(U(0, 1, 1, 0), [first, lambda y: y], y, mode="symbolic")
+        dr.switch(U(0, 1, 1, 0), [first, first], y, mode="symbolic")
     dr.backward(box.kept)
-    np.testing.assert_allclose(x.grad.numpy()[[0, 3]], [2, 2])
+    np.testing.assert_allclose(x.grad.numpy(), [2, 2, 2, 2])
 
 
 def detached_at_first(box: SimpleNamespace, i: Any, y: Any) -> Any:
