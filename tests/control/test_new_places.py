@@ -286,6 +286,22 @@ def test_bodies_that_fill_places_are_called_twice() -> None:
     assert box.last.numpy().tolist() == [6, 4] and box.table["last"].numpy().tolist() == [9, 6]
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_loops_that_turn_out_to_be_wide_and_fill_places(mode: str) -> None:
+    """The first call is that of a loop of one element."""
+    wide, kept, counts = F(1, 2, 3), list[Any](), dr.zeros(U, 4)
+
+    def body(i: Any) -> Any:
+        nonlocal wide
+        kept.append(i)
+        wide += F(i)
+        dr.scatter_add(counts, U(1), i)
+        return (i + 1,)
+
+    dr.while_loop((U(0),), lambda i: i < 3, body, mode=mode)
+    assert list(wide) == [4, 5, 6] and list(counts) == [1, 1, 1, 0]
+
+
 def keeps_what_it_returns(box: SimpleNamespace, i: Any, y: Any) -> Any:
     box.table["n"] = y * 2
     return box.table["n"]

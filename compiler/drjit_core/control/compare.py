@@ -32,9 +32,10 @@ def are_same(nodes: Sequence[Node], others: Sequence[Node], stands: Sequence[tup
         if one is other or known.get(one.id) is other or (one.id, other.id) in seen:
             continue
         seen.add((one.id, other.id))
-        if one.id in known and is_apart(one) or (one.kind, one.type, one.size, one.attr) != (
-                other.kind, other.type, other.size, other.attr):
+        if one.id in known and is_apart(one) or (one.kind, one.type, one.attr) != (other.kind, other.type, other.attr):
             return False
+        if one.size != other.size and (one.size != 1 or not one.scope or not other.scope):
+            return False  # but what stands for variables may be wider by now
         if one.kind in CONTROL:
             if not _have_same_regions(one.payload, other.payload, known, todo):
                 return False
