@@ -78,6 +78,9 @@ class FirstCall:
                     self.after[key], after[key], pairs, _have_same):
                 left.append(key)
                 after[key] = stands[key]
+        if self.live.size < region.live.size and [node for nodes in after.values() for node in nodes
+                                                   if core.is_version(primal(node))]:
+            raise self.refusal()  # it is wide for what it changes, and writes are single ones, as in the first call
         same = core.are_same(self.state[-1:], [test], pairs, _have_same)
         if same and core.are_same(*self.compared(values, after, left), pairs, _have_same):
             after[_FIRST] = [first]
