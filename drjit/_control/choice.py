@@ -390,8 +390,8 @@ class Joint:
     """What the functions of a branch or call change besides what they return: arguments, arrays from outside, and
     places, of which each element has what the function has left that it took.
 
-    What a function puts in a new place for its elements is zero for others. Places hold an array that all functions
-    have left there (``keeps``), unless elements may take none. Functions may have been ``computed``, one after the
+    What only some functions put in a new place stays a value of the construct, which has ended. Places hold an array
+    that all functions have left there (``keeps``), unless elements may take none. Functions may have been ``computed``, one after the
     other.
     """
 
@@ -406,7 +406,8 @@ class Joint:
                                           if computed or not is_version(primal(node))})
         self.arrays: dict[Any, tuple[Any, int, core.Node]] = {}
         self.places: dict[Any, _Place] = {}
-        #: New places that hold what one function has put there for all elements, since it depends on none.
+        #: New places that hold what one function has put there: for all elements, since it depends on none, or what
+        #: nobody may use any more.
         self.new: list[Change] = []
         #: Places that all functions have removed.
         self.removed: list[Change] = []
@@ -450,11 +451,14 @@ class Joint:
                 if is_new and len(having) == 1 and key in each.common:
                     self.new.append(change)
                     continue
-                if is_new:
+                if is_new and computed:
                     raise ArgumentError(
                         f"{words.function}(): '{each.label}' puts an array in {where}, where nothing was, that depends "
                         "on the elements that it is called for: others would not have it. Put something there before "
                         f"the {words.noun}" + ", or on both sides." * keeps + "." * (not keeps))
+                if is_new:  # who uses it later is told that the construct has ended
+                    self.new.append(change)
+                    continue
                 self.places[key] = _Place(change._replace(before=each.call.caller_of(change)), words, [
                     (other, other.standing(key, change, each.call)) for other in effects], results, keeps)
 

@@ -720,7 +720,7 @@ def cubes(t: Any, x: Any) -> Any:
 
 class Scale:
     def __init__(self, factor: Any) -> None:
-        self.factor, self.last = factor, F(0)
+        self.factor = factor
 
     def apply(self, x: Any) -> Any:
         self.last = x * self.factor  # what an instance keeps of a call has no part in later traversals
