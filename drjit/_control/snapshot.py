@@ -96,6 +96,20 @@ _COMPUTES_ATTRIBUTES = frozenset(("attrgetter", "getattr", "methodcaller"))
 _WRAPPED = "__drjit_wrap__"
 
 
+def _has_ended(value: Any) -> bool:
+    """Whether a place holds a value of a construct that has ended, which nobody can use any more."""
+    if not isinstance(value, ArrayBase):
+        return False
+    scopes = {core.primal(node).scope for node in value._nodes()} - {0}
+    if not scopes:
+        return False
+    region = core.innermost()
+    while region is not None:
+        scopes.discard(region.id)
+        region = region.outer
+    return bool(scopes)
+
+
 class Snapshot:
     """What containers hold: those of a tree, and those that a function knows.
 
@@ -445,6 +459,9 @@ class Snapshot:
                         if has_array(container):
                             self.reordered = [*self.reordered, (container, list(old), list(entries))]
                     _compare(container, kind, old, dict(entries), found)
+        if found:
+            found = [change._replace(before=MISSING) if _has_ended(change.before) else change for change in found
+                     if not _has_ended(change.now)]
         self.same = self.same and not found
         return found
 
