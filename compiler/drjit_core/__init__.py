@@ -27,7 +27,7 @@ from .control.capture import Capture, capture
 from .control.choice import Versions, call, chosen, cond
 from .control.compare import are_same
 from .control.composed import composed_row
-from .control.construct import Functions, Restart, adopt, depend_on, late_formal, late_variable, outlived
+from .control.construct import Functions, Restart, adopt, depend_on, late_formal, late_variable, outlived, unusable
 from .control.loop import repeated, while_loop
 from .control.source import holders
 from .control.once import atomic, compensated, once
@@ -86,6 +86,7 @@ from .ir.steps import step, step_again, transposed, transposed_source
 from .ir.vertex import HUB, LEAF, Vertex, any_vertex, last_vertex, live_vertices
 from .ir.symbolic import (
     call_site,
+    has_ended,
     innermost,
     is_same_in_all_elements,
     size_for_program,

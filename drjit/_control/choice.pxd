@@ -100,7 +100,7 @@ cdef class Effects(Returned):
     cdef public dict left
     cdef public dict showing
     cdef public dict arrays
-    cdef public set common
+    cdef public set common, spent
     cdef public dict orders
     cpdef note(self, list places, Journal journal, object since=*)
 

@@ -39,6 +39,7 @@ from .places import (
     are_others,
     difference_at,
     is_kept_by_class,
+    is_spent,
     keep_new,
     place_key,
     reorder,
@@ -253,6 +254,11 @@ class Returned:
         self.spec = self.spec.reshaped({k: all_ for k, _, shape, _, depth in self.spec.traced()
                                         if depth < 0 and shape == some})
 
+    def unusable(self, why: str) -> Any:
+        """Something like it that nobody can use, who are told ``why``."""
+        nodes = [core.unusable(primal(node), f"this array has no value: {why}") for node in self.nodes]
+        return self.spec.rebuild_nodes(nodes, self.leaves)
+
     def segments(self) -> list[Sequence[core.Node]]:
         """The nodes of each leaf."""
         counts = {place: count for place, _, _, count, _ in self.spec.traced()}
@@ -275,7 +281,7 @@ class Effects(Returned):
     """What one function of a branch or call has returned, and done besides."""
 
     __slots__ = ("arrays", "call", "changed", "common", "contents", "label", "left", "orders", "places", "shapes",
-                 "showing")
+                 "showing", "spent")
 
     def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None) -> None:
         self.call = call_
@@ -300,8 +306,9 @@ class Effects(Returned):
         self.contents: dict[Any, Returned] = _NOTHING
         #: Dictionaries with arrays whose entries are in another order after it, by their ids, with that.
         self.orders: dict[int, tuple[Any, list[Any]]] = _NOTHING
-        #: Those of which nothing was there before, and which hold the same for all elements.
+        #: Those of which nothing was there before, and which hold the same for all elements; or what nobody can use.
         self.common: set[Any] = _NONE
+        self.spent: set[Any] = _NONE
 
     def note(self, places: Sequence[Change], journal: Journal, since: int = -1) -> None:
         """Note places that hold other arrays. If the function was computed, what was made ``since`` a node of some id
@@ -318,6 +325,7 @@ class Effects(Returned):
             new = [key for key, change in self.places.items() if change.before is MISSING]
             if new:
                 changed = self.call.changed_outside(journal)
+                self.spent = {key for key in new if is_spent(self.places[key].now)}
                 self.common = {key for key in new if not self.depends(self.contents[key].nodes, changed, since)}
 
     def depends(self, nodes: Sequence[core.Node], changed: Sequence[core.Node], since: int) -> bool:
@@ -390,9 +398,9 @@ class Joint:
     """What the functions of a branch or call change besides what they return: arguments, arrays from outside, and
     places, of which each element has what the function has left that it took.
 
-    What only some functions put in a new place stays a value of the construct, which has ended. Places hold an array
-    that all functions have left there (``keeps``), unless elements may take none. Functions may have been ``computed``, one after the
-    other.
+    What only some functions put in a new place for their elements can be used by nobody afterwards. Places hold an
+    array that all functions have left there (``keeps``), unless elements may take none. Functions may have been
+    ``computed``, one after the other.
     """
 
     __slots__ = ("arrays", "changed", "effects", "given", "lanes", "new", "nodes", "orders", "places",
@@ -406,8 +414,8 @@ class Joint:
                                           if computed or not is_version(primal(node))})
         self.arrays: dict[Any, tuple[Any, int, core.Node]] = {}
         self.places: dict[Any, _Place] = {}
-        #: New places that hold what one function has put there: for all elements, since it depends on none, or what
-        #: nobody may use any more.
+        #: New places that hold what one function has put there for all elements, since it depends on none; or what
+        #: nobody can use.
         self.new: list[Change] = []
         #: Places that all functions have removed.
         self.removed: list[Change] = []
@@ -451,13 +459,15 @@ class Joint:
                 if is_new and len(having) == 1 and key in each.common:
                     self.new.append(change)
                     continue
-                if is_new and computed:
-                    raise ArgumentError(
-                        f"{words.function}(): '{each.label}' puts an array in {where}, where nothing was, that depends "
-                        "on the elements that it is called for: others would not have it. Put something there before "
-                        f"the {words.noun}" + ", or on both sides." * keeps + "." * (not keeps))
-                if is_new:  # who uses it later is told that the construct has ended
-                    self.new.append(change)
+                spent = [other.places[key] for other in having if key in other.spent]
+                if spent:
+                    self.new.append(spent[0])
+                    continue
+                if is_new:
+                    self.new.append(change._replace(now=each.contents[key].unusable(
+                        f"'{each.label}' of {words.function}() has put it in {where}, where nothing was, and other "
+                        f"elements have nothing there. Put something there before the {words.noun}" +
+                        ", or on both sides." * keeps + "." * (not keeps))))
                     continue
                 self.places[key] = _Place(change._replace(before=each.call.caller_of(change)), words, [
                     (other, other.standing(key, change, each.call)) for other in effects], results, keeps)

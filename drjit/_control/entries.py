@@ -18,7 +18,7 @@ from .._trees.pytree import TreeSpec, flatten_nodes
 from .places import Change, is_kept_by_class, keep_new, reorder, words_of
 from .wording import name_in_program
 
-__all__ = ["Argument", "Array", "Filled", "First", "Late", "Order", "Place", "PlaceOnce"]
+__all__ = ["Argument", "Array", "Filled", "First", "Late", "Order", "Place", "PlaceOnce", "Spent"]
 
 
 class Array:
@@ -242,6 +242,29 @@ class Order(First):
 
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         reorder(self.table, self.after)
+
+    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
+        return f"the order of the entries of a {type(self.table).__name__}"
+
+
+class Spent(Order):
+    """A place that was new, and holds what nobody can use any more, which later iterations find."""
+
+    def __init__(self, change: Change) -> None:
+        super().__init__(None, (), ())
+        self.change = change
+
+    def preset(self, formals: Sequence[Node]) -> None:
+        write_place(*self.change[:3], self.change.now)
+
+    def restore(self) -> None:
+        write_place(*self.change[:3], MISSING)
+
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
+        self.preset(())
+
+    def name(self, functions: Sequence[Callable[..., Any]]) -> str:
+        return words_of(*self.change[:3])
 
 
 class Late(First):

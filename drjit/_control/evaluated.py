@@ -41,7 +41,7 @@ from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases
 from .given import Call, Given, objects_of
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
-from .places import Change, are_others, difference_at, is_kept_by_class, place_key, reorder, restore, words_of
+from .places import Change, are_others, difference_at, is_kept_by_class, is_spent, place_key, reorder, restore, words_of
 from .shapes import changed_shape
 from .snapshot import Snapshot, snapshot
 from .state import difference_of, is_made_of, is_retracked, shape_of
@@ -257,7 +257,7 @@ class _Objects:
         An array that is in other places, too, remains the same: what lanes hold that take no part is kept apart until
         the end. Something of another type can be there only if all lanes take part.
         """
-        if change.now is MISSING:
+        if change.now is MISSING or is_spent(change.now):
             return change.now
         new, leaves, spec = flatten_nodes(change.now, FUNCTION)
         if change.before is MISSING and is_kept_by_class(change):

@@ -32,7 +32,7 @@ class FirstCall:
     """What a first call has left."""
 
     def __init__(self, words: Words, entries: dict[Any, Any], filled: Mapping[Any, tuple[Change, list[Node]]],
-                 orders: Sequence[tuple[Any, Sequence[Any], Sequence[Any]]], variables: Sequence[Node],
+                 others: Mapping[Any, Order], variables: Sequence[Node],
                  stands: Mapping[Any, Sequence[Node]], state: list[Node], results: Sequence[Node]) -> None:
         region = core.innermost()
         assert region is not None
@@ -46,8 +46,9 @@ class FirstCall:
         for key, (change, nodes) in filled.items():
             self.entries[key] = Filled(change, words.function)
             self.after[key] = nodes
-        for table, before, after in orders:
-            self.entries["order", id(table)] = Order(table, before, after)
+        self.entries |= others
+        self.left = [words_of(*change[:3]) for change in self.filled.values()] + [
+            str(entry.name(())) for entry in others.values()]
         self.entries.setdefault(_FIRST, First())
 
     def by_keys(self, nodes: Sequence[Node]) -> dict[Any, Sequence[Node]]:
@@ -112,10 +113,9 @@ class FirstCall:
 
     def refusal(self) -> SymbolicValue:
         """What is wrong with a body that does something else where it finds what it has put in new places."""
-        where = [words_of(change.container, change.kind, change.key) for change in self.filled.values()]
-        does = f"puts an array in {where[0]}, where nothing is before the {self.words.noun}" if where else \
-            "changes the order of the entries of a dictionary"
+        where = self.left[0]
+        does = f"changes {where}" if "the order" in where else \
+            f"puts an array in {where}, where nothing is before the {self.words.noun}"
         return SymbolicValue(
             f"{self.words.function}(): {self.words.traced} {does}, and does something else in later iterations, which "
-            f"find it so. {'Put something there' if where else 'Do that'} before the {self.words.noun}, or "
-            f"{self.words.otherwise}.")
+            f"find it so. Do that before the {self.words.noun}, or {self.words.otherwise}.")

@@ -34,10 +34,10 @@ from .._trees.kinds import MISSING
 from .._trees.pytree import flatten_nodes
 from .aliases import Aliases
 from .changed import changed_arrays
-from .entries import Argument, Array, Filled, First, Late, Place, PlaceOnce
+from .entries import Argument, Array, Filled, First, Late, Order, Place, PlaceOnce, Spent
 from .first import FirstCall
 from .given import Call, containers_of
-from .places import Change, are_others, difference_at, is_kept_by_class, keep_new, place_key, words_of
+from .places import Change, are_others, difference_at, is_kept_by_class, is_spent, keep_new, place_key, words_of
 from .shapes import Reshaped
 from .snapshot import Snapshot
 from .wording import Words, place_in_words
@@ -296,12 +296,16 @@ class Variables:
             position += count
         new: dict[Any, Any] = {}
         kept_new: list[Change] = []
+        spent: list[Change] = []
         for change in changes:
             key = place_key(*change[:3])
             if key in self.settled:
                 continue
             if change.before is MISSING:  # a new place, with what an iteration has put in it
-                kept_new.append(change)
+                if not is_spent(change.now):
+                    kept_new.append(change)
+                elif key not in self.entries:
+                    spent.append(change)
                 continue
             before = call.caller_of(change)
             if before is not change.before:
@@ -362,11 +366,12 @@ class Variables:
         stands |= {key: entry.stood for key, entry in new.items()}
         if self.first is not None:
             return self.first.joined(variables, stands, values, test, results, bool(
-                [change for change, _ in sought.values() if not is_kept_by_class(change)]))
-        orders = [] if call.snapshot is None else call.snapshot.reordered
-        if sought or orders:
-            self.first = FirstCall(self.words, self.entries, sought, orders, variables, stands, [*values, test],
-                                   results)
+                spent or [change for change, _ in sought.values() if not is_kept_by_class(change)]))
+        left: dict[Any, Order] = {place_key(*change[:3]): Spent(change) for change in spent}
+        for order in call.snapshot.reordered if call.snapshot is not None else ():
+            left["order", id(order[0])] = Order(*order)
+        if sought or left:
+            self.first = FirstCall(self.words, self.entries, sought, left, variables, stands, [*values, test], results)
             self.initial = [node for entry in self.entries.values() for node in entry.initial]
             raise core.Restart
         return results

@@ -12,14 +12,17 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+import drjit_core as core
+from drjit_core import primal
+
 from .._base.array import ArrayBase
 from .._trees.contents import write_place
 from .._trees.holders import are_same, has_array
 from .._trees.kinds import CELL, CLASS, DICT, GENERATOR, MISSING, MODULE, OBJECT
 from .._trees.pytree import TreeSpec, children, flatten, flatten_nodes
 
-__all__ = ["Change", "are_others", "difference_at", "is_kept_by_class", "keep_new", "place_key", "reorder", "restore",
-           "unshared", "words_of"]
+__all__ = ["Change", "are_others", "difference_at", "is_kept_by_class", "is_spent", "keep_new", "place_key", "reorder",
+           "restore", "unshared", "words_of"]
 
 
 class Change(NamedTuple):
@@ -46,6 +49,11 @@ def unshared(value: Any) -> Any:
         return value
     leaves, spec = flatten(value, "")
     return value if spec.holds_copies() else spec.rebuild(leaves)
+
+
+def is_spent(value: Any) -> bool:
+    """Whether something holds values of constructs that have ended, which nobody can use any more."""
+    return has_array(value) and bool([node for node in flatten_nodes(value, "")[0] if core.has_ended(primal(node))])
 
 
 def restore(changes: Sequence[Change]) -> None:

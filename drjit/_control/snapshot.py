@@ -73,7 +73,7 @@ from .._trees.kinds import (
     refers,
 )
 from .._trees.pytree import flatten_nodes
-from .places import Change, reorder, restore, unshared
+from .places import Change, is_spent, reorder, restore, unshared
 
 __all__ = ["Snapshot", "is_closed", "names_of", "snapshot"]
 
@@ -94,20 +94,6 @@ _COMPUTES_VARIABLES = frozenset(("exec", "globals"))
 _COMPUTES_ATTRIBUTES = frozenset(("attrgetter", "getattr", "methodcaller"))
 #: What functions of other frameworks have: frozen functions call them, and do not look at what these know.
 _WRAPPED = "__drjit_wrap__"
-
-
-def _has_ended(value: Any) -> bool:
-    """Whether a place holds a value of a construct that has ended, which nobody can use any more."""
-    if not isinstance(value, ArrayBase):
-        return False
-    scopes = {core.primal(node).scope for node in value._nodes()} - {0}
-    if not scopes:
-        return False
-    region = core.innermost()
-    while region is not None:
-        scopes.discard(region.id)
-        region = region.outer
-    return bool(scopes)
 
 
 class Snapshot:
@@ -459,9 +445,6 @@ class Snapshot:
                         if has_array(container):
                             self.reordered = [*self.reordered, (container, list(old), list(entries))]
                     _compare(container, kind, old, dict(entries), found)
-        if found:
-            found = [change._replace(before=MISSING) if _has_ended(change.before) else change for change in found
-                     if not _has_ended(change.now)]
         self.same = self.same and not found
         return found
 
@@ -533,7 +516,7 @@ class Snapshot:
         restore(changes)
         for table, keys, _ in self.reordered:
             reorder(table, keys)
-        return changes
+        return [change._replace(before=MISSING) if is_spent(change.before) else change for change in changes]
 
 
 def _compare(container: Any, kind: int, before: dict[Any, Any], now: dict[Any, Any], found: list[Change]) -> None:

@@ -126,21 +126,16 @@ def chosen(how: str, mode: str, x: Any, yes: Callable[[Any], Any], no: Callable[
     return dr.switch(dr.select(Bool(mask), U(0), U(1)), [yes, no], x, mode=mode)
 
 
-#: What is said of a place that only some elements would have something in: by evaluated constructs; and by who uses what
-#: symbolic ones have left there.
-DEPENDS, ENDED = "where nothing was, that depends on the elements", "this array is symbolic: .* which has ended"
+#: What is said of a place that only some elements would have something in, to who uses that.
+DEPENDS = "this array has no value: .* has put it in .*, where nothing was, and other elements have nothing there"
 
 
 @contextlib.contextmanager
-def refused(mode: str, use: Callable[[], Any], words: str = DEPENDS) -> Iterator[None]:
-    """What only some elements would have is refused: by evaluated constructs, and by symbolic ones where it is used."""
-    if mode == "evaluated":
-        with pytest.raises(RuntimeError, match=words):
-            yield
-    else:
-        yield
-        with pytest.raises(RuntimeError, match=ENDED):
-            use() + 1
+def refused(use: Callable[[], Any], words: str = DEPENDS) -> Iterator[None]:
+    """What only some elements have is refused where it is used afterwards."""
+    yield
+    with pytest.raises(RuntimeError, match=words):
+        use() + 1
 
 
 @modes
@@ -148,9 +143,8 @@ def refused(mode: str, use: Callable[[], Any], words: str = DEPENDS) -> Iterator
 @keeps_
 def test_what_one_side_computes_of_its_elements_and_keeps_is_refused(keep: Keeps, how: str, mode: str) -> None:
     box = SimpleNamespace(table={})
-    with refused(mode, lambda: keep(box, base), r"puts an array in the (entry|attribute) 'k' of .*depends.*before"):
+    with refused(lambda: keep(box, base), r"this array has no value: .* has put it in the (entry|attribute) 'k' of"):
         assert of(chosen(how, mode, base(), lambda x: x + keep(box, lambda: x * 10))) == [11, 2, 33, 4]
-    assert mode == "symbolic" or not box.table and not hasattr(box, "k")
 
 
 @modes
@@ -164,7 +158,7 @@ def test_what_one_side_keeps_within_a_loop_is_refused(keep: Keeps, mode: str) ->
                        lambda x, y: x, mode=mode)
         return i + 1, x, y + 1
 
-    with pytest.raises(RuntimeError, match=ENDED if mode == "symbolic" else DEPENDS):
+    with pytest.raises(RuntimeError, match=DEPENDS):
         dr.while_loop((U(0, 0, 0, 0), F(0), base()), lambda i, x, y: i < U(0, 1, 2, 3), body, mode=mode)
     assert not box.table and not hasattr(box, "k")
 
@@ -192,7 +186,7 @@ def test_what_both_sides_keep_is_there_for_all(keep: Keeps, mode: str) -> None:
 @keeps_
 def test_what_is_read_by_the_elements_of_a_side_is_not_kept(keep: Keeps, mode: str) -> None:
     box, table, index = SimpleNamespace(table={}), dr.opaque(F, 5, 8), dr.opaque(U, 2, 4)
-    with refused(mode, lambda: keep(box, base)):
+    with refused(lambda: keep(box, base)):
         assert of(chosen("branch", mode, base(), lambda x: x + keep(box, lambda: dr.gather(F, table, index)))) == \
             [6, 2, 8, 4]
 
@@ -207,13 +201,10 @@ def test_what_is_computed_of_what_a_side_has_changed_is_not_kept(start: Any, mod
         return x + contains(box, lambda: box.n * 10)
 
     before = of(start) * (4 // len(start))
-    with refused(mode, lambda: box.table["k"]):
+    with refused(lambda: box.table["k"]):
         assert of(chosen("branch", mode, base(), side)) == [
             x + 10 * (n + 1) if m else x for x, n, m in zip(of(base()), before, M, strict=True)]
-    if mode == "symbolic":
-        assert of(box.n) == [n + m for n, m in zip(before, M, strict=True)]
-    else:
-        assert of(box.n) == of(start) and not box.table
+    assert of(box.n) == [n + m for n, m in zip(before, M, strict=True)]
 
 
 @modes
@@ -226,9 +217,8 @@ def test_a_list_that_one_side_fills_is_refused(mode: str) -> None:
             entries.append(x * 10)
         return x + entries[0]
 
-    with refused(mode, lambda: entries[0], "puts an array in the entry 0 of the list 'entries', where nothing was"):
+    with refused(lambda: entries[0], "has put it in the entry 0 of the list 'entries', where nothing was"):
         assert of(chosen("branch", mode, base(), keep)) == [11, 2, 33, 4]
-    assert mode == "symbolic" or not entries
     entries[:] = [F(0, 0, 0, 0)]
     assert of(chosen("branch", mode, base(), keep)) == [1, 2, 3, 4]
 
@@ -330,7 +320,7 @@ def test_modes_agree_on_arrays_that_are_the_same_as_arguments(how: str, copied: 
         box.k = known * 2
         return x + 1
 
-    with refused(mode, lambda: box.k):
+    with refused(lambda: box.k):
         assert of(chosen(how, mode, x, side)) == [2, 2, 4, 4]
     vars(box).clear()
     chosen("branch", mode, x, side, side)

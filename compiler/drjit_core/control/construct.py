@@ -27,6 +27,7 @@ from ..ir.symbolic import (
     call_site,
     close,
     innermost,
+    new_region,
     open_,
     replace_version,
     require_memory,
@@ -39,7 +40,7 @@ from ..types import BOOL, IS_FLOAT, LogLevel
 from .source import Ambiguous, Source
 
 __all__ = ["Construct", "Functions", "Restart", "Traced", "adopt", "depend_on", "late_formal", "late_variable",
-           "outlived", "raised_here", "written_widths"]
+           "outlived", "raised_here", "unusable", "written_widths"]
 
 _NONE: frozenset[int] = frozenset()
 #: Of constructs that write nothing, and have no statements.
@@ -487,6 +488,11 @@ def late_formal(before: Node) -> Node:
     region = innermost()
     assert region is not None and region.live is not None
     return new_formal(before.type, max(before.size, region.live.size), -4, False, region.id, before.where)
+
+
+def unusable(node: Node, why: str) -> Node:
+    """What stands in a place for a value that elements do not have alike: who uses it is told ``why`` nobody can."""
+    return new_formal(node.type, node.size, -4, why, new_region(), node.where)
 
 
 def outlived(node: Node) -> Node:

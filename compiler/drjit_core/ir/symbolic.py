@@ -21,7 +21,7 @@ from .labels import label_of
 from .node import Node
 from .region import arguments_of, is_apart, is_version, operands, origin_of
 
-__all__ = ["Tracing", "become_memory", "call_site", "close", "describe_value", "innermost", "is_replaced",
+__all__ = ["Tracing", "become_memory", "call_site", "close", "describe_value", "has_ended", "innermost", "is_replaced",
            "is_same_in_all_elements", "line_at", "new_region", "note_seen", "open_", "replace_version",
            "require_memory", "require_open", "scope_of", "scope_of_all", "seen_here",
            "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "traced_elsewhere",
@@ -159,6 +159,12 @@ def innermost() -> Tracing | None:
     """The region that this thread is tracing."""
     region: Tracing | None = current().region
     return region
+
+
+def has_ended(node: Node) -> bool:
+    """Whether an array is a value of a region that nobody traces any more."""
+    place = _known.get(node.scope) if node.scope else None
+    return node.scope != 0 and (place is None or not place.open)
 
 
 def require_open(node: Node) -> None:
@@ -593,6 +599,8 @@ def symbolic_error(node: Node, operation: str = "", need: str = "") -> SymbolicV
     function = f"{function}()" if function else "operation"
     place = _known.get(node.scope)
     at = f" ({line[0]}:{line[1]})" if line else ""
+    if node.kind == PHI and type(node.payload) is str:
+        return SymbolicValue(f"{function}{at}: {node.payload}")
     what, noun = describe_value(node), _noun(place)
     if place is not None and place.open and node.scope not in state.open:
         return SymbolicValue(
