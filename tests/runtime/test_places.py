@@ -206,6 +206,7 @@ MIXED = """
         ("drjit.scatter_inc(): 'index'", lambda: dr.scatter_inc(dr.zeros(llvm.UInt, 3), elsewhere)),
         ("drjit.scatter_exch(): ", lambda: dr.scatter_exch(x, y, at)),
         ("drjit.scatter_cas(): ", lambda: dr.scatter_cas(dr.zeros(llvm.UInt, 3), llvm.UInt(0), elsewhere, at)),
+        ("drjit.llvm.Float.__getitem__(): ", lambda: x[elsewhere]),
         ("drjit.llvm.Float.__setitem__(): ", lambda: x.__setitem__(elsewhere, 1)),
         ("drjit.llvm.Float.__setitem__(): ", lambda: x.__setitem__(cuda.Bool(True, False, True), 1)),
         ("drjit.llvm.TensorXf.__getitem__(): ", lambda: llvm.TensorXf(x)[elsewhere]),
