@@ -52,7 +52,14 @@ from .derivatives.traversal import (
     set_ones,
     traverse,
 )
-from .errors import CompilationError, IncompatibleSizes, NoDerivative, SymbolicValue, UnsupportedType
+from .errors import (
+    CompilationError,
+    IncompatibleBackends,
+    IncompatibleSizes,
+    NoDerivative,
+    SymbolicValue,
+    UnsupportedType,
+)
 from .context import current
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.deferred import Memory, Statement, defer

@@ -6,7 +6,8 @@ layer adds the name of the user's function and argument.
 
 from __future__ import annotations
 
-__all__ = ["CompilationError", "IncompatibleSizes", "NoDerivative", "SymbolicValue", "UnsupportedType"]
+__all__ = ["CompilationError", "IncompatibleBackends", "IncompatibleSizes", "NoDerivative", "SymbolicValue",
+           "UnsupportedType"]
 
 
 class IncompatibleSizes(RuntimeError):
@@ -16,6 +17,21 @@ class IncompatibleSizes(RuntimeError):
         self.operation = operation
         self.sizes = sizes
         super().__init__(f"{operation}(): operands have incompatible sizes! (sizes: {', '.join(map(str, sizes))})")
+
+
+class IncompatibleBackends(RuntimeError):
+    """Operands of an operation that belong to several backends."""
+
+    def __init__(self, operation: str, names: tuple[str, ...]) -> None:
+        self.operation = operation
+        self.names = names
+        super().__init__(f"{operation}(): the operands belong to the backends {self.listed}, and must belong to one: "
+                         "convert some of them")
+
+    @property
+    def listed(self) -> str:
+        """The names of the backends."""
+        return " and ".join([f"'{name}'" for name in self.names])
 
 
 class UnsupportedType(TypeError):

@@ -163,7 +163,10 @@ def flat_get(array: Any, key: Any) -> Any:
     if isinstance(key, ArrayBase) and not key._depth and key._kind in "iu":
         index = positions_of_array(array, key._nodes()[0], node.size)
         if node.size and index.size:
-            return wrap(type(array), [gather(node, index, with_lanes(TRUE, index.size))])
+            try:
+                return wrap(type(array), [gather(node, index, with_lanes(TRUE, index.size))])
+            except CORE_ERRORS as error:
+                raise translate(error, f"{array._name}.__getitem__") from None
     position = key if key.__class__ is int else key_integer(key)
     if position is not None:
         size = exact_size(node)

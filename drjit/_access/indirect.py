@@ -18,7 +18,7 @@ from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, tran
 from .._base.handle import held
 from .._base.methods import FlatSlots
 from .._base.nodes import broadcast, index_node, index_type
-from .._base.types import BOOL, UINT32, lookup, reshape, retype
+from .._base.types import BOOL, SCALAR, UINT32, lookup, reshape, retype
 from .._base.typing import T
 from .._base.values import is_ndarray
 from .._promotion.promote import coerce, wrap
@@ -49,10 +49,16 @@ def _width_of(value: Any, function: str) -> int:
     return max((array._width(function) for array in leaves(value, function) if isinstance(array, ArrayBase)), default=0)
 
 
+def _is_foreign(value: ArrayBase, of: type[ArrayBase] | ArrayBase) -> bool:
+    """Whether an array is of another backend than those of a type (literals, which go with all, included)."""
+    backend = value._record.backend
+    return backend is not of._record.backend and backend is not SCALAR
+
+
 def _flat_argument(value: Any, leaf: type[ArrayBase], scalar: int, name: str, function: str) -> Node:
     """The node of an index or mask argument, converted to a flat array of the given scalar type."""
     if isinstance(value, ArrayBase) and (not value._depth or value._depth < 0 and value.ndim < 2):
-        if value._kind in ("b" if scalar == BOOL else "iuf"):
+        if value._kind in ("b" if scalar == BOOL else "iuf") and not _is_foreign(value, leaf):
             return value._nodes()[0]
     elif value is True and scalar == BOOL:
         return TRUE
@@ -349,6 +355,8 @@ def _scatter_directly(op: ReduceOp, target: Any, value: Any, index: Any, mode: R
         return False
     node, source, position = held(target), held(value), held(index)
     width = position.size
+    if not (node.where or source.where):  # a literal target takes its backend from what is written, and where
+        return False
     if position.type != UINT32 or position.kind <= _LITERAL or width < 2 or source.size not in (1, width) or \
             not 2 <= node.size <= 1 << 32 or \
             op is not ReduceOp.Identity and TYPES[node.type].kind not in core.REDUCTIONS[op._value_].accepts:
@@ -404,7 +412,7 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
     if op is not ReduceOp.Identity and target._kind not in core.REDUCTIONS[op._value_].accepts:
         raise ArgumentError(f"{function}(): the reduction {op.name} is not supported for arrays of type "
                             f"{TYPES[target._type].name}.")
-    if isinstance(value, ArrayBase) and value._type != target._type:
+    if isinstance(value, ArrayBase) and (value._type != target._type or _is_foreign(value, target)):
         raise TypeError(f"{function}(): 'value' of type {value._name} is not supported for a target of type "
                         f"{target._name}; convert it first.")
     refuse_floats(target, value, function)

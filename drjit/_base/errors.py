@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from types import GetSetDescriptorType, MemberDescriptorType, TracebackType
 from typing import Any
 
-from drjit_core import IncompatibleSizes, SymbolicValue, UnsupportedType, is_internal
+from drjit_core import IncompatibleBackends, IncompatibleSizes, SymbolicValue, UnsupportedType, is_internal
 
 __all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "BoundsError", "CallSite", "ComponentError", "CountError",
            "EndlessRecursion", "FormatError", "IncompatibleArguments", "IncompatibleShapes", "Misfit", "OutOfRange",
@@ -25,7 +25,7 @@ __all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "BoundsError", "CallSite"
            "describe_all", "no_deletion", "passed_on", "presented", "translate", "user_part"]
 
 #: What tracing raises when operands do not fit together.
-CORE_ERRORS = (IncompatibleSizes, UnsupportedType)
+CORE_ERRORS = (IncompatibleSizes, IncompatibleBackends, UnsupportedType)
 
 
 class ArgumentError(TypeError, RuntimeError):
@@ -193,6 +193,9 @@ def translate(error: Exception, site: Site, args: Sequence[Any] = ()) -> Excepti
     if isinstance(error, IncompatibleSizes):
         sizes = ", ".join(map(str, error.sizes))
         return SizeError(f"{call}: operands have incompatible sizes! (sizes: {sizes})")
+    if isinstance(error, IncompatibleBackends):
+        return ArgumentError(f"{call}: the arguments have arrays of the backends {error.listed}, and must be of one: "
+                             "convert some of them.")
     if isinstance(error, UnsupportedType):
         return ArgumentError(f"{call}: operation not supported for this type (elements of type {error.type_name}).")
     if isinstance(error, OutOfRange):

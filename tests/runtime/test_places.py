@@ -187,6 +187,51 @@ def test_two_backends(base: str, name: str) -> None:
     run(base, PROGRAMS[name])
 
 
+#: Functions that are given arrays of two packages, and what the exception says besides "drjit" and their name.
+MIXED = """
+    zeros, at, elsewhere = dr.zeros(llvm.Float, 3), llvm.UInt(0, 1), cuda.UInt(0, 1)
+    x, y, mask = llvm.Float(1, 2, 3), cuda.Float(1, 2), cuda.Bool(True, False)
+    def local(index, value):
+        memory = dr.alloc_local(llvm.Float, 4, value=0.0)
+        memory[index] = value
+    for words, function in (
+        ("drjit.gather(): 'index'", lambda: dr.gather(llvm.Float, zeros, elsewhere)),
+        ("drjit.gather(): ", lambda: dr.gather(llvm.Float, x, elsewhere)),
+        ("drjit.gather(): 'active'", lambda: dr.gather(llvm.Float, x, 0, cuda.Bool(True))),
+        ("drjit.gather(): ", lambda: dr.gather(llvm.Float, x, at, mask)),
+        ("drjit.scatter(): 'index'", lambda: dr.scatter(zeros, llvm.Float(1), elsewhere)),
+        ("drjit.scatter(): ", lambda: dr.scatter(x, llvm.Float(1), elsewhere)),
+        ("drjit.scatter(): 'value'", lambda: dr.scatter(zeros, y, 1)),
+        ("drjit.scatter_add(): 'value'", lambda: dr.scatter_add(x, y, at)),
+        ("drjit.scatter_inc(): 'index'", lambda: dr.scatter_inc(dr.zeros(llvm.UInt, 3), elsewhere)),
+        ("drjit.scatter_exch(): ", lambda: dr.scatter_exch(x, y, at)),
+        ("drjit.scatter_cas(): ", lambda: dr.scatter_cas(dr.zeros(llvm.UInt, 3), llvm.UInt(0), elsewhere, at)),
+        ("drjit.llvm.Float.__getitem__(): ", lambda: x[elsewhere]),
+        ("drjit.llvm.Float.__setitem__(): ", lambda: x.__setitem__(elsewhere, 1)),
+        ("drjit.llvm.Float.__setitem__(): ", lambda: x.__setitem__(cuda.Bool(True, False, True), 1)),
+        ("drjit.llvm.TensorXf.__getitem__(): ", lambda: llvm.TensorXf(x)[elsewhere]),
+        ("drjit.Local.__setitem__(): 'index'", lambda: local(elsewhere, 1.0)),
+        ("drjit.Local.__setitem__(): ", lambda: local(at, y)),
+        ("drjit.while_loop(): ", lambda: dr.while_loop((at,), lambda i: elsewhere < 3, lambda i: (i + 1,))),
+        ("drjit.if_stmt(): ", lambda: dr.if_stmt((at,), mask, lambda i: i + 1, lambda i: i)),
+        ("drjit.switch(): ", lambda: dr.switch(elsewhere, [lambda i: i + 1, lambda i: i], at)),
+    ):
+        try:
+            function()
+        except (TypeError, RuntimeError) as error:
+            assert str(error).startswith(words) and ("backends" in str(error) or "'" in words), error
+        else:
+            raise AssertionError(words)
+    assert zeros.numpy().tolist() == [0, 0, 0] and x.numpy().tolist() == [1, 2, 3]
+"""
+
+
+@pytest.mark.parametrize("base", ["CPU", "Hidden"])
+def test_arrays_of_two_packages_are_refused_in_the_names_of_the_users_function(base: str) -> None:
+    """Positions, masks and values as well, also where all else is a literal: nothing has been changed then."""
+    run(base, MIXED)
+
+
 @pytest.mark.parametrize("base", ["CPU", "Hidden"])
 def test_recordings_run_where_their_arguments_belong(base: str) -> None:
     run(base, """

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import flags
 from ..context import current, state
-from ..errors import IncompatibleSizes
+from ..errors import IncompatibleBackends, IncompatibleSizes
 from ..flags import DEBUG
 from ..ops import semantics
 from ..ops.table import (
@@ -324,16 +324,15 @@ def broadcast_size_of(name: str, nodes: Sequence[Node]) -> int:
 
 
 def where_of(operation: str, nodes: Iterable[Node | None]) -> int:
-    """The backend that operands belong to, as a bit: 0 if none of them does.  Raises a ``RuntimeError`` if there are
-    two."""
+    """The backend that operands belong to, as a bit: 0 if none of them does.  Raises
+    :class:`IncompatibleBackends` if there are two."""
     where = 0
     for node in nodes:
         if node is not None:
             where |= node.where
     if where & (where - 1):
-        names = " and ".join([f"'{JitBackend(1 << bit).name}'" for bit in range(16) if where >> bit & 1])
-        raise RuntimeError(f"{operation}(): the operands belong to the backends {names}, and must belong to one: "
-                           "convert some of them")
+        raise IncompatibleBackends(operation, tuple([JitBackend(1 << bit).name for bit in range(16)
+                                                     if where >> bit & 1]))
     return where
 
 
