@@ -291,7 +291,7 @@ class ReduceMode(_Enum):
     Auto = 0
     #: Atomic updates, one for each element; of plain writes, neighbours are written one by one.
     Direct = 1
-    #: Atomic updates: combining those of a packet first is not there yet.
+    #: Atomic updates; on GPUs, neighbours combine what they have for one element first.
     Local = 2
     #: Updates that are not atomic: the caller guarantees that no two go to one element at a time.
     NoConflicts = 3

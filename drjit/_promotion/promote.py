@@ -86,7 +86,8 @@ def scalar_literal(cls: type[ArrayBase], value: bool | int | float, function: Si
 
 
 def bound_number(cls: type[ArrayBase], value: Extent, function: Site) -> Node:
-    """The same for a number of a recording, which may be another one in replays: within the type's range, too."""
+    """A literal of an array type's scalar type for a number of a recording, which may be another one in replays: within
+    the type's range, too."""
     if cls._kind == "b" or value.value.__class__ is float and cls._kind != "f":
         return scalar_literal(cls, value.pinned(), function)
     if cls._kind != "f" and not cls._low <= value <= cls._high:

@@ -107,7 +107,7 @@ def _again(source: Node, *operands: Node, attr: int, payload: tuple[int, ...], c
 
 
 def _decoded_again(source: Node, table: Node, *operands: Node, attr: int, payload: tuple[int, ...]) -> Node:
-    """The same, of colors."""
+    """A channel of colors once more, of what may have derivatives."""
     return _again(source, *operands, attr=attr, payload=payload, colors=Colors(table))
 
 

@@ -119,7 +119,7 @@ def _found(value: Callable[..., Any], arguments: Sequence[Storage]) -> list[Arra
 
 
 def _recorded(value: Callable[..., Any], arguments: Sequence[Storage]) -> list[Array]:
-    """The same within a frozen function, whose replays compute it again."""
+    """What :func:`_found` computes within a frozen function, whose replays compute it again."""
     given, made = [array._dtype for array in arguments], list[Any]()
 
     def parts(*tensors: Any) -> list[Any]:

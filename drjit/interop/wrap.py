@@ -111,7 +111,8 @@ class _Call:
         return call_host(function, *args, name=self.name) if records() else function(*args)
 
     def leaves_of(self, values: Callable[[list[Parts]], list[Any]], arrays: list[Parts]) -> list[Any]:
-        """The same for a function that computes the leaves of the result, whose structure must not change either."""
+        """What :meth:`called` does for a function that computes the leaves of the result, whose structure must not
+        change either."""
         if not records():
             return values(arrays)
 

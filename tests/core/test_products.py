@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drjit_core import Node, cast, cond, counter, literal, ops, outer_sums, products, reduce, while_loop
+from drjit_core import Node, cast, cond, counter, literal, ops, outer_sums, products, record, reduce, while_loop
+from drjit_core.flags import state
 from drjit_core.ir.verify import VerificationError, verify
 from drjit_core.runtime.cpu.launches import block_size
 from drjit_core.runtime.recording import Recorded
@@ -144,6 +145,27 @@ def test_sums_have_the_same_bits_in_recordings() -> None:
         assert_same_bits(values(found), values(both(*nodes)[0]))
         assert total.size == width
     assert len(recorded.recordings) == 1
+
+
+def test_recordings_know_which_operand_of_a_product_is_memory() -> None:
+    """What it is large enough for is decided once; as many elements as the vectors have, it has by chance."""
+    def function(matrix: Node, *x: Node) -> list[Node]:
+        (y,) = products(matrix, x, 1, 0, 3, 1)
+        return [ops.add(y, cast(counter(state.recording.extent(y)), FLOAT32))]
+
+    def of(matrix: int, width: int) -> tuple[list[Node], Any]:
+        weights, x = numbers(matrix).astype(np.float32), numbers(3, width).astype(np.float32)
+        return [array(weights), *map(array, x)], weights[:3] @ x + np.arange(width)
+
+    arguments, expected = of(6, 6)
+    recording, (found,) = record(function, arguments)
+    assert np.array_equal(values(found), expected)
+    about = [str(guard.reason) for guard in recording.guards if "argument 0" in str(guard.reason)]
+    assert about == ["width of indices: size of argument 0", "asked for ahead: size of argument 0"]
+    for sizes in ((6, 10), (9, 1000)):
+        arguments, expected = of(*sizes)
+        assert recording.obstacle(arguments) is None
+        assert np.array_equal(values(recording.replay(arguments)[0]), expected)
 
 
 def test_matrices_make_blocks_large() -> None:

@@ -247,6 +247,42 @@ def test_a_recording_repeats_it() -> None:
     assert_same_bits(values(again), reference(TABLE[::-1], other, other, WIDTH, HEIGHT, True))
 
 
+@pytest.mark.parametrize("variants", [1, 2, 7])
+def test_a_recording_repeats_calls_that_read_what_it_writes(variants: int) -> None:
+    """At any size, by other arrays, which stay what they are."""
+    def of(number: int, table_: Node) -> Callable[[list[Node]], list[Node]]:
+        return lambda s: [ops.add(bilinear(table_, s[0], s[0], uint(WIDTH), uint(HEIGHT), TRUE),
+                                  literal(FLOAT32, float(number)))]
+
+    def function(source: Node, u: Node) -> list[Node]:
+        before = read(source, u, u)
+        written = scatter(source, literal(FLOAT32, 0.5), uint(8), TRUE, ReduceOp.Identity.value,
+                          ReduceMode.Auto.value)
+        index = ops.mod(cast(ops.mul(u, literal(FLOAT32, 1000)), UINT32), uint(variants))
+        found = call(index, TRUE, [of(number, written) for number in range(variants)], [u])[0]
+        return [before, written, *found]
+
+    def expected(source: Any, u: Any) -> list[Any]:
+        written = source.copy()
+        written[8] = 0.5
+        number = ((u * np.float32(1000)).astype(np.uint32) % variants).astype(np.float32)
+        return [reference(source, u, u, WIDTH, HEIGHT, True), written,
+                reference(written, u, u, WIDTH, HEIGHT, True) + number]
+
+    def check(found: list[Node], source: Any, u: Any) -> None:
+        for one, other in zip(found, expected(source, u), strict=True):
+            assert_same_bits(values(one), other)
+
+    recording, first = record(function, [array(TABLE), array(V)])
+    check(first, TABLE, V)
+    for size in (300, 5000):
+        u, given = RNG.random(size, dtype=np.float32), array(TABLE[::-1])
+        arguments = [given, array(u)]
+        assert recording.obstacle(arguments) is None
+        check(recording.replay(arguments), TABLE[::-1], u)
+        assert_same_bits(values(given), TABLE[::-1])
+
+
 def test_launches_are_found_again_without_planning() -> None:
     for _ in range(4):  # the third one has a recipe
         source, u = ops.add(array(TABLE), literal(FLOAT32, 0)), array(U)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from drjit_core import JitFlag, on_backend, scoped_set_flag
+from drjit_core.runtime import disk
 from tests.machine.backend import OnMachine
 
 _machines: dict[tuple[int, int | None], OnMachine] = {}
@@ -19,6 +21,15 @@ def machine(request: pytest.FixtureRequest) -> Iterator[OnMachine]:
     backend = _machines.setdefault((architecture, seed), OnMachine(architecture, seed))
     with on_backend(backend), scoped_set_flag(JitFlag.FastMath, False):
         yield backend
+
+
+@pytest.fixture
+def own_texts(machine: OnMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Changes numbers that texts are made by, which keys do not tell: nobody else finds these kernels."""
+    monkeypatch.setattr(disk, "directory", lambda: tmp_path)
+    machine.flush()
+    yield monkeypatch
+    machine.flush()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

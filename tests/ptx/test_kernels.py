@@ -240,9 +240,9 @@ def test_checks_leave_out_what_is_out_of_bounds_and_report_it(machine: OnMachine
     assert "atom.relaxed.gpu.global.add.u64" in module_of(machine).text
 
 
-def test_words_that_are_no_parameters_any_more(machine: OnMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_that_are_no_parameters_any_more(machine: OnMachine, own_texts: pytest.MonkeyPatch) -> None:
     """More than fit are in memory."""
-    monkeypatch.setattr(emit, "_MOST_WORDS", 20)
+    own_texts.setattr(emit, "_MOST_WORDS", 20)
     total, expected = array(np.arange(300), FLOAT32), np.arange(300, dtype=np.float32)
     for k in range(30):
         total = ops.add(total, literal(FLOAT32, 2.25 + k))

@@ -63,11 +63,10 @@ def test_scans(type_: int, machine: OnMachine) -> None:
 
 @ANY_ORDER
 @pytest.mark.parametrize("type_", [BOOL, INT8, UINT32, UINT64, FLOAT32], ids=name_of)
-def test_tiles_look_back(type_: int, machine: OnMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_look_back(type_: int, own_texts: pytest.MonkeyPatch) -> None:
     """Over groups of groups of tiles, which are made small."""
-    monkeypatch.setattr(scans, "_MOST", 1)
-    monkeypatch.setattr(scans, "_GROUP", 2)
-    machine.flush()  # the texts are other ones
+    own_texts.setattr(scans, "_MOST", 1)
+    own_texts.setattr(scans, "_GROUP", 2)
     op = ReduceOp.Or.value if type_ == BOOL else ADD
     for size, length in ((3000, 0), (3000, 700), (2048, 1024), (513, 0)):
         node = array(data(type_, size), type_)
@@ -75,7 +74,6 @@ def test_tiles_look_back(type_: int, machine: OnMachine, monkeypatch: pytest.Mon
             found = scan(node, op, exclusive, reverse, (1 if not length else 0, length, 1))
             expected, = interpret([found])
             assert same_bits(values(found), expected), (size, length, exclusive, reverse)
-    machine.flush()
 
 
 @ANY_ORDER
@@ -160,14 +158,12 @@ def test_rows_in_order(type_: int, machine: OnMachine) -> None:
 
 
 @pytest.mark.parametrize("type_", [BOOL, INT8, UINT32, FLOAT16, FLOAT64], ids=name_of)
-def test_long_rows_in_order(type_: int, machine: OnMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sorts, "_SHORT", {32: 64, 64: 64})
-    monkeypatch.setattr(sorts, "_EACH", 2)
-    monkeypatch.setattr(sorts, "_TILE", 2 * sorts.BLOCK)
-    machine.flush()  # the texts are other ones
+def test_long_rows_in_order(type_: int, own_texts: pytest.MonkeyPatch) -> None:
+    own_texts.setattr(sorts, "_SHORT", {32: 64, 64: 64})
+    own_texts.setattr(sorts, "_EACH", 2)
+    own_texts.setattr(sorts, "_TILE", 2 * sorts.BLOCK)
     for size, extents in ((1300, (1, 0, 1)), (1200, (2, 0, 1))):
         same_order(type_, size, extents)
-    machine.flush()
 
 
 @ANY_ORDER

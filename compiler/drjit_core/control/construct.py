@@ -501,7 +501,8 @@ def outlived(node: Node) -> Node:
 
 
 def late_variable(before: Node) -> Node:
-    """The same, with a derivative if that may turn out to be asked for, as variables have that are known before."""
+    """What :func:`late_formal` makes, with a derivative if that may turn out to be asked for, as variables have that
+    are known before."""
     region, scope = innermost(), current().derivatives
     formal = late_formal(primal(before))
     assert region is not None

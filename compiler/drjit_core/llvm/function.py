@@ -42,7 +42,7 @@ class FunctionEmitter:
         self.scalars = module.scalars
         self.packets = module.packets
         self.split = split  # whether long blocks are split
-        self.prologue: list[str] = []  # loads of parameters: before everything else
+        self.prologue = Lines("entry")  # loads of parameters: before everything else
         self.entry = Lines("entry")
         self.phis: list[str] = []  # the head of the block for packets
         self.body = Lines("packet")

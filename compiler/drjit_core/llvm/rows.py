@@ -46,6 +46,7 @@ class RowsEmitter(FunctionEmitter):
         self.positions: dict[int, str] = {}  # of the elements, by the copy, in this pass
         self.whole = ""  # whether all elements of the packet belong to the row, in this pass
         self.offsets: dict[tuple[int, int], str] = {}  # of views, in this unit
+        self.steps: dict[int, str] = {}  # by the parameter of a stride, how far the lanes of a packet are apart
         self.accumulators: dict[int, reduction.Accumulator] = {}  # of reductions of everything
         self.copy = 0
         #: Of each copy: the row, its coordinate along the axis that is added up, its first element, that of the packet.
@@ -57,6 +58,7 @@ class RowsEmitter(FunctionEmitter):
         #: What stands before the loop over packets that is being written.
         self.before = Lines()
         self.writer, self.before_writer = Writer(self.body, "r."), Writer(self.before, "b.")
+        self.once_writer = Writer(self.prologue, "o.")
         self.alignment = 0
         self.read_domain()
 
@@ -475,14 +477,11 @@ def _strided(emitter: RowsEmitter, access: Access, base: str, offset: str, type_
     w, slot = emitter.writer, access.first + len(emitter.domain.extents)
     stride = emitter.parameter(slot, "i64")
     wide, lanes = emitter.packets[UINT64], emitter.lanes
-    steps = f"%steps{slot}"
-    if steps not in emitter.loaded:
-        emitter.loaded.add(steps)
+    steps = emitter.steps.get(slot)
+    if steps is None:
         numbers = ", ".join(f"i64 {k}" for k in range(lanes))
-        emitter.prologue += [f"{steps}_one = insertelement {wide} poison, i64 {stride}, i32 0",
-                             f"{steps}_all = shufflevector {wide} {steps}_one, {wide} poison, "
-                             f"<{lanes} x i32> zeroinitializer",
-                             f"{steps} = mul {wide} {steps}_all, <{numbers}>"]
+        all_ = emitter.once_writer.splat(wide, stride)
+        steps = emitter.steps[slot] = emitter.once_writer(f"mul {wide} {all_}, <{numbers}>")
     first = w.at(type_.element, base, w.add(offset, w.mul(emitter.column, stride)))
     at = w(f"getelementptr {type_.element}, ptr {first}, {wide} {steps}")
     return w.call(str(type_), f"llvm.masked.gather.{type_.suffix}.v{lanes}p0", f"{type_.of('ptr')} {at}",

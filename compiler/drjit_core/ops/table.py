@@ -56,7 +56,7 @@ MEMORY_OPERANDS: list[int] = []
 HAS_MEMORY: list[bool] = []
 #: Whether that must exist before the kernel begins.
 NEEDS_MEMORY: list[bool] = []
-#: Whether it is accessed by index.
+#: Whether it is accessed by kernels at other positions than the element's own.
 IS_INDEXED: list[bool] = []
 #: Whether the result exists only when the kernel has ended.
 IS_BARRIER: list[bool] = []
@@ -74,7 +74,7 @@ def _enter(row: Op) -> None:
     operations = 1 if row.kind < FIRST_REGISTERED or FIRST_ELEMENTWISE <= row.kind < FIRST_EXPANDED else row.cost
     MEMORY_OPERANDS[row.kind:row.kind + 1], OPERATIONS[row.kind:row.kind + 1] = [memory], [operations]
     for column, value in ((HAS_MEMORY, memory > 0), (NEEDS_MEMORY, row.needs_memory),
-                          (IS_INDEXED, row.needs_memory and INDEX in row.roles), (IS_BARRIER, row.barrier),
+                          (IS_INDEXED, row.needs_memory and row.size != "own"), (IS_BARRIER, row.barrier),
                           (IS_WRITE, row.effect == "write"), (IS_NUMBERED, row.numbered)):
         column[row.kind:row.kind + 1] = [value]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ops.reductions import REDUCTIONS
-from ..types import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, POINTER, UINT32, ReduceOp
+from ..types import BOOL, COMPUTES_IN, FLOAT32, FLOAT64, POINTER, UINT32, ReduceOp
 from . import atomics, elements, texts
 from .calls import Callee, receive
 from .function import TRUE, FunctionEmitter
@@ -42,7 +42,7 @@ class Accumulator:
 
     def __init__(self, emitter: FunctionEmitter, op: int, type_: int) -> None:
         self.emitter, self.op, self.result = emitter, op, type_
-        self.kept = FLOAT32 if type_ in (FLOAT16, BFLOAT16) else type_
+        self.kept = COMPUTES_IN[type_]
         self.flushed = op == ReduceOp.Add.value and self.kept == FLOAT32
         #: The type of what blocks store.
         self.last = FLOAT64 if self.flushed else self.kept
@@ -62,9 +62,9 @@ class Accumulator:
         emitter, t = self.emitter, T[self.kept]
         lines: Lines = []
         if self.result != self.kept:
-            single = emitter.new(FLOAT32)
-            lines += texts.cast(emitter, single, value, T[self.result], T[FLOAT32])
-            value = single
+            wide = emitter.new(self.kept)
+            lines += texts.cast(emitter, wide, value, T[self.result], t)
+            value = wide
         if active != TRUE:
             chosen = emitter.new(self.kept)
             if self.kept != BOOL:

@@ -87,7 +87,7 @@ def constant(type_: int, value: Any) -> str:
         return f"0f{bits_of(value, info):08X}"
     if type_ == FLOAT64:
         return f"0d{bits_of(value, info):016X}"
-    if type_ in (FLOAT16, BFLOAT16):
+    if info.is_float:
         return f"0x{bits_of(value, info):04X}"
     if info.kind == "b":
         return "true" if value else "false"

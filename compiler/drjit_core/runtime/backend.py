@@ -115,9 +115,6 @@ class LoadedKernel(Protocol):
     def partial_bytes(self, width: int, unit: int = 1, /) -> int:
         """Bytes of partial results that the blocks of a launch of so many units, of so many elements, write."""
 
-    def fill_calls(self, program: Program, keep: list[Any], /) -> None:
-        """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
-
     def place(self, words: Any, moves: Sequence[tuple[int, int]], keep: list[Any], /) -> None:
         """Enter the addresses of words among them (word, another one, whose address it is), where launches will find
         tables of calls that lie behind parameters; ``keep`` gets what must live as long."""

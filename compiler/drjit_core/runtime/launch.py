@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 import time
+from array import array
 from typing import Any
 
 from ..codegen.program import Program, assemble
+from ..codegen.records import layout_of
 from ..codegen.target import Target
 from ..flags import DEBUG, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
 from ..ir import build
@@ -21,7 +23,7 @@ from ..types import TYPES, UINT8
 from . import bounds, explain, history
 from .backend import KernelBackend, LoadedKernel, Tables, bring
 from .buffer import Buffer
-from .stages import Listener
+from .stages import Listener, place_tables
 from .steps import launch_step
 
 __all__ = ["evaluate_by_kernels", "launch"]
@@ -84,7 +86,7 @@ def launch(backend: KernelBackend, target: Target, kernel: Kernel, listener: Lis
         keep.append(report)
         report.bind(program)
     if program.calls:
-        compiled.fill_calls(program, keep)
+        _place_calls(program, compiled, keep)
     launched = compiled.launch(program, compiled.course(program), keep, flags & KERNEL_HISTORY != 0)
     if told:
         elapsed = (time.perf_counter_ns() - start) * 1e-6 - compiled.build_time
@@ -110,6 +112,15 @@ def launch(backend: KernelBackend, target: Target, kernel: Kernel, listener: Lis
         backend.wait()
     if flags & KERNEL_HISTORY:
         history.record(backend, compiled, hit, launched, program.width, len(program.inputs), outputs_count, elapsed)
+
+
+def _place_calls(program: Program, compiled: LoadedKernel, keep: list[Any]) -> None:
+    """Make the tables of calls, which become parameters."""
+    layout = layout_of(program)
+    words = array("Q", layout.words)
+    place_tables(compiled, layout, words, keep)
+    for site in program.calls.values():
+        program.parameters[site.slot] = words[site.slot]
 
 
 def _commit(backend: KernelBackend, program: Program, outputs: list[tuple[Node, Buffer]],

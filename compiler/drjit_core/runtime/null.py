@@ -7,7 +7,7 @@ texts are the same.  Memory is addresses that nobody touches; what would have be
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, Protocol
 from weakref import WeakKeyDictionary
@@ -54,15 +54,6 @@ class Texts(Protocol):
     def course_of(self, program: Program, /) -> Any:
         """What launches of a program depend on besides parameters and width."""
 
-    def names(self, program: Program, /) -> list[str]:
-        """Names of the functions that calls may reach."""
-
-    def name_of(self, number: int, records: bool, /) -> str:
-        """Name of a function that calls reach, by its number, or of the one that takes several records."""
-
-    def fill_calls(self, program: Program, addresses: Mapping[str, int], keep: list[Any], /) -> None:
-        """Make the tables of calls."""
-
     def fill_tables(self, backend: Any, target: Target, memory: Node, op: int, /) -> Any:
         """See :meth:`.backend.KernelBackend.fill_tables`."""
 
@@ -89,8 +80,6 @@ class NullKernel:
         self.operations = texts.operations_of(program)
         self.work = texts.work_of(program)
         self.hash = hashlib.blake2b(program.key, digest_size=16).hexdigest()
-        #: What the tables of calls have in the place of addresses: numbers of functions.
-        self.functions = {name: number for number, name in enumerate(texts.names(program))}
         self.course = texts.course_of
 
     def reuse(self, width: int, /) -> None:
@@ -100,13 +89,9 @@ class NullKernel:
         """Bytes of partial results that the blocks of a launch would write."""
         return self._texts.partial_bytes(self.partial_words, self.work, width, unit)
 
-    def fill_calls(self, program: Program, keep: list[Any], /) -> None:
-        """Make the tables of calls, with numbers of functions in the place of their addresses."""
-        self._texts.fill_calls(program, self.functions, keep)
-
     def function_address(self, number: int, records: bool, /) -> int:
-        """What stands for the address of a function."""
-        return self.functions[self._texts.name_of(number, records)]
+        """What tables of calls have in the place of addresses: a number for each function."""
+        return 2 * number + records
 
     def place(self, words: Any, moves: Sequence[tuple[int, int]], keep: list[Any], /) -> None:
         """Enter the addresses of words in this process."""

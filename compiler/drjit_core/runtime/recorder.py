@@ -59,7 +59,7 @@ class Constant(NamedTuple):
 
     type: int
     value: int  # number of a term
-    size: int  # likewise
+    size: int  # number of a term
     attr: int
 
 
@@ -419,18 +419,20 @@ class Recorder(Listener):
 
     def begin_step(self, step: Step, operands: Sequence[Node], results: Sequence[Node]) -> None:
         """A step is about to be launched."""
-        sizes = [self.expression(node) for node in operands]
-        if STEPS[step.name].ragged:
-            pass
-        elif 0 not in step.extents or len(operands) > 1:  # nobody knows what its extents follow from
+        if not STEPS[step.name].ragged:
+            self._guard_extents(step, operands, self.expression(operands[0]))
+        super().begin_step(step, operands, results)
+
+    def _guard_extents(self, step: Step, operands: Sequence[Node], size: Expression) -> None:
+        """Let operands have the sizes that the extents of a step follow from, ``size`` that of the first one."""
+        if 0 not in step.extents or len(operands) > 1:  # nobody knows what they follow from
             for node in operands:
                 self._fixed(node.size)
-        elif not isinstance(sizes[0], int):
+        elif not isinstance(size, int):
             known = math.prod(extent for extent in step.extents if extent)
             if known > 1:
-                self.guards.append(Guard(Operation(operator.mod, (sizes[0], known)), 0, 0,
-                                         f"{words(sizes[0])} is a multiple of {known}"))
-        super().begin_step(step, operands, results)
+                self.guards.append(Guard(Operation(operator.mod, (size, known)), 0, 0,
+                                         f"{words(size)} is a multiple of {known}"))
 
     def end_step(self, results: Sequence[Node]) -> None:
         """A step has been launched, and its results are evaluated."""

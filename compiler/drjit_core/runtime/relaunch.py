@@ -15,7 +15,7 @@ from ..types import TYPES
 from . import bounds, history, steps
 from .backend import Binding, KernelBackend, LoadedKernel
 from .buffer import Buffer
-from .stages import Stage
+from .stages import Stage, place_tables
 
 __all__ = ["run"]
 
@@ -91,11 +91,7 @@ def _run_kernel(backend: KernelBackend, target: Target, stage: Stage, kernel: Lo
         for number, address in zip([slot for slot, _ in stage.reports], report.parts(stage.reports), strict=True):
             words[number] = address
         keep.append(report)
-    for number, other in stage.links:
-        words[number] = words[other]
-    for number, function, records in stage.functions:
-        words[number] = kernel.function_address(function, records)
-    kernel.place(words, stage.moves, keep)
+    place_tables(kernel, stage, words, keep)
     launched = kernel.launch(Binding(words.tolist()[:stage.count], units, stage.unit), stage.course, keep,
                              flags & KERNEL_HISTORY != 0)
     history.tell(kernel, True, width, *stage.arrays, 0.0)

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..codegen.program import Program
-from ..codegen.records import layout_of
+from ..codegen.records import Layout, layout_of
 from ..codegen.signature import Slot, slots_of
 from ..ir.node import Node
 from ..ops.steps import Step
 from . import bounds
 from .backend import LoadedKernel
 
-__all__ = ["Listener", "Made", "Stage", "Tables", "note_releases"]
+__all__ = ["Listener", "Made", "Stage", "Tables", "note_releases", "place_tables"]
 
 
 class Made(NamedTuple):
@@ -96,6 +96,16 @@ class Stage:
             found.update((each.target, each.result))
         found.discard(-1)
         return found
+
+
+def place_tables(kernel: LoadedKernel, layout: Layout | Stage, words: Any, keep: list[Any]) -> None:
+    """Finish parameters and the tables of calls behind them, where a launch will find them; ``keep`` gets what must
+    live as long."""
+    for word, other in layout.links:
+        words[word] = words[other]
+    for word, number, several in layout.functions:
+        words[word] = kernel.function_address(number, several)
+    kernel.place(words, layout.moves, keep)
 
 
 def note_releases(stages: Sequence[Stage], kept: Iterable[int] = ()) -> set[int]:

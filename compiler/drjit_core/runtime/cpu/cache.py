@@ -21,7 +21,7 @@ from ...llvm.steps import Blocks, passes
 from ...ops.table import CALL, LOOP, OPERATIONS, OPS
 from .. import disk, exclusion
 from ..backend import Binding
-from . import call_tables, dump, launches
+from . import dump, launches
 from .natives import ENVIRONMENT
 
 __all__ = ["CompiledKernel", "Facts", "bring", "crowded", "facts_of", "facts_of_text", "flush", "load", "lookup",
@@ -161,10 +161,6 @@ class CompiledKernel:
     def partial_bytes(self, width: int, unit: int = 1) -> int:
         """Bytes of partial results that the blocks of a launch of so many units write."""
         return partial_bytes(self.partial_words, self.work, width, unit)
-
-    def fill_calls(self, program: Program, keep: list[Any]) -> None:
-        """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
-        call_tables.fill(program, self.native.addresses, keep)
 
     def place(self, words: Any, moves: Sequence[tuple[int, int]], keep: list[Any]) -> None:
         """Enter addresses of words among them; ``keep`` gets what must live as long."""

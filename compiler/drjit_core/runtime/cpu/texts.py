@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ...llvm.calls import name_of_function
 from ...types import JitBackend
-from . import cache, call_tables, launches
+from . import cache, launches
 from .target import LIMITS, target
 from .thread_tables import filled_tables, merged_tables
 
@@ -21,8 +20,6 @@ class LLVMTexts:
     operations_of, work_of = staticmethod(cache.operations_of), staticmethod(cache.work_of)
     partial_bytes = staticmethod(cache.partial_bytes)
     course_of = staticmethod(launches.course_of)
-    names, name_of = staticmethod(call_tables.names), staticmethod(name_of_function)
-    fill_calls = staticmethod(call_tables.fill)
     fill_tables, merge_tables = staticmethod(filled_tables), staticmethod(merged_tables)
     passes = staticmethod(cache.passes)
 

@@ -11,13 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...codegen.program import Program
-from ...codegen.records import layout_of
 from ...codegen.steps import Pass
 from ...ptx.emit import COMBINE, KERNEL, Module, Shape
 from .. import disk
 from ..backend import Binding
 from .launches import Launch
-from .texts import laid_out
 
 __all__ = ["GPUKernel"]
 
@@ -84,14 +82,6 @@ class GPUKernel:
     def partial_bytes(self, units: int, unit: int = 1, /) -> int:
         """Bytes of partial results that the blocks of a launch write."""
         return self.module.partial_bytes(units * unit, units)
-
-    def fill_calls(self, program: Program, keep: list[Any], /) -> None:
-        """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
-        words = array("Q", layout_of(program).words)
-        buffer = self.backend.allocate(8 * len(words))
-        laid_out(program, words, buffer.address)
-        self.backend.write(buffer, 0, words.tobytes())
-        keep.append(buffer)
 
     def place(self, words: Any, moves: Sequence[tuple[int, int]], keep: list[Any], /) -> None:
         """Enter addresses of words among them, where kernels will find them; ``keep`` gets what must live as long."""

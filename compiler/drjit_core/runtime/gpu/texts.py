@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple, NoReturn
 
 from ...codegen.program import Program
-from ...codegen.records import layout_of
 from ...codegen.steps import Call, Pass
 from ...codegen.target import Target
 from ...ir.node import Node
@@ -17,7 +15,7 @@ from ...ptx.steps import LAUNCHES
 from ...types import JitBackend
 from .target import LIMITS, target_of
 
-__all__ = ["PTXTexts", "laid_out"]
+__all__ = ["PTXTexts"]
 
 
 class Course(NamedTuple):
@@ -59,20 +57,6 @@ class PTXTexts:
         """Nothing."""
         return Course()
 
-    def names(self, program: Program, /) -> list[str]:
-        """Names of the functions that calls may reach."""
-        return [self.name_of(number, False) for number in range(len(program.functions))]
-
-    def name_of(self, number: int, records: bool, /) -> str:
-        """Name of a function that calls reach, by its number; each element calls one by itself."""
-        return f"target{number}"
-
-    def fill_calls(self, program: Program, addresses: Mapping[str, int], keep: list[Any], /) -> None:
-        """Make the tables of calls, which have numbers of functions, in memory of this process."""
-        words = array("Q", layout_of(program).words)
-        laid_out(program, words, words.buffer_info()[0])
-        keep.append(words)
-
     def fill_tables(self, backend: Any, target: Target, memory: Node, op: int, /) -> NoReturn:
         """There are no tables."""
         raise NotImplementedError("scatter-reductions have no tables on this backend")
@@ -82,16 +66,3 @@ class PTXTexts:
     def passes(self, call: Call, /) -> Iterable[Pass]:
         """What a step takes to run."""
         return LAUNCHES[call.step.name](call)
-
-
-def laid_out(bound: Program, words: Any, base: int) -> None:
-    """Fill words with parameters, records and tables as they are to lie at an address; parameters get theirs."""
-    layout = layout_of(bound)
-    for word, source in layout.links:
-        words[word] = words[source]
-    for word, place in layout.moves:
-        words[word] = base + 8 * place
-    for word, number, several in layout.functions:
-        words[word] = 0 if several else number
-    for site in bound.calls.values():
-        bound.parameters[site.slot] = words[site.slot]
