@@ -212,6 +212,32 @@ def test_each_frozen_function_has_recordings_of_its_own() -> None:
             make(one)
 
 
+class Scaling:
+    """An object with a frozen method."""
+
+    def __init__(self) -> None:
+        self.scale = Float(1, 2)
+
+    @dr.freeze
+    def scaled(self, x: Any) -> Any:
+        return x * self.scale
+
+
+def test_frozen_methods_are_copied_as_methods_are() -> None:
+    one = Scaling()
+    for other in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+        other.scale = Float(3, 4)
+        assert np.array_equal(other.scaled(floats(2)), [3, 8])
+    assert np.array_equal(one.scaled(floats(2)), [1, 4])
+    assert copy.copy(one.scaled) == one.scaled
+    for method in (copy.deepcopy(one.scaled), pickle.loads(pickle.dumps(one.scaled))):
+        assert method.__self__ is not one and method.__func__ is Scaling.scaled
+        assert np.array_equal(method(floats(2)), [1, 4])
+    blank: Any = object.__new__(type(one.scaled))
+    with pytest.raises(AttributeError):
+        blank.enabled  # noqa: B018
+
+
 def test_histories_tell_recordings_from_replays() -> None:
     frozen, x = dr.freeze(lambda x: dr.sum(x + 1)), floats(1000)
     found = []
