@@ -84,12 +84,12 @@ def sliced(node: Node, key: slice) -> Node | None:
                 found = size + found
                 if found < least:
                     found = least
-            if found > (size if step > 0 else size - 1):
-                found = size if step > 0 else size - 1
+            if step > 0 and found >= size:
+                found = size
+            elif step < 0 and found > size - 1:
+                found = size - 1
         bounds.append(found)
     start, stop = bounds
-    if step == 1 and stop is size and start.__class__ is int and not start:
-        return node
     distance = stop - start if step > 0 else start - stop
     if not distance > 0:
         return None

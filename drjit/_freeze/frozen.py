@@ -700,7 +700,12 @@ class _Bound:
         return self._frozen(self.__self__, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
+        if name in _Bound.__slots__:  # of an object that has not begun
+            raise AttributeError(name)
         return getattr(self._frozen, name)
+
+    def __reduce__(self) -> Any:
+        return getattr, (self.__self__, self._frozen.__name__)
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._frozen, name, value)

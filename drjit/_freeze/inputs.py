@@ -14,6 +14,7 @@ import math
 import random
 import sys
 import weakref
+from collections import namedtuple
 from collections.abc import Callable, Iterator, Sequence
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -223,6 +224,8 @@ def array_of_number(values: Any, number: float) -> Any:
 _TYPES = {int: INT64, float: FLOAT64}
 #: Names by which functions ask for classes of objects.
 _ASKING = frozenset(("isinstance", "type", "issubclass", "__class__", "singledispatch"))
+#: Where methods of data classes and of named tuples stand, which compare classes of objects with their own.
+_GENERATED = frozenset(("<string>", namedtuple.__code__.co_filename))
 _MATCH_CLASS = dis.opmap.get("MATCH_CLASS", -1)
 
 
@@ -258,8 +261,8 @@ def flag_of(node: Node) -> int:
 class Inputs:
     """What one call depends on."""
 
-    __slots__ = ("_drawn", "_installed", "_large", "_made", "_numbers", "_spans", "arrays", "containers", "data",
-                 "described", "flags", "function", "holders", "key", "names", "nodes", "own", "parts", "reason",
+    __slots__ = ("_drawn", "_installed", "_large", "_made", "_numbers", "_replaced", "_spans", "arrays", "containers",
+                 "data", "described", "flags", "function", "holders", "key", "names", "nodes", "own", "parts", "reason",
                  "snapshot", "steps_before", "tree", "variables", "waiting")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any,
@@ -274,6 +277,8 @@ class Inputs:
         self._made: dict[tuple[int, Any], _Number] = _numbers_at(self.tree, routes) if routes else {}
         #: The numbers of the recording that the function has found there.
         self._installed: dict[tuple[int, Any], Any] = {}
+        #: The tuples that it finds, by those in whose places they are.
+        self._replaced: dict[int, Any] = {}
         snapshot.add(self.tree)
         own = len(snapshot.held)
         self.function = function
@@ -336,7 +341,10 @@ class Inputs:
     def number(self, container: Any) -> int:
         """The number of a container; -1 if it is none of those that were there before the call."""
         number = self._numbers.get(id(container), -1)
-        return number if number >= 0 and self.containers[number] is container else -1
+        if number < 0:
+            return -1
+        known = self.containers[number]
+        return number if known is container or self._replaced.get(id(known)) is container else -1
 
     def number_of_array(self, array: Any) -> int:
         """The position of an array among those that are known, or -1."""
@@ -460,34 +468,54 @@ class Inputs:
             store_same(self.arrays[number], owner.array()._nodes())
 
     def install(self) -> tuple[Any, ...]:
-        """Put arrays, or numbers of the recording, in the places of numbers; returns the positional arguments."""
-        args = list(self.tree[0])
-        for container, kind, key, array, exactly in self._made.values():
+        """Put arrays, or numbers of the recording, in the places of numbers, and tuples with these in the places of
+        tuples; returns the positional arguments."""
+        self._replaced.clear()
+        for (number, key), (container, kind, _, array, exactly) in self._made.items():
             if id(array) in self._spans:
-                value = array
-                if exactly is not None:
-                    value = self._installed[id(container), key] = current().recording.scalar(array._n)
-                if container is self.tree[0]:
-                    args[key] = value
-                else:
+                value = array if exactly is None else current().recording.scalar(array._n)
+                self._installed[number, key] = value
+                if kind != TUPLE:
                     write_place(container, DICT if kind == VARIABLES else kind, key, value)
-        return tuple(args)
+        if any(kind == TUPLE for _, kind, *_ in self._made.values()):
+            for container, kind, items in self._entries():
+                for key, value, _ in items if kind != TUPLE and container is not self.tree else ():
+                    if isinstance(value, tuple) and (other := self._with_numbers(value)) is not value:
+                        self._installed[id(container), key] = other
+                        write_place(container, DICT if kind == VARIABLES else kind, key, other)
+        args: tuple[Any, ...] = self._with_numbers(self.tree[0])
+        return args
+
+    def _with_numbers(self, values: Any) -> Any:
+        """A tuple with what stands for numbers in it and in tuples within; itself, if there are none."""
+        if id(values) not in self._replaced:
+            others = [self._installed[id(values), key] if (id(values), key) in self._installed else
+                      self._with_numbers(value) if isinstance(value, tuple) else value
+                      for key, value in enumerate(tuple.__iter__(values))]
+            new = any(one is not other for one, other in zip(tuple.__iter__(values), others, strict=True))
+            if new and hasattr(values, "__dict__"):
+                raise NotANumber("it is in an object with attributes")
+            found = tuple.__new__(type(values), others) if new else values
+            self._replaced[id(values)] = found
+            if new:
+                self._numbers[id(found)] = self._numbers[id(values)]
+        return self._replaced[id(values)]
 
     def asks_for_types(self) -> bool:
         """Whether functions of the user's ask for classes of objects: what stands for a number is of another one."""
         codes = [code_of(each) for each in self.snapshot.functions if not is_own(each.__module__ or "")]
-        return any(not _ASKING.isdisjoint(names_of(code)) or _matches(code) for code in codes)
+        return any((asked := _ASKING.intersection(names_of(code))) and not (
+            asked == {"__class__"} and code.co_filename in _GENERATED) or _matches(code) for code in codes)
 
     def changes(self) -> list[Change]:
         """The places that hold something else than before the call."""
         found = []
         for change in self._changes():
-            number = self._made.get((id(change.container), change.key)) if self._made else None
-            if number is None or number.exactly is not None and change.now is not self._installed.get(
-                    (id(change.container), change.key)):
+            place = id(change.container), change.key
+            if place not in self._installed or change.now is not self._installed[place]:
+                if place in self._made and self._made[place].exactly is None:
+                    raise NotANumber("it is changed")
                 found.append(change)
-            elif number.exactly is None and change.now is not number.array:
-                raise NotANumber("it is changed")
         return found
 
     def _changes(self) -> list[Change]:
@@ -585,7 +613,7 @@ class Inputs:
                 start, steps, _ = route
                 kinds = [kind for kind, _ in steps]
                 if exactly and type(value) in (int, float) and self.arrays and (
-                        TUPLE not in kinds[-1:] or start is None and kinds == [LIST, TUPLE]):
+                        kinds.count(TUPLE) < len(kinds)):
                     return start, steps, (type(value), retype(reshape(type(self.arrays[0]), ()), _TYPES[type(value)]))
                 return route if type(value) is float and OBJECT in kinds else None
         return None
@@ -595,8 +623,9 @@ class Inputs:
         routes: dict[int, Route] = {id(self.tree): (None, (), None)}
         places: dict[int, str] = {id(self.tree): ""}
         for each in self.snapshot.functions:
-            if each.__defaults__:
-                places[id(each.__defaults__)] = f"{each.__name__}.__defaults__"
+            for name in ("__defaults__", "__kwdefaults__"):
+                if values := getattr(each, name):
+                    places[id(values)], routes[id(values)] = f"{each.__name__}.{name}", (values, (), None)
             for name, cell in zip(each.__code__.co_freevars, each.__closure__ or (), strict=True):
                 places.setdefault(id(cell), name)
         for container, kind, items in self.entries():
@@ -616,9 +645,10 @@ class Inputs:
                 else:
                     path = f"{place or getattr(container, '__name__', type(container).__name__)}.{key}"
                 route: Route | None = None
-                if kind == CELL or kind == VARIABLES:
+                if kind in (CELL, VARIABLES, CLASS):
                     route = container, ((kind, key),), None
-                elif id(container) in routes and kind in (LIST, TUPLE, DICT, OBJECT):
+                elif id(container) in routes and (kind in (LIST, DICT, OBJECT) or kind == TUPLE and not hasattr(
+                        container, "__dict__")):
                     start, steps, _ = routes[id(container)]
                     route = start, (*steps, (kind, key)), None
                 if id(value) in self._numbers:

@@ -15,7 +15,7 @@ import pytest
 
 import drjit as dr
 from drjit.llvm import Float as Plain
-from drjit.llvm.ad import Array3f, Float, Float64, TensorXf, Texture2f, UInt
+from drjit.llvm.ad import PCG32, Array3f, Float, Float64, TensorXf, Texture2f, UInt
 from drjit.opt import SGD, Adam, RMSProp
 
 
@@ -212,6 +212,32 @@ def test_each_frozen_function_has_recordings_of_its_own() -> None:
             make(one)
 
 
+class Scaling:
+    """An object with a frozen method."""
+
+    def __init__(self) -> None:
+        self.scale = Float(1, 2)
+
+    @dr.freeze
+    def scaled(self, x: Any) -> Any:
+        return x * self.scale
+
+
+def test_frozen_methods_are_copied_as_methods_are() -> None:
+    one = Scaling()
+    for other in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+        other.scale = Float(3, 4)
+        assert np.array_equal(other.scaled(floats(2)), [3, 8])
+    assert np.array_equal(one.scaled(floats(2)), [1, 4])
+    assert copy.copy(one.scaled) == one.scaled
+    for method in (copy.deepcopy(one.scaled), pickle.loads(pickle.dumps(one.scaled))):
+        assert method.__self__ is not one and method.__func__ is Scaling.scaled
+        assert np.array_equal(method(floats(2)), [1, 4])
+    blank: Any = object.__new__(type(one.scaled))
+    with pytest.raises(AttributeError):
+        blank.enabled
+
+
 def test_histories_tell_recordings_from_replays() -> None:
     frozen, x = dr.freeze(lambda x: dr.sum(x + 1)), floats(1000)
     found = []
@@ -321,3 +347,68 @@ def test_targets_keep_what_copies_hold() -> None:
         put(target, floats(3))
         assert kept.numpy().tolist() == before
         assert target.numpy().tolist() == [1, 2, 3, *before[3:]]
+
+
+async def _coroutine(x: Any) -> Any:
+    return x
+
+
+def _generator(x: Any) -> Any:
+    yield x
+
+
+async def _asynchronous_generator(x: Any) -> Any:
+    yield x
+
+
+@pytest.mark.parametrize("function", [_coroutine, _generator, _asynchronous_generator])
+def test_functions_that_compute_nothing_when_they_are_called_are_refused(function: Any) -> None:
+    with pytest.raises(TypeError, match="computes nothing when it is called"):
+        dr.freeze(function)
+
+
+class Ray:
+    DRJIT_STRUCT = {"o": Float, "d": Float}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.o, self.d = Float(), Float()
+
+
+def test_structures_are_arguments_and_results() -> None:
+    @dr.freeze
+    def moved(ray: Any, t: Any) -> Any:
+        ray.d = -ray.d
+        found = Ray()
+        found.o, found.d = ray.o + t * ray.d, ray.d
+        return found
+
+    for k in range(4):
+        ray = Ray()
+        ray.o, ray.d = floats(3 + k), floats(3 + k) * (k + 1)
+        found = moved(ray, floats(3 + k))
+        assert type(found) is Ray and np.array_equal(ray.d, -(k + 1) * floats(3 + k))
+        assert np.array_equal(found.d, ray.d) and np.array_equal(found.o, floats(3 + k) + floats(3 + k) * ray.d)
+    assert moved.n_recordings == 1
+
+
+@pytest.mark.parametrize("look", [
+    lambda x: x[0], float, lambda x: bool(x > 1), list, str, lambda x: x.numpy(), lambda x: x.__dlpack__(), np.array])
+def test_looking_at_contents_is_refused(look: Any) -> None:
+    found = []
+
+    @dr.freeze
+    def body(x: Any) -> Any:
+        y = dr.sum(x + 1)
+        found.append(look(y))
+        return y
+
+    with pytest.raises(RuntimeError, match="is being recorded"):
+        body(floats(3))
+    assert not found and body.n_cached_recordings == 0 and not dr.flag(dr.JitFlag.FreezingScope)
+
+
+def test_states_of_pcg32_are_inputs() -> None:
+    draw, one, other = dr.freeze(lambda rng: rng.next_float32()), PCG32(5), PCG32(5)
+    for _ in range(5):
+        assert np.array_equal(draw(one), other.next_float32())
+    assert draw.n_recordings == 1

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -268,3 +269,84 @@ def test_counters_beside_arrays_that_objects_hold_alone() -> None:
         np.testing.assert_allclose(plain.step().numpy(), frozen(other).numpy(), rtol=1e-5)
         assert plain.count == other.count
     assert frozen.n_recordings <= 5
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+@dataclass
+class Counted:
+    count: int = 0
+
+
+class Settings:
+    scale = 1
+
+    @classmethod
+    def scaled(cls, x: Any, k: int) -> Any:
+        cls.scale = cls.scale + 1
+        return x * cls.scale
+
+
+def _counting(x: Any, k: int, counts: dict[str, int] = {}) -> Any:  # noqa: B006
+    counts["n"] = counts.get("n", 0) + 1
+    return x * counts["n"]
+
+
+def _with_keyword(x: Any, k: int, *, state: Any = ([1, 2],)) -> Any:
+    state[0][1] += k
+    return x * state[0][1], state
+
+
+def _counted(x: Any, k: int, counted: Any) -> Any:
+    counted.count += 1
+    return x * counted.count, counted
+
+
+PLACES: dict[str, tuple[Any, Any]] = {
+    "tuples": (lambda x, p: (x * p[0] + p[1], p), lambda k: ((k, k / 2),)),
+    "tuples in tuples": (lambda x, p: (x * p[0][1] + p[1][0], p[0]), lambda k: (((1, k), (3 * k,)),)),
+    "one tuple twice": (lambda x, p, q: (x * p[0] + q[0], p is q), lambda k: (p := (k,), p)),
+    "named tuples": (lambda x, p: (x * p.a + p.b, p), lambda k: (Pair(k, k + 1),)),
+    "tuples in containers": (lambda x, d: (x * d["p"][0][0], d["p"]), lambda k: ({"p": [(k,)]},)),
+    "arguments": (lambda x, *more: x * more[1] + more[0], lambda k: (k, k / 4)),
+    "default values": (_counting, lambda k: (7,)),
+    "keywords with default values": (_with_keyword, lambda k: (7,)),
+    "attributes of classes": (Settings.scaled, lambda k: (7,)),
+    "data classes": (_counted, lambda k: (7, Counted(k))),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_numbers_in_all_places_are_inputs(name: str) -> None:
+    function, given = PLACES[name]
+
+    def results(called: Any) -> list[Any]:
+        _counting.__defaults__[0].clear()  # type: ignore[index]
+        _with_keyword.__kwdefaults__["state"][0][1] = Settings.scale = 2  # type: ignore[index]
+        return [str(called(Float(1, 2), *given(k))) for k in range(8)]
+
+    frozen = dr.freeze(function)
+    assert results(frozen) == results(function)
+    assert frozen.n_recordings <= 4
+
+
+def test_tuples_that_hold_inputs_are_the_caller_s() -> None:
+    class Holder:
+        pair: Any = None
+
+    @dr.freeze
+    def f(x: Any, holder: Any, pair: Any) -> Any:
+        first, holder.pair = holder.pair, (holder.pair[0] + 1, pair)
+        return x * first[0] + pair[0], first, pair
+
+    holder = Holder()
+    holder.pair = (0, None)
+    for k in range(8):
+        pair, before = (k, 0.5), holder.pair
+        y, first, second = f(Float(1, 2), holder, pair)
+        assert first is before and second is pair and holder.pair[1] is pair
+        assert type(holder.pair[0]) is int and holder.pair[0] == k + 1
+        assert str(y) == str(Float(1, 2) * k + k)

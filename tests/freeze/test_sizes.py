@@ -122,3 +122,17 @@ def test_a_slice_that_is_the_whole_array_is_the_array_itself(key: slice) -> None
             same, _ = call(x)
             assert same.index_ad == x.index_ad and len(same) == size
     assert frozen.n_recordings == 1
+
+
+def test_slices_that_are_the_array_share_its_variable() -> None:
+    frozen = dr.freeze(lambda x: (x, x[:3]))
+    for n in (5, 3, 2, 4, 3):
+        for function in (frozen, frozen.f):
+            x = Float(np.arange(n) + 1.0)
+            dr.enable_grad(x)
+            one, other = function(x)
+            dr.set_grad(one, 1)
+            dr.set_grad(other, 2)
+            dr.backward_to(x)
+            assert dr.grad(x).numpy().tolist() == [2.0] * n if n <= 3 else [3.0] * 3 + [1.0] * (n - 3), (n, function)
+    assert frozen.n_recordings == 2
