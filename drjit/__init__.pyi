@@ -4453,8 +4453,8 @@ def unit_angle(a: SelfCpT, b: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, Plai
 def unit_angle(a: AnyArray | Sequence[Any], b: AnyArray | Sequence[Any]) -> Any: ...
 def unravel(dtype: type[T], array: ArrayBase, order: str = 'A') -> T:
     """An array of type ``dtype`` from the elements of a flat array: the inverse of :func:`ravel`."""
-def upsample(t: ArrayT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None) -> ArrayT:
-    """A tensor with each entry repeated along its axes: nearest neighbours at a multiple of the resolution."""
+def upsample(t: T, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None) -> T:
+    """A tensor with each entry repeated along its axes: nearest neighbours at a multiple of the resolution. Of a texture, one of the same options that holds what it looks up at the centres of its texels."""
 def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., tuple[Any, Any]]:
     """A function that returns the value of another one, and its gradient."""
 @overload

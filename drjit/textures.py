@@ -229,7 +229,7 @@ class Mipmap:
         last = len(self._shapes) - 1
         lod = clip(real(lod), 0, last)
         below = trunc(lod)
-        level = uint32_array_t(real)(below)
+        level = minimum(uint32_array_t(real)(below), last)  # that of NaN, too
         fraction = lod - below
         fine = self._bilinear(pos, level, active)
         coarse = self._bilinear(pos, minimum(level + 1, last), active)

@@ -138,7 +138,9 @@ def ndarray_node(cls: type[ArrayBase], value: Any) -> Node:
     import numpy
 
     info, own = TYPES[cls._type], scalar_type_of(value)
-    if own is not None and BFLOAT16 in (own, cls._type) and value.size:
+    if own is not None and BFLOAT16 in (own, cls._type):
+        if not value.size:
+            return invalid(cls._type)
         memory = numpy.ascontiguousarray(value)
         node = import_copy(own, memory.view(numpy.uint16) if own == BFLOAT16 else memory, cls._where)
         return cast(node if value.size > 1 else as_literal(node), cls._type)

@@ -40,6 +40,7 @@ from drjit_core import (
     import_copy,
     invalid,
     literal,
+    primal,
     read_bytes,
     symbolic_error,
     unshared,
@@ -62,7 +63,7 @@ _LITERAL, _INVALID = KIND["literal"], KIND["invalid"]
 
 def array_state(array: ArrayBase, protocol: int) -> dict[str, Any]:
     """What a pickle holds of an array; evaluates it and waits for the result."""
-    nodes = array._nodes()
+    nodes = [primal(node) for node in array._nodes()]
     for node in nodes:
         if node.scope:
             raise symbolic_error(node, f"{array._name}.__reduce_ex__", "a pickle holds the values of an array")

@@ -310,12 +310,14 @@ def _total(function: str, size: int, counts: Any) -> int:
     return sum(counts)
 
 
-def upsample(t: ArrayT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None) -> ArrayT:
-    """A tensor with each entry repeated along its axes: nearest neighbours at a multiple of the resolution.
+def upsample(t: T, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None) -> T:
+    """A tensor with each entry repeated along its axes: nearest neighbours at a multiple of the resolution. Of a
+    texture, one of the same options that holds what it looks up at the centres of its texels.
 
-    Either ``shape`` is that of the result, made of multiples of the sizes of ``t``, or ``scale_factor`` holds the
-    multiples; both are sequences of ints, and what is missing at the end leaves the axes alone. Raises a ``TypeError``
-    for other arguments. :func:`resample` knows better filters, and any shape. Evaluates nothing.
+    Either ``shape`` is that of the result, made of multiples of the sizes of ``t`` (of a texture: of any sizes), or
+    ``scale_factor`` holds the multiples; both are sequences of ints, and what is missing at the end leaves the axes
+    alone. Raises a ``TypeError`` for other arguments. :func:`resample` knows better filters, and any shape. Evaluates
+    nothing.
 
     >>> from drjit.llvm import TensorXf
     >>> dr.upsample(TensorXf([1, 2, 3, 4], shape=(2, 2)), scale_factor=(1, 2))
@@ -323,23 +325,32 @@ def upsample(t: ArrayT, shape: Sequence[int] | None = None, scale_factor: Sequen
      [3, 3, 4, 4]]
     """
     function = "drjit.upsample"
-    tensor: Any = require_tensor(function, t, "t")
+    sampled: Any = getattr(t, "_sampled", None)  # of a texture
+    tensor: Any = t
+    if sampled is None:
+        require_tensor(function, tensor, "t")
+    sizes = tensor.shape
     if (shape is None) == (scale_factor is None):
         raise ArgumentError(f"{function}(): either 'shape' or 'scale_factor' must be given.")
     name, given = ("shape", shape) if scale_factor is None else ("scale_factor", scale_factor)
-    if not isinstance(given, (list, tuple)) or len(given) > len(tensor._s):
-        raise ArgumentError(f"{function}(): '{name}' must be a sequence of at most {len(tensor._s)} ints, found "
+    if not isinstance(given, (list, tuple)) or len(given) > len(sizes):
+        raise ArgumentError(f"{function}(): '{name}' must be a sequence of at most {len(sizes)} ints, found "
                             f"{given!r}.")
     wanted = [require_count(function, f"{name}[{k}]", entry, 0 if scale_factor is None else 1)
               for k, entry in enumerate(given)]
     factors = []
-    for k, (entry, size) in enumerate(zip(wanted, tensor._s, strict=False)):
-        if scale_factor is None and (entry % size or not entry if size else entry):
+    for k, (entry, size) in enumerate(zip(wanted, sizes, strict=False)):
+        if sampled is None and scale_factor is None and (entry % size or not entry if size else entry):
             raise ArgumentError(f"{function}(): 'shape[{k}]' must be a multiple of the size {size}, found {entry}.")
         factors.append(entry if scale_factor is not None else entry // size if size else 1)
+    if sampled is not None:
+        if scale_factor is not None:
+            wanted = [entry * size for entry, size in zip(wanted, sizes, strict=False)]
+        found: T = sampled(function, (*wanted, *sizes[len(wanted):]))
+        return found
     factors += [1] * (len(tensor._s) - len(factors))
     strides = contiguous_strides(tensor._s)
     node = strided(tensor._n, [size for pair in zip(tensor._s, factors, strict=True) for size in pair],
                    [stride for own in strides for stride in (own, 0)])
-    result: ArrayT = make(type(tensor), node, tuple(a * b for a, b in zip(tensor._s, factors, strict=True)))
+    result: T = make(type(tensor), node, tuple(a * b for a, b in zip(tensor._s, factors, strict=True)))
     return result

@@ -36,6 +36,7 @@ from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, tran
 from .._base.links import links
 from .._base.types import BOOL, FLOAT32, FLOAT64, INT32, SCALAR, UINT32, Record, lookup, require_backend
 from .._base.values import is_ndarray, plain_scalar
+from .._functions.creation import arange
 from .._promotion.promote import coerce, wrap
 from . import lookups
 from .grid import Colors, Grid, Texels, grid_of, ops
@@ -505,12 +506,16 @@ class TextureBase:
     def _texels(self, function: str, active: Any, positions: Sequence[Node], type_: int) -> Texels:
         """What is looked up, at positions of a type."""
         tensor, static = self._tensor, self._record.backend is SCALAR
-        source = tensor._n
+        shape, source = tensor._s, tensor._n
         if WATCHES:
             note_read(source)
+        if not source.size:  # of which a texel of zeros takes the place, but none where there is a border
+            shape = *(int(size > 0 or mode is not WrapMode.Border)
+                      for size, mode in zip(shape[:-1], reversed(self._modes), strict=True)), shape[-1]
+            source = literal(source.type, 0, shape[-1])
         if COMPUTES_IN[source.type] != source.type and not static and tracked(source) is not None:
             source = self._in_single_precision(source)
-        grid = grid_of(tensor._s, self._modes, type_, static)
+        grid = grid_of(shape, self._modes, type_, static)
         colors = Colors(_table(COMPUTES_IN[type_], tensor._where)) if self._srgb else None
         return Texels(grid, source, lookups.wanted(self._mask(function, active), positions), colors)
 
@@ -526,10 +531,7 @@ class TextureBase:
         function = f"{self._name}.{method}"
         nodes, type_ = self._positions(function, "pos", pos)
         try:
-            texels = self._texels(function, active, nodes, type_)
-            if not self._tensor._n.size:
-                return work(_Nothing(texels.grid, literal(FLOAT32, 0), texels.mask), nodes), type_
-            return work(texels, nodes), type_
+            return work(self._texels(function, active, nodes, type_), nodes), type_
         except CORE_ERRORS as error:
             raise translate(error, function) from None
 
@@ -705,6 +707,32 @@ class TextureBase:
         except CORE_ERRORS as error:
             raise translate(error, function) from None
 
+    def _sampled(self, function: str, shape: tuple[int, ...]) -> Any:
+        """A texture of the same options that holds what is looked up at the centres of its texels."""
+        *sizes, channels = shape
+        if channels != self.shape[-1]:
+            raise ArgumentError(f"{function}(): a texture keeps the number of its channels, which is "
+                                f"{self.shape[-1]}, found {channels}.")
+        result, record = self._like(), self._record
+        result._tensor, result._writable = self._zeros(function, sizes, channels), True
+        places: Any
+        if record.backend is SCALAR:
+            places = [place[::-1] for place in itertools.product(*map(range, sizes))]
+        else:
+            index, place = arange(_array_type(record, UINT32, 0), math.prod(sizes)), []
+            for size in reversed(sizes):
+                index, rest = (index // size, index % size) if size else (index, index)
+                place.append(rest)
+            places = [place]
+        kind = self._position_type(FLOAT64 if record.type == FLOAT64 else FLOAT32)
+        for place in places:
+            centre = kind(list(place)) + 0.5
+            for axis, size in enumerate(reversed(sizes)):
+                centre[axis] /= max(size, 1)
+            result.write(list(place), list(self.eval(centre)))
+        result._writable = self._writable
+        return result
+
     def _written_values(self, function: str, value: Any) -> list[Node]:
         """What is written to each channel."""
         count, type_ = self.shape[-1], self._record.type
@@ -733,16 +761,6 @@ class TextureBase:
             view = self.value()
             for position, entry in zip(grid.positions(index), entries, strict=True):
                 view[int(position.payload)] = entry.payload
-
-
-class _Nothing(Texels):
-    """The contents of a grid without texels: zeros."""
-
-    __slots__ = ()
-
-    def read(self, positions: Sequence[Node], exists: Node | None) -> list[Node]:
-        zero = ops.mul(cast(positions[0], self.grid.type), self.grid.number(0))
-        return [zero] * self.grid.channels
 
 
 # --- arguments -------------------------------------------------------------------------------------------------------

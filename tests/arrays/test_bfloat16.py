@@ -84,6 +84,9 @@ def test_numpy() -> None:
     same(llvm.TensorXbf16(numbers(2, 3, 4)), numbers(2, 3, 4))
     same(scalar.Array3bf16(numbers(3)), numbers(3))
     same(llvm.BFloat16(), np.empty(0, NUMBERS))
+    same(llvm.BFloat16(np.empty(0, NUMBERS)), np.empty(0, NUMBERS))
+    same(llvm.TensorXbf16(numbers(0, 3, 4)), numbers(0, 3, 4))
+    assert llvm.Float(np.empty(0, NUMBERS)).numpy().size == 0
     assert llvm.Float(numbers(4)).numpy().tolist() == numbers(4).tolist()
     assert llvm.Int(np.array([1, 2.5, -3], NUMBERS)).numpy().tolist() == [1, 2, -3]
     same(llvm.BFloat16(np.array([1 + 2**-8 + 2**-40, 1 + 2**-8])), np.array([1 + 2**-7, 1], NUMBERS))  # rounded once

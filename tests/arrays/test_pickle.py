@@ -63,6 +63,8 @@ ARRAYS = {
     "component": lambda: Array3f([1, 2], 3, 4).x,
     "storage of a tensor": lambda: TensorXf(dr.arange(Float, 6), (2, 3)).array,
     "differentiable": lambda: llvm.ad.Array2f([1, 2], 3),
+    "differentiable, empty": lambda: _tracked(llvm.ad.Float()),
+    "differentiable literal": lambda: _tracked(llvm.ad.Float(2)),
     "scalar": lambda: scalar.Array3f(1, 2.5, -3),
     "scalar half": lambda: scalar.Array2f16(1, 0.1),
     "scalar matrix": lambda: scalar.Matrix3f(2),
@@ -75,6 +77,11 @@ ARRAYS = {
 def _written() -> Float:
     x = dr.empty(Float, 3)
     dr.scatter(x, Float(1, 2, 3), UInt(2, 1, 0))
+    return x
+
+
+def _tracked(x):
+    dr.enable_grad(x)
     return x
 
 

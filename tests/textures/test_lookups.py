@@ -239,6 +239,25 @@ def test_textures_without_texels_are_zero() -> None:
         assert texture.eval_cubic(0.5).numpy().tolist() == [[0], [0]]
 
 
+@pytest.mark.parametrize("mode", WrapMode)
+@pytest.mark.parametrize("method", ["eval", "eval_cubic", "eval_catmull_rom"])
+def test_textures_without_texels_are_zero_within_constructs(method: str, mode: WrapMode) -> None:
+    """Where memory that there is not would be read."""
+    border = {"border": [2, 3]} if mode is WrapMode.Border else {}
+    pos = llvm.Array2f([0.1, 0.9, 7, -3, 1e4, 2.0**31], 0.5)
+    active = llvm.Bool(True, True, True, True, True, False)
+    for shape in ([0, 3], [2, 0]):
+        lookup = getattr(llvm.Texture2f(shape, 2, wrap_mode=mode, **border), method)
+        expected = np.array([[2.0], [3.0]] if border else [[0.0], [0.0]]) * active.numpy()
+        index = llvm.UInt(np.arange(6) % 2)
+        for construct in ("symbolic", "evaluated"):
+            found = [dr.switch(index, [lookup, lambda p, a, lookup=lookup: lookup(p, a)], pos, active, mode=construct),
+                     dr.while_loop((index, dr.zeros(llvm.Array2f, 6)), lambda i, found: i < 2,
+                                   lambda i, found, lookup=lookup: (i + 1, lookup(pos, active)), mode=construct)[1]]
+            for each in found:
+                np.testing.assert_allclose(each.numpy(), expected, atol=1e-5)
+
+
 def test_one_lookup_is_one_kernel() -> None:
     rng = np.random.default_rng(1)
     for channels in (1, 3, 4, 7):

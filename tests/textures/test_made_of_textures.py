@@ -161,6 +161,18 @@ def test_what_is_no_mip_map_is_refused() -> None:
     assert dr.grad_enabled(mipmap) and isinstance(dr.detach(mipmap), Mipmap)
 
 
+@pytest.mark.parametrize("kind", [llvm.Float, Float])
+def test_levels_that_are_no_numbers_are_none_beyond_the_last(kind: Any) -> None:
+    mipmap = Mipmap(TensorXf(RNG.random((5, 6, 2))))
+    for level in (float("nan"), float("inf"), -float("inf"), 2.0**31):
+        one = mipmap.eval(Array2f(0.3, 0.6), level).numpy()[:, 0]
+        many = mipmap.eval(Array2f(0.3, 0.6), kind(level, 1)).numpy()[:, 0]
+        np.testing.assert_allclose(one, many, rtol=1e-6)
+        assert np.isnan(one).all() == np.isnan(level)
+    nothing = mipmap.eval_grad(Array2f(0.3, 0.6), Array2f(float("nan"), 0), Array2f(0, 1), 4).numpy()
+    assert nothing.shape == (2, 1)
+
+
 # --- cube maps -------------------------------------------------------------------------------------------------------
 
 
@@ -325,3 +337,37 @@ def test_image_files(mode: str) -> None:
         np.testing.assert_allclose(linear.eval(place).numpy(), stored.eval(place).numpy(), atol=1e-6)
     with pytest.raises(TypeError, match="'cls' must be a texture of two dimensions"):
         from_image(llvm.Texture1f, file)
+
+
+# --- textures of another resolution ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["f", "f16", "f64", "f8u"])
+@pytest.mark.parametrize("package", [llvm, dr.llvm.ad, dr.scalar])
+def test_textures_are_upsampled_as_they_are_looked_up(package: Any, form: str) -> None:
+    codes = RNG.integers(0, 256, (2, 3, 2))
+    data = codes.astype(np.uint8) if form == "f8u" else codes.astype(np.float32)
+    for options in ({}, {"wrap_mode": WrapMode.Repeat}, {"filter_mode": dr.FilterMode.Nearest}):
+        texture = getattr(package, f"Texture2{form}")(data, **options)
+        for arguments, sizes in (({"shape": (3, 7)}, (3, 7)), ({"shape": (5, 4, 2)}, (5, 4)),
+                                 ({"scale_factor": (2, 3)}, (4, 9)), ({"scale_factor": (2,)}, (4, 3))):
+            found = dr.upsample(texture, **arguments)
+            assert type(found) is type(texture) and found.shape == (*sizes, 2)
+            assert found.wrap_mode() == texture.wrap_mode() and found.filter_mode() == texture.filter_mode()
+            y, x = np.meshgrid(*[(np.arange(size) + 0.5) / size for size in sizes], indexing="ij")
+            lookup = model.nearest if "filter_mode" in options else model.linear
+            expected = lookup(codes, [x.ravel(), y.ravel()], [texture.wrap_mode()] * 2).reshape(*sizes, 2)
+            tolerance = {"f8u": 0.51, "f16": 0.2}.get(form, 1e-3)
+            np.testing.assert_allclose(np.array(found.tensor(), np.float64), expected, atol=tolerance)
+
+
+def test_upsampled_textures_pass_gradients_on() -> None:
+    data = TensorXf(np.arange(12).reshape(2, 3, 2))
+    dr.enable_grad(data)
+    dr.backward(dr.sum(dr.upsample(Texture2f(data), scale_factor=(2, 2)).value()))
+    np.testing.assert_allclose(dr.grad(data).numpy(), 4, rtol=1e-5)
+    with pytest.raises(RuntimeError, match=r"drjit.upsample\(\): a texture keeps the number of its channels"):
+        dr.upsample(Texture2f(data), (4, 4, 3))
+    with pytest.raises(RuntimeError, match="at most 3 ints"):
+        dr.upsample(Texture2f(data), (4, 4, 2, 1))
+    assert dr.upsample(Texture2f([0, 4], 2), (0, 8)).shape == (0, 8, 2)
