@@ -352,9 +352,9 @@ class Recorded:
     #: Derivatives of it can be differentiated.
     again = True
     #: Its attributes, but for those of a traversal.
-    FIELDS: Sequence[str] = (
+    FIELDS = tuple([  # noqa: C409  (of any length: classes that derive have more)
         "name", "given", "deciding", "tapes", "demands", "places", "widths", "changed", "initial", "inputs",
-        "positions", "read", "direct", "attributes", "nodes_around", "vertices_around", "keys")
+        "positions", "read", "direct", "attributes", "nodes_around", "vertices_around", "keys"])
     #: Whether the functions find in variables what they have returned before.
     repeats = False
 
