@@ -52,6 +52,7 @@ ROOMS = (
     "drjit_core.control.construct",
     "drjit_core.control.loop",
     "drjit_core.control.choice",
+    "drjit_core.control.extend",
     "drjit_core.derivatives.tape",
     "drjit_core.derivatives.of_loops",
     "drjit_core.derivatives.of_choices",

@@ -23,7 +23,7 @@ from .store import store_written
 
 __all__ = ["scatter_add_kahan", "scatter_cas", "scatter_exch", "scatter_inc"]
 
-_LITERAL = KIND["literal"]
+_LITERAL, _ADD = KIND["literal"], ReduceOp.Add.value
 
 
 def _flat_target(target: Any, name: str, function: str) -> ArrayBase:
@@ -116,7 +116,7 @@ def scatter_inc(target: ArrayBase, index: Any, active: Any = True) -> Any:
     if not isinstance(target, ArrayBase) or target._depth or not target._dynamic or target._type != UINT32:
         raise TypeError(f"{function}(): 'target' must be a flat array of unsigned 32-bit integers of a backend that "
                         f"compiles (such as drjit.llvm.UInt), found {describe(target)}.")
-    found, _ = _update(ReduceOp.Add.value, target, literal(UINT32, 1), index, active, function)
+    found, _ = _update(_ADD, target, literal(UINT32, 1), index, active, function)
     return wrap(type(target), [found])
 
 

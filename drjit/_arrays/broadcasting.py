@@ -20,7 +20,7 @@ from drjit_core import Node, cast, literal
 
 from .._access import slicing
 from .._access.extents import are_extents, joined
-from .._access.slicing import TRUE, contiguous_strides, positions
+from .._access.slicing import TRUE, contiguous_strides
 from .._base.array import ArrayBase
 from .._base.errors import (
     FAILURES,
@@ -54,6 +54,7 @@ from .bases import tensor as make
 
 __all__ = ["Shape", "align", "concatenate", "make", "operand", "promote", "tensor_plan", "tensor_select", "transposed"]
 
+_LITERAL = core.KIND["literal"]
 _IDENTITY, _AUTO = core.ReduceOp.Identity.value, core.ReduceMode.Auto.value
 Shape = tuple[int, ...]
 
@@ -185,17 +186,19 @@ def concatenate(nodes: Sequence[Node]) -> Node:
             raise core.symbolic_error(node, need="an array made of others needs their elements in memory")
     total = sum(node.size for node in nodes)
     first = nodes[0]
-    if first.kind == core.KIND["literal"] and all(
-            node.kind == first.kind and math.copysign(1, node.payload) == math.copysign(1, first.payload)
+    if first.kind == _LITERAL and all(
+            node.kind == _LITERAL and math.copysign(1, node.payload) == math.copysign(1, first.payload)
             and node.payload == first.payload for node in nodes):
         return literal(type_, first.payload, total, first.attr)
     if are_extents(*nodes, least=1):
         return joined(nodes)
     result, start = core.undefined(type_, total), 0
     for node in nodes:
-        access = slicing.Access(start, (node.size,), (1,))
-        result = core.scatter(result, node, positions(access, total), TRUE, _IDENTITY, _AUTO, harmless=True)
-        start += node.size
+        size = node.size
+        extents, strides = ((size,), (1,)) if size > 1 else ((), ())
+        index = core.positions(total, start, extents, strides)
+        result = core.scatter(result, node, index, TRUE, _IDENTITY, _AUTO, True)
+        start += size
     core.schedule([result])
     return result
 

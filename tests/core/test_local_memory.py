@@ -49,7 +49,8 @@ def backwards(counted: Counted, counts: Node) -> list[Node]:
     """What a loop has kept, from the last iteration to the first: weighted by its number, and the last one read."""
     def body(state: list[Node]) -> list[Node]:
         iteration = ops.sub(state[0], literal(UINT32, 1))
-        number, value = counted.state(iteration)
+        state_of = counted.state(iteration)
+        number, value = state_of[0], state_of[1]
         total = ops.add(state[1], ops.mul(cast(value, UINT32), ops.add(iteration, literal(UINT32, 1))))
         return [iteration, total, number]
 
@@ -79,7 +80,7 @@ def test_what_a_loop_has_kept(type_: int, size: int, apart: bool) -> None:
     first = forwards(start, array(counts))
     loop = loop_of(first)
     assert loop is not None
-    counted = Counted(loop, 5, apart=apart)
+    counted = Counted(loop, 5, (0, 1), apart=apart)
     assert counted.local != apart
     results = [*backwards(counted, array(counts)), counted.number]
     verify(results)
@@ -98,7 +99,7 @@ def test_what_a_loop_has_kept(type_: int, size: int, apart: bool) -> None:
 def test_a_loop_that_was_evaluated_runs_again() -> None:
     counts = array(np.array([3, 0, 2], np.uint32))
     first = forwards(array(np.array([0, 1, 1], np.float32)), counts)
-    counted = Counted(loop_of(first), 3)  # type: ignore[arg-type]
+    counted = Counted(loop_of(first), 3, (0, 1))  # type: ignore[arg-type]
     evaluate([first[1]])
     with launches() as seen:
         evaluate(results := backwards(counted, counts))
@@ -112,7 +113,7 @@ def test_one_kernel_computes_a_loop_and_the_one_that_extends_it() -> None:
     first = forwards(array(np.array([0, 1, 1], np.float32)), counts)
     loop = loop_of(first)
     assert loop is not None
-    counted = Counted(loop, 3)
+    counted = Counted(loop, 3, (0, 1))
     results = backwards(counted, counts)
     evaluate([*results, reduce(first[1], ReduceOp.Add.value)])
     assert first[0].d0 is counted.node is not loop
@@ -122,7 +123,7 @@ def test_what_needs_a_sum_of_the_loop_runs_it_again() -> None:
     """The loop that keeps its variables belongs to the kernel of the one that reads them, which waits for the sum."""
     counts = array(np.array([3, 0, 2], np.uint32))
     first = forwards(array(np.array([0, 1, 1], np.float32)), counts)
-    counted = Counted(loop_of(first), 3)  # type: ignore[arg-type]
+    counted = Counted(loop_of(first), 3, (0, 1))  # type: ignore[arg-type]
     total = cast(reduce(first[1], ReduceOp.Add.value), UINT32)
 
     def body(state: list[Node]) -> list[Node]:
@@ -151,7 +152,7 @@ def test_in_regions(how: str, size: int) -> None:
         first = forwards(x, counts)
         loop = loop_of(first)
         assert loop is not None
-        return ops.add(backwards(Counted(loop, 5, anew=True), counts)[0], cast(first[1], UINT32))
+        return ops.add(backwards(Counted(loop, 5, (0, 1), anew=True), counts)[0], cast(first[1], UINT32))
 
     even = ops.eq(ops.and_(counter(size), literal(UINT32, 1)), literal(UINT32, 0))
 

@@ -14,7 +14,7 @@ cdef int _FEW
 cdef int CALL, COND, LITERAL, LOOP, PHI, RESULT, BOOL
 
 
-cdef class _Targets(Functions):
+cdef class Targets(Functions):
     cdef object functions
     cdef object more
     cdef object names

@@ -20,7 +20,7 @@ from .inline import MAKERS, inline, live_mask
 from .once import atomic
 from .source import Source
 
-__all__ = ["Joined", "Versions", "call", "chosen", "cond"]
+__all__ = ["Joined", "Targets", "Versions", "call", "chosen", "cond"]
 
 
 #: The new versions of those arguments that a branch or call has written to by index, by position.
@@ -55,7 +55,7 @@ def cond(mask: Node, arguments: Sequence[Node], true: Function, false: Function,
     Whether it ``differentiates``, see :func:`.loop.while_loop`.  If it is traced again, it is known which arguments are
     ``memory``, and which of these are written to.
     """
-    return chosen(_Targets((true, false), joined, name_of), 2, mask, None, arguments, label, count, differentiates,
+    return chosen(Targets((true, false), joined, name_of), 2, mask, None, arguments, label, count, differentiates,
                   memory)
 
 
@@ -67,7 +67,7 @@ def call(index: Node, mask: Node, targets: Sequence[Function], arguments: Sequen
 
     ``index`` is a 32-bit unsigned integer; elements for which it is too large are masked out.
     """
-    return chosen(_Targets(targets, joined, name_of), len(targets), mask, index, arguments, label, count,
+    return chosen(Targets(targets, joined, name_of), len(targets), mask, index, arguments, label, count,
                   differentiates, memory)
 
 
@@ -82,7 +82,7 @@ def chosen(functions: Functions, number: int, mask: Node, index: Node | None, ar
     return _Choice(functions, number, mask, index, arguments, label, count, differentiates, memory).trace()
 
 
-class _Targets(Functions):
+class Targets(Functions):
     """Functions, what they return besides, and what messages call arguments."""
 
     __slots__ = ("functions", "more", "names")

@@ -16,7 +16,7 @@ from ..ir.dual import primal
 from ..ir.extension import Extension
 from ..ir.extents import size_of, sized_as
 from ..ir.node import Node
-from ..ir.region import OWN, Loop, Region
+from ..ir.region import OWN, Control, Loop, Region
 from ..ir.symbolic import innermost
 from ..ir.trace import gather, ops
 from ..ops.table import CAST, DUAL, KIND, LITERAL, LOCAL, LOOP, PHI, RESULT, SCATTER
@@ -38,13 +38,15 @@ def construct_of(results: Sequence[Node], given: Iterable[Node]) -> Node | None:
     known = [primal(node) for node in given if node.kind == RESULT or node.kind == DUAL]
     found: Node | None = None
     for node in results:
-        if node.kind == RESULT and node not in known:
+        if node.kind == RESULT and not [other for other in known if other is node]:
             if found is not None and node.d0 is not found:
                 return None
             found = node.d0
     region = innermost()
-    scope = 0 if region is None else region.id
-    return None if found is None or found.payload.writes or found.scope != scope else found
+    if found is None or found.scope != (0 if region is None else region.id):
+        return None
+    control: Control = found.payload
+    return None if control.writes else found
 
 
 def _entries(most: int) -> int:
@@ -100,11 +102,12 @@ def pruned(loop: Loop, positions: Collection[int]) -> tuple[Loop, list[int]]:
 class Counted:
     """A loop without effects that counts its iterations as well.
 
-    ``most`` says for how many of them it keeps its variables, if it does: in local memory, as far as that is not too
-    much, and not forbidden (``apart``). ``anew``: another loop has the nodes already.
+    ``most`` says for how many of them it keeps some of its variables, if it does (by ``positions``): in local memory,
+    as far as that is not too much, and not forbidden (``apart``). ``anew``: another loop has the nodes already.
     """
 
-    def __init__(self, loop: Node, most: int | None = None, *, apart: bool = False, anew: bool = False) -> None:
+    def __init__(self, loop: Node, most: int | None = None, positions: Collection[int] = (), *, apart: bool = False,
+                 anew: bool = False) -> None:
         payload: Loop = loop.payload
         region = Rewriter({}).region(payload.region) if anew else payload.region
         self.loop = loop
@@ -123,7 +126,8 @@ class Counted:
                 mask = append(_AND, BOOL, max(inside.size, mask.size), inside, mask, scope=region.id)
                 factors = self._factors(iteration)
                 index = append(_FMA, factors[1].type, loop.size, *factors, scope=region.id)
-            for variable in region.formals:
+            for position in sorted(positions):
+                variable = region.formals[position]
                 if self.local:
                     room, kind = append(LOCAL, variable.type, entries, loop.d0, scope=loop.scope), OWN
                 else:
@@ -137,15 +141,18 @@ class Counted:
                                      _NO_CONFLICTS, scope=region.id))
         self.node = append(LOOP, BOOL, loop.size, loop.d0, scope=loop.scope, where=loop.where)
         self._become(region, formals, finals, initial)
-        results = [append(RESULT, final.type, final.size if formal.payload else loop.size, self.node, attr=position,
-                          payload=formal.payload, scope=loop.scope)
-                   for position, (formal, final) in enumerate(zip(formals, finals, strict=True))
-                   if position >= len(region.formals)]
-        #: How many iterations each element has taken; and what the variables were, if that is kept.
-        self.number, self.kept = results[0], results[1:]
+        results = []
+        for place in range(len(region.formals), len(formals)):
+            formal, final = formals[place], finals[place]
+            results.append(append(RESULT, final.type, final.size if formal.payload else loop.size, self.node, None,
+                                  None, None, place, formal.payload, loop.scope))
+        #: How many iterations each element has taken; and what the variables were, as far as that is kept, by their
+        #: positions.
+        self.number = results[0]
+        self.kept: dict[int, Node] = {position: results[1 + k] for k, position in enumerate(sorted(positions))}
         self.node.payload.outputs += map(ref, results)
         if self.local:
-            _together.add(self.node, _bytes(self.kept, most or 0))
+            _together.add(self.node, _bytes(results[1:], most or 0))
 
     @staticmethod
     def _formal(region: Region, type_: int, size: int, position: int, *, memory: int) -> Node:
@@ -167,23 +174,26 @@ class Counted:
                                         initial, before.label, before.trips)
         loop.extension = Extension(self.loop, None, {place: place for place in range(len(before.initial))})
 
-    def state(self, iteration: Node) -> list[Node]:
-        """What the variables were at the beginning of an iteration, as far as that is kept."""
+    def state(self, iteration: Node) -> dict[int, Node]:
+        """What the variables were at the beginning of an iteration, as far as that is kept, by positions."""
         index = iteration if self.local else ops.fma(*self._factors(iteration))
-        return [gather(version, index, TRUE) for version in self.kept]
+        return {position: gather(version, index, TRUE) for position, version in self.kept.items()}
 
     def keep(self, positions: Collection[int]) -> None:
         """Keep some of the variables only."""
+        if len(positions) == len(self.kept):
+            return
         payload: Loop = self.node.payload
         first = len(payload.initial) - len(self.kept)
-        chosen = [*range(first), *(first + position for position in sorted(positions))]
-        self._become(payload.region, *([sequence[place] for place in chosen]
-                                       for sequence in (payload.region.formals, payload.finals, payload.initial)))
-        for number, position in enumerate(sorted(positions)):
-            self.kept[position].attr = first + number
+        self.kept, before = {position: self.kept[position] for position in sorted(positions)}, list(self.kept)
+        chosen = [*range(first), *[first + before.index(position) for position in self.kept]]
+        self._become(payload.region, *[[sequence[place] for place in chosen]
+                                       for sequence in (payload.region.formals, payload.finals, payload.initial)])
+        for number, version in enumerate(self.kept.values()):
+            version.attr = first + number
         if self.local:
-            _together.add(self.node, _bytes([self.kept[position] for position in positions], self.most or 0))
-        self.node.payload.outputs += map(ref, [self.number, *(self.kept[position] for position in sorted(positions))])
+            _together.add(self.node, _bytes(self.kept.values(), self.most or 0))
+        self.node.payload.outputs += map(ref, [self.number, *self.kept.values()])
 
 
 def most_iterations(loop: Loop) -> int | None:
@@ -193,7 +203,7 @@ def most_iterations(loop: Loop) -> int | None:
     while stack:
         test = stack.pop()
         if test.kind == _AND:
-            stack += (operand for operand in (test.d0, test.d1) if operand is not None)
+            stack += [operand for operand in (test.d0, test.d1) if operand is not None]
             continue
         found = _comparison(test, region.formals)
         if found is None:

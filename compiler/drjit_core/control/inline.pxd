@@ -15,7 +15,7 @@ cdef class Values:
     cpdef bint needs(self, Node node) except -1
     cpdef object accessed(self, Node node)
     cpdef list of_all(self, object nodes)
-    @cython.locals(node=Node)
+    @cython.locals(node=Node, position=cython.Py_ssize_t)
     cpdef add(self, object nodes, object actuals)
 
 

@@ -130,8 +130,9 @@ class Values:
 
     def add(self, nodes: Sequence[Node], actuals: Sequence[Any]) -> None:
         """Let some values stand for nodes."""
-        for node, actual in zip(nodes, actuals, strict=False):
-            self.known[node.id] = actual
+        for position in range(min(len(nodes), len(actuals))):
+            node = nodes[position]
+            self.known[node.id] = actuals[position]
 
     def __getitem__(self, node: Node) -> Any:
         return self.known.get(node.id, node)

@@ -13,6 +13,9 @@ cdef object _HUB
 cdef object _evaluate
 
 
+cdef list _running
+
+
 cdef class Flow:
     cdef public bint again
     cdef readonly object part
@@ -33,6 +36,8 @@ cdef class Flow:
 
     @cython.locals(vertex=Vertex)
     cdef object _join(self, list members)
+    @cython.locals(vertex=Vertex)
+    cpdef end(self)
     cpdef bint comes_to(self, Vertex vertex)
     cpdef kernel_ends(self)
     cpdef bint takes(self, Vertex vertex)

@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from weakref import ref
 
-from ..control.choice import Joined, Versions, call, cond
+from ..control.choice import Joined, Targets, Versions, chosen
+from ..control.construct import Functions
 from ..errors import NoDerivative
 from ..ir.build import literal
 from ..ir.dual import dual, primal, tracked, vertex_of
 from ..ir.node import Node
 from ..ir.region import Choice, Region
 from ..ir.vertex import Vertex
-from ..types import TYPES
+from ..types import IS_FLOAT
 from .flow import Flow
 from .outside import hand_out
 from .tape import Copy, Function, Recorded, Tape, spread, taped
@@ -37,56 +38,83 @@ def choose(function: str, mask: Node, index: Node | None, given: Sequence[Node],
            joined: Joined | None = None) -> tuple[list[Node], Versions]:
     """The results of a branch or call (which has an index), with their derivatives, and what arguments are after
     writes; see :func:`drjit_core.control.choice.cond`."""
-    return _Choice(function, given, [mask] if index is None else [index, mask], label, count).result(
-        targets, name_of, joined)
+    return _Choice(function, given, index, mask, label, count, len(targets)).result(Targets(targets, joined, name_of))
+
+
+class _Recording(Functions):
+    """Functions that leave tapes; their values are known when all have been called."""
+
+    __slots__ = ("choice", "functions", "refused")
+
+    def __init__(self, choice: _Choice, functions: Functions) -> None:
+        self.choice, self.functions = choice, functions
+        #: What there are no derivatives of, by the numbers of functions.
+        self.refused: dict[int, list[_Refused]] = {}
+
+    def target(self, number: int, formals: list[Node]) -> list[Node]:
+        self.choice.tapes[number], self.refused[number] = self.choice.recorded(self.functions, number, formals)
+        return []
+
+    def joined(self, number: int) -> list[Node]:
+        tape = self.choice.tapes[number]
+        more = self.functions.joined(number)
+        if more:
+            tape.add(more)
+        return self.choice.completed(tape, self.refused[number])
+
+    def name_of(self, position: int) -> str | None:
+        return self.functions.name_of(position)
+
+
+class _Derivative(Functions):
+    """Functions of a derivative, with further arguments that are memory: copies of tapes, through which derivatives
+    flow to some ``places``. They return what ``results_of`` these it is told, and then, if that ``extends`` it, what
+    the original ones do."""
+
+    __slots__ = ("choice", "extends", "places", "results_of")
+
+    def __init__(self, choice: _Choice, places: Iterable[int], extends: bool,
+                 results_of: Callable[[Copy, list[Node]], list[Node]]) -> None:
+        self.choice, self.places, self.extends, self.results_of = choice, sorted(places), extends, results_of
+
+    def target(self, number: int, formals: list[Node]) -> list[Node]:
+        tape = self.choice.tapes[number]
+        wanted = tape.values if self.extends else []
+        copy = Copy(self.choice, tape, formals, self.places, wanted)
+        results = self.results_of(copy, formals[len(self.choice.given):])
+        return results + [copy.values[node] for node in wanted]
+
+    def name_of(self, position: int) -> str | None:
+        return "an argument" if position < len(self.choice.given) else "a gradient"
 
 
 class _Choice(Recorded):
     """A branch or call: what its vertex knows about it."""
 
-    def __init__(self, name: str, given: Sequence[Node], deciding: Sequence[Node], label: str | None,
-                 count: int) -> None:
-        super().__init__(name, given, deciding)
+    FIELDS = (*Recorded.FIELDS, "label", "count", "number", "types")
+
+    def __init__(self, name: str, given: Sequence[Node], index: Node | None, mask: Node, label: str | None,
+                 count: int, number: int) -> None:
+        super().__init__(name, given, (mask,) if index is None else (index, mask))
         self.label = label
         self.count = count
         #: How many functions there are.
-        self.functions = 0
+        self.number = number
         #: The types of the results.
         self.types: list[int] = []
 
-    def traced(self, given: Sequence[Node], targets: Sequence[Function], name_of: Callable[[int], str],
-               joined: Joined | None = None) -> tuple[list[Node], Versions]:
+    def traced(self, given: list[Node], functions: Functions) -> tuple[list[Node], Versions]:
         """What the compiler makes of the functions, or of those that compute their derivatives."""
-        if len(self.deciding) == 1:
-            return cond(self.deciding[0], given, targets[0], targets[1], self.label, name_of, self.count, False, joined)
-        index, mask = self.deciding
-        return call(index, mask, targets, given, self.label, name_of, self.count, False, joined)
+        *index, mask = self.deciding
+        return chosen(functions, self.number, mask, index[0] if index else None, given, self.label, self.count)
 
     # --- recording ---------------------------------------------------------------------------------------------------
 
-    def result(self, targets: Sequence[Function], name_of: Callable[[int], str],
-               joined: Joined | None) -> tuple[list[Node], Versions]:
+    def result(self, functions: Functions) -> tuple[list[Node], Versions]:
         """The results, and what arguments are after writes."""
-        refused: dict[int, list[_Refused]] = {}
-
-        def recorded(number: int) -> Function:
-            def run(formals: list[Node]) -> list[Node]:
-                self.tapes[number], refused[number] = tape, _ = self.recorded(targets[number], formals)
-                return self.completed(tape, refused[number]) if joined is None else []
-
-            return run
-
-        def further(number: int) -> list[Node]:
-            tape = self.tapes[number]
-            tape.add(joined(number) if joined is not None else ())
-            return self.completed(tape, refused[number])
-
-        self.functions = len(targets)
-        outputs, versions = self.traced([primal(node) for node in self.given],
-                                        [recorded(number) for number in range(len(targets))], name_of,
-                                        None if joined is None else further)
+        outputs, versions = self.traced([primal(node) for node in self.given], _Recording(self, functions))
         places = {place for tape in self.tapes.values() for place, vertex in enumerate(tape.results)
-                  if vertex is not None and TYPES[outputs[place].type].kind == "f"}
+                  if vertex is not None and IS_FLOAT[outputs[place].type]}
         passed = {place: node for place, output in enumerate(outputs)
                   if (node := self.passed(place, output)) is not None}
         self.places = sorted(places - passed.keys())
@@ -98,7 +126,7 @@ class _Choice(Recorded):
         self.types = [node.type for node in outputs]
         return self.results(outputs, found, self.name), versions
 
-    def recorded(self, function: Function, formals: list[Node]) -> tuple[Tape, list[_Refused]]:
+    def recorded(self, functions: Functions, number: int, formals: list[Node]) -> tuple[Tape, list[_Refused]]:
         """A function is called, and leaves a tape; also what there are no derivatives of."""
         known = {position: vertex for position, node in enumerate(self.given) if (vertex := tracked(node)) is not None}
         inside = list(formals)
@@ -106,7 +134,7 @@ class _Choice(Recorded):
             vertex = vertex_of(node)
             if vertex is not None and position not in known:
                 inside[position] = dual(formals[position], vertex)
-        tape, refused = taped(function, inside, known)
+        tape, refused = taped(lambda formals: functions.target(number, formals), inside, known)
         hand_out([(known[position], leaf.gradient) for position, leaf in tape.leaves.items()
                   if leaf.gradient is not None], go_on)
         return tape, refused
@@ -124,12 +152,14 @@ class _Choice(Recorded):
 
     def passed(self, place: int, output: Node) -> Node | None:
         """The argument that all functions return as it is at some place, if it is the result: with its derivatives."""
-        if any(tape.vertices[place] is None for tape in self.tapes.values()):
-            return None
         for position, node in enumerate(self.given):
-            if primal(node) is output and all(
-                    tape.vertices[place] is tape.leaves.get(position, vertex_of(node)) for tape in self.tapes.values()):
-                return node
+            if primal(node) is output:
+                for tape in self.tapes.values():
+                    vertex = tape.vertices[place]
+                    if vertex is None or vertex is not tape.leaves.get(position, vertex_of(node)):
+                        break
+                else:
+                    return node
         return None
 
     # --- what is asked of it -----------------------------------------------------------------------------------------
@@ -141,56 +171,43 @@ class _Choice(Recorded):
 
     def flow_back(self, flow: Flow) -> None:
         gradients = {place: spread(gradient, self.widths[place]) for place, gradient in self.received.items()}
-        (read, direct), count = self.receiving(flow), len(self.given)
+        read, direct = self.receiving(flow)
         memory = [flow.room(vertex) for vertex in read]
 
-        def gradient(copy: Copy, versions: Sequence[Node]) -> list[Node]:
-            results, _ = self.flowing(flow, copy, gradients, (), versions)
-            return [result or literal(vertex.type, 0) for vertex, result in zip(direct, results, strict=True)]
+        def gradient(copy: Copy, versions: list[Node]) -> list[Node]:
+            results, _ = self.flowing(flow, copy, gradients, (), read, direct, versions)
+            return [results[k] or literal(vertex.type, 0) for k, vertex in enumerate(direct)]
 
         results, versions = self.other(flow, gradient, gradients, memory)
-        for vertex, result in zip(direct, results, strict=False):
-            flow.give(vertex, result, result.size, True)
-        for position, vertex in enumerate(read, count):
+        for k, vertex in enumerate(direct):
+            flow.give(vertex, results[k], results[k].size, True)
+        for position, vertex in enumerate(read, len(self.given)):
             if position in versions:
                 flow.give_scattered(vertex, versions[position])
 
     def flow_on(self, flow: Flow) -> None:
         changes = [(vertex, flow.change(vertex)) for vertex in self.at(range(len(self.inputs)))]
 
-        def change(copy: Copy, _: Sequence[Node]) -> list[Node]:
-            moved = self.moving(copy, changes, again=flow.again)
+        def change(copy: Copy, _: list[Node]) -> list[Node]:
+            moved = self.moving(copy, changes, flow.again)
             return [moved.get(place) or literal(self.types[place], 0) for place in self.places]
 
         results, _ = self.other(flow, change, self.places, [])
         self.sent = {place: spread(result, self.widths[place])
                      for place, result in zip(self.places, results, strict=False)}
 
-    def other(self, flow: Flow, results_of: Callable[[Copy, Sequence[Node]], list[Node]], places: Iterable[int],
+    def other(self, flow: Flow, results_of: Callable[[Copy, list[Node]], list[Node]], places: Iterable[int],
               memory: list[Node]) -> tuple[list[Node], Versions]:
-        """Trace a derivative, with further arguments that are memory: what copies of tapes tell, through which
-        derivatives flow to some places; and then the original results, in case that a kernel needs both."""
-        count, ordered = len(self.given), sorted(places)
-
-        def function(number: int) -> Function:
-            def run(formals: list[Node]) -> list[Node]:
-                tape = self.tapes[number]
-                wanted = tape.values if self.extends() and not memory else []
-                copy = Copy(self, tape, formals, ordered, wanted)
-                return [*results_of(copy, formals[count:]), *[copy.values[node] for node in wanted]]
-
-            return run
-
-        def name_of(position: int) -> str:
-            return "an argument" if position < count else "a gradient"
-
-        targets = [function(number) for number in range(self.functions)]
+        """Trace a derivative; its results may be followed by the original ones, in case that a kernel needs both."""
+        extends = self.extends() and not memory
+        functions = _Derivative(self, places, extends, results_of)
         if flow.again:
-            return _Choice(self.name, [*self.given, *memory], self.deciding, self.label, self.count).result(
-                targets, name_of, None)
-        given = [*(primal(node) for node in self.given), *memory]
-        results, versions = self.traced(given, targets, name_of)
-        if not memory:
+            *index, mask = self.deciding
+            return _Choice(self.name, [*self.given, *memory], index[0] if index else None, mask, self.label, self.count,
+                           self.number).result(functions)
+        given = [*[primal(node) for node in self.given], *memory]
+        results, versions = self.traced(given, functions)
+        if extends:
             self.extend(results, given)
         return results, versions
 

@@ -36,13 +36,16 @@ from ..ir.symbolic import Tracing, call_site, innermost, undo_writes, writes_so_
 from ..ir.trace import ops, reduce
 from ..ir.vertex import Vertex
 from ..ops.table import LITERAL, LOOP, RESULT
-from ..types import BOOL, TYPES, UINT32, ReduceOp
+from ..types import BOOL, IS_FLOAT, UINT32, ReduceOp
 from .flow import Flow
 from .outside import hand_out
 from .tape import Copy, Function, Recorded, Tape, spread, taped
 from .traversal import go_on
 
 __all__ = ["Longest", "repeat"]
+
+#: Operations that may add to a variable.
+_SUMS = ("add", "sub", "fma")
 
 Condition = Callable[[list[Node]], Node]
 #: Evaluates numbers of iterations, and values besides, and returns the largest of the numbers.
@@ -60,6 +63,7 @@ class _Repetition(Recorded):
     """A loop: what its vertex knows about it."""
 
     repeats = True
+    FIELDS = (*Recorded.FIELDS, "label", "variables", "bound", "longest", "found", "chosen", "same", "test", "visits")
 
     def __init__(self, given: Sequence[Node], label: str | None, variables: int, bound: int | None,
                  longest: Longest) -> None:
@@ -120,7 +124,7 @@ class _Repetition(Recorded):
         del self.given[len(formals):]  # of a call before, which has turned out to have more variables
         self.tapes[0], refused = tape, _ = taped(body, formals, {
             position: tracked(node) for position, node in enumerate(self.given)
-            if TYPES[node.type].kind == "f" and (records or vertex_of(node) is not None)})
+            if IS_FLOAT[node.type] and (records or vertex_of(node) is not None)})
         self.demands = []
         self.same = {position for position, leaf in tape.leaves.items() if tape.vertices[position] is leaf and
                      tape.values[position] is formals[position] and vertex_of(self.given[position]) is not None}
@@ -189,7 +193,7 @@ class _Repetition(Recorded):
         while True:
             live = {tape.leaves[position].id for position in found}
             for vertex in reached:
-                if tape.is_outside(vertex) or any(operand.id in live for operand in vertex.operands()):
+                if tape.is_outside(vertex) or [operand for operand in vertex.operands() if operand.id in live]:
                     live.add(vertex.id)
             more = {position for position, vertex in results.items() if vertex.id in live}
             if more <= found:
@@ -212,16 +216,16 @@ class _Repetition(Recorded):
 
     # --- what is asked of it -----------------------------------------------------------------------------------------
 
-    def demanded(self) -> Sequence[Node]:
+    def demanded(self) -> list[Node]:
         return [self.test]
 
     def outer(self, tape: Tape, vertices: Iterable[Vertex]) -> list[Vertex]:
         if not [vertex for vertex in vertices if tape.positions.get(vertex.id, -1) in (-1, *self.chosen)]:
             return []  # derivatives of what does not become state that is differentiated
         initial = [tracked(self.given[position]) for position in self.chosen]
-        return [*(vertex for vertex in initial if vertex is not None),
-                *(vertex for vertex in (*vertices, *tape.reached(tape.at(self.chosen)))
-                  if vertex.id not in tape.positions and tape.is_outside(vertex))]
+        return [*[vertex for vertex in initial if vertex is not None],
+                *[vertex for vertex in (*vertices, *tape.reached(tape.at(self.chosen)))
+                  if vertex.id not in tape.positions and tape.is_outside(vertex)]]
 
     # --- in regions --------------------------------------------------------------------------------------------------
 
@@ -256,9 +260,9 @@ class _Repetition(Recorded):
         shared = [(vertex, flow.change(vertex)) for vertex in self.at(range(first, len(self.inputs)))]
         changes = [initial.get(position) or literal(self.given[position].type, 0) for position in order]
 
-        def change(copy: Copy, formals: Sequence[Node]) -> list[Node]:
+        def change(copy: Copy, formals: list[Node]) -> list[Node]:
             own = [(copy.leaves[place], formal) for place, formal in zip(order, formals, strict=True)]
-            moved = self.moving(copy, [*own, *shared], again=flow.again)
+            moved = self.moving(copy, [*own, *shared], flow.again)
             return [moved.get(place) or literal(self.given[place].type, 0) for place in order]
 
         for position, result in zip(order, self.beside(flow, changes, order, change), strict=True):
@@ -276,24 +280,26 @@ class _Repetition(Recorded):
         read, direct = self.receiving(flow)
         totals = [literal(vertex.type, 0) for vertex in direct]
         memory = [flow.room(vertex) for vertex in read]
-        if all(map(self.is_sum, self.changed)):
+        if not [position for position in self.changed if not self.is_sum(position)]:
             totals, memory = self.reverse_sum(flow, gradients, totals, memory)
         else:
             gradients, totals, memory = self.reverse_general(flow, gradients, totals, memory)
-        for position, vertex in zip(self.initial, self.inputs, strict=False):
+        for k, position in enumerate(self.initial):
             gradient = gradients.get(position)
             if gradient is not None:
-                flow.give(vertex, gradient, gradient.size, True)
-        for vertex, total in zip(direct, totals, strict=True):
-            flow.give(vertex, total, total.size, True)
-        for vertex, version in zip(read, memory, strict=True):
-            flow.give_scattered(vertex, version)
+                flow.give(self.inputs[k], gradient, gradient.size, True)
+        for k, vertex in enumerate(direct):
+            flow.give(vertex, totals[k], totals[k].size, True)
+        for k, vertex in enumerate(read):
+            flow.give_scattered(vertex, memory[k])
 
     def is_sum(self, position: int) -> bool:
         """Whether a variable is one to which only is added what depends on none of those that are differentiated."""
         vertex, leaf = self.tape.results[position], self.tape.leaves[position]
         leaves = {self.tape.leaves[each].id for each in self.changed}
         while vertex is not None and vertex is not leaf:
+            if vertex.rule.name not in _SUMS:
+                return False
             inner = [operand for operand in (vertex.a, vertex.b, vertex.c) if operand is not None and
                      [each for each in self.tape.reached([operand]) if each.id in leaves]]
             name = vertex.rule.name
@@ -303,15 +309,16 @@ class _Repetition(Recorded):
             vertex = inner[0]
         return vertex is not None
 
-    def visit(self, flow: Flow, copy: Copy, gradients: Mapping[int, Node], totals: Sequence[Node],
-              memory: Sequence[Node]) -> tuple[dict[int, Node], list[Node], list[Node]]:
+    def visit(self, flow: Flow, copy: Copy, gradients: Mapping[int, Node], totals: list[Node],
+              memory: list[Node]) -> tuple[dict[int, Node], list[Node], list[Node]]:
         """One iteration: gradients of the state before it; what has flown to shared variables."""
-        order = self.changed
-        results, versions = self.flowing(flow, copy, gradients, [copy.leaves[position] for position in order], memory)
-        before = {position: result or literal(self.given[position].type, 0)
-                  for position, result in zip(order, results, strict=False)}
-        sums = [total if part is None else ops.add(total, part)
-                for total, part in zip(totals, results[len(order):], strict=True)]
+        order, (read, direct) = self.changed, self.receiving(flow)
+        results, versions = self.flowing(flow, copy, gradients, [copy.leaves[position] for position in order],
+                                         read, direct, memory)
+        before = {position: results[k] or literal(self.given[position].type, 0) for k, position in enumerate(order)}
+        sums = []
+        for k, total in enumerate(totals, len(order)):
+            sums.append(total if results[k] is None else ops.add(total, results[k]))
         return before, sums, versions
 
     def reverse_sum(self, flow: Flow, gradients: dict[int, Node], totals: list[Node],
@@ -319,7 +326,7 @@ class _Repetition(Recorded):
         """Gradients of shared variables, if the gradients of the state are the same in each iteration."""
         count = len(totals)
 
-        def gradient(copy: Copy, formals: Sequence[Node]) -> list[Node]:
+        def gradient(copy: Copy, formals: list[Node]) -> list[Node]:
             _, sums, versions = self.visit(flow, copy, gradients, formals[:count], formals[count:])
             return [*sums, *versions]
 
@@ -337,7 +344,10 @@ class _Repetition(Recorded):
         most, region = self.most(loop), innermost()
         if most is None or region is not None and not fits(loop, most):
             return self.backwards(flow, *self.recomputed(flow), gradients, totals, memory)
-        counted = Counted(loop, most, anew=self.visits > 0 or region is not None)
+        demand = self.tape.demand(self.changed)
+        needed = {places[position] for position, formal in enumerate(self.tape.formals)
+                  if formal.id in demand.ids and position in places}
+        counted = Counted(loop, most, needed, anew=self.visits > 0 or region is not None)
         self.visits += 1
         before = None if region is None else writes_so_far(region)
         found = self.visited(flow, counted, places, gradients, totals, memory)
@@ -345,7 +355,7 @@ class _Repetition(Recorded):
             undo_writes(region, before)
             return self.backwards(flow, *self.recomputed(flow), gradients, totals, memory)
         if found is None:
-            counted = Counted(loop, most, apart=True, anew=True)
+            counted = Counted(loop, most, needed, apart=True, anew=True)
             found = self.visited(flow, counted, places, gradients, totals, memory)
             assert found is not None
         if not counted.local:
@@ -369,8 +379,7 @@ class _Repetition(Recorded):
 
         def state_of(iteration: Node) -> list[Node]:
             before = counted.state(iteration)
-            return [before[places[position]] if position in places else primal(node)
-                    for position, node in enumerate(self.given)]
+            return [before.get(places.get(position, -1)) or primal(node) for position, node in enumerate(self.given)]
 
         results = self.backwards(flow, number, state_of, gradients, totals, memory)
         read: set[int] = set()
@@ -379,7 +388,7 @@ class _Repetition(Recorded):
                 read.update(source.id for source in node.d0.payload.sources())
                 if counted.local and node.d0.size != counted.node.size:
                     return None
-        counted.keep([place for place, version in enumerate(counted.kept) if version.id in read])
+        counted.keep([place for place, version in counted.kept.items() if version.id in read])
         return results
 
     def too_many(self) -> str:
@@ -478,7 +487,7 @@ class _Repetition(Recorded):
             "a variable" if position < len(given) else "a gradient"))
 
     def beside(self, flow: Flow, further: Sequence[Node], places: Sequence[int],
-               results_of: Callable[[Copy, Sequence[Node]], list[Node]]) -> list[Node]:
+               results_of: Callable[[Copy, list[Node]], list[Node]]) -> list[Node]:
         """What becomes of further variables in a loop over the state and these, in whose iterations derivatives flow to
         some places; it computes what the original loop does, if a kernel would compute both."""
         count = len(self.given)

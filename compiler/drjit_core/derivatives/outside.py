@@ -92,6 +92,8 @@ def _memory(vertex: Vertex) -> Memory:
 
 def _write(region: Tracing, found: list[tuple[Vertex, Memory, Node | None]], go_on: GoOn) -> None:
     """Add gradients to memory, where elements take part; ``go_on`` is called for their vertices at the end."""
+    if not found:
+        return
     scope = isolating_scope()
     assert region.live is not None
     mask = literal(BOOL, True) if scope is None or scope.lanes is None else scope.lanes(region.live.size)

@@ -10,6 +10,9 @@ from ..ir.symbolic cimport Tracing, innermost
 from ..ir.vertex cimport Vertex, last_vertex
 from ..ops.derivatives cimport Rule
 from .flow cimport Flow
+from .traversal cimport pull_along, push
+
+cdef dict _NOTHING
 
 
 
@@ -34,16 +37,17 @@ cdef class Tape:
     @cython.locals(vertex=Vertex, flowing=set)
     cpdef keep(self, object places)
     cpdef tuple there(self, object places)
-    @cython.locals(vertex=Vertex, number=int64_t, boundary=int64_t, ends=dict, todo=list, found=dict)
+    @cython.locals(vertex=Vertex, todo=list, found=list, seen=set)
     cpdef list reached(self, object vertices)
+    @cython.locals(vertex=Vertex)
     cpdef list at(self, object places)
     @cython.locals(vertex=Vertex, operand=Vertex, live=set, found=list)
     cpdef list order(self, tuple places)
     cpdef list ends(self, object places)
-    @cython.locals(vertex=Vertex, entry=Vertex, live=set, found=dict, seen=set, todo=list, rule=Rule,
-                   is_read=cython.bint, is_direct=cython.bint, by_index=cython.bint)
+    @cython.locals(vertex=Vertex, entry=Vertex, order=list, live=set, found=dict, rule=Rule, by_index=cython.bint)
     cpdef list _ends_of(self, tuple places)
-    @cython.locals(formal=Node, value=Node, node=Node)
+    cdef _note_end(self, Vertex operand, bint is_read, bint is_direct, set live, dict found)
+    @cython.locals(formal=Node, value=Node, node=Node, roots=list, apart=list, position=cython.Py_ssize_t)
     cpdef Demand demand(self, object places, object wanted=*, bint repeats=*)
 
 
@@ -68,6 +72,7 @@ cdef class Moved:
 cdef class Copy(Moved):
     cdef public Tape tape
     cdef public dict leaves
+    cdef public list vertices
     cdef public dict results
     cpdef bint is_outside(self, Vertex vertex) except -1
     cpdef Node value(self, Py_ssize_t place)
@@ -96,17 +101,31 @@ cdef class Recorded:
     cdef public object nodes_around
     cdef public object vertices_around
     cdef public list keys
+    @cython.locals(first=Node, hub=Vertex, node=Node, place=cython.Py_ssize_t)
     cpdef list results(self, list outputs, list found, str label)
     @cython.locals(tape=Tape, vertex=Vertex, found=dict, outside=Vertex)
     cpdef find_inputs(self)
     @cython.locals(tape=Tape)
     cpdef adopt(self)
     cpdef bint extends(self) except -1
+    @cython.locals(derivative=Node, places=dict, result=Node)
+    cpdef tuple extended(self, list results, list given, Py_ssize_t first=*)
+    cpdef list demanded(self)
+    cpdef dict vertices_of_variables(self)
     @cython.locals(tape=Tape)
     cpdef list recordings(self)
+    @cython.locals(vertex=Vertex, found=dict)
     cpdef list at(self, object places)
     @cython.locals(vertex=Vertex)
     cpdef tuple receiving(self, Flow flow)
+    @cython.locals(vertex=Vertex, to=dict, pairs=list, results=list)
+    cpdef tuple flowing(self, Flow flow, Copy copy, object gradients, object further, list read, list direct,
+                        list memory)
+    @cython.locals(pairs=list, moved=list)
+    cpdef dict moving(self, Copy copy, object changes, bint again)
+    cpdef refuse(self, Tape tape, object refused)
+    @cython.locals(tape=Tape, demand=Demand, formal=Node)
+    cpdef list needed(self)
 
 
 @cython.locals(region=Tracing, leaf=Vertex, formal=Node, inside=list, leaves=dict)

@@ -30,7 +30,7 @@ from ..ir.symbolic import Tracing, innermost
 from ..ir.vertex import HUB, LEAF, Vertex, last_vertex
 from ..ops.table import EVALUATED, IS_WRITE, LITERAL, PHI
 from .flow import Flow, full
-from .traversal import CONSUMED, pull, push
+from .traversal import CONSUMED, pull_along, push
 
 __all__ = ["Copy", "Function", "Recorded", "Tape", "spread", "taped", "traced_within"]
 
@@ -41,6 +41,7 @@ Function = Callable[[list[Node]], list[Node]]
 _ALLOWED = {"gather", "cast", "identity", "join", "output"}
 _NOTHING: dict[int, Any] = {}
 _number = operator.itemgetter(0)
+_id = operator.attrgetter("id")
 #: Arrays of so many elements are held all the same: to find out what is needed takes some 20 us.
 _FEW = 4096
 
@@ -105,16 +106,19 @@ class Tape:
 
     def reached(self, vertices: Iterable[Vertex]) -> list[Vertex]:
         """All vertices that some depend on, up to where derivatives end, in the order of their making."""
-        found: dict[int, Vertex] = {}
-        todo, boundary, ends = list(vertices), self.boundary, self.positions
+        found: list[Vertex] = []
+        seen: set[int] = set()
+        todo = list(vertices)
         while todo:
             vertex = todo.pop()
-            number = vertex.id
-            if number not in found:
-                found[number] = vertex
-                if number > boundary and number not in ends and vertex.rule is not CONSUMED:  # `is_end`, on a hot path
+            if vertex.id not in seen:
+                seen.add(vertex.id)
+                found.append(vertex)
+                if not self.is_end(vertex):
                     todo += vertex.operands()
-        return [found[number] for number in sorted(found)]
+        if len(found) > 1:
+            found.sort(key=_id)
+        return found
 
     def at(self, places: Iterable[int]) -> list[Vertex]:
         """The vertices of results."""
@@ -128,9 +132,12 @@ class Tape:
             for vertex in self.reached(self.at(places)):
                 if self.is_end(vertex):
                     live.add(vertex.id)
-                elif any([operand.id in live for operand in vertex.operands()]):  # noqa: C419 (a hot path)
-                    live.add(vertex.id)
-                    found.append(vertex)
+                    continue
+                for operand in vertex.operands():
+                    if operand.id in live:
+                        live.add(vertex.id)
+                        found.append(vertex)
+                        break
             self._orders[places] = found
         return self._orders[places]
 
@@ -142,35 +149,38 @@ class Tape:
         return self._inputs[key]
 
     def _ends_of(self, places: tuple[int, ...]) -> list[tuple[Vertex, bool, bool]]:
-        live = {vertex.id for vertex in self.order(places)}
-        found: dict[int, tuple[Vertex, bool, bool]] = {}
-        seen: set[int] = set()
-        todo = [(vertex, False, True) for vertex in self.at(places)]
-        while todo:
-            vertex, is_read, is_direct = todo.pop()
-            if self.is_end(vertex):
-                _, before, also = found.get(vertex.id, (vertex, False, False))
-                found[vertex.id] = vertex, is_read or before, is_direct or also
-                continue
-            if vertex.id not in live:
-                continue
-            if is_read:
-                raise NoDerivative("there is no derivative of a read by index of what a symbolic loop, branch or call "
-                                   "has computed itself; compute it before")
-            if vertex.id in seen:
-                continue
-            seen.add(vertex.id)
+        order, found = self.order(places), {}
+        live = {vertex.id for vertex in order}
+        for vertex in self.at(places):
+            if vertex.id not in live and self.is_end(vertex):
+                found[vertex.id] = vertex, False, True
+        for vertex in order:
             rule = vertex.rule
             if rule is HUB:
-                todo += [(operand, *vertex.info.uses(place)) for place, operand in enumerate(vertex.info.inputs)]
+                for place, operand in enumerate(vertex.info.inputs):
+                    by_index, is_direct = vertex.info.uses(place)
+                    self._note_end(operand, by_index, is_direct, live, found)
                 continue
             if not rule.partials and rule.name and rule.name not in _ALLOWED and rule.name not in READS:
                 raise NoDerivative(f"there is no derivative of a {rule.name} in a symbolic branch or call")
             for place, entry in enumerate((vertex.a, vertex.b, vertex.c)):
                 if entry is not None:
                     by_index = _is_read(vertex, place)
-                    todo.append((entry, by_index, not by_index))
+                    self._note_end(entry, by_index, not by_index, live, found)
         return list(found.values())
+
+    def _note_end(self, operand: Vertex, is_read: bool, is_direct: bool, live: set[int],
+                  found: dict[int, tuple[Vertex, bool, bool]]) -> None:
+        """Note how an operation uses an operand, if derivatives end there."""
+        if operand.id in live:
+            if is_read:
+                raise NoDerivative("there is no derivative of a read by index of what a symbolic loop, branch or call "
+                                   "has computed itself; compute it before")
+        elif self.is_end(operand):
+            if operand.id in found:
+                _, before, also = found[operand.id]
+                is_read, is_direct = is_read or before, is_direct or also
+            found[operand.id] = operand, is_read, is_direct
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
@@ -181,11 +191,14 @@ class Tape:
         key = there, tuple([node.id for node in wanted]), repeats
         if key not in self.demands:
             roots = [*wanted, *_kept_by(self.order(there))]
-            finals = {formal.id: value for formal, value in zip(self.formals, self.values, strict=False)} \
-                if repeats else {}
-            self.demands[key] = Demand(self.scope, roots, finals, [
-                formal.id for formal, value in zip(self.formals, self.values, strict=False)
-                if formal.scope != self.scope and formal is not value])
+            finals, apart = {}, []
+            for position in range(min(len(self.formals), len(self.values))):
+                formal, value = self.formals[position], self.values[position]
+                if repeats:
+                    finals[formal.id] = value
+                if formal.scope != self.scope and formal is not value:
+                    apart.append(formal.id)
+            self.demands[key] = Demand(self.scope, roots, finals, apart)
         return self.demands[key]
 
 
@@ -299,9 +312,10 @@ class Copy(Moved):
         assert region is not None and region.live is not None
         region.differentiates = True
         self.tape = tape
-        demand, before, width = tape.demand(places, wanted), tape.masks[-1].size, region.live.size
+        demand, mask, width = tape.demand(places, wanted), tape.masks[-1], region.live.size
         self.values = Values(construct.nodes_around, tape.formals, [primal(formal) for formal in formals], demand.ids)
         self.values.add(tape.masks, [region.live] * len(tape.masks))
+        before = mask.size
         if width != before > 1:
             self.values.known |= {node.id: resize(node, width) for node in demand.captures
                                   if node.kind == LITERAL and node.size == before}
@@ -314,8 +328,11 @@ class Copy(Moved):
                 self.leaves[position] = vertex_of(formals[position]) or Vertex(LEAF, leaf.type, leaf.size)
             if position in self.leaves:
                 self._vertices[leaf.id] = self.leaves[position]
+        #: Those of the operations, in the order of their making.
+        self.vertices: list[Vertex] = []
         for vertex in tape.order(tape.there(places)):
-            self._vertices[vertex.id] = self.copied(vertex)
+            self._vertices[vertex.id] = new = self.copied(vertex)
+            self.vertices.append(new)
         #: The vertices of the results, by their places.
         self.results = {place: self.vertex(end) for place in places if (end := tape.results[place]) is not None}
 
@@ -334,6 +351,10 @@ class Recorded:
 
     #: Derivatives of it can be differentiated.
     again = True
+    #: Its attributes, but for those of a traversal.
+    FIELDS = tuple([  # noqa: C409  (of any length: classes that derive have more)
+        "name", "given", "deciding", "tapes", "demands", "places", "widths", "changed", "initial", "inputs",
+        "positions", "read", "direct", "attributes", "nodes_around", "vertices_around", "keys"])
     #: Whether the functions find in variables what they have returned before.
     repeats = False
 
@@ -408,11 +429,15 @@ class Recorded:
                     _, before, also = found[key]
                     read, direct = read or before, direct or also
                 found[key] = outside, read, direct
-        count = len(initial)
-        self.initial, self.inputs = list(initial), [*initial.values(), *[vertex for vertex, _, _ in found.values()]]
-        self.positions = [*[None] * count, *[~key if key < 0 else None for key in found]]
-        self.read = [place for place, (_, read, _) in enumerate(found.values(), count) if read]
-        self.direct = [place for place, (_, _, direct) in enumerate(found.values(), count) if direct]
+        self.initial, self.inputs = list(initial), list(initial.values())
+        self.positions, self.read, self.direct = [None] * len(initial), [], []
+        for key, (vertex, read, direct) in found.items():
+            if read:
+                self.read.append(len(self.inputs))
+            if direct:
+                self.direct.append(len(self.inputs))
+            self.inputs.append(vertex)
+            self.positions.append(~key if key < 0 else None)
 
     def adopt(self) -> None:
         """Make variables of arrays from outside that have turned out to be some."""
@@ -481,9 +506,9 @@ class Recorded:
 
     # --- what a construct tells about itself --------------------------------------------------------------------------
 
-    def demanded(self) -> Sequence[Node]:
+    def demanded(self) -> list[Node]:
         """What derivatives need of the region besides what derivatives of results do."""
-        return ()
+        return []
 
     def recordings(self) -> list[tuple[Tape, Demand]]:
         """What its functions have left, and what its derivatives need of that."""
@@ -502,8 +527,7 @@ class Recorded:
 
     def vertices_of_variables(self) -> dict[int, Vertex]:
         """The inputs that belong to variables which do not change, by positions: what they have in all regions."""
-        return {position: vertex for position, vertex in zip(self.positions, self.inputs, strict=True)
-                if position is not None}
+        return {position: self.inputs[place] for place, position in enumerate(self.positions) if position is not None}
 
     # --- traversals --------------------------------------------------------------------------------------------------
 
@@ -525,7 +549,11 @@ class Recorded:
 
     def at(self, places: Iterable[int]) -> list[Vertex]:
         """Inputs, each of them once."""
-        return list({self.inputs[place].id: self.inputs[place] for place in places}.values())
+        found: dict[int, Vertex] = {}
+        for place in places:
+            vertex = self.inputs[place]
+            found[vertex.id] = vertex
+        return list(found.values())
 
     def receiving(self, flow: Flow) -> tuple[list[Vertex], list[Vertex]]:
         """The inputs that derivatives flow to: those that are read by index, and those that are used in another way."""
@@ -533,27 +561,27 @@ class Recorded:
                 [vertex for vertex in self.at(self.direct) if flow.takes(vertex)])
 
     def flowing(self, flow: Flow, copy: Copy, gradients: Mapping[int, Node], further: Sequence[Vertex],
+                read: list[Vertex], direct: list[Vertex],
                 memory: Sequence[Node]) -> tuple[list[Node | None], list[Node]]:
-        """The gradients of some vertices and of inputs, and versions of the memory for those that are read by index,
-        given gradients of results: in a region."""
-        read, direct = self.receiving(flow)
-        to = {vertex.id: version for vertex, version in zip(read, memory, strict=True)}
+        """The gradients of some vertices and of inputs (see :meth:`receiving`), and versions of the memory for those
+        that are ``read`` by index, given gradients of results: in a region."""
+        to = {vertex.id: memory[position] for position, vertex in enumerate(read)}
         pairs = [(vertex, gradients[place]) for place, vertex in copy.results.items() if place in gradients]
-        results = pull(pairs, [*further, *direct, *read], again=flow.again, memory=to)
+        results = pull_along(copy.vertices, pairs, [*further, *direct, *read], flow.again, to)
         return results[:len(further) + len(direct)], [to[vertex.id] for vertex in read]
 
-    def moving(self, copy: Copy, changes: Iterable[tuple[Vertex, Node | None]], *, again: bool) -> dict[int, Node]:
+    def moving(self, copy: Copy, changes: Iterable[tuple[Vertex, Node | None]], again: bool) -> dict[int, Node]:
         """The changes of results, given those of vertices: in a region."""
         pairs = [(vertex, change) for vertex, change in changes if change is not None]
-        moved = push(pairs, list(copy.results.values()), again=again, lanes=True)
-        return {place: change for place, change in zip(copy.results, moved, strict=True) if change is not None}
+        moved = push(pairs, list(copy.results.values()), again, True)
+        return {place: change for k, place in enumerate(copy.results) if (change := moved[k]) is not None}
 
     def refuse(self, tape: Tape, refused: Iterable[tuple[Vertex, type[Exception], str]]) -> None:
         """Raise what is wrong with operations that some vertices depend on, if anything outside is differentiated by
         them, or by variables of the function's own; or leave that to the region around this one."""
         for vertex, kind, message in refused:
             reached = tape.reached([vertex])
-            if any(entry.rule is LEAF and not tape.is_end(entry) for entry in reached):
+            if [entry for entry in reached if entry.rule is LEAF and not tape.is_end(entry)]:
                 raise kind(message)
             refuse_for(kind, message, self.outer(tape, [entry for entry in reached if tape.is_end(entry)]))
 
@@ -579,10 +607,9 @@ class Recorded:
     def moved(self, copy: Copy) -> Recorded:
         """What was recorded, in another region: a copy of the tape that it is part of says what stands for what."""
         new, needed = self.__class__.__new__(self.__class__), set(self.needed())
-        for name in _RECORDED:
+        for name in self.FIELDS:
             setattr(new, name, getattr(self, name))
-        new.__dict__.update(self.__dict__)
-        new.reference = None
+        new.reference = new.node = None
         new.given = [copy.node(node) if position in needed else literal(node.type, 0, node.size)
                      for position, node in enumerate(self.given)]
         new.deciding = [copy.node(node) for node in self.deciding]
@@ -602,11 +629,6 @@ def _letting_go(own: ref[Recorded], control: Control | None) -> Callable[[object
             recorded.let_go(control)
 
     return end
-
-
-#: The attributes that every one has, but for those of a traversal: no dictionary has them in the compiled form.
-_RECORDED = ("name", "given", "deciding", "tapes", "demands", "places", "widths", "changed", "initial", "inputs",
-             "positions", "read", "direct", "attributes", "node", "nodes_around", "vertices_around", "keys")
 
 
 def spread(gradient: Node, size: int) -> Node:

@@ -31,7 +31,7 @@ from .outside import Outside
 from .structure import STRUCTURE
 
 __all__ = ["BACKWARD", "CLEAR_EDGES", "CLEAR_INPUT", "CLEAR_INTERIOR", "FORWARD_MODE", "Consumed", "abandon",
-           "add_gradients", "clear_gradients", "depends", "enqueue", "go_on", "leave", "pull", "push",
+           "add_gradients", "clear_gradients", "depends", "enqueue", "go_on", "leave", "pull", "pull_along", "push",
            "set_ones", "traverse"]
 
 FORWARD_MODE, BACKWARD = 1, 2
@@ -48,6 +48,7 @@ _GATHER, _IDENTITY = RULES["gather"], RULES["identity"]
 _PARTLY = frozenset(("gather", "scatter", "scan", "output"))
 #: Those whose derivatives read what other elements have, which a kernel must have computed before.
 _ACROSS = frozenset(("gather", "matmul", "output", "reduce", "scan", "scatter", "segment", "sort"))
+_NO_USES: dict[int, int] = {}
 #: The rule of a vertex whose edges a traversal has cut.
 CONSUMED = Rule("consumed", ())
 
@@ -626,26 +627,37 @@ def depends(vertices: Iterable[Vertex], last: int) -> bool:
 
 def _between(inputs: Iterable[Vertex], outputs: Iterable[Vertex]) -> list[Vertex]:
     """The vertices along which derivatives flow from some to others, with these, by ascending ids."""
-    members = {vertex.id for vertex in inputs}
-    ends, first = frozenset(members), min(members, default=0)
-    found: dict[int, Vertex] = {}
-    todo = list(outputs)
+    ends = {vertex.id for vertex in inputs}
+    first, seen = min(ends) if ends else 0, set()
+    found, todo = [], list(outputs)
     while todo:
         vertex = todo.pop()
-        if vertex.id >= first and vertex.id not in found:
-            found[vertex.id] = vertex
+        if vertex.id >= first and vertex.id not in seen:
+            seen.add(vertex.id)
+            found.append(vertex)
             if vertex.id not in ends:
                 todo += vertex.operands()
-    order = []
-    for number in sorted(found):
-        vertex = found[number]
-        if number in ends or any(operand.id in members for operand in vertex.operands()):
-            members.add(number)
+    if len(found) > 1:
+        found.sort(key=_number)
+    return _depending(found, ends)
+
+
+def _depending(vertices: Iterable[Vertex], ends: set[int]) -> list[Vertex]:
+    """Those of some vertices, in their order, that are ends, given by ids, or depend on any."""
+    members, order = set(ends), []
+    for vertex in vertices:
+        if vertex.id in ends:
             order.append(vertex)
+            continue
+        for operand in vertex.operands():
+            if operand.id in members:
+                members.add(vertex.id)
+                order.append(vertex)
+                break
     return order
 
 
-def pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], *, again: bool = False,
+def pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], again: bool = False,
          memory: dict[int, Node] | None = None) -> list[Node | None]:
     """The gradients that flow from some vertices, which have given ones, to others; nothing is stored in the graph.
 
@@ -659,7 +671,19 @@ def pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], *, ag
                         False)
 
 
-def push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], *, again: bool = False,
+def pull_along(vertices: list[Vertex], outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex],
+               again: bool, memory: dict[int, Node]) -> list[Node | None]:
+    """The same in a region, if all vertices are known that derivatives may flow along, from one to the next."""
+    ends: dict[int, Vertex] = {}
+    for vertex in inputs:
+        ends[vertex.id] = vertex
+    order = _depending([*ends.values(), *vertices], set(ends))
+    order.reverse()
+    with _lock:
+        return _through(order, outputs, inputs, set(ends), again, True, memory, False)
+
+
+def push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], again: bool = False,
          lanes: bool = False) -> list[Node | None]:
     """The changes of some vertices for given changes of others; nothing is stored in the graph. ``lanes`` stands for a
     region."""
@@ -673,7 +697,7 @@ def _through(order: list[Vertex], given: Sequence[tuple[Vertex, Node]], wanted: 
     """What is wanted, when gradients or changes that are given have flowed through vertices, in their order."""
     _refuse_consumed(order, 0)
     flow = Flow(again=again, members=order, lanes=lanes, memory=memory)
-    last = _last_uses(order) if forward else {}
+    last = _last_uses(order) if forward else _NO_USES
     if last:
         _mark_depended(flow, order)
         last.update((vertex.id, order[-1].id) for vertex in wanted)

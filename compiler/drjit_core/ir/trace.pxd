@@ -20,7 +20,7 @@ cdef const unsigned char* _TYPES_OF_RESULTS
 cdef const unsigned char* _HAS_RULE
 cdef const unsigned char* _KNOWS_EQUALS
 cdef const unsigned char* _PRECISE
-cdef int _UNDEFINED, _NEG, _MUL, _TYPE_COUNT, _ADDITION
+cdef int _UNDEFINED, _NEG, _MUL, _TYPE_COUNT, _ADDITION, _PLAIN
 
 @cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, scope=int64_t)
 cpdef Node unary(int kind, Node a)

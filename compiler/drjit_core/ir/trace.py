@@ -85,7 +85,7 @@ def _result_types(op: Op) -> list[int]:
 
 _UNDEFINED = 255
 _NEG, _MUL = KIND["neg"], KIND["mul"]
-_ADDITION = ReduceOp.Add.value
+_ADDITION, _PLAIN = ReduceOp.Add.value, ReduceOp.Identity.value
 _TYPE_COUNT = len(TYPES)
 #: Tables, and as what functions read them: memory, of whose places the compiled form checks nothing. Whether an
 #: operation of one operand is simpler for some kinds of it, by kind; whether one is if its last two operands are one
@@ -471,7 +471,7 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     if target.kind == DUAL or value.kind == DUAL:
         return _differentiable_scatter(target, value, index, mask, op, mode, harmless, expected)
     require_memory("scatter", target)
-    if op != ReduceOp.Identity.value and op not in EXCHANGES and TYPES[target.type].kind not in REDUCTIONS[op].accepts:
+    if op != _PLAIN and op not in EXCHANGES and TYPES[target.type].kind not in REDUCTIONS[op].accepts:
         raise UnsupportedType(f"scatter-reduction {ReduceOp(op).name}", TYPES[target.type].name)
     size = broadcast_size("scatter", value, index, mask, value if expected is None else expected)
     if not size or not target.size or mask.kind == LITERAL and not mask.payload:
@@ -518,7 +518,7 @@ def written(version: Node, target: Node, value: Node, index: Node, mask: Node, o
 
 
 #: Updates of a target whose derivatives do not depend on what it was.
-_FOLLOWS_TARGET = (ReduceOp.Identity.value, ReduceOp.Add.value)
+_FOLLOWS_TARGET = (_PLAIN, _ADDITION)
 
 
 def _once_if_uniform(region: Tracing, meant: int, operands: tuple[Node, Node, Node], width: int) -> Node:
@@ -559,7 +559,7 @@ def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: in
     What is found is a value like any other, there in the same kernel.  A ``COMPARE_EXCHANGE`` has a value that is
     ``expected``, of which all lanes have their own if they have a ``value`` of their own.
     """
-    if op == ReduceOp.Identity.value:
+    if op == _PLAIN:
         raise UnsupportedType("atomic update that is a plain write", TYPES[target.type].name)
     assert (expected is not None) == (op == COMPARE_EXCHANGE)
     version = scatter(target, value, index, mask, op, mode, False, expected)

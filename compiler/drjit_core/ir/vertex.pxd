@@ -32,6 +32,7 @@ cdef class Vertex:
     cdef PyObject* older  # the list of all vertices that live
     cdef PyObject* younger
 
+    cpdef list operands(self)
     cpdef release(self)
 
 

@@ -28,7 +28,7 @@ cdef class Vertex:
         self.rule, self.type, self.size = rule, type_, size
         self.a, self.b, self.c, self.info = a, b, c, info
 
-    def operands(self):
+    cpdef list operands(self):
         """The vertices that it depends on."""
         if self.rule is _HUB:
             return list(self.info.inputs)
