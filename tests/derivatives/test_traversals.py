@@ -328,6 +328,21 @@ def test_what_an_isolated_scope_postpones_is_there_at_once() -> None:
     assert numbers(x.grad) == [6]
 
 
+def test_changes_flow_to_what_is_older_than_an_isolated_scope() -> None:
+    """What waits farther out is used, and stays there; what the program asks for gets what has flowed to it."""
+    x = variable(1, 2)
+    z = x * 3
+    w = z * 2
+    x.grad = 1
+    with dr.isolate_grad():
+        assert numbers(dr.forward_to(z)) == [3, 3]
+        dr.clear_grad(z)
+        assert [numbers(each) for each in dr.forward_to(z, w)] == [[0, 0], [6, 6]]  # as outside of scopes
+        dr.clear_grad(w)
+        assert numbers(dr.forward_to(z * w)) == [36, 72]
+    assert [numbers(each.grad) for each in (x, z, w)] == [[1, 1], [0, 0], [0, 0]]
+
+
 @pytest.mark.parametrize("flags", [dr.ADFlag.Default, dr.ADFlag.ClearNone])
 def test_what_is_older_than_an_isolated_scope_may_be_traversed_again(flags: Any) -> None:
     x = variable(2)

@@ -67,8 +67,14 @@ def enqueue(mode: int, vertices: Iterable[Vertex]) -> None:
     with _lock:
         if mode == BACKWARD:
             region = innermost()
-            _reach(list(vertices), context.queued, context.queue, context.boundary, isolating_scope(),
+            named, known = list(vertices), len(context.boundary)
+            _reach(list(named), context.queued, context.queue, context.boundary, isolating_scope(),
                    0 if region is None else region.id)
+            if len(context.boundary) > known:
+                on_boundary = {vertex.id for vertex in context.boundary}
+                for vertex in named:
+                    if vertex.id in on_boundary:
+                        vertex.queued = -context.queue  # derivatives begin or end there
         else:
             _reach_forward(list(vertices), context.queued, context.queue)
 
@@ -79,7 +85,7 @@ def _reach(todo: list[Vertex], found: list[Vertex], number: int, boundary: list[
     there."""
     while todo:
         vertex = todo.pop()
-        if vertex.queued == number:
+        if vertex.queued == number or vertex.queued == -number:
             continue
         vertex.queued = number
         if scope is not None and vertex.id <= scope.limit and (not region or vertex.scope == region):
@@ -196,7 +202,8 @@ def _used(users: list[Vertex], vertices: list[Vertex]) -> list[Vertex]:
 
 def _traverse_forward(order: list[Vertex], beyond: list[Vertex], region: Tracing | None, flags: int,
                       queue: int) -> list[Node]:
-    """What is ``beyond`` the boundary of a scope is left as it was, and in a region what is from outside."""
+    """What is ``beyond`` the boundary of a scope is left as it was, but for the gradients of what derivatives are asked
+    for, and in a region what is from outside."""
     linked: list[Vertex] = []
     if region is not None:
         linked = _linked(order, region)
@@ -205,7 +212,7 @@ def _traverse_forward(order: list[Vertex], beyond: list[Vertex], region: Tracing
     order = _distinct(sorted(order, key=_number))
     left = {vertex.id for vertex in beyond}
     inside = [vertex for vertex in order if vertex.id not in left]
-    before = [(vertex, vertex.gradient, vertex.pending, vertex.sparse) for vertex in beyond]
+    before = [(vertex, vertex.gradient, vertex.pending, vertex.sparse) for vertex in beyond if vertex.queued != -queue]
     flow = Flow(members=order, lanes=region is not None)
     try:
         consumed = [vertex for vertex in order if vertex.rule is CONSUMED]
