@@ -248,7 +248,7 @@ def _device_memory(parts: Sequence[ArrayBase], device: tuple[int, int]) -> tuple
         node = concatenate([broadcast(node, size) for node in nodes])
     if is_complex:
         node = transposed(node, (2, math.prod(shape)), (1, 0))[0]
-    found, buffer = shown(node, array._where, 2 if is_own else 0)
+    found, buffer = shown(node, array._where)
     if is_own and found is not node and not node.scope:  # what was a literal stays in memory: writes to it are seen
         array._replace([found])
     memory = HostMemory(buffer.address, shape, info, buffer, buffer.read_only, device)

@@ -61,7 +61,7 @@ def host_memory(array: ArrayBase, pinned: bool = False) -> HostMemory:
     if not nodes or not width:
         return HostMemory(0, shape, info, None)
     if array._depth <= 0:
-        node, address, owner, read_only = exported_view(nodes[0], 1, not pinned)
+        node, address, owner, read_only = exported_view(nodes[0])
         if node is not nodes[0] and not nodes[0].scope:  # what was a literal stays in memory: the view shows changes
             array._replace([node])
         # Whoever holds the node as well makes later writes to the array copy its memory: the view does not show them.

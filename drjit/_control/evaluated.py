@@ -363,9 +363,7 @@ def _blend(mask: core.Node, new: core.Node, old: core.Node) -> core.Node:
     if new is old or written_from(new, old):
         return new
     fits = fitting(mask, new, old)
-    if fits is None:
-        return new if mask.size else old
-    return core.blend(fits, [new], [old])[0]
+    return new if fits is None else core.blend(fits, [new], [old])[0]
 
 
 def _join_arrays(join: Join, journal: Journal, known: set[int], own: set[int], lanes: tuple[int, ...]) -> None:
@@ -468,18 +466,16 @@ class Evaluated:
             self.compress = False
         if self.compress:
             self.lanes = core.counter(self.width, UINT32)
-        has_begun = False
         while True:
             number = core.reduce(cast(active, UINT32), core.ReduceOp.Add.value) if self.compress else \
                 core.reduce(active, core.ReduceOp.Or.value) if active.size else literal(BOOL, False)
             core.evaluate((*self.nodes, *self.objects.nodes_apart(), active, number))
             left = int(core.read_element(number, 0))
-            if not left and (self.width or has_begun):  # what there is one of has no element afterwards, if it changes
+            if not left:
                 return self.all_elements()
-            has_begun = True
             if self.memory is not None and max(left, 2) <= _SHARE * self.left and not self.objects.shared:
                 active = self.remove(active, left)
-            active = self.step(active)
+            self.step(active)
             active = ops.and_(active, self.test(active))
 
     def part(self) -> Any:
@@ -522,12 +518,11 @@ class Evaluated:
             raise SizeError(f"{FUNCTION}(): 'cond' returned {test.size} elements, for {self.left} of {self.width}!")
         return test
 
-    def step(self, active: core.Node) -> core.Node:
-        """An iteration; returns which elements have taken part: none, if it computes with what has no elements."""
+    def step(self, active: core.Node) -> None:
+        """An iteration."""
         names, old_spec = self.names, self.spec
-        mask = active if active.size else literal(BOOL, False)
-        with self.part(), masked_access(mask, some=bool(active.size)), \
-                watched(self.nodes if self.compress else ()) as watch, noted() as journal:
+        with self.part(), masked_access(active), watched(self.nodes if self.compress else ()) as watch, \
+                noted() as journal:
             numbers = [core.primal(node).id for node in self.nodes] if self.compress else []
             call = self.call(self.body)
             if self.compress:
@@ -541,9 +536,6 @@ class Evaluated:
                 call.leave()
                 raise
             del call
-            if active.size == 1 and [new for old, new in zip(before, results, strict=True) if new is not old and
-                                     not new.size]:
-                active = broadcast(active, 0)
             if self.compress:
                 if after != old_spec:
                     _joined(self.spec, old_spec, after, names, flat=True)
@@ -554,7 +546,6 @@ class Evaluated:
             first = self.objects.first
             self.spec = flatten(_joined(first.spec, old_spec, after, names).rebuild_nodes(
                 self.nodes, first.leaves, self.objects.lanes), FUNCTION)[1]
-        return active
 
     def note_memory(self, before: Sequence[core.Node], results: Sequence[core.Node], memory: list[bool]) -> None:
         """See which variables are memory that all elements share, and which ones an iteration has changed."""

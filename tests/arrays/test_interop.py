@@ -10,7 +10,7 @@ import pytest
 
 import drjit as dr
 from drjit import llvm
-from drjit.llvm import Array2f, Array3f, Bool, Float, Float16, Int, ad
+from drjit.llvm import Array2f, Array3f, Bool, Float, Float16, Int
 from tests.interop.harness import from_dlpack
 
 FLAT = {"Bool": "bool", "Int8": "int8", "UInt8": "uint8", "Int16": "int16", "UInt16": "uint16", "Int": "int32",
@@ -121,52 +121,6 @@ def test_dlpack_keeps_the_producer_alive_and_lets_it_go() -> None:
     del array
     gc.collect()
     assert reference() is None
-
-
-VIEWS = {"numpy": lambda array: array.numpy(), "dlpack": lambda array: np.from_dlpack(array),
-         "memview": lambda array: np.asarray(array.memview())}
-
-
-@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-@pytest.mark.parametrize("make", [lambda: dr.arange(Float, 4) * 2 + 7, lambda: dr.arange(ad.Float, 4) * 2 + 7],
-                         ids=["plain", "ad"])
-def test_views_are_of_one_array_not_of_others_with_the_same_values(make, view) -> None:
-    """Be these equal expressions, evaluated before or not, copies, or what has been computed from it."""
-    array, equal, evaluated = make(), make(), make()
-    dr.eval(evaluated)
-    copy, pending = type(array)(array), array + 1
-    found = view(array)
-    for other in (equal, evaluated, copy):
-        dr.scatter(other, -1, 1)
-        dr.eval(other)
-        assert found.tolist() == [7, 9, 11, 13] and list(other) == [7, -1, 11, 13]
-    assert pending.numpy().tolist() == [8, 10, 12, 14]
-    dr.scatter(array, 5, 2)
-    dr.eval(array)
-    assert found.tolist() == array.numpy().tolist() == [7, 9, 5, 13]
-    assert equal.numpy().tolist() == copy.numpy().tolist() == [7, -1, 11, 13]
-
-
-def test_views_of_arrays_with_the_same_values_are_views_of_each() -> None:
-    first, second = (dr.arange(Float, 3) * 2 for _ in range(2))
-    a, b = first.numpy(), second.numpy()
-    b[0] = 50
-    first[1] = 30
-    assert a.tolist() == [0, 30, 4] and list(first) == [0, 30, 4]
-    assert b.tolist() == [50, 2, 4] and list(second) == [50, 2, 4]
-
-
-def test_who_holds_an_array_of_which_there_is_a_view_may_go() -> None:
-    """Then it has its memory to itself again."""
-    array = dr.arange(Float, 3) * 2
-    copy = Float(array)
-    view = array.numpy()
-    array[0] = 1
-    assert view.tolist() == [0, 2, 4] and list(copy) == [0, 2, 4]
-    array, copy = Float(copy), None
-    view = array.numpy()
-    array[0] = 1
-    assert view.tolist() == [1, 2, 4]
 
 
 def test_unused_capsules_release_their_memory() -> None:

@@ -18,7 +18,7 @@ from ..ops.table import BOUND, DUAL, EVALUATED, INVALID, LITERAL, SCATTER, UNDEF
 from ..types import TYPES, VarState
 from .backend import bring
 from .backends import backend_of
-from .buffer import Borrowed, Buffer, share
+from .buffer import Buffer, share
 from .contents import address_of, bytes_of, in_memory, looked_at, read_bytes, read_element, settle, sync
 from .elements import pack
 from .evaluation import evaluate
@@ -178,44 +178,9 @@ def host_view(node: Node, looks: bool = True) -> tuple[Node, int, Any]:
     return node, ctypes.addressof(block), block
 
 
-class _Lent(Borrowed):
-    """The memory of another node, which nobody writes to in place as long as this is there."""
-
-    __slots__ = ()
-
-
-def _own(node: Node, known: int, lends: bool = True) -> Node:
-    """The node that an array is to have whose memory others are going to see: one that nothing else holds, so that they
-    see what is written to this array alone.
-
-    Whatever holds the evaluated ``node`` besides the array and so many ``known`` ones is lent the memory: it is copied
-    before any write to either. One that has been lent its memory gets its own.
-    """
-    buffer = node.payload
-    if buffer.__class__ is _Lent:
-        buffer = node.payload = buffer.backend.copy(buffer)
-    if lends and not (buffer.read_only or buffer.exported) and held_elsewhere(node, known + 1):
-        own = build.evaluated(node.type, node.size, buffer, node.where)
-        lent = node.payload = _Lent(buffer.backend, buffer.address, buffer.nbytes, own)
-        lent.read_only, lent.ticket = True, buffer.ticket
-        return own
-    return node
-
-
-def exported_view(node: Node, known: int = 0, lends: bool = True) -> tuple[Node, int, Any, bool]:
+def exported_view(node: Node) -> tuple[Node, int, Any, bool]:
     """What :func:`host_view` returns, for others who may write through the address, and whether they must not; what
-    is no view of the array's own memory does not concern that.
-
-    So many ``known`` ones hold the node besides the array, which is to have the one that is returned: unless no memory
-    is lent, the array shares it with none that has the same values, and others see what is written to it.
-    """
-    if node.kind == DUAL:
-        others = -1 if held_elsewhere(node, known + 1) else 0  # who holds the dual has the value as well
-        value, address, owner, read_only = exported_view(without(node), others, lends)
-        return _with_derivative(node, value), address, owner, read_only
-    node = looked_at(node, True)
-    if node.payload.backend.is_host:
-        node = _own(node, known + 1, lends)
+    is no view of the array's own memory does not concern that."""
     node, address, owner = host_view(node)
     if not isinstance(owner, Buffer):
         return node, address, owner, False
@@ -223,18 +188,17 @@ def exported_view(node: Node, known: int = 0, lends: bool = True) -> tuple[Node,
     return node, address, owner, owner.read_only
 
 
-def shown(node: Node, where: int, known: int = 0) -> tuple[Node, Buffer]:
+def shown(node: Node, where: int) -> tuple[Node, Buffer]:
     """Evaluated node, and its buffer in the memory of a backend, for others who may write to it in an order that they
-    look after; the host waits for nothing. As with :func:`exported_view`, it is the one that the array is to have."""
+    look after; the host waits for nothing."""
     if node.kind == DUAL:
-        value, buffer = shown(without(node), where, -1 if held_elsewhere(node, known + 1) else 0)
+        value, buffer = shown(without(node), where)
         return _with_derivative(node, value), buffer
     if state.recording is not None:
         state.recording.refuse_host()
     node = in_memory(node, where) if node.kind == LITERAL or node.kind == BOUND else looked_at(node, True)
     if not node.where and node.payload.backend is not backend_of(where):
         bring(backend_of(where), node)
-    node = _own(node, known + 1)
     node.payload.exported = True
     return node, node.payload
 
