@@ -351,12 +351,11 @@ def scatter_reduce(op: ReduceOp, target: Any, value: Any, index: Any, active: An
 
 def _scatter_directly(op: ReduceOp, target: Any, value: Any, index: Any, mode: ReduceMode) -> bool:
     """Write a flat array at positions that are unsigned integers of 32 bits: the most frequent case; whether it was."""
-    if not (isinstance(value, FlatSlots) and type(target) is type(value) and isinstance(index, FlatSlots)):
+    if not (isinstance(value, FlatSlots) and type(target) is type(value) and isinstance(index, FlatSlots)) or \
+            index._where != target._where:
         return False
     node, source, position = held(target), held(value), held(index)
     width = position.size
-    if not (node.where or source.where):  # a literal target takes its backend from what is written, and where
-        return False
     if position.type != UINT32 or position.kind <= _LITERAL or width < 2 or source.size not in (1, width) or \
             not 2 <= node.size <= 1 << 32 or \
             op is not ReduceOp.Identity and TYPES[node.type].kind not in core.REDUCTIONS[op._value_].accepts:
