@@ -21,7 +21,7 @@ def read(dtype: Any, source: Any, index: Any, active: Any) -> Any:
     """``source[index]`` of a flat array of the type ``dtype`` at positions that are unsigned integers of 32 bits,
     where ``active`` is set, ``True`` or one mask for each of them; else ``None``, as for those of another backend."""
     if type(source) is not dtype or not isinstance(source, FlatSlots) or not isinstance(index, FlatSlots) or \
-            index._where != dtype._where:
+            index._where != dtype._where:  # type: ignore[attr-defined]
         return None
     nodes, positions = held(source), held(index)
     if nodes.size < 2 or not positions.size or positions.kind <= _LITERAL or positions.type != _UINT32 \
@@ -29,7 +29,7 @@ def read(dtype: Any, source: Any, index: Any, active: Any) -> Any:
         return None
     mask = TRUE
     if active is not True:
-        if not isinstance(active, FlatSlots) or active._where != dtype._where:
+        if not isinstance(active, FlatSlots) or active._where != dtype._where:  # type: ignore[attr-defined]
             return None
         mask = held(active)
         if mask.type != _BOOL or mask.size != positions.size:

@@ -352,7 +352,7 @@ def scatter_reduce(op: ReduceOp, target: Any, value: Any, index: Any, active: An
 def _scatter_directly(op: ReduceOp, target: Any, value: Any, index: Any, mode: ReduceMode) -> bool:
     """Write a flat array at positions that are unsigned integers of 32 bits: the most frequent case; whether it was."""
     if not (isinstance(value, FlatSlots) and type(target) is type(value) and isinstance(index, FlatSlots)) or \
-            index._where != target._where:
+            index._where != target._where:  # type: ignore[attr-defined]
         return False
     node, source, position = held(target), held(value), held(index)
     width = position.size

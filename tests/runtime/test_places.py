@@ -196,11 +196,11 @@ MIXED = """
         memory[index] = value
     for words, function in (
         ("drjit.gather(): 'index'", lambda: dr.gather(llvm.Float, zeros, elsewhere)),
-        ("drjit.gather(): ", lambda: dr.gather(llvm.Float, x, elsewhere)),
+        ("drjit.gather(): 'index'", lambda: dr.gather(llvm.Float, x, elsewhere)),
         ("drjit.gather(): 'active'", lambda: dr.gather(llvm.Float, x, 0, cuda.Bool(True))),
-        ("drjit.gather(): ", lambda: dr.gather(llvm.Float, x, at, mask)),
+        ("drjit.gather(): 'active'", lambda: dr.gather(llvm.Float, x, at, mask)),
         ("drjit.scatter(): 'index'", lambda: dr.scatter(zeros, llvm.Float(1), elsewhere)),
-        ("drjit.scatter(): ", lambda: dr.scatter(x, llvm.Float(1), elsewhere)),
+        ("drjit.scatter(): 'index'", lambda: dr.scatter(x, llvm.Float(1), elsewhere)),
         ("drjit.scatter(): 'value'", lambda: dr.scatter(zeros, y, 1)),
         ("drjit.scatter_add(): 'value'", lambda: dr.scatter_add(x, y, at)),
         ("drjit.scatter_inc(): 'index'", lambda: dr.scatter_inc(dr.zeros(llvm.UInt, 3), elsewhere)),
