@@ -82,7 +82,7 @@ def alloc_local(dtype: type[T], size: int, value: T | None = None) -> Local[T]:
     local: Local[T] = object.__new__(Local)
     leaves, spec = _prototype(dtype, value, function)
     local._dtype, local._size, local._spec = dtype, size, spec
-    local._begin([type(leaf) for leaf in leaves], function)
+    local._begin([type(leaf) for leaf in leaves])
     if local._scalar:
         local._entries = [leaves] * size
     elif value is not None:
@@ -141,7 +141,7 @@ class Local(Generic[T]):
                             "drjit.alloc_local() to make a new one.")
         arg._require_open("drjit.Local")
         self._dtype, self._size, self._spec = arg._dtype, arg._size, arg._spec
-        self._begin(arg._types, "drjit.Local")
+        self._begin(arg._types)
         if self._scalar:
             self._entries = arg._entries.copy()
         elif self._region or self._depth != arg._depth:
@@ -208,7 +208,7 @@ class Local(Generic[T]):
 
     # --- entries ------------------------------------------------------------------------------------------------------
 
-    def _begin(self, types: list[Any], function: str) -> None:
+    def _begin(self, types: list[Any]) -> None:
         """What all buffers begin with."""
         self._types = types
         arrays = [cls for cls in types if issubclass(cls, ArrayBase) and cls._dynamic]
@@ -382,7 +382,7 @@ class Local(Generic[T]):
         width = self._width((entry, mask, *values), part is not None, function)
         mask = with_lanes(mask, max(width, entry.size, mask.size))
         if core.flag(JitFlag.Debug) and number is None:
-            mask = self._in_bounds(entry, mask, width, function)
+            mask = self._in_bounds(entry, mask, function)
         scalar = index_type(self._size * -(-self._memory.width // _LANES) * _LANES)
         entry = cast(index_node(entry, self._size), scalar)
         if self._memory.width == 1:
@@ -420,7 +420,7 @@ class Local(Generic[T]):
         return SizeError(f"{function}(): {found} elements access a buffer that has been accessed by {expected} "
                          f"elements! (sizes: {found}, {expected})")
 
-    def _in_bounds(self, entry: Node, mask: Node, width: int, function: str) -> Node:
+    def _in_bounds(self, entry: Node, mask: Node, function: str) -> Node:
         """The mask of an access without the lanes whose index is out of bounds; an evaluation warns of those."""
         size, region = self._size, core.innermost()
         what = "read from" if "write" not in function and "set" not in function else "write to"

@@ -507,6 +507,10 @@ class Variables:
                     continue
                 places = [words_of(container, kind, key) for container, kind, key in call.places_of(array)
                           if not call.holds(container)]
+                others = aliases.others(place)
+                if others and not places and {id(given.leaves[other]) for other in others} == {id(array)} and not [
+                        k for k in range(first, first + count) if k in changed and core.is_version(primal(changed[k]))]:
+                    continue  # another one is in its place everywhere, see Call.require_shared()
                 raise SymbolicValue(
                     f"{self.words.function}(): {self.words.traced} changes an array of the state in place, returns "
                     f"another one, and finds the first one in {places[0] if places else 'another place'}, too. Pass a "
@@ -543,7 +547,7 @@ class Variables:
         """
         for (place, first, count), is_kept in zip(call.given.spec.positions(), kept, strict=True):
             own = [k for k in range(first, first + count) if k in changed and not core.is_version(primal(changed[k]))]
-            if not is_kept and self.comes_back_changed(call, returned[place], returned, bool(own), journal, results,
+            if not is_kept and self.comes_back_changed(call, place, returned, bool(own), journal, results,
                                                        call.nodes[first:first + count]):
                 raise SymbolicValue(
                     f"{self.words.function}(): {self.words.traced} changes arrays of the state in place, which change "
@@ -560,11 +564,13 @@ class Variables:
             if first_key not in self.entries:
                 new[first_key] = First()
 
-    def comes_back_changed(self, call: Call, array: Any, returned: Sequence[Any], changed: bool, journal: Journal,
+    def comes_back_changed(self, call: Call, place: int, returned: Sequence[Any], changed: bool, journal: Journal,
                            results: Sequence[Node], before: Sequence[Node]) -> bool:
         """Whether an array that is returned in the place of another one, which held something ``before``, is also known
-        otherwise, and changes by one name while it is read by another one."""
-        if call.original(array) >= 0 or len([leaf for leaf in returned if leaf is array]) > 1:
+        otherwise, and changes by one name while it is read by another one: not if the other one had the same names."""
+        array, stand = returned[place], call.arrays[place]
+        if call.original(array) >= 0 or [other for leaf, other in zip(returned, call.arrays, strict=True)
+                                         if leaf is array and other is not stand]:
             return changed
         return call.finds(array) and (changed or id(owner_of(array)[0]) in journal.entries and depend_on(
             results, before, max([primal(node).id for node in array._nodes()], default=0)))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import drjit as dr
+from drjit.detail import in_plain_code
 from drjit.detail import part_of as chosen_by
 from drjit.interop import contiguous_strides
 
@@ -622,7 +623,7 @@ def _assign(array: Storage, write: Callable[[Any, Any], None], source: Storage) 
     new = source._parts
     view = array._view
     root = array if view is None else view.root
-    if not in_body():  # inside of a body, tensors are what its scope knows
+    if in_plain_code():  # inside of a construct, tensors are what it knows
         own_tensors(root)
     held = parts_of(root)
     written(root, False)

@@ -595,3 +595,41 @@ def test_gradients_of_what_a_loop_changes_by_a_view(mode):
     dr.while_loop((UInt32(0, 0, 0, 0),), lambda i: i < 3, body, mode=mode, max_iterations=4)
     dr.backward(xp.sum(array) + xp.sum(holder.value))
     assert np.array_equal(x.grad, [2 * 54] * 4)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("key", [slice(None), slice(None, None, -1), slice(1, 3)])
+@pytest.mark.parametrize("construct", ["if_stmt", "switch", "while_loop"])
+def test_views_that_constructs_change_write_to_what_they_are_of(mode: str, key: slice, construct: str) -> None:
+    """Whether a function refers to a view, or to the array that it is of, as well."""
+    owner = xp.asarray([2.0, 4.0, 6.0, 8.0], dtype=xp.float32)
+    view = owner[key]
+    wanted = np.array([2.0, 4.0, 6.0, 8.0], np.float32)
+
+    def one() -> None:
+        nonlocal view
+        view += 2
+
+    def other() -> None:
+        nonlocal view
+        view *= 5
+
+    size = wanted[key].size
+    index = dr.arange(UInt32, size) % 2
+    part = wanted[key]
+    if construct == "while_loop":
+        def body(k: UInt32) -> tuple[UInt32]:
+            one()
+            return (k + 1,)
+
+        dr.while_loop((dr.zeros(UInt32, size),), lambda k: k < 3, body, mode=mode)
+        part += 6
+    else:
+        if construct == "switch":
+            dr.switch(index, [one, other], mode=mode)
+        else:
+            dr.if_stmt((), index == 0, one, other, mode=mode)
+        part[::2] += 2
+        part[1::2] *= 5
+    np.testing.assert_array_equal(np.asarray(owner), wanted)
+    np.testing.assert_array_equal(np.asarray(view), wanted[key])

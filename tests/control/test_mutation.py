@@ -312,6 +312,34 @@ def test_arrays_that_change_places(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", [Float, Array3f])
+def test_an_array_in_two_places_that_calls_replace(mode: str, kind: Any) -> None:
+    """A call returns one new array for both: the first iteration changes the caller's, and later ones what is new."""
+    x = kind([1, 2, 3, 4]) if kind is Float else kind([1, 2, 3, 4], 5, 6)
+    before = np.asarray(x).copy()
+
+    def add(p: Any, q: Any) -> Any:
+        p += 1
+        return p, q
+
+    def scale(p: Any, q: Any) -> Any:
+        q *= 2
+        return p, q
+
+    def body(k: UInt, p: Any, q: Any) -> Any:
+        p, q = dr.switch(UInt(0, 1, 0, 1), [add, scale], p, q, mode=mode)
+        return k + 1, p, q
+
+    _, p, q = dr.while_loop((UInt(0), x, x), lambda k, p, q: k < UInt(0, 1, 3, 2), body, mode=mode)
+    wanted, first = before.copy(), before.copy()
+    wanted[..., 1], wanted[..., 2], wanted[..., 3] = before[..., 1] * 2, before[..., 2] + 3, before[..., 3] * 4
+    first[..., 1], first[..., 2], first[..., 3] = before[..., 1] * 2, before[..., 2] + 1, before[..., 3] * 2
+    np.testing.assert_array_equal(np.asarray(p), wanted)
+    assert plain(q) == plain(p)
+    np.testing.assert_array_equal(np.asarray(x), first)
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_results_that_differ_in_their_place(mode: str) -> None:
     x, z = Float(1, 1), Float(5, 5)
 

@@ -18,7 +18,7 @@ from ..conditional import branch
 from ..entries import Late
 from ..repetition import loop
 
-__all__ = ["HELPERS", "UNSET"]
+__all__ = ["HELPERS"]
 
 _select = FUNCTIONS["select"]
 

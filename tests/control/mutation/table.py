@@ -224,8 +224,9 @@ def refusal(cell: Cell) -> tuple[str, bool]:
     if cell.letter in "FV" and ("lane" in cell.action or "scatter" in cell.action) and \
             cell.mode == "symbolic" and (place.other in ("other", "rebinds") or cell.reach == "new"):
         return BY_INDEX, False  # a region writes to memory, or computes with values
-    if cell.letter == "S" and cell.reach == "twice" and cell.mode == "symbolic" and place.chain == ("while", "switch"):
-        return "returns another one, and finds the first one", False  # what calls return is another array
+    if (cell.letter == "S" or "lane" in cell.action or "scatter" in cell.action) and cell.reach == "twice" and \
+            cell.mode == "symbolic" and place.chain == ("while", "switch"):
+        return "returns another one, and finds the first one", False  # calls return another array: that is memory, too
     return "", False
 
 
