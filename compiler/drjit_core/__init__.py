@@ -96,6 +96,7 @@ from .ir.symbolic import (
     has_ended,
     innermost,
     is_same_in_all_elements,
+    is_unusable,
     size_for_program,
     stands_for,
     symbolic_error,

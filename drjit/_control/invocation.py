@@ -180,7 +180,8 @@ class _Call:
                 if not lanes.size:
                     continue
                 nodes = list(sides.nodes)
-                part = [core.gather(node, lanes, TRUE) if node.size == self.width else node for node in nodes]
+                part = [core.gather(node, lanes, TRUE) if node.size == self.width and
+                        not core.is_unusable(core.primal(node)) else node for node in nodes]
 
                 def join(before: core.Node, now: core.Node, lanes: core.Node = lanes,
                          taken: core.Node = chosen_) -> core.Node:

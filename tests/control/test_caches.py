@@ -614,3 +614,28 @@ def test_examples_without_their_packages_are_not_run(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(called_once, "run_example", missing("drjit.nowhere"))
     with pytest.raises(ModuleNotFoundError):
         called_once.run_here(called_once.ROOT / "examples" / "torch_throw.py")
+
+
+@modes
+@pytest.mark.parametrize("later", ["evaluated", "symbolic"])
+def test_an_object_that_holds_what_nobody_can_use_may_be_evaluated_and_be_state(later: str, mode: str) -> None:
+    table = {"w": base()}
+
+    def keep(x: Any) -> Any:
+        table["k"] = x * 10
+        return x + 1
+
+    chosen("branch", mode, base(), keep)
+    dr.schedule(table)
+    dr.eval(table)
+    dr.make_opaque(table)
+    _, table, sums = dr.while_loop((U(0, 1, 2, 3), table, F(0)), lambda i, t, s: i < 3,
+                                   lambda i, t, s: (i + 1, t, s + t["w"]), mode=later)
+    assert of(sums) == [3, 4, 3, 0]
+    sums = dr.switch(U(0, 1, 0, 1), [lambda x, t: x + t["w"], lambda x, t: x], base(), table, mode=later)
+    assert of(sums) == [2, 2, 6, 4]
+    with refused(lambda: table["k"]):
+        pass
+    with pytest.raises(RuntimeError, match=DEPENDS):
+        dr.while_loop((U(0, 1, 2, 3), table), lambda i, t: i < 3, lambda i, t: (i + 1, {**t, "w": t["w"] + t["k"]}),
+                      mode=later)

@@ -458,7 +458,8 @@ class _Loop(Construct):
             if c is not None and c.id in stands:
                 node.d2 = stands[c.id]
         region.formals = tuple(self.but(self.constant, self.variables))
-        region.captures = (*region.captures, *[value for value in stands.values() if value not in region.captures])
+        region.captures = (*region.captures, *[value for key, value in stands.items() if key in region.used and
+                                               value not in region.captures])
         for i in positions:
             self.variables[i] = self.results[i] = traced.results[i] = self.given[i]
         return True

@@ -67,6 +67,7 @@ cdef Tracing _elsewhere(int64_t number)
 cpdef object seen_here(object vertex)
 @cython.locals(node=Node)
 cpdef Node traced_elsewhere(object nodes)
+cpdef bint is_unusable(Node node) except -1
 @cython.locals(node=Node, scope=int64_t, context=Context)
 cpdef int64_t scope_of_all(object nodes) except -1
 @cython.locals(context=Context, region=Tracing)

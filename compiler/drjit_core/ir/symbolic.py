@@ -22,7 +22,7 @@ from .node import Node
 from .region import arguments_of, is_apart, is_version, operands, origin_of
 
 __all__ = ["Tracing", "become_memory", "call_site", "close", "describe_value", "has_ended", "innermost", "is_replaced",
-           "is_same_in_all_elements", "line_at", "new_region", "note_seen", "open_", "replace_version",
+           "is_same_in_all_elements", "is_unusable", "line_at", "new_region", "note_seen", "open_", "replace_version",
            "require_memory", "require_open", "scope_of", "scope_of_all", "seen_here",
            "size_for_program", "stands_for", "symbolic_error", "tells_elements_apart", "traced_elsewhere",
            "undo_writes", "user_line", "width_of_write", "writes_so_far", "written_outside"]
@@ -589,6 +589,11 @@ def _replaced(version: Node, operation: str) -> SymbolicValue:
         f"{noun} write to no copy that it makes of it, or run the {noun} with mode='evaluated'.")
 
 
+def is_unusable(node: Node) -> bool:
+    """Whether a node stands for a value that nobody can use: it may be held and handed on."""
+    return node.kind == PHI and type(node.payload) is str
+
+
 def symbolic_error(node: Node, operation: str = "", need: str = "") -> SymbolicValue:
     """The exception for an operation on a symbolic value that must be known.
 
@@ -599,7 +604,7 @@ def symbolic_error(node: Node, operation: str = "", need: str = "") -> SymbolicV
     function = f"{function}()" if function else "operation"
     place = _known.get(node.scope)
     at = f" ({line[0]}:{line[1]})" if line else ""
-    if node.kind == PHI and type(node.payload) is str:
+    if is_unusable(node):
         return SymbolicValue(f"{function}{at}: {node.payload}")
     what, noun = describe_value(node), _noun(place)
     if place is not None and place.open and node.scope not in state.open:

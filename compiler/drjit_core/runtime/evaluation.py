@@ -18,7 +18,7 @@ from ..ir import deferred
 from ..ir.dual import without
 from ..ir.node import Node, sweep_if_large
 from ..ir.region import operands
-from ..ir.symbolic import note_seen, symbolic_error
+from ..ir.symbolic import is_unusable, note_seen, symbolic_error
 from ..ir.verify import verify
 from ..ir.vertex import begin_era
 from ..ops.table import DUAL, EVALUATED, FIRST_ELEMENTWISE, UNDEFINED
@@ -47,7 +47,7 @@ def schedule(nodes: Iterable[Node]) -> bool:
 
 
 def _wanted(nodes: Iterable[Node], function: str) -> list[Node]:
-    """Those of some nodes that have no values yet."""
+    """Those of some nodes that have no values yet, but for what nobody can use."""
     wanted = []
     for node in nodes:
         if node.kind == _DUAL:  # with its gradient
@@ -57,6 +57,8 @@ def _wanted(nodes: Iterable[Node], function: str) -> list[Node]:
                 wanted += _wanted((vertex.gradient,), function)
         if node.kind > _UNDEFINED and node.kind != _EVALUATED:
             if node.scope:
+                if is_unusable(node):
+                    continue
                 raise symbolic_error(node, function)
             wanted.append(node)
     return wanted

@@ -14,6 +14,7 @@ from ..ir import build, trace
 from ..ir.dual import dual, without
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
+from ..ir.symbolic import is_unusable
 from ..ops.table import BOUND, DUAL, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..types import TYPES, VarState
 from .backend import bring
@@ -33,7 +34,7 @@ def opaque(node: Node, where: int = 0) -> Node:
     the backend that is given."""
     if node.kind == DUAL:
         return _with_derivative(node, opaque(without(node), where))
-    return node if node.kind == INVALID else in_memory(node, where)
+    return node if node.kind == INVALID or node.scope and is_unusable(node) else in_memory(node, where)
 
 
 def opaque_all(nodes: Sequence[Node], where: int = 0) -> list[Node]:
