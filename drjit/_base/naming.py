@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-import numpy as np
-
 __all__ = ["named"]
 
 _P = ParamSpec("_P")
@@ -16,8 +14,8 @@ _R = TypeVar("_R")
 #: How messages begin: with a function of this package.
 _FUNCTION = re.compile(r"drjit\.[\w.\[\]]+\(\)")
 #: Classes that are made of a message alone.
-_RENAMED = {TypeError, ValueError, IndexError, OverflowError, NotImplementedError, np.exceptions.AxisError,
-            np.linalg.LinAlgError}
+_RENAMED = {TypeError, ValueError, IndexError, OverflowError, NotImplementedError}
+_NUMPYS = {("numpy.exceptions", "AxisError"), ("numpy.linalg", "LinAlgError")}
 
 
 def named(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
@@ -42,9 +40,10 @@ def named(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
             except (TypeError, ValueError, IndexError, OverflowError, NotImplementedError) as error:
                 text = str(error)
                 better = _FUNCTION.sub(f"{name}()", text, count=1) if _FUNCTION.match(text) else f"{name}(): {text}"
-                if type(error) not in _RENAMED or better == text:
+                cls = type(error)
+                if better == text or cls not in _RENAMED and (cls.__module__, cls.__name__) not in _NUMPYS:
                     raise
-                raise type(error)(better).with_traceback(error.__traceback__) from None
+                raise cls(better).with_traceback(error.__traceback__) from None
 
         return called
 

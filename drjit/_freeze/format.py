@@ -10,9 +10,7 @@ import enum
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeGuard
 
 import drjit_core as core
 from drjit_core import BACKWARD, FORWARD_MODE
@@ -93,6 +91,11 @@ def name_of(value: Any, path: str, ours: bool = True) -> list[str]:
     return name
 
 
+def _is_scalar(value: Any) -> TypeGuard[Any]:
+    """Whether a value is a number of NumPy."""
+    return isinstance(value, getattr(sys.modules.get("numpy"), "generic", ()))
+
+
 def written(value: Any, path: str) -> Any:
     """A value that is no container and no array."""
     cls = type(value)
@@ -112,7 +115,7 @@ def written(value: Any, path: str) -> Any:
         return {cls.__name__: sorted((written(entry, path) for entry in value), key=repr)}
     if isinstance(value, enum.Enum) and is_ours(cls.__module__):
         return {"enum": [name_of(cls, path), value.name]}
-    if isinstance(value, np.generic):
+    if _is_scalar(value):
         return {"scalar": [value.dtype.str, value.tobytes().hex()]}
     if isinstance(value, type) or callable(value) or isinstance(_name_of(value), list):
         return {"named": name_of(value, path)}
@@ -151,6 +154,8 @@ def read(value: Any) -> Any:
     if kind == "enum":
         return own_by_name(content[0])[content[1]]
     if kind == "scalar":
+        import numpy as np
+
         return np.frombuffer(bytes.fromhex(content[1]), np.dtype(content[0]))[0]
     if kind == "named":
         return own_by_name(content)

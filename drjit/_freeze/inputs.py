@@ -19,14 +19,13 @@ from collections.abc import Callable, Iterator, Sequence
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-import numpy as np
-
 import drjit_core as core
 from drjit_core import KIND, Node, any_vertex, code_of, current, primal, tracked, vertex_of
 
 from .._access.store import owner_of, store_same
 from .._base.array import ArrayBase
 from .._base.errors import describe
+from .._base.host_arrays import is_host_array
 from .._base.types import FLOAT64, INT64, reshape, retype
 from .._base.weak import remembered
 from .._control.places import Change, restore
@@ -103,7 +102,7 @@ def token_of(value: Any) -> Any:
     if cls is functools.partial:
         return cls, token_of(value.func), tuple(map(token_of, value.args)), \
             tuple([(key, token_of(entry)) for key, entry in value.keywords.items()])
-    if isinstance(value, np.ndarray):  # but for objects in it
+    if is_host_array(value):  # but for objects in it
         dtype = value.dtype.str if value.dtype.names is None else repr(value.dtype)
         return cls, value.shape, dtype, hashlib.blake2b(b"".join(data_of(value))).digest()
     if isinstance(value, set | frozenset):
@@ -719,12 +718,13 @@ def _host_generators(snapshot: Snapshot, names: set[str] | None) -> list[Any]:
     they name."""
     found: dict[int, Any] = {}
     values = [*snapshot.held, *snapshot.values()]
-    named = (names is None or "random" in names) and bool([value for value in values if value is np])
-    numpy = np.random if named else sys.modules.get("numpy.random")  # which nobody has generators of without it
+    library = sys.modules.get("numpy")
+    named = library is not None and (names is None or "random" in names) and any(value is library for value in values)
+    numpy: Any = sys.modules.get("numpy.random") if library is None or not named else library.random
     classes = (random.Random,) if numpy is None else (random.Random, numpy.Generator, numpy.RandomState)
     for value in values:
         generator: Any = random.random.__self__ if value is random else value  # type: ignore[attr-defined]
-        if numpy is not None and (value is numpy or named and value is np):
+        if numpy is not None and (value is numpy or named and value is library):
             generator = numpy.rand.__self__
         if isinstance(generator, classes):
             found[id(generator)] = generator
@@ -751,7 +751,8 @@ def _are_equal(one: Any, other: Any) -> bool:
     """Whether states are equal: numbers and arrays of them, in dictionaries."""
     if isinstance(one, dict):
         return all(_are_equal(value, other[key]) for key, value in one.items())
-    return bool(np.all(one == other))
+    found = one == other
+    return bool(found.all() if hasattr(found, "all") else found)
 
 
 def fill(container: Any, content: Sequence[Any]) -> None:
@@ -759,7 +760,7 @@ def fill(container: Any, content: Sequence[Any]) -> None:
     if isinstance(container, list):
         if len(container) != len(content) or any(a is not b for a, b in zip(container, content, strict=False)):
             list.__setitem__(container, slice(None), content)
-    elif isinstance(container, np.ndarray):
+    elif is_host_array(container):
         for number, value in enumerate(content):
             write_place(container, LIST, number, value)
     else:

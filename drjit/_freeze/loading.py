@@ -7,8 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 import drjit_core as core
 from drjit_core import KIND, Unpacker, literal, primal
 
@@ -299,6 +297,8 @@ def _read_code(code: int, value: Sequence[Any]) -> Any:
     if code == CONTENT:
         if isinstance(value[0], dict) and "array" in value[0]:
             shape, kind, digest = value[0]["array"]
+            import numpy as np
+
             return np.empty(0, kind), (np.ndarray, tuple(shape), np.dtype(kind), bytes.fromhex(digest))
         found = read(value[0])
         return found, token_of(found)

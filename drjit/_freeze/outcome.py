@@ -15,8 +15,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 import drjit_core as core
 from drjit_core import CONSUMED, LEAF, JitFlag, Vertex, dual, primal, vertex_of
 
@@ -24,6 +22,7 @@ from .._access.store import owner_of, store, store_same
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.handle import fresh_array
+from .._base.host_arrays import is_host_array
 from .._base.types import FLOAT64, INT64
 from .._control.places import Change
 from .._trees.contents import attributes_of, has_attribute, listed, set_data, write_attribute, write_place
@@ -62,10 +61,13 @@ TEMPLATES = ("constant", "copy", "container", "input", "view", "again", "flat", 
 #: depends on inputs, by their numbers: what has one vertex has one in each call.
 _PLAIN, _OF_INPUT, _LEAF, _RESULT = range(4)
 _Value = tuple[int, int, int]
-#: What nobody must get twice, since the first one may change it.
-_COPIED = set, np.ndarray, bytearray, arrays.array
 #: What prints has memory of one call at a time.
 _acting = threading.RLock()
+
+
+def _is_copied(value: Any) -> bool:
+    """Whether nobody must get data twice, since the first one may change it."""
+    return isinstance(value, set | bytearray | arrays.array) or is_host_array(value)
 
 
 class Outcome:
@@ -216,7 +218,7 @@ class Outcome:
             self.beyond_plans = True
             return _DATA, number
         if value is MISSING or not (isinstance(value, list | tuple | dict | deque) or is_pytree(type(value)) or
-                                    isinstance(value, _COPIED) or has_array(value) or _has_number(value)):
+                                    _is_copied(value) or has_array(value) or _has_number(value)):
             self.keep.append(value)
             return _CONSTANT, token_of(value), len(self.keep) - 1
         known = self._made.get(id(value))
@@ -242,7 +244,7 @@ class Outcome:
         """How the content of an object is made again."""
         if kind == METHOD:
             return _METHOD, place, cls, 0, (self._template(value.__func__), self._template(value.__self__))
-        if kind == DATA and isinstance(value, _COPIED) and not has_array(value):
+        if kind == DATA and _is_copied(value) and not has_array(value):
             self.keep.append(copy.copy(value))
             return _NEW_DATA, place, cls, len(self.keep) - 1, token_of(value)
         if kind in (FUNCTION, PARTIAL, BUILTIN, REFERRING, DATA, GENERATOR):

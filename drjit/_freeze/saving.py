@@ -13,11 +13,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 import drjit_core as core
 from drjit_core import Packer, primal
 
+from .._base.host_arrays import is_host_array
 from .._trees.kinds import DICT, LIST, MISSING, TUPLE
 from .explanation import of_arguments
 from .format import (
@@ -279,7 +278,8 @@ def _written_code(code: int, value: Any, path: str) -> list[Any]:
         return [name_of(value[0], path), list(map(core.number_in, value[1]))]
     if code == CONTENT:
         array, token = value
-        if type(array) is np.ndarray and not array.dtype.hasobject and array.dtype.names is None:
+        if array.__class__.__name__ == "ndarray" and is_host_array(array) and array.dtype.names is None and \
+                not array.dtype.hasobject:
             return [{"array": [list(token[1]), array.dtype.str, token[3].hex()]}]
         if isinstance(array, set):
             return [written(array, path)]

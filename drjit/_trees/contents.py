@@ -13,11 +13,10 @@ from contextvars import Context, ContextVar
 from types import CodeType, CoroutineType, GeneratorType, MappingProxyType, MethodType, ModuleType
 from typing import Any, cast
 
-import numpy as np
-
 from drjit_core import closure_of, defaults_of, further_of
 
 from .._base.array import ArrayBase
+from .._base.host_arrays import is_host_array, is_host_data
 from .kinds import (
     BUILTIN,
     CELL,
@@ -55,7 +54,7 @@ def listed(value: Any) -> list[Any]:
     """The entries of a list, a queue or a NumPy array of objects, whatever their classes make of it."""
     if isinstance(value, list):
         return list.__getitem__(value, slice(None))
-    if isinstance(value, np.ndarray):
+    if is_host_array(value):
         return [entry for field in _fields_of(value) for entry in field.ravel().tolist()]
     return list(deque.__iter__(value))
 
@@ -71,6 +70,8 @@ def _entry_of(array: Any, key: int) -> tuple[Any, Any]:
     """The field and the index of an entry of such an array."""
     for field in _fields_of(array):
         if key < field.size:
+            import numpy as np
+
             return field, np.unravel_index(key, field.shape)
         key -= field.size
     raise IndexError(key)
@@ -247,7 +248,7 @@ def read_place(container: Any, kind: int, key: Any) -> Any:
     """What is in a place."""
     if kind == CELL:
         return contents_of(container)
-    if kind == LIST and isinstance(container, np.ndarray):
+    if kind == LIST and is_host_array(container):
         field, index = _entry_of(container, key)
         return field[index]
     if kind == GENERATOR:
@@ -259,7 +260,7 @@ def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
     """Put something in a place, or nothing."""
     if kind == LIST:
         sequence: Any = list if isinstance(container, list) else deque
-        if isinstance(container, np.ndarray):
+        if is_host_array(container):
             field, index = _entry_of(container, key)
             field[index] = value
         elif value is MISSING:
@@ -327,7 +328,7 @@ def is_small(value: Any) -> bool:
     """Whether data that functions may change is remembered."""
     if isinstance(value, set):
         return len(value) <= _MOST_MEMBERS
-    if isinstance(value, (np.ndarray, np.void)):
+    if is_host_data(value):
         return value.nbytes <= _MOST_BYTES and value.flags.writeable and bool(_fields_of(value, False))
     buffer = buffer_of(value)
     return buffer is not None and buffer.nbytes <= _MOST_BYTES
@@ -337,7 +338,7 @@ def data_of(value: Any) -> Any:
     """What a set, a NumPy array or another object with a buffer holds."""
     if isinstance(value, set):
         return value.copy()
-    if isinstance(value, (np.ndarray, np.void)):
+    if is_host_data(value):
         return tuple([field.tobytes() for field in _fields_of(value, False)])
     return memoryview(value).tobytes()
 
@@ -347,7 +348,9 @@ def set_data(value: Any, before: Any) -> None:
     if isinstance(value, set):
         value.clear()
         value.update(before)
-    elif isinstance(value, (np.ndarray, np.void)):
+    elif is_host_data(value):
+        import numpy as np
+
         for field, content in zip(_fields_of(value, False), before, strict=True):
             if field.nbytes == len(content):
                 held = np.frombuffer(content, field.dtype).reshape(field.shape)

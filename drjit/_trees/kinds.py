@@ -29,10 +29,9 @@ from types import (
 )
 from typing import Any
 
-import numpy as np
-
 from .._base.array import DERIVED, ArrayBase
 from .._base.handle import Handle
+from .._base.host_arrays import is_host_array, is_host_data
 from .._base.weak import note
 from .classes import is_pytree
 
@@ -57,8 +56,8 @@ _exactly: dict[type, int] = {
                      memoryview, *[type(view) for table in (dict[Any, Any](), OrderedDict[Any, Any]()) for view in (
                          table.keys(), table.values(), table.items())]], REFERRING)}
 _derived: dict[type, int] = {
-    list: LIST, deque: LIST, tuple: TUPLE, dict: DICT, type: CLASS, functools.partial: PARTIAL, np.ndarray: DATA,
-    set: DATA, np.void: DATA, frozenset: REFERRING, weakref.ref: REFERRING, ArrayBase: VALUE, ModuleType: VALUE}
+    list: LIST, deque: LIST, tuple: TUPLE, dict: DICT, type: CLASS, functools.partial: PARTIAL, set: DATA,
+    frozenset: REFERRING, weakref.ref: REFERRING, ArrayBase: VALUE, ModuleType: VALUE}
 #: The flag of classes that are made when a program runs: those of programs without a module say ``builtins``, too.
 _MADE = 1 << 9
 _about: dict[int, About] = {}
@@ -107,13 +106,13 @@ def kind_at(value: Any) -> int:
     if known.kind < 0:
         known.kind = _kind_of(type(value), value)
         known.has_more = known.has_more and known.kind != OBJECT
-    return LIST if known.kind == DATA and isinstance(value, np.ndarray) and value.dtype.hasobject else known.kind
+    return LIST if known.kind == DATA and is_host_array(value) and value.dtype.hasobject else known.kind
 
 
 def hides(value: Any) -> bool:
     """Whether an object with entries or attributes has a content which is no place."""
     kind = kind_at(value)
-    return kind == LIST and isinstance(value, np.ndarray) or about(type(value)).has_more and kind in (
+    return kind == LIST and is_host_array(value) or about(type(value)).has_more and kind in (
         VALUE, PARTIAL, DATA, REFERRING)
 
 
@@ -121,6 +120,8 @@ def _kind_of(cls: type, value: Any) -> int:
     for base, kind in _derived.items():
         if issubclass(cls, base):
             return kind
+    if is_host_data(value):
+        return DATA
     if is_pytree(cls) or hasattr(cls, "__drjit_variables__"):
         return OBJECT
     if type(cls.__hash__) is WrapperDescriptorType and cls.__hash__ is not object.__hash__ and _is_hashable(value):

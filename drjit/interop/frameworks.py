@@ -12,8 +12,6 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import numpy
-
 from drjit_core import evaluate, sync
 
 from .._arrays.dlpack import capsule_of, device_of, memory_of
@@ -335,6 +333,8 @@ class _JAX(Framework):
             outputs = inner.run(inputs, floating) if self.known(inputs) else operation(*inputs)
             linear = _Linear(self, inner, floating, _chosen(inputs, floating), _chosen(outputs, inner.floating))
             found = linear(inputs, _chosen(changes, floating))
+            import numpy
+
             none = [numpy.zeros(output.shape, jax.dtypes.float0) for output in outputs]
             return outputs, _merged(none, found, inner.floating)
 
@@ -347,6 +347,8 @@ class _JAX(Framework):
     def _called_back(self, inner: Inner, inputs: Sequence[Any]) -> list[Any]:
         """The results where a transformation of JAX traces the call: when its program runs, it calls back. What the
         results are like shows the function itself, called with ones."""
+        import numpy
+
         none = [False] * len(inputs)
         example = inner.again().on(_HOST)
         results = example.run([numpy.ones(array.shape, array.dtype) for array in inputs], none)
@@ -357,6 +359,8 @@ class _JAX(Framework):
 
     def callback(self, function: Callable[..., list[Any]], shapes: list[Any], inputs: Sequence[Any]) -> list[Any]:
         """Arrays that a function of NumPy arrays computes when JAX's program runs."""
+        import numpy
+
         def call(*values: Any) -> list[Any]:
             return [numpy.asarray(found, shape.dtype) for found, shape in zip(
                 function(*map(numpy.asarray, values)), shapes, strict=True)]
@@ -480,6 +484,8 @@ class _Host(Framework):
     """Arrays of NumPy, which are what JAX's programs call back with."""
 
     def export(self, *parts: ArrayBase) -> Any:
+        import numpy
+
         return numpy.from_dlpack(_View(parts, immutable=True))
 
     def plain(self, value: Any) -> Any:

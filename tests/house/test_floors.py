@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import subprocess
+import sys
 from pathlib import Path
 
 import grimp
@@ -71,3 +73,10 @@ def test_imports_stand_at_the_head_of_modules():
     found = [f"{path.relative_to(ROOT)}: {name}" for path in sorted((ROOT / "drjit").rglob("*.py"))
              for name in imported_late(path) if name not in LATE]
     assert not found
+
+
+def test_what_takes_long_to_import_waits_until_somebody_asks():
+    shown = "import sys, drjit; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True).stdout.split()
+    assert "drjit_core.runtime.backends" in found
+    assert not {"numpy", "drjit_core.runtime.gpu", "drjit_core.ptx", "drjit.array_api"} & set(found)

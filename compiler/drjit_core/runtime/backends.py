@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import ModuleType
 
 from ..codegen.target import tell_limits
 from ..context import current as current_context
@@ -11,7 +12,6 @@ from ..types import JitBackend
 from .backend import Backend
 from .cpu.backend import CPU, availability
 from .cpu.texts import TEXTS
-from .gpu import backend as gpu
 from .interpreted import Interpreted
 from .null import Null
 
@@ -28,6 +28,13 @@ _BY_NAME: dict[str, Callable[[], Backend]] = {"llvm": lambda: LLVM, "null": lamb
                                               "cuda": lambda: backend_of(JitBackend.CUDA.value)}
 
 
+def _gpu() -> ModuleType:
+    """What looks for GPUs and compiles for them: twenty-odd modules, read when somebody asks first."""
+    from .gpu import backend
+
+    return backend
+
+
 def backend_of(where: int) -> Backend:
     """The backend of nodes that belong to a :class:`JitBackend`, given as a bit: the one that this thread uses in its
     place, if there is one. What belongs nowhere, 0, goes to that or to the CPU."""
@@ -37,7 +44,7 @@ def backend_of(where: int) -> Backend:
     found = _BY_PLACE.get(where)
     if found is None:
         if where != JitBackend.CUDA.value or not _has_gpu():
-            reason = f": {gpu.availability()[1]}" if where == JitBackend.CUDA.value else ""
+            reason = f": {_gpu().availability()[1]}" if where == JitBackend.CUDA.value else ""
             raise RuntimeError(f"the backend '{JitBackend(where).name}' is not available on this machine{reason}")
         found = _BY_PLACE[where]
     return found
@@ -46,7 +53,7 @@ def backend_of(where: int) -> Backend:
 def _has_gpu() -> bool:
     """Whether there is a GPU, or what stands for one; it is looked for when somebody asks first."""
     if JitBackend.CUDA.value not in _BY_PLACE:
-        found = gpu.the_gpu()
+        found = _gpu().the_gpu()
         if found is not None:
             register(found)
     return JitBackend.CUDA.value in _BY_PLACE
@@ -127,4 +134,4 @@ def has_backend(backend: JitBackend, /) -> bool:
 
 def backend_report() -> list[tuple[str, bool, str]]:
     """Name, availability and details of every backend; for a missing one, why and how to get it."""
-    return [("LLVM", *availability()), ("CUDA", *gpu.availability())]
+    return [("LLVM", *availability()), ("CUDA", *_gpu().availability())]
