@@ -72,6 +72,12 @@ def _with_zeros(statement: Statement, values: Values) -> bool:
     return any((numbers(values[name]) == 0).any() for name in statement.uses)
 
 
+def _uneven(statement: Statement, values: Values) -> bool:
+    """Whether a vector has components of one element and wider ones."""
+    return any(len({len(component) for component in values[name]}) > 1
+               for name in statement.uses if shape_of(values[name])[0] == "V")
+
+
 def _not_last(statement: Statement, values: Values) -> bool:
     """Whether a tensor is reduced along axes that others follow."""
     axes = [int(axis) for axis in re.findall(r"\d+", statement.text.partition("axis=")[2].partition("keep")[0])]
@@ -93,7 +99,7 @@ AVOIDED = (
     Avoided(r"dr\.sort", "sorting: in the wheel, its result has no derivative"),
     Avoided(r"scatter_reduce\(dr\.ReduceOp\.M", "extrema by scattering: in the wheel, they have no derivatives"),
     Avoided("replaced", "replace_grad: in the wheel, an operand of one element becomes as wide as the other",
-            lambda statement, values: len(set(_shapes(statement, values, "F"))) > 1),
+            lambda statement, values: len(set(_shapes(statement, values, "F"))) > 1 or _uneven(statement, values)),
     Avoided("replaced", "replace_grad: the wheel does not broadcast tensors",
             lambda statement, values: len(set(_shapes(statement, values, "T"))) > 1),
     Avoided("", "tensors of one element: where the wheel broadcasts one, it leaves it with too many elements",
@@ -103,6 +109,10 @@ AVOIDED = (
             lambda statement, values: _shapes(statement, values, "V") and _shapes(statement, values, "F")[0][0] % 3),
     Avoided(r"scatter.*I\(\[\d+, ", "vectors of one element: the wheel has no derivatives where they are scattered to "
             "several places", lambda statement, values: (3, 1) in _shapes(statement, values, "V")),
+    Avoided("scatter", "vectors: the wheel has no derivatives of components of one element beside wider ones that are "
+            "scattered", _uneven),
+    Avoided(r"dr\.select", "select: in the wheel, as narrow as what it chooses, if that is the same for all elements",
+            lambda statement, values: {(1,)} < set(_shapes(statement, values, "F"))),
     Avoided(r"^\w+\[0?:\] = ", "flat arrays: the wheel replaces them, and their size, by what all elements are to be",
             lambda statement, values: len(set(_shapes(statement, values, "F"))) > 1),
     Avoided(r"dr\.(min|max|prod)\(\w+, axis=[\d(]", "extrema and products along axes that are not the last ones: in "
