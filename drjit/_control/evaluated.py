@@ -274,9 +274,9 @@ class _Objects:
             len([array for array in arrays if overlap(array, leaf)]) > 1)]
         key = place_key(*change[:3])
         if change.before is MISSING:
-            if _is_set(active, self.width) or not is_made_of(new, nodes, self.since):
+            zeros = [literal(node.type, 0) if is_made_of([node], nodes, self.since) else node for node in new]
+            if zeros == new or _is_set(active, self.width):
                 return change.now
-            zeros = [literal(node.type, 0) for node in new]
             if shared and active.size == self.width:
                 self.shared, self.waiting[key] = True, (change, active, zeros)
                 return change.now

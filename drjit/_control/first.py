@@ -84,7 +84,8 @@ class FirstCall:
             raise self.refusal()  # it is wide for what it changes, and writes are single ones, as in the first call
         same = core.are_same(self.state[-1:], [test], pairs, _have_same)
         if same and core.are_same(*self.compared(values, after, left), pairs, _have_same):
-            after[_FIRST] = [first]
+            if not [key for key in after if key[0] == "once"]:  # which only the first iteration changes
+                after[_FIRST] = [first]
             return [node for nodes in after.values() for node in nodes]
         but = [key for key in left if not self.entries[key].depends]
         before, now = self.compared(values, after, but)

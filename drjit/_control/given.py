@@ -268,8 +268,8 @@ class Call:
     """
 
     __slots__ = ("adorned", "arrays", "attributes", "copies", "given", "held", "inside", "mark", "moved", "nodes",
-                 "numbered", "numbers", "objects", "origins", "owned", "same", "shared", "snapshot", "stands", "touched",
-                 "tree")
+                 "numbered", "numbers", "objects", "origins", "owned", "same", "shared", "snapshot", "stands",
+                 "touched", "tree")
 
     def __init__(self, given: Given, nodes: list[core.Node], function: Callable[..., Any] | None,
                  spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, journal: Journal | None = None,

@@ -773,3 +773,20 @@ def test_generators_that_begin_in_a_branch_beside_data(how: str, mode: str) -> N
     found = dr.if_stmt((x,), x < 2, *functions, mode=mode) if how == "branch" else dr.switch(
         U(0, 1), functions, x, mode=mode)
     np.testing.assert_array_equal(found.numpy(), [7, 2])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_first_iteration_alone_changes_an_argument_that_is_returned_as_another_array(mode: str) -> None:
+    """Whether or not all iterations put the same in a new place."""
+    table: dict[str, Any] = {}
+    array, kept = F(1, 2, 3), F(4)
+
+    def body(i: Any, x: Any) -> Any:
+        x += 1
+        table["kept"] = kept
+        return i + 1, x * 2
+
+    _, found = dr.while_loop((U(0, 3, 2), array), lambda i, x: i < 3, body, mode=mode)
+    np.testing.assert_array_equal(array.numpy(), [2, 2, 4])
+    np.testing.assert_array_equal(found.numpy(), [22, 2, 8])
+    assert table["kept"] is kept
