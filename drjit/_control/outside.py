@@ -372,7 +372,8 @@ class Variables:
         for order in call.snapshot.reordered if call.snapshot is not None else ():
             left["order", id(order[0])] = Order(*order)
         if sought or left:
-            self.first = FirstCall(self.words, self.entries, sought, left, variables, stands, [*values, test], results)
+            self.first = FirstCall(self.words, self.entries, sought, left, variables, stands, [*values, test], results,
+                                   changing)
             self.initial = [node for entry in self.entries.values() for node in entry.initial]
             raise core.Restart
         return results

@@ -790,3 +790,20 @@ def test_the_first_iteration_alone_changes_an_argument_that_is_returned_as_anoth
     np.testing.assert_array_equal(array.numpy(), [2, 2, 4])
     np.testing.assert_array_equal(found.numpy(), [22, 2, 8])
     assert table["kept"] is kept
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("start", [F(1, 2, 3), F(1), dr.opaque(F, 1)], ids=["wide", "constant", "single"])
+@pytest.mark.parametrize("compute", [lambda value: value, lambda value: value * 2])
+def test_a_new_place_that_holds_what_is_another_array_after_each_iteration(compute: Any, start: Any, mode: str) -> None:
+    box: Any = SimpleNamespace(last=F(start))
+
+    def body(i: Any, x: Any) -> Any:
+        box.kept = compute(box.last)
+        box.last = x * 4
+        return i + 1, x + 1
+
+    dr.while_loop((U(0, 1, 0), F(1, 2, 3)), lambda i, x: i < 2, body, mode=mode)
+    expected = compute(F(4, start.numpy()[-2:][0] if len(start) > 1 else 1, 12))
+    np.testing.assert_array_equal(box.kept.numpy(), expected.numpy())
+    np.testing.assert_array_equal(box.last.numpy(), [8, 8, 16])
