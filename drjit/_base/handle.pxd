@@ -24,6 +24,7 @@ cpdef object fresh(object cls)
 cpdef Handle fresh_array(object cls)
 cpdef Node held(object array)
 cpdef bint is_flat(Handle array) except -1
+cpdef bint is_younger(Handle array, Handle other) except -1
 cpdef object flat_component(Handle array, Py_ssize_t position)
 cpdef object view_at(Handle owner, Py_ssize_t position)
 cpdef void add_view(Handle owner, Py_ssize_t position, Handle view, Py_ssize_t offset) except *

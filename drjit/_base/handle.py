@@ -8,27 +8,48 @@ compiled form calls the type's own slot, and keeps the memory of arrays that hav
 from __future__ import annotations
 
 import gc
+import itertools
 import weakref
 from typing import Any
 
 from drjit_core import primal, vertex_of
 
 __all__ = ["Handle", "add_view", "adopt", "flat_component", "fresh", "fresh_array", "held", "holders", "is_flat",
-           "live_arrays", "view_at", "views"]
+           "is_younger", "live_arrays", "view_at", "views"]
 
-#: An object of a class without contents; the second one is for array types only.
-fresh: Any = object.__new__
-fresh_array: Any = object.__new__
+_ages = itertools.count()
 
 
 class Handle:
     """The slots that all arrays have (see :mod:`drjit._base.array`)."""
 
-    __slots__ = ("__weakref__", "_o", "_v")
+    __slots__ = ("__weakref__", "_age", "_o", "_v")
 
+    #: How many there were before.
+    _age: int
     _o: Any
     #: Components that somebody may hold, by position; not set as long as none has been asked for.
     _v: dict[int, weakref.ref[Any]]
+
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        return fresh_array(cls)
+
+
+def fresh(cls: Any) -> Any:
+    """An object of a class without contents."""
+    return fresh_array(cls) if issubclass(cls, Handle) else object.__new__(cls)
+
+
+def fresh_array(cls: Any) -> Any:
+    """A new array of an array type, without a node."""
+    array = object.__new__(cls)
+    array._age = next(_ages)
+    return array
+
+
+def is_younger(array: Any, other: Any) -> bool:
+    """Whether an array was made after another one."""
+    return bool(array._age > other._age)
 
 
 def held(array: Any) -> Any:

@@ -98,6 +98,14 @@ cdef void _part(PyObject* array) noexcept:
     free((<Handle> array).known)
 
 
+cpdef bint is_younger(Handle array, Handle other) except -1:
+    """Whether an array was made after another one."""
+    cdef PyObject* each = other.younger
+    while each != NULL and each != <PyObject*> array:
+        each = (<Handle> each).younger
+    return each != NULL
+
+
 def live_arrays():
     """All arrays that there are."""
     cdef list found = []

@@ -16,7 +16,7 @@ from .given import Call
 from .state import is_retracked
 from .wording import Words, name_in_program, place_in_program
 
-__all__ = ["changed_arrays"]
+__all__ = ["changed_arrays", "require_no_writes"]
 
 _OPAQUE = core.KIND["opaque"]
 
@@ -111,6 +111,13 @@ class _Holders:
             return True
         gc.collect(generation)
         return False
+
+
+def require_no_writes(words: Words, arrays: Sequence[ArrayBase]) -> None:
+    """Refuse writes by index to arrays that a function has made itself."""
+    for array in arrays:
+        if [node for node in array._nodes() if core.written_outside(primal(node)) is not None]:
+            raise _own_memory(words, array)
 
 
 def _own_memory(words: Words, array: ArrayBase) -> SymbolicValue:

@@ -90,10 +90,10 @@ cdef class Returned:
 
 
 cdef class Effects(Returned):
+    cdef public list made
     cdef public str label
     cdef public tuple shapes
     cdef public Call call
-    cdef public Py_ssize_t scope
     cdef public dict changed
     cdef public dict places
     cdef public dict contents

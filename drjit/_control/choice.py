@@ -32,7 +32,7 @@ from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Aliases
 from .attempts import retried
-from .changed import changed_arrays
+from .changed import changed_arrays, require_no_writes
 from .given import Call, Given, as_left, become, containers_of, refilled
 from .places import (
     Change,
@@ -280,8 +280,8 @@ def _owner(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec) -> Any:
 class Effects(Returned):
     """What one function of a branch or call has returned, and done besides."""
 
-    __slots__ = ("arrays", "call", "changed", "common", "contents", "label", "left", "orders", "places", "shapes",
-                 "showing", "spent")
+    __slots__ = ("arrays", "call", "changed", "common", "contents", "label", "left", "made", "orders", "places",
+                 "shapes", "showing", "spent")
 
     def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None) -> None:
         self.call = call_
@@ -309,6 +309,8 @@ class Effects(Returned):
         #: Those of which nothing was there before, and which hold the same for all elements; or what nobody can use.
         self.common: set[Any] = _NONE
         self.spent: set[Any] = _NONE
+        #: The arrays that it has made and put somewhere.
+        self.made: list[ArrayBase] = _EMPTY
 
     def note(self, places: Sequence[Change], journal: Journal, since: int = -1) -> None:
         """Note places that hold other arrays. If the function was computed, what was made ``since`` a node of some id
@@ -327,6 +329,7 @@ class Effects(Returned):
                 changed = self.call.changed_outside(journal)
                 self.spent = {key for key in new if is_spent(self.places[key].now)}
                 self.common = {key for key in new if not self.depends(self.contents[key].nodes, changed, since)}
+            self.made = self.call.made(places, journal)
 
     def depends(self, nodes: Sequence[core.Node], changed: Sequence[core.Node], since: int) -> bool:
         """Whether any of what the function has made depends on the elements that it was called for: on arguments, or
@@ -339,13 +342,17 @@ class Effects(Returned):
             return is_made_of(nodes, [*given, *masking()], since)
         return bool([node for node in nodes if core.is_within(node)]) or is_made_of(nodes, given)
 
-    def outlive(self) -> None:
-        """Let arrays that the function has made, and put in new places for all elements, have the derivatives that they
-        have outside of its region."""
-        for key in self.common:
-            for leaf in self.contents[key].leaves:
-                if isinstance(leaf, ArrayBase) and leaf._dynamic and not self.call.places_of(leaf):
-                    store_same(leaf, list(map(core.outlived, leaf._nodes())))
+    def outlive(self, journal: Journal, since: int = -1) -> None:
+        """Let arrays that the function has made, and put somewhere, have the derivatives that they have outside of its
+        region; those that depend on the elements that it was called for have no value for others."""
+        for array in self.made:
+            nodes = array._nodes()
+            if self.depends(nodes, self.call.changed_outside(journal), since):
+                why = f"{self.label} of {self.call.given.function}() has made it, and others have not."
+                store_same(array, [core.unusable(primal(node), f"this array has no value for all elements: {why}")
+                                   for node in nodes])
+            elif since < 0:
+                store_same(array, list(map(core.outlived, nodes)))
 
     def found(self, value: Any) -> Returned:
         """What is found in a place."""
@@ -712,8 +719,9 @@ class SymbolicChoice:
                 require_data(self.words, called.snapshot, (function,))
             changed = called.changed() if journal.entries or journal.loans or called.copies else _NOTHING
             effects.note(places, journal)
-            if effects.common:
-                effects.outlive()
+            if effects.made:
+                require_no_writes(self.words, effects.made)
+                effects.outlive(journal)
             if changed or self.written or len(journal.entries) > known or self.parts:
                 effects.left = called.left() | {key: array._nodes() for key, (array, *_) in journal.entries.items()}
                 effects.changed, effects.arrays = changed, self.outside(number, called, effects.leaves, formals)

@@ -56,9 +56,11 @@ def _check(args: Any, cond: Any, true_fn: Any, false_fn: Any, arg_labels: Any, r
     if not callable(true_fn) or not callable(false_fn):
         name, value = ("false_fn", false_fn) if callable(true_fn) else ("true_fn", true_fn)
         raise TypeError(f"{FUNCTION}(): '{name}' must be callable, found {describe(value)}.")
-    if mode is not None or label is not None or type(strict) is not bool:
+    if mode is not None:
         require_mode(FUNCTION, mode)
+    if type(strict) is not bool:
         require_bool(FUNCTION, "strict", strict)
+    if label is not None:
         require_label(FUNCTION, label)
     _check_labels("arg_labels", arg_labels)
     _check_labels("rv_labels", rv_labels)

@@ -21,6 +21,9 @@ from .wording import name_in_program
 __all__ = ["Argument", "Array", "Filled", "First", "Late", "Order", "Place", "PlaceOnce", "Spent"]
 
 
+_LITERAL = core.KIND["literal"]
+
+
 class Array:
     """A component of an array from outside."""
 
@@ -162,13 +165,14 @@ class Filled(Place):
     depends on no iteration. What a class computes when it is asked for is not left behind: elements without an
     iteration have none."""
 
-    def __init__(self, change: Change, function: str) -> None:
+    def __init__(self, change: Change, function: str, changing: Sequence[Node]) -> None:
         super().__init__(change._replace(before=change.now), function)
         self.is_kept = is_kept_by_class(change)
         region = core.innermost()
         assert region is not None
-        self.depends = bool([node for node in self.initial if node.scope == region.id])
-        self.initial = [core.literal(node.type, 0) if node.scope == region.id else node for node in self.initial]
+        varying = [node for node in self.initial if node.scope == region.id or _is_made_of(node, changing)]
+        self.depends = bool(varying)
+        self.initial = [core.literal(node.type, 0) if node in varying else node for node in self.initial]
 
     def restore(self) -> None:
         self.write(MISSING)
@@ -178,6 +182,13 @@ class Filled(Place):
             keep_new(self.change)
         elif not self.is_kept:
             self.write(self.found.rebuild(self.found.fresh(results, self.leaves, self.lanes)))
+
+
+def _is_made_of(node: Node, changing: Sequence[Node]) -> bool:
+    """Whether something that belongs to no region is what a variable is before a loop that ``changing`` ones stand for,
+    or is computed of it; of what is computed of constants, another call of the body tells."""
+    values = [core.primal(each) for each in changing]
+    return core.primal(node) in values or core.depend_on([node], [each for each in values if each.kind != _LITERAL])
 
 
 class PlaceOnce(Place):

@@ -29,7 +29,7 @@ from .._access.lanes import (
     with_lanes,
     written_from,
 )
-from .._access.store import Journal, noted, overlap, store, store_result
+from .._access.store import Journal, noted, overlap, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
@@ -200,12 +200,17 @@ class _Objects:
                         "which is another one for elements that take no part. Return a copy.")
         changes = call.leave(value)
         sources = [*before, *call.changed_outside(journal)] if call.snapshot is not None else before
+        made = call.made(changes, journal)
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
                                      if isinstance(array, ArrayBase)}.difference(given), own, self.lanes)
         self.width = max(self.width, active.size)
         if not self.given.plain:
             self.require_same_objects(leaves, call.arrays, active)
         self.note_places(call, changes, active, join, sources, journal, leaves)
+        for array in made:
+            nodes = array._nodes()
+            if is_made_of(nodes, [*sources, *masking()], self.since):  # else it is the same for all elements
+                store_same(array, [join(node, literal(node.type, 0)) for node in nodes])
         for place, first, count in self.first.spec.positions():
             if place in self.own:
                 results[first:first + count] = self.own[place]._nodes()
@@ -269,9 +274,9 @@ class _Objects:
             len([array for array in arrays if overlap(array, leaf)]) > 1)]
         key = place_key(*change[:3])
         if change.before is MISSING:
-            if _is_set(active, self.width) or not is_made_of(new, nodes, self.since):
+            zeros = [literal(node.type, 0) if is_made_of([node], nodes, self.since) else node for node in new]
+            if zeros == new or _is_set(active, self.width):
                 return change.now
-            zeros = [literal(node.type, 0) for node in new]
             if shared and active.size == self.width:
                 self.shared, self.waiting[key] = True, (change, active, zeros)
                 return change.now

@@ -33,7 +33,8 @@ class FirstCall:
 
     def __init__(self, words: Words, entries: dict[Any, Any], filled: Mapping[Any, tuple[Change, list[Node]]],
                  others: Mapping[Any, Order], variables: Sequence[Node],
-                 stands: Mapping[Any, Sequence[Node]], state: list[Node], results: Sequence[Node]) -> None:
+                 stands: Mapping[Any, Sequence[Node]], state: list[Node], results: Sequence[Node],
+                 changing: Sequence[Node]) -> None:
         region = core.innermost()
         assert region is not None
         self.words, self.entries, self.scope, self.live = words, entries, region.id, region.live
@@ -44,7 +45,7 @@ class FirstCall:
         self.after = self.by_keys(results)
         self.filled = {key: change for key, (change, _) in filled.items()}
         for key, (change, nodes) in filled.items():
-            self.entries[key] = Filled(change, words.function)
+            self.entries[key] = Filled(change, words.function, changing)
             self.after[key] = nodes
         self.entries |= others
         self.left = [words_of(*change[:3]) for change in self.filled.values()] + [
@@ -84,7 +85,8 @@ class FirstCall:
             raise self.refusal()  # it is wide for what it changes, and writes are single ones, as in the first call
         same = core.are_same(self.state[-1:], [test], pairs, _have_same)
         if same and core.are_same(*self.compared(values, after, left), pairs, _have_same):
-            after[_FIRST] = [first]
+            if not [key for key in after if key[0] == "once"]:  # which only the first iteration changes
+                after[_FIRST] = [first]
             return [node for nodes in after.values() for node in nodes]
         but = [key for key in left if not self.entries[key].depends]
         before, now = self.compared(values, after, but)

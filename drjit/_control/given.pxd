@@ -71,6 +71,7 @@ cdef class Call:
     cdef public list numbered
     cdef public set inside
     cdef public bint same
+    cdef public object mark
     cdef public Snapshot snapshot
     cpdef settle(self)
     @cython.locals(given=Given)

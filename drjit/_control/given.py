@@ -22,7 +22,7 @@ from drjit_core import traced_elsewhere
 from .._access.store import Journal, noted, owner_of, settled, store, store_result, store_same
 from .._base.array import DERIVED, ArrayBase
 from .._base.errors import ArgumentError
-from .._base.handle import held
+from .._base.handle import Handle, held, is_younger
 from .._base.weak import remembered
 from .._trees.classes import is_frozen
 from .._trees.contents import attributes_in_dict, attributes_of, share_attributes, write_place
@@ -267,8 +267,9 @@ class Call:
     it finds one array wherever it is one. What the function knows may be ``known`` already.
     """
 
-    __slots__ = ("adorned", "arrays", "attributes", "copies", "given", "held", "inside", "moved", "nodes", "numbered",
-                 "numbers", "objects", "origins", "owned", "same", "shared", "snapshot", "stands", "touched", "tree")
+    __slots__ = ("adorned", "arrays", "attributes", "copies", "given", "held", "inside", "mark", "moved", "nodes",
+                 "numbered", "numbers", "objects", "origins", "owned", "same", "shared", "snapshot", "stands",
+                 "touched", "tree")
 
     def __init__(self, given: Given, nodes: list[core.Node], function: Callable[..., Any] | None,
                  spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, journal: Journal | None = None,
@@ -318,6 +319,8 @@ class Call:
             tree = None if self.given.plain else self.tree
             self.snapshot = snapshot((tree, *self.attributes) if self.attributes else tree, function,
                                      [copy for copy, *_ in self.copies] if self.copies else _EMPTY)
+        #: Arrays that are younger have been made by the function.
+        self.mark: Any = None if self.snapshot is None else Handle()
 
     def make(self, spec: TreeSpec, own: Mapping[int, ArrayBase], journal: Journal | None,
              lent: set[int] | None) -> None:
@@ -636,6 +639,20 @@ class Call:
     def is_outside(self, container: Any) -> bool:
         """Whether the function finds a container of the caller's that is no part of the arguments."""
         return self.finds(container) and not self.holds(self.own(container))
+
+    def made(self, changes: Sequence[Change], journal: Journal) -> list[ArrayBase]:
+        """The arrays that the function has made, and put in places, or in objects that it has put there. They hold what
+        it has left in them, whatever becomes of others that it has changed."""
+        values = [change.now for change in changes if has_array(change.now)]
+        put = snapshot(values, None) if values else None
+        found: dict[int, ArrayBase] = {}
+        for value in put.values() if put is not None else ():
+            if isinstance(value, ArrayBase) and value._dynamic:
+                array = owner_of(value)[0]
+                if is_younger(array, self.mark):
+                    found[id(array)] = array
+                    journal.entries.pop(id(array), None)
+        return list(found.values())
 
     def own_arrays(self, journal: Journal, returned: Sequence[Any]) -> set[int]:
         """The ids of arrays that are none from outside: those that the function was given, and has made and returned.

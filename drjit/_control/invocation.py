@@ -41,8 +41,9 @@ def call(function: str, index: Any, argument: str, targets: Sequence[Callable[..
 
     The index ``nothing`` is no mistake where there is nothing to call.
     """
-    if mode is not None or label is not None:
+    if mode is not None:
         require_mode(function, mode, ("symbolic", "evaluated"))
+    if label is not None:
         require_label(function, label)
     if not (isinstance(index, ArrayBase) and not index._depth and index._dynamic and index._type == UINT32):
         raise ArgumentError(f"{function}(): '{argument}' must be a flat array of 32-bit unsigned integers, found "

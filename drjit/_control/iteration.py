@@ -31,7 +31,7 @@ from .places import Change, place_key, words_of
 from .shapes import Reshaped, Shapes
 from .snapshot import Snapshot, is_closed, snapshot
 from .state import difference_of, mask_of, shape_of
-from .wording import Words, name_in_program, require_data
+from .wording import Words, name_in_program, require_data, require_started
 
 __all__ = ["FUNCTION", "SymbolicLoop", "changed_size", "condition_of", "flattened", "require_tuple"]
 
@@ -350,6 +350,7 @@ class SymbolicLoop:
         changes = call.leave(returned, values)
         if call.snapshot is not None and (call.snapshot.data or call.snapshot.waiting or call.snapshot.begun):
             require_data(_WORDS, call.snapshot, (self.body,))
+            require_started(_WORDS, call.snapshot)
         if call.snapshot is not None and call.snapshot.caches:
             call.snapshot.forget(_are_within, self.journal.entries)
         orders = _EMPTY if call.snapshot is None else call.snapshot.reordered

@@ -472,8 +472,7 @@ class _Memory:
             return
         if core.innermost() is not None:
             raise Wider(self.flush)
-        held, self.held = self.held, {}
-        scalar = index_type(self.arrays[0]._nodes()[0].size)
+        held, scalar = self.held, index_type(self.arrays[0]._nodes()[0].size)
 
         def body(memory: list[Node]) -> list[Node]:
             for number, nodes in held.items():
@@ -485,8 +484,9 @@ class _Memory:
             return memory
 
         before = [array._nodes()[0] for array in self.arrays]
-        for array, old, node in zip(self.arrays, before, core.once(literal(BOOL, True, self.width), before, body),
-                                    strict=True):
+        after = core.once(literal(BOOL, True, self.width), before, body)
+        self.held = {}
+        for array, old, node in zip(self.arrays, before, after, strict=True):
             store_written(array, [node])
             note_version(node, old)
 

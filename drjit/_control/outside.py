@@ -33,7 +33,7 @@ from .._trees.holders import has_array
 from .._trees.kinds import MISSING
 from .._trees.pytree import flatten_nodes
 from .aliases import Aliases
-from .changed import changed_arrays
+from .changed import changed_arrays, require_no_writes
 from .entries import Argument, Array, Filled, First, Late, Order, Place, PlaceOnce, Spent
 from .first import FirstCall
 from .given import Call, containers_of
@@ -320,8 +320,9 @@ class Variables:
                 new[key] = entry
         after |= self.settled
         found = {place_key(*change[:3]): flatten_nodes(change.now, self.words.function) for change in kept_new}
-        leaves = [leaf for _, own, _ in found.values() for leaf in own if not call.places_of(leaf)]
-        known = self.known(call) | self.replaced(call, after, new) | set(map(id, leaves))
+        made = call.made(changes, journal)
+        require_no_writes(self.words, made)
+        known = self.known(call) | self.replaced(call, after, new)
         aliases = Aliases(call.given) if journal.entries or call.given.lent else None
         lent = aliases.covered(call.given.lent) if aliases is not None and call.given.lent else _NONE
         for array, position, initial, node in changed_arrays(self.words, journal, known, self.functions, call,
@@ -361,7 +362,7 @@ class Variables:
         sought = {key: (change, found[key][0]) for key, change in zip(found, kept_new, strict=True)
                   if (are_used(all_changing, found[key][0]) if is_kept_by_class(change) else
                       not call.holds(change.container))}
-        self.keep(leaves, changing)
+        self.keep(made, changing)
         self.new = [change for change in kept_new if place_key(*change[:3]) not in sought]
         stands |= {key: entry.stood for key, entry in new.items()}
         if self.first is not None:
@@ -371,7 +372,8 @@ class Variables:
         for order in call.snapshot.reordered if call.snapshot is not None else ():
             left["order", id(order[0])] = Order(*order)
         if sought or left:
-            self.first = FirstCall(self.words, self.entries, sought, left, variables, stands, [*values, test], results)
+            self.first = FirstCall(self.words, self.entries, sought, left, variables, stands, [*values, test], results,
+                                   changing)
             self.initial = [node for entry in self.entries.values() for node in entry.initial]
             raise core.Restart
         return results
@@ -382,13 +384,12 @@ class Variables:
         assert region is not None
         return _changing(formals, results) + [stand for _, _, stand, _ in region.adopted]
 
-    def keep(self, leaves: Sequence[Any], stands: Sequence[Node]) -> None:
-        """Let arrays that the body has put in new places be what they are outside, with their derivatives, if they are
-        computed of nothing but what stays as it is."""
-        for leaf in leaves:
-            if isinstance(leaf, ArrayBase) and leaf._dynamic:
-                store_same(leaf, [late_formal(node) if are_used(stands, (node,)) else core.outlived(node)
-                                  for node in leaf._nodes()])
+    def keep(self, made: Sequence[ArrayBase], stands: Sequence[Node]) -> None:
+        """Let arrays that the body has made, and put in places, be what they are outside, with their derivatives, if
+        they are computed of nothing but what stays as it is."""
+        for array in made:
+            store_same(array, [late_formal(node) if are_used(stands, (node,)) else core.outlived(node)
+                               for node in array._nodes()])
 
     def learn(self, new: Iterable[Any]) -> None:
         """Remember if the functions change none of the arrays that they are presumed to leave alone."""

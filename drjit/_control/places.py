@@ -52,8 +52,10 @@ def unshared(value: Any) -> Any:
 
 
 def is_spent(value: Any) -> bool:
-    """Whether something holds values of constructs that have ended, which nobody can use any more."""
-    return has_array(value) and bool([node for node in flatten_nodes(value, "")[0] if core.has_ended(primal(node))])
+    """Whether something holds nothing but values of constructs that have ended, which nobody can use any more. What is
+    beside such a value is there for each element."""
+    nodes = flatten_nodes(value, "")[0] if has_array(value) else []
+    return bool(nodes) and not [node for node in nodes if not core.has_ended(primal(node))]
 
 
 def restore(changes: Sequence[Change]) -> None:

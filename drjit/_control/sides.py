@@ -120,6 +120,7 @@ class Sides:
                 call.leave(None, (), self.results.strict)
                 raise
             effects.note(call.leave(None, (), self.results.strict), journal, self.since)
+            effects.outlive(journal, self.since)
             if call.snapshot is not None and call.snapshot.waiting:
                 require_variables(self.words.function, call.snapshot)
             if aliases is not None and watch is not None:

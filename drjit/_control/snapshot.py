@@ -516,7 +516,8 @@ class Snapshot:
         restore(changes)
         for table, keys, _ in self.reordered:
             reorder(table, keys)
-        return [change._replace(before=MISSING) if is_spent(change.before) else change for change in changes]
+        return [change._replace(before=MISSING) if change.now is not MISSING and is_spent(change.before) else change
+                for change in changes]
 
 
 def _compare(container: Any, kind: int, before: dict[Any, Any], now: dict[Any, Any], found: list[Change]) -> None:

@@ -16,7 +16,8 @@ from .._trees.kinds import DICT, LIST
 from .places import Change, words_of
 from .snapshot import Snapshot
 
-__all__ = ["Words", "name_in_program", "place_in_program", "place_in_words", "require_data", "require_variables"]
+__all__ = ["Words", "name_in_program", "place_in_program", "place_in_words", "require_data", "require_started",
+           "require_variables"]
 
 
 class Words(NamedTuple):
@@ -36,17 +37,21 @@ def require_data(words: Words, snapshot: Snapshot, functions: Sequence[Callable[
     """Refuse changes of NumPy arrays, sets and byte arrays, which hold again what they did, and of what generators use
     in the middle of an expression."""
     require_variables(words.function, snapshot)
-    for generator, name in snapshot.begun:
-        raise ArgumentError(
-            f"{words.function}(): {words.traced} advances the generator '{generator.__name__}' to where it keeps an "
-            f"array in its variable '{name}' for the first time, and later iterations would find it there. Advance it "
-            f"before the {words.noun}, as far as it does the same each time, or {words.otherwise}.")
     for value in snapshot.restored():
         place = place_in_program(value, functions)
         what = "an object" if place is None else f"the object '{place}'"
         raise SymbolicValue(
             f"{words.function}(): {words.traced} changes {what} of type {describe(value)} in place, and is called once "
             f"for all elements and iterations. Use an array of Dr.Jit instead, or {words.otherwise}.")
+
+
+def require_started(words: Words, snapshot: Snapshot) -> None:
+    """Refuse that the body of a loop lets generators keep arrays where nothing was."""
+    for generator, name in snapshot.begun:
+        raise ArgumentError(
+            f"{words.function}(): {words.traced} advances the generator '{generator.__name__}' to where it keeps an "
+            f"array in its variable '{name}' for the first time, and later iterations would find it there. Advance it "
+            f"before the {words.noun}, as far as it does the same each time, or {words.otherwise}.")
 
 
 def require_variables(function: str, snapshot: Snapshot) -> None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import collections
 import functools
 import gc
+import operator
+import weakref
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
+from drjit.llvm.ad import Array3f64, TensorXf64, Texture1f64
 from drjit.llvm.ad import Float64 as F
 from drjit.llvm.ad import UInt32 as U
 
@@ -567,3 +570,240 @@ def test_texts_that_lists_lose_where_arrays_take_their_places(mode: str) -> None
     assert entries[0] == "x" and list(entries[1]) == [1] and entries[2] == "y"
     dr.if_stmt((), U(0, 1) == 0, shorten(1), shorten(2), mode=mode)
     assert list(entries[0]) == [1, 2] and entries[1:] == ["y"]
+
+
+# --- arrays that functions make, change in place, and put somewhere ---------------------------------------------------
+
+
+def _sum(value: Any) -> Any:
+    made = F(0, 1)
+    made += value
+    return made
+
+
+def _component(value: Any) -> Any:
+    made = Array3f64(value, 2, 3)
+    made.x += 1
+    return made
+
+
+def _tensor(value: Any) -> Any:
+    made = TensorXf64(F(0, 1), (2, 1))
+    made += value
+    return made
+
+
+def _texels(value: Any) -> Any:
+    made = Texture1f64([2], 1)
+    made.set_value(F(0, 1) + value)
+    return made.tensor()
+
+
+def _held(value: Any) -> Any:
+    """In an object that is no PyTree."""
+    made = SimpleNamespace(inside=F(0, 1))
+    made.inside += value
+    return made
+
+
+def _put(make: Callable[[Any], Any], how: str, mode: str, of_element: bool = False) -> Any:
+    """What a construct leaves in a new place, of nothing that elements have, or ``of_element``."""
+    box: Any = SimpleNamespace()
+
+    def function(x: Any) -> Any:
+        if not hasattr(box, "kept"):
+            box.kept = make(x if of_element else F(1))
+        return x
+
+    x = F(1, 2)
+    if how == "loop":
+        dr.while_loop((U(0, 9), x), lambda i, x: i < 3, lambda i, x: (i + 1, function(x) + 1), mode=mode)
+    elif how == "branch":
+        dr.if_stmt((x,), x < 2, function, lambda x: x, mode=mode)
+    else:
+        dr.switch(U(0, 1), [function, lambda x: x], x, mode=mode)
+    return getattr(box.kept, "inside", box.kept)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("how", ["loop", "branch", "call"])
+@pytest.mark.parametrize("make", [_sum, _component, _tensor, _texels, _held])
+def test_arrays_that_a_function_makes_and_changes_are_what_it_has_left(make: Any, how: str, mode: str) -> None:
+    found, expected = _put(make, how, mode), make(F(1))
+    expected = getattr(expected, "inside", expected)
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("how", ["branch", "call"])
+@pytest.mark.parametrize("make", [_sum, _held, lambda x: SimpleNamespace(inside=x * 2)])
+def test_arrays_that_a_function_makes_of_elements_have_no_value_for_others(make: Any, how: str, mode: str) -> None:
+    found = _put(make, how, mode, True)
+    with pytest.raises(RuntimeError, match=r"this array has no value.*has (made|put) it"):
+        print(found + 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("how", ["loop", "branch", "call"])
+def test_derivatives_of_what_a_function_makes_and_changes(how: str, mode: str) -> None:
+    w = F(2, 3)
+    dr.enable_grad(w)
+
+    def make(_: Any) -> Any:
+        made = F(w)
+        made *= w
+        return made
+
+    found = _put(make, how, mode)
+    np.testing.assert_array_equal(found.numpy(), [4, 9])
+    dr.backward(found * 1)
+    np.testing.assert_array_equal(w.grad.numpy(), [4, 6])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("hidden", [weakref.ref, lambda array: functools.partial(operator.getitem, [array], 0)])
+def test_arrays_that_were_there_before_are_the_callers_wherever_they_are_put(hidden: Any, mode: str) -> None:
+    array, box = F(1, 2), SimpleNamespace()
+    find = hidden(array)
+
+    def side(x: Any) -> Any:
+        box.found = find()
+        box.found += x
+        return x
+
+    dr.if_stmt((F(1, 2),), U(0, 1) < 1, side, lambda x: x, mode=mode)
+    np.testing.assert_array_equal(array.numpy(), [2, 2])
+
+
+def test_arrays_that_a_side_makes_and_writes_to_by_index_are_refused_in_words() -> None:
+    box: Any = SimpleNamespace()
+
+    def side(x: Any) -> Any:
+        box.made = dr.zeros(F, 2)
+        box.made[0] = 5
+        return x
+
+    with pytest.raises(RuntimeError, match=r"writes by index to an array of type .* that it has made itself"):
+        dr.if_stmt((F(1, 2),), U(0, 1) < 1, side, lambda x: x, mode="symbolic")
+    assert not vars(box)
+
+
+# --- what is beside a value that nobody can use ----------------------------------------------------------------------
+
+
+def _beside(mode: str) -> list[Any]:
+    """A list of an array, and of what one side has appended."""
+    found = [F(5, 6)]
+
+    def side(x: Any) -> Any:
+        found.append(x + 1)
+        return x
+
+    dr.if_stmt((F(1, 2),), U(0, 1) < 1, side, lambda x: x, mode=mode)
+    return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("loop", [False, True])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+def test_what_is_beside_a_value_that_nobody_can_use_is_there_for_each_element(
+        before: bool, constant: bool, loop: bool, mode: str) -> None:
+    """Other elements would lose it, or get what is not theirs."""
+    whole, part = [F(1, 2), F(3, 4)], _beside(mode)
+    box: Any = SimpleNamespace(kept=part if before else whole)
+
+    def function(x: Any) -> Any:
+        new = F(7, 8) if constant else x * 10
+        box.kept = [new, new] if before else [new, part[1]]
+        return x
+
+    with pytest.raises(RuntimeError, match=r"this array has no value: 'true_fn' .*has put it in the entry 1"):
+        if loop:
+            dr.while_loop((U(0, 9), F(1, 2)), lambda i, x: i < 3, lambda i, x: (i + 1, function(x)), mode=mode)
+        else:
+            dr.if_stmt((F(1, 2),), U(0, 1) < 1, function, lambda x: x, mode=mode)
+    assert box.kept is (part if before else whole)
+
+
+def test_loops_that_remove_what_nobody_can_use() -> None:
+    def remove(mode: str) -> list[Any]:
+        found = _beside(mode)
+
+        def body(i: Any) -> Any:
+            del found[1:]
+            return (i + 1,)
+
+        dr.while_loop((U(0, 1),), lambda i: i < 3, body, mode=mode)
+        return found
+
+    assert len(remove("evaluated")) == 1
+    with pytest.raises(RuntimeError, match=r"the body of this symbolic loop removes the entry 1 of the list 'found'"):
+        remove("symbolic")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_local_memory_that_was_given_what_nobody_can_use_keeps_the_rest(mode: str) -> None:
+    local = dr.alloc_local(F, 2, value=F(9))
+    local.write(F(1, 2), 0)
+    local.write(_beside(mode)[1], 1)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="this array has no value"):
+            local.read(U(0, 0))
+    np.testing.assert_array_equal(local.read(0).numpy(), [1, 2])
+    local.write(F(3, 4), 1)
+    np.testing.assert_array_equal(local.read(U(0, 1)).numpy(), [1, 4])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("how", ["branch", "call"])
+def test_generators_that_begin_in_a_branch_beside_data(how: str, mode: str) -> None:
+    """There are no later iterations that would find where they are."""
+    data = np.zeros(3)
+
+    def values() -> Any:
+        x = yield
+        while True:
+            x = yield x + len(data)
+
+    generator = values()
+    next(generator)
+    functions = [lambda x: generator.send(x) + len(data), lambda x: x]
+    x = F(1, 2)
+    found = dr.if_stmt((x,), x < 2, *functions, mode=mode) if how == "branch" else dr.switch(
+        U(0, 1), functions, x, mode=mode)
+    np.testing.assert_array_equal(found.numpy(), [7, 2])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_first_iteration_alone_changes_an_argument_that_is_returned_as_another_array(mode: str) -> None:
+    """Whether or not all iterations put the same in a new place."""
+    table: dict[str, Any] = {}
+    array, kept = F(1, 2, 3), F(4)
+
+    def body(i: Any, x: Any) -> Any:
+        x += 1
+        table["kept"] = kept
+        return i + 1, x * 2
+
+    _, found = dr.while_loop((U(0, 3, 2), array), lambda i, x: i < 3, body, mode=mode)
+    np.testing.assert_array_equal(array.numpy(), [2, 2, 4])
+    np.testing.assert_array_equal(found.numpy(), [22, 2, 8])
+    assert table["kept"] is kept
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("start", [F(1, 2, 3), F(1), dr.opaque(F, 1)], ids=["wide", "constant", "single"])
+@pytest.mark.parametrize("compute", [lambda value: value, lambda value: value * 2])
+def test_a_new_place_that_holds_what_is_another_array_after_each_iteration(compute: Any, start: Any, mode: str) -> None:
+    box: Any = SimpleNamespace(last=F(start))
+
+    def body(i: Any, x: Any) -> Any:
+        box.kept = compute(box.last)
+        box.last = x * 4
+        return i + 1, x + 1
+
+    dr.while_loop((U(0, 1, 0), F(1, 2, 3)), lambda i, x: i < 2, body, mode=mode)
+    expected = compute(F(4, start.numpy()[-2:][0] if len(start) > 1 else 1, 12))
+    np.testing.assert_array_equal(box.kept.numpy(), expected.numpy())
+    np.testing.assert_array_equal(box.last.numpy(), [8, 8, 16])
