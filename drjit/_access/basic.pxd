@@ -7,6 +7,7 @@ cdef dict _known
 
 
 cdef class Part:
+    cdef public object access
     cdef public object base
     cdef public tuple shape
     cdef public tuple strides

@@ -24,9 +24,9 @@ _known: dict[tuple[Any, Any], Part] = {}
 
 class Part:
     """What a key chooses of arrays of a shape: a function that reads it of a tensor, its ``shape``, and where it lies:
-    at a ``base``, with ``strides``."""
+    at a ``base``, with ``strides``, which is an ``access``."""
 
-    __slots__ = ("_axes", "_extents", "_first", "_size", "_steps", "base", "shape", "strides")
+    __slots__ = ("_axes", "_extents", "_first", "_size", "_steps", "access", "base", "shape", "strides")
 
     def __init__(self, source: tuple[int, ...], first: list[int], axes: list[tuple[int, int]],
                  sizes: list[int]) -> None:
@@ -34,6 +34,7 @@ class Part:
         self._first, self._axes = first, axes
         self.shape = tuple(sizes)
         self.base, self.strides = self.placed(0, within)
+        self.access = Access(self.base, self.shape, self.strides)
         self._size = 1
         for size in sizes:
             self._size *= size
@@ -66,7 +67,7 @@ class Part:
                 found = view(node, self.base, self._extents, self._steps)
                 if found is not None:
                     return found
-        return read(node, Access(self.base, self.shape, self.strides))
+        return read(node, self.access)
 
 
 def part_of(shape: tuple[int, ...], key: Any) -> Part | None:

@@ -78,7 +78,8 @@ def _read_selection(function: str, node: Node, shape: Shape, key: Any) -> tuple[
 
 
 def _write_selection(function: str, array: Any, shape: Shape, key: Any, value: Any) -> None:
-    access, selected = parse_slice(function, shape, key)
+    part = part_of(shape, key)
+    access, selected = parse_slice(function, shape, key) if part is None else (part.access, part.shape)
     new, found = _value(function, type(array), value)
     kept = _fitting(found, selected)
     if kept is None and array._depth < 0 and len(found) == 1 and new.size == math.prod(selected) and \
@@ -136,8 +137,13 @@ def _fitting(found: Shape, selected: Shape) -> Shape | None:
     """The shape of a value without superfluous leading axes, or ``None`` if it cannot be broadcast to a selection."""
     while len(found) > len(selected) and found[0] == 1:
         found = found[1:]
-    aligned = zip(reversed(found), reversed(selected), strict=False)
-    return found if len(found) <= len(selected) and all(a in (1, b) for a, b in aligned) else None
+    first = len(selected) - len(found)
+    if first < 0:
+        return None
+    for axis, size in enumerate(found):
+        if size not in (1, selected[first + axis]):
+            return None
+    return found
 
 
 def _blend(mask: Node, new: Node, old: Node, widen: bool = True) -> Node:
@@ -446,7 +452,7 @@ def _stack(array: Any, parts: list[Any]) -> Any:
         return wrap(reshape(type(array), (-1,) * array._depth), [])
     if not isinstance(parts[0], ArrayBase):  # elements: what remains is one-dimensional
         if not array._dynamic:
-            shape = (-1,) if array._size < 0 else (len(parts),)
+            shape = (-1 if array._size < 0 else len(parts),)
             return wrap(reshape(type(array), shape), [literal(array._type, part) for part in parts])
         return array._leaf(parts)
     nodes = [node for part in parts for node in part._nodes()]

@@ -50,6 +50,8 @@ _ARRAYS, _ROWS = 14, 17
 #: Positions of at least so many elements, in rows of at least so many, are what rows and columns add up to.
 _MANY, _LONG_ROW = 1 << 14, 16
 _LITERAL = KIND["literal"]
+#: How many numbers types of positions have: negative ones wrap around.
+_COUNT_OF = {UINT32: 1 << 32, UINT64: 1 << 64}
 
 
 # --- shapes ----------------------------------------------------------------------------------------------------------
@@ -169,7 +171,7 @@ def positions(access: Access, source_size: int) -> Node:
 
 
 def _wrapped(scalar: int, value: int, tag: int) -> Node:
-    return literal(scalar, value % (1 << (32 if scalar == UINT32 else 64)), 1, SHAPE, tag=tag)
+    return literal(scalar, value % _COUNT_OF[scalar], 1, SHAPE, tag=tag)
 
 
 def is_identity(access: Access, source_size: int) -> bool:

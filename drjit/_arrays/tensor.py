@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, cast, evaluate, followed, primal, size_for_program
+from drjit_core import KIND, Node, cast, evaluate, followed, primal, size_for_program
 
 from .._access.elements import tensor_get, tensor_set
 from .._access.keys import flatten, refuse_floats
@@ -51,6 +51,7 @@ from .operators import integer_power, matmul, positive, power, reverse_matmul, r
 __all__ = ["TensorBase"]
 
 Operator = Callable[[Any, Any], Any]
+_DUAL = KIND["dual"]
 
 
 # --- operators -------------------------------------------------------------------------------------------------------
@@ -181,6 +182,13 @@ class TensorBase(TensorHandle, ArrayBase):
 
     def __init__(self, array: Any = (), shape: Any = None, flip_axes: bool = False) -> None:
         cls = self.__class__
+        if array.__class__ is cls and shape is None and not flip_axes:  # a copy
+            self._o = None
+            self._n = array._n
+            self._s = array._s
+            if self._n.kind == _DUAL:
+                self._n, = followed([self._n])
+            return
         function = f"{cls._name}.__init__"
         if not cls._dynamic:
             raise NotImplementedError(f"{function}(): tensors of the scalar backend are not available yet; use those "

@@ -22,7 +22,7 @@ from .._base.errors import ArgumentError, describe
 from .._base.nodes import broadcast
 from .._base.types import INT32, INT64, UINT32, UINT64, require_backend
 from .._base.typing import ArrayT, T
-from .._base.values import parse_shape, plain_scalar, require_size
+from .._base.values import PYTHON_NUMBERS, parse_shape, plain_scalar, require_size
 from .._promotion.componentwise import flat_array, nested_array
 from .._promotion.promote import bound_number, scalar_literal, wrap, wrap_like
 from .._trees.pytree import construct, field_types, is_pytree, leaves, transform
@@ -447,19 +447,24 @@ def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool
     >>> dr.linspace(Float, 0, 1, 4, endpoint=False)
     [0, 0.25, 0.5, 0.75]
     """
-    function = "drjit.linspace"
-    cls: type[Any] = _flat_dtype(dtype, function, "f", "a floating-point type")
-    count = require_integer(function, "num", num)
-    if count < 0:
-        raise TypeError(f"{function}(): 'num' must not be negative, found {num}.")
-    require_size(function, "num", count)
-    bounds = [plain_scalar(value) for value in (start, stop)]
-    for name, bound, value in zip(("start", "stop"), bounds, (start, stop), strict=True):
-        if bound is None:
-            raise TypeError(f"{function}(): '{name}' must be a number, found {describe(value)}.")
-    if not count:
-        return _without_elements(dtype)  # type: ignore[no-any-return]
-    first, last = (float(bound) for bound in bounds)
+    known = _flat_type(dtype, num)
+    if known and is_float(known) and start.__class__ in PYTHON_NUMBERS and stop.__class__ in PYTHON_NUMBERS:
+        cls: type[Any] = dtype
+        count, first, last = num, float(start), float(stop)
+    else:
+        function = "drjit.linspace"
+        cls = _flat_dtype(dtype, function, "f", "a floating-point type")
+        count = require_integer(function, "num", num)
+        if count < 0:
+            raise TypeError(f"{function}(): 'num' must not be negative, found {num}.")
+        require_size(function, "num", count)
+        bounds = [plain_scalar(value) for value in (start, stop)]
+        for name, bound, value in zip(("start", "stop"), bounds, (start, stop), strict=True):
+            if bound is None:
+                raise TypeError(f"{function}(): '{name}' must be a number, found {describe(value)}.")
+        if not count:
+            return _without_elements(dtype)  # type: ignore[no-any-return]
+        first, last = [float(bound) for bound in bounds]
     intervals = count - 1 if endpoint else count
     scalar = COMPUTES_IN[cls._type]
     positions = [_counter(count, cls._where)] if cls._dynamic else [literal(UINT32, k) for k in range(count)]

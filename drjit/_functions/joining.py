@@ -83,6 +83,8 @@ def _concat(function: str, values: list[ArrayT], axis: int | None) -> ArrayT:
         raise SizeError(f"{function}(): the shapes must agree in all axes but {found}, found "
                         f"{' and '.join(dict.fromkeys(str(v._s) for v in values))}.")
     total = sum(value._s[found] for value in values)
+    if not found:
+        return make(cls, concatenate([value._n for value in values]), (total, *shape[1:]))
     # The joined axis comes first in memory, so that each tensor is one contiguous part, and is then moved.
     order = (found, *(k for k in range(rank) if k != found))
     node = concatenate([transposed(value._n, value._s, order)[0] for value in values])

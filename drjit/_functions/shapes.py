@@ -5,14 +5,15 @@ What only changes a shape shares the flat array; all else reads it through compu
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from typing import Any
 
-from drjit_core import cast, primal
+from drjit_core import Node, cast, primal
 
 from .._access.keys import flatten
-from .._access.slicing import contiguous_strides, normalise_axes, strided
+from .._access.slicing import contiguous_strides, normalise_axes, read_slice, strided
 from .._arrays.broadcasting import concatenate, make, transposed
 from .._arrays.tensor import TensorBase
 from .._base.arguments import require_tensor
@@ -148,19 +149,25 @@ def _unravel_scalars(function: str, dtype: Any, entries: list[Any], order: str) 
     return wrap(dtype, list(entries))
 
 
-def _unravel(function: str, dtype: Any, node: Any, static: tuple[int, ...], order: str) -> Any:
-    count = math.prod(static)
+def _unravel(function: str, dtype: Any, node: Node, static: tuple[int, ...], order: str) -> Any:
+    count = dtype._count
     if count and exact_size(node) % count:
         raise SizeError(f"{function}(): the number of elements ({node.size}) is not divisible by the number of "
                         f"components of {dtype._name} ({count}).")
     width = node.size // count if count else 0
     if order == "C":
-        return wrap(dtype, [strided(node, (width,), (1,), k * width) for k in range(count)])
+        return wrap(dtype, [read_slice(node, k * width, width, 1) for k in range(count)])
+    return wrap(dtype, [read_slice(node, offset, width, count) for offset in _alternating(static)])
+
+
+@functools.lru_cache(maxsize=256)
+def _alternating(static: tuple[int, ...]) -> tuple[int, ...]:
+    """Where the components of an entry are in memory, in their order, if the first index varies fastest."""
     strides = contiguous_strides(static[::-1])[::-1]
     offsets = [0]
     for size, stride in zip(static, strides, strict=True):
         offsets = [offset + k * stride for offset in offsets for k in range(size)]
-    return wrap(dtype, [strided(node, (width,), (count,), offset) for offset in offsets])
+    return tuple(offsets)
 
 
 # --- other shapes ----------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ Nothing is evaluated here.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,8 +40,7 @@ def result_shape(shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> t
 def reduce_axes(op: ReduceOp, combine: Combine, node: Node, shape: tuple[int, ...], axes: Sequence[int],
                 symbolic: bool = False) -> Node:
     """The reduction of a tensor's node along some axes, in C order of those that are kept."""
-    kept = [axis for axis in range(len(shape)) if axis not in axes]
-    count, extent = math.prod(shape[axis] for axis in kept), math.prod(shape[axis] for axis in axes)
+    count, extent, runs = _runs(shape, tuple(axes))
     if not count:
         return core.nothing_of(node)
     if not extent:
@@ -54,17 +54,26 @@ def reduce_axes(op: ReduceOp, combine: Combine, node: Node, shape: tuple[int, ..
         if single.kind == node.kind:  # its value may not be known while a program is recorded
             return literal(node.type, single.payload, count, single.attr)
     if symbolic:
-        return _scattered(op, node, shape, kept, count)
-    sizes = list(shape)
+        return _scattered(op, node, shape, [axis for axis in range(len(shape)) if axis not in axes], count)
+    for outer, extent, inner in runs:
+        node = _reduce_run(op, combine, node, outer, extent, inner)
+    return node
+
+
+@functools.lru_cache(maxsize=4096)
+def _runs(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, list[tuple[int, int, int]]]:
+    """How many results there are, and of how many elements each; and what is reduced one after the other, each the
+    middle axis of three."""
+    count = math.prod([size for axis, size in enumerate(shape) if axis not in axes])
+    sizes, runs = list(shape), []
     for axis in reversed(axes):
         if sizes[axis] > 1:
             first = axis
             while first - 1 in axes:  # a run of adjacent axes is one long one
                 first -= 1
-            extent = math.prod(sizes[first:axis + 1])
-            node = _reduce_run(op, combine, node, math.prod(sizes[:first]), extent, math.prod(sizes[axis + 1:]))
+            runs.append((math.prod(sizes[:first]), math.prod(sizes[first:axis + 1]), math.prod(sizes[axis + 1:])))
             sizes[first:axis + 1] = [1] * (axis + 1 - first)
-    return node
+    return count, math.prod([shape[axis] for axis in axes]), runs
 
 
 def _reduce_run(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: int, inner: int) -> Node:

@@ -23,6 +23,7 @@ from drjit_core import (
     JitFlag,
     Node,
     ReduceMode,
+    ReduceOp,
     Vertex,
     WrapMode,
     cast,
@@ -31,6 +32,7 @@ from drjit_core import (
     primal,
     product,
     read_memory,
+    scatter,
     state,
     traced_each,
     tracked,
@@ -48,6 +50,7 @@ _LITERAL, _BOUND = KIND["literal"], KIND["bound"]
 NEAREST, LINEAR, SMOOTH, INTERPOLATING = range(len(METHODS))
 #: Rows by the number of dimensions, and by whether texels are codes of colors, which a table decodes.
 _KINDS: dict[tuple[int, bool], int] = {}
+_ADD, _AUTO, _EXPAND = ReduceOp.Add.value, ReduceMode.Auto.value, ReduceMode.Expand.value
 #: What expansions are traced under: where a program has cleared one, lookups have none.
 _FLAGS = int(JitFlag.PacketOps) | int(JitFlag.FastMath)
 #: Elements of textures whose gradients may be added up in tables, of which each thread has one: 64 MiB of single
@@ -282,12 +285,20 @@ class Lookup(Structure):
                     gradients = {channel: product(node, slope, flow.sparse) for channel, node in gradients.items()}
             count = math.prod(map(len, weights)) * len(gradients)
             # where there are more gradients than texels, in tables of the threads
-            mode = ReduceMode.Expand if vertex.size <= min(_LARGEST_TABLE, 2 * width * count) else ReduceMode.Auto
+            mode = _EXPAND if vertex.size <= min(_LARGEST_TABLE, 2 * width * count) else _AUTO
+            parts = []
             for weight, (texel, exists) in zip(products(weights), grid.places(corners), strict=True):
                 mask = texel_mask if exists is None else exists if texel_mask is TRUE else ops.and_(texel_mask, exists)
                 for channel, gradient in gradients.items():
-                    part = cast(product(gradient, weight, flow.sparse), vertex.type)
-                    flow.scatter(vertex, part, texel[channel], mask, mode.value)
+                    parts.append((cast(product(gradient, weight, flow.sparse), vertex.type), texel[channel], mask))
+            flow.write(vertex, functools.partial(_with_parts, parts, mode))
+
+
+def _with_parts(parts: Sequence[tuple[Node, Node, Node]], mode: int, memory: Node) -> Node:
+    """A new version of memory, to which parts are added, each given with its place and a mask."""
+    for part, index, mask in parts:
+        memory = scatter(memory, cast(part, memory.type), index, mask, _ADD, mode)
+    return memory
 
 
 def _sum_of_products(gradients: Iterable[Node], slopes: Iterable[Node], sparse: bool) -> Node:

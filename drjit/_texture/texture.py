@@ -158,7 +158,9 @@ class TextureBase:
         if self._record.type == _UINT8 and isinstance(value, (list, tuple)):
             kind = lookup(kind._record._replace(type=FLOAT64))  # whose elements are truncated
         try:
-            tensor = self._storage(kind(value))
+            tensor = kind(value)
+            if kind is not self._storage:
+                tensor = self._storage(tensor)
         except (TypeError, ValueError, RuntimeError) as error:
             raise type(error)(f"{function}(): '{name}' must be convertible to {self._storage._name}: {error}") from None
         if tracked(tensor._n) is None:
@@ -513,6 +515,8 @@ class TextureBase:
             shape = *(int(size > 0 or mode is not WrapMode.Border)
                       for size, mode in zip(shape[:-1], reversed(self._modes), strict=True)), shape[-1]
             source = literal(source.type, 0, shape[-1])
+            if not static:  # in memory, as texels are: what positions are counts
+                source = core.opaque(source, tensor._where)
         if COMPUTES_IN[source.type] != source.type and not static and tracked(source) is not None:
             source = self._in_single_precision(source)
         grid = grid_of(shape, self._modes, type_, static)

@@ -85,6 +85,10 @@ def test_states(expression, state: dr.VarState) -> None:
 
 def test_linspace_and_arange_agree_with_numpy() -> None:
     np.testing.assert_allclose(dr.linspace(Float64, -3, 7, 1001).numpy(), np.linspace(-3, 7, 1001), 1e-14, 1e-14)
+    for start, stop, num in (0, 1, 7), (True, 2.5, 2), (1, 1, 1), (np.float32(2), np.int64(9), 12), (-1, 1, np.int8(4)):
+        for endpoint in True, False:
+            np.testing.assert_allclose(dr.linspace(Float64, start, stop, num, endpoint).numpy(),
+                                       np.linspace(start, stop, num, endpoint), 1e-14, 1e-14)
     np.testing.assert_array_equal(dr.arange(Int, -500, 500, 7).numpy(), np.arange(-500, 500, 7))
 
 

@@ -260,6 +260,28 @@ def test_upsampling_repeats_entries(shape, factors):
     np.testing.assert_array_equal(dr.upsample(TensorXf(values), expected.shape).numpy(), expected)
 
 
+@pytest.mark.parametrize(("shape", "factors"), [
+    ((201, 173), (2, 3)), ((20, 51, 60), (3, 1, 4)), ((64, 33, 31), (2, 2, 2)), ((150, 120, 3), (3, 3, 1)),
+    ((1, 1), (400, 500))])
+@pytest.mark.parametrize("cls", [TensorXi, TensorXb, TensorXf16])
+def test_upsampling_large_tensors_repeats_entries(cls, shape, factors):
+    values = np.random.default_rng(1).integers(0, 2, shape)
+    values = values.astype({TensorXi: "i4", TensorXb: "?", TensorXf16: "f2"}[cls])
+    expected = np.kron(values, np.ones(factors, values.dtype))
+    found = dr.upsample(cls(values), scale_factor=factors)
+    assert found.shape == expected.shape
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_gradients_of_large_tensors_that_are_upsampled_are_sums_of_blocks():
+    generator = np.random.default_rng(2)
+    x, weights = (DifferentiableTensorXf(generator.random(size, "f4")) for size in ((211, 173), (422, 519)))
+    dr.enable_grad(x)
+    dr.backward(dr.sum(dr.upsample(x, (422, 519)) * weights, axis=None))
+    expected = weights.numpy().astype("f8").reshape(211, 2, 173, 3).sum((1, 3))
+    np.testing.assert_allclose(dr.grad(x).numpy(), expected, 1e-6)
+
+
 @pytest.mark.parametrize(("arguments", "error", "message"), [
     ({}, TypeError, "either 'shape' or 'scale_factor'"), ({"shape": (2,), "scale_factor": (2,)}, TypeError, "either"),
     ({"shape": (3,)}, TypeError, r"'shape\[0\]' must be a multiple of the size 2, found 3"),

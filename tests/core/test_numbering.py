@@ -22,6 +22,7 @@ from drjit_core import (
     JitFlag,
     Node,
     ReduceOp,
+    VarType,
     bitcast,
     cast,
     counter,
@@ -38,7 +39,8 @@ from drjit_core import (
     write_element,
 )
 from drjit_core.ir.fold import kept_literals
-from drjit_core.ir.node import live_nodes, node_count, numbered_count, sweep
+from drjit_core.ir.node import live_nodes, node_count, normalise, numbered_count, sweep
+from drjit_core.ops import semantics
 from tests.core.harness import ALL_TYPES, BOOL, FLOAT32, FLOAT64, INT32, TRUE, UINT32, array, values
 
 
@@ -421,3 +423,15 @@ def test_the_sign_of_a_literal_that_is_no_number_is_kept():
     plus, minus = literal(FLOAT64, math.nan), literal(FLOAT64, -math.nan)
     assert plus is not minus and plus is literal(FLOAT64, float("nan"))
     assert math.copysign(1, plus.payload) == 1 and math.copysign(1, minus.payload) == -1
+
+
+@pytest.mark.parametrize("value", [
+    0, 1, True, False, -1, 1 << 32, (1 << 32) - 1, -(1 << 40), 16777217, 0.0, -0.0, 0.1, -2.5, 1e-46, 1e-40, math.inf,
+    -math.inf, 3.4028234663852886e38, 3.4028235677973366e38, math.nextafter(3.4028235677973366e38, 0), 1e300])
+def test_literals_hold_what_the_table_makes_of_a_value(value):
+    for type_ in VarType.Bool, VarType.UInt32, VarType.Int32, VarType.UInt64, VarType.Float16, VarType.Float32:
+        if not isinstance(value, float) or type_ in (VarType.Float16, VarType.Float32):
+            found = normalise(type_.value, value)
+            expected = semantics.normalise(type_.value, value)
+            assert repr(found) == repr(expected)
+            assert repr(literal(type_.value, value).payload) == repr(expected)

@@ -95,7 +95,7 @@ def test_compiled_rooms_that_are_incomplete_are_never_run(tmp_path: Path) -> Non
 
 def test_the_plain_form_takes_no_extension_module_of_what_was_a_room_once(tmp_path: Path) -> None:
     folder = copied(tmp_path, "_compiled.*")
-    for module in ("drjit_core/ir/verify", "drjit_core/types", "drjit/_access/slicing"):
+    for module in ("drjit_core/ir/verify", "drjit_core/types", "drjit/_access/indirect"):
         assert module.replace("/", ".") not in rooms.ROOMS
         (folder / f"{module}{importlib.machinery.EXTENSION_SUFFIXES[0]}").write_bytes(b"made from other sources")
     assert report(folder).startswith("plain Python: they have not been compiled")

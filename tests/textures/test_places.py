@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +11,8 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit import FilterMode, WrapMode
-from drjit.llvm.ad import Array2f, Array3f, Float, TensorXf, Texture2f, UInt
+from drjit import FilterMode, WrapMode, scalar
+from drjit.llvm.ad import Array2f, Array3f, Bool, Float, TensorXf, Texture2f, UInt
 from drjit.textures import CubeMap, Mipmap
 
 RNG = np.random.default_rng(11)
@@ -215,3 +216,22 @@ def test_threads(subject: str, by: str) -> None:
         thread.join()
     for each in found:
         agree(each, expected)
+
+
+@pytest.mark.parametrize("mode", list(WrapMode))
+def test_textures_without_texels_are_the_same_everywhere(mode):
+    values = [math.nan, 0.3, math.inf, -math.inf]
+    for shape in (0, 0), (0, 3), (3, 0):
+        texture = Texture2f(shape, 1, wrap_mode=mode)
+        number = scalar.Texture2f(shape, 1, wrap_mode=mode)
+
+        def look_up(x, name="eval", texture=texture):
+            return getattr(texture, name)(Array2f(x, x))[0]
+
+        x = Float(values)
+        for name in "eval", "eval_cubic":
+            found = look_up(x, name)
+            np.testing.assert_array_equal(found, [getattr(number, name)(scalar.Array2f(v, v))[0] for v in values])
+            branch = dr.if_stmt((x,), dr.opaque(Bool, True, 4), lambda x, name=name: look_up(x, name), lambda x: x,
+                                mode="symbolic")
+            np.testing.assert_array_equal(branch, found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,13 @@ from drjit_core.ir.node import new_id
 RNG = np.random.default_rng(7)
 TEXELS = RNG.standard_normal((5, 6, 3)).astype(np.float32)
 X, Y = (RNG.uniform(-0.5, 1.5, 33).astype(np.float32) for _ in range(2))
+
+
+@pytest.fixture(autouse=True)
+def _rows() -> Iterator[None]:
+    """Lookups are rows under this flag, which runs of all tests on simulated GPUs clear."""
+    with dr.scoped_set_flag(dr.JitFlag.FastMath, True):
+        yield
 
 
 def texture(data: Any = TEXELS, **options: Any) -> Any:

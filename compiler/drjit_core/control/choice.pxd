@@ -6,7 +6,7 @@ from ..ir.build cimport append, broadcast_size_of, invalid, where_of
 from ..ir.node cimport Node
 from ..ir.region cimport Call, Choice, Cond, Region, is_version, origin_of
 from ..ir.symbolic cimport Tracing, innermost, scope_of_all
-from .construct cimport Construct, Functions, Traced, written_widths
+from .construct cimport Construct, Functions, Traced, results_of, written_widths
 
 cdef list _EMPTY
 cdef dict _UNWRITTEN, _UNALIASED

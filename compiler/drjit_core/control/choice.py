@@ -15,7 +15,7 @@ from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, o
 from ..ir.symbolic import innermost, scope_of_all
 from ..ops.table import CALL, COND, FETCH, LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, TYPES, UINT32
-from .construct import Construct, Functions, Traced, written_widths
+from .construct import Construct, Functions, Traced, results_of, written_widths
 from .inline import MAKERS, inline, live_mask
 from .once import atomic
 from .source import Source
@@ -355,7 +355,7 @@ class _Choice(Construct):
             outputs = inline(regions[0], initial, mask)
         else:
             class_ = Cond if self.index is None else Call
-            outputs = self.results_of(self.node(class_(regions, initial, self.label, len(values),
+            outputs = results_of(self.node(class_(regions, initial, self.label, len(values),
                                                        [varying.index(i) for i in written])))
         versions = _UNWRITTEN
         if written:

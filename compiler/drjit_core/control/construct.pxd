@@ -89,9 +89,9 @@ cdef class Construct:
     @cython.locals(first=Region, formal=Node, value=Node)
     cpdef check_memory_of(self, object regions, list initial, bint deferred=*)
     cpdef settle(self, list versions)
-    @cython.locals(control=Control, first=Region, results=list, position=cython.Py_ssize_t, last=Node, result=Node, memory=cython.bint)
-    cpdef list results_of(self, Node node)
 
 
+@cython.locals(control=Control, first=Region, results=list, position=cython.Py_ssize_t, last=Node, result=Node, memory=cython.bint)
+cpdef list results_of(Node node)
 @cython.locals(found=list, node=Node)
 cpdef list written_widths(Region region)

@@ -40,7 +40,7 @@ from ..types import BOOL, IS_FLOAT, LogLevel
 from .source import Ambiguous, Source
 
 __all__ = ["Construct", "Functions", "Restart", "Traced", "adopt", "depend_on", "late_formal", "late_variable",
-           "outlived", "raised_here", "unusable", "written_widths"]
+           "outlived", "raised_here", "results_of", "unusable", "written_widths"]
 
 _NONE: frozenset[int] = frozenset()
 #: Of constructs that write nothing, and have no statements.
@@ -432,21 +432,6 @@ class Construct:
                         raise self.refusal(self.SAME_ARRAY, formal)
                 require_memory(self.function, value)
 
-    def results_of(self, node: Node) -> list[Node]:
-        """Make the nodes of all results."""
-        control, results, position = node.payload, [], -1
-        first = control.regions[0]
-        for last in first.results[-1]:
-            position += 1
-            memory = control.is_memory(position)
-            result = append(RESULT, last.type, last.size if memory else node.size, node, None, None, None, position,
-                            OWN if memory and is_local(last) else memory)
-            control.outputs.append(ref(result))
-            if memory and (node.kind != LOOP or last is not first.formals[position]):
-                replace_version(control.origin(position), result)
-            results.append(result)
-        return results
-
     def settle(self, versions: list[Node]) -> None:
         """Hand statements over to what is around the construct, with the last versions of what was borrowed."""
         for position, memory in enumerate(self.borrowed):
@@ -465,6 +450,22 @@ class Construct:
         if formal is not None:
             text = text.format(self.name(formal.attr))
         return SymbolicValue(f"{call_site(self.function)}(): {text}")
+
+
+def results_of(node: Node) -> list[Node]:
+    """Make the nodes of all results."""
+    control, results, position = node.payload, [], -1
+    first = control.regions[0]
+    for last in first.results[-1]:
+        position += 1
+        memory = control.is_memory(position)
+        result = append(RESULT, last.type, last.size if memory else node.size, node, None, None, None, position,
+                        OWN if memory and is_local(last) else memory)
+        control.outputs.append(ref(result))
+        if memory and (node.kind != LOOP or last is not first.formals[position]):
+            replace_version(control.origin(position), result)
+        results.append(result)
+    return results
 
 
 def raised_here(failure: Exception) -> bool:

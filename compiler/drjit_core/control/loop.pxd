@@ -7,7 +7,7 @@ from ..ir.dual cimport primal
 from ..ir.node cimport Node
 from ..ir.region cimport Loop, Region, is_local, is_version, operands, origin_of
 from ..ir.symbolic cimport Tracing, innermost, scope_of_all
-from .construct cimport Construct, Functions, Traced, written_widths
+from .construct cimport Construct, Functions, Traced, results_of, written_widths
 
 cdef list _EMPTY
 cdef int EVALUATED, FIRST_ELEMENTWISE, LITERAL, LOOP, PHI, BOOL

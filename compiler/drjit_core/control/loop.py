@@ -21,17 +21,17 @@ from ..ir.symbolic import call_site, innermost, scope_of_all
 from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, LITERAL, LOOP, PHI
 from ..types import BOOL, TYPES
 from .alike import check_alike
-from .construct import Construct, Functions, Traced, raised_here, written_widths
+from .construct import Construct, Functions, Traced, raised_here, results_of, written_widths
 from .hoist import hoisted
 from .inline import MAKERS, Again
 from .source import Source, depending
 
-__all__ = ["repeated", "while_loop"]
+__all__ = ["MASKS", "repeated", "while_loop"]
 
 _NONE: frozenset[int] = frozenset()
 _EMPTY: list[Source] = []
 #: Positions of the formals that are masks: of the elements that the condition is computed for, and the body.
-_MASKS = -1, -2
+MASKS = -1, -2
 
 
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
@@ -527,7 +527,7 @@ class _Loop(Construct):
         sources = self.recall(size or 1, self.uniform) if self.called else _EMPTY
         self.begin()
         self.kept = False
-        traced = self.enter(size, size or 1, _MASKS)
+        traced = self.enter(size, size or 1, MASKS)
         traced.region.uniform, traced.region.single = self.uniform, self.single
         traced.source = sources[0] if sources else None
         self.variables = traced.formals
@@ -666,7 +666,7 @@ class _Loop(Construct):
             region = hoisted(region, initial, mask)
             used = [*initial, *region.captures, *region.sources]
         loop = Loop((region,), initial, self.label, self.trips, self.single if self.uniform else ())
-        outputs = self.results_of(append(LOOP, BOOL, size, mask, None, None, None, 0, loop, scope,
+        outputs = results_of(append(LOOP, BOOL, size, mask, None, None, None, 0, loop, scope,
                                          where_of("while_loop", used)))
         if left_out:
             results = iter(outputs)

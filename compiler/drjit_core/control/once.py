@@ -4,39 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..context import current
 from ..errors import NoDerivative
 from ..ir import trace
-from ..ir.build import broadcast_size, counter, literal
+from ..ir.build import append, broadcast_size, broadcast_size_of, counter, literal, new_formal, where_of
 from ..ir.dual import primal, refuse, tracked
+from ..ir.extents import common_size, sized_as
 from ..ir.node import Node
-from ..ir.symbolic import call_site, innermost
+from ..ir.region import Loop, Region
+from ..ir.symbolic import Tracing, call_site, close, innermost, open_
 from ..ops.reductions import EXCHANGE
-from ..ops.table import DUAL, LITERAL
+from ..ops.table import DUAL, LITERAL, LOOP
 from ..types import BOOL, UINT32, UINT64, ReduceOp
-from .inline import Again
-from .loop import while_loop
+from .construct import results_of
+from .loop import MASKS, while_loop
 
 __all__ = ["atomic", "compensated", "once"]
 
-_NONE: frozenset[int] = frozenset()
 
 
-def once(mask: Node, state: Sequence[Node], body: Callable[[list[Node]], Sequence[Node]],
-         uses: Sequence[Node] = (), targets: int = 0) -> list[Node]:
-    """``state = body(state)`` for the elements that are set in a mask.
-
-    The last variables, so many as there are ``targets``, are memory that is written to, with what the body ``uses``
-    besides: knowing that, one trace is enough.
-    """
+def once(mask: Node, state: Sequence[Node], body: Callable[[list[Node]], Sequence[Node]]) -> list[Node]:
+    """``state = body(state)`` for the elements that are set in a mask."""
     def condition(variables: list[Node]) -> Node:
         return variables[0]
 
     def iteration(variables: list[Node]) -> list[Node]:
         return [literal(BOOL, False), *body(variables[1:])]
 
-    count = 1 + len(state)
-    again = Again(_NONE, frozenset(range(count - targets, count)), list(uses), True, ()) if targets else None
-    return while_loop([mask, *state], condition, iteration, again=again)[1:]
+    return while_loop([mask, *state], condition, iteration)[1:]
+
+
+def _update(mask: Node, state: Sequence[Node], body: Callable[[list[Node]], Sequence[Node]], uses: Sequence[Node],
+            targets: int) -> list[Node]:
+    """What :func:`once` does, outside of regions, where all is known that :func:`.loop.while_loop` finds out by traces.
+
+    The last variables, so many as there are ``targets``, are memory that is written to, for each element of what the
+    body ``uses`` besides; the others it computes anew.
+    """
+    initial = [mask, *state]
+    values = len(initial) - targets
+    size = broadcast_size_of("scatter", [*initial[:values], *uses])
+    region = Tracing(None, None)
+    region.initial = initial
+    formals = [new_formal(value.type, size if i < values else value.size, i, i >= values, region.id, value.where)
+               for i, value in enumerate(initial)]
+    masks = [new_formal(BOOL, size, position, False, region.id) for position in MASKS]
+    if current().recording is not None:
+        wide = common_size(size, uses)
+        for i, formal in enumerate(formals):
+            sized_as(formal, (initial[i], *initial), wide)
+        for formal in masks:
+            sized_as(formal, initial, wide)
+    open_(region)
+    try:
+        region.entering, region.live = masks
+        results = [literal(BOOL, False), *body(formals[1:])]
+    finally:
+        close(region)
+    payload = Loop((Region(region.id, formals, masks, ((formals[0],), results)),), initial, None)
+    return results_of(append(LOOP, BOOL, size, None, None, None, None, 0, payload, 0,
+                             where_of("scatter", [*initial, *uses])))[1:]
 
 
 def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int = 0,
@@ -64,7 +91,7 @@ def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: in
         return trace.atomic(variables[1], value, index, mask, op, mode, expected)
 
     uses = [node for node in (value, index, mask, expected) if node is not None]
-    found, version = once(mask, [literal(target.type, 0), target], body, uses, 1)
+    found, version = _update(mask, [literal(target.type, 0), target], body, uses, 1)
     return found, version
 
 
@@ -108,5 +135,5 @@ def compensated(target: Node, lost: Node, value: Node, index: Node, mask: Node) 
             broadcast_size("scatter", value, index, mask):
         version, lost = body([target, lost])
     else:
-        version, lost = once(mask, [target, lost], body, (value, index, mask), 2)
+        version, lost = _update(mask, [target, lost], body, (value, index, mask), 2)
     return version, lost

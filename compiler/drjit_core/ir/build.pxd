@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 
 from ..context cimport Context, current
 from .node cimport find as _find
-from .node cimport Node, blank_node, enter, enter_literal, find_literal, new_id
+from .node cimport Node, blank_node, enter, enter_literal, find_literal, new_id, normalise
 from .symbolic cimport require_open
 
 cdef dict _literals

@@ -14,7 +14,6 @@ from .. import flags
 from ..context import current, state
 from ..errors import IncompatibleBackends, IncompatibleSizes
 from ..flags import DEBUG
-from ..ops import semantics
 from ..ops.table import (
     BITCAST,
     COUNTER,
@@ -32,7 +31,19 @@ from ..ops.table import (
 from ..types import TYPES, UINT32, UINT64, JitBackend
 from .extents import Extent, common_size, sized, sized_as
 from .labels import index_of, set_caller, set_label
-from .node import BAKED, PARAMETER, SHAPE, Node, blank_node, enter, enter_literal, find_literal, imported_node, new_id
+from .node import (
+    BAKED,
+    PARAMETER,
+    SHAPE,
+    Node,
+    blank_node,
+    enter,
+    enter_literal,
+    find_literal,
+    imported_node,
+    new_id,
+    normalise,
+)
 from .node import find as _find
 from .symbolic import call_site, require_open, scope_of, user_line
 
@@ -193,7 +204,7 @@ def literal(type_: int, value: Any, size: int | Extent = 1, attr: int | None = N
             return node
     elif size == 0:
         return invalid(type_)
-    result = semantics.normalise(type_, value if value == value else math.copysign(math.nan, value))
+    result = normalise(type_, value if value == value else math.copysign(math.nan, value))
     if attr is None:
         attr = BAKED if result in BAKED_VALUES else PARAMETER
     node = find_literal(type_, size, result, attr, tag)

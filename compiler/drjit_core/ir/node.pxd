@@ -36,6 +36,7 @@ cpdef Node find(int kind, int type_, int64_t size, Node d0, Node d1, Node d2, No
                 int mode, int where=*)
 cpdef void enter(Node node, int mode)
 cdef Node literal_of_bits(int type_, int64_t size, uint64_t bits, int64_t attr, int64_t tag)
+cpdef object normalise(int type_, object value)
 cpdef Node find_literal(int type_, int64_t size, object value, int64_t attr, int64_t tag)
 cpdef Node enter_literal(Node node, int64_t tag)
 cpdef void forget(Node node)

@@ -65,12 +65,13 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, SupportsIndex
 
+from ..ops.semantics import normalise
 from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, LITERAL, OPS
 from ..types import TYPES
 
 __all__ = ["BAKED", "FIELDS", "PARAMETER", "SHAPE", "Node", "blank_node", "collect", "enter", "find", "find1", "find2",
-           "find3", "forget", "imported_node", "live_nodes", "new_id", "new_node", "node_count", "numbered_count",
-           "remember", "remembered", "sweep", "sweep_if_large"]
+           "find3", "forget", "imported_node", "live_nodes", "new_id", "new_node", "node_count", "normalise",
+           "numbered_count", "remember", "remembered", "sweep", "sweep_if_large"]
 
 #: Classes of literals: a kernel parameter; part of the program; a parameter even if its value is 0 or 1 (shapes).
 PARAMETER, BAKED, SHAPE = 0, 1, 2

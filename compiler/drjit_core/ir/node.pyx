@@ -15,13 +15,14 @@ cdef extern from "Python.h":
     unsigned long long PyLong_AsUnsignedLongLongMask(object) except? 0
 
 from ..ops.table import EVALUATED as _EVALUATED, FIRST_ELEMENTWISE as _FIRST_ELEMENTWISE, LITERAL as _LITERAL, OPS
-from ..types import TYPE_BITS as _TYPE_BITS, TYPES
+from ..ops.semantics import normalise as _normalise
+from ..types import BOOL as _BOOL, FLOAT32 as _FLOAT32, TYPE_BITS as _TYPE_BITS, TYPES, UINT32 as _UINT32
 
 PARAMETER, BAKED, SHAPE = 0, 1, 2
 
 cdef int EVALUATED = _EVALUATED
 cdef int FIRST_ELEMENTWISE = _FIRST_ELEMENTWISE
-cdef int LITERAL = _LITERAL, TYPE_BITS = _TYPE_BITS
+cdef int LITERAL = _LITERAL, TYPE_BITS = _TYPE_BITS, BOOL = _BOOL, FLOAT32 = _FLOAT32, UINT32 = _UINT32
 cdef int64_t _last_id = 0
 cdef int64_t _count = 0
 cdef PyObject* _youngest = NULL
@@ -411,6 +412,21 @@ cdef Node literal_of_bits(int type_, int64_t size, uint64_t bits, int64_t attr, 
                 return node
         place = (place + 1) & (_capacity - 1)
     return None
+
+
+cpdef object normalise(int type_, object value):
+    """What the table's function returns: the types of most literals have a short way."""
+    cdef float single
+    if type_ == FLOAT32:
+        if type(value) is float:
+            single = <double> value  # to nearest, and beyond the largest finite number to infinity
+            return <double> single
+    elif type_ == UINT32:
+        if type(value) is int and 0 <= value <= 0xFFFFFFFF:
+            return value
+    elif type_ == BOOL and (value is True or value is False):
+        return value
+    return _normalise(type_, value)
 
 
 cpdef Node find_literal(int type_, int64_t size, object value, int64_t attr, int64_t tag):

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t
 from .node cimport Node, collect
 
 cdef bytes _IS_PLAIN
-cdef list IS_WRITE
+cdef list IS_WRITE, MEMORY_OPERANDS
 cdef int PACK, PHI, RESULT, EVALUATED, LITERAL, LOCAL, BOUND, CALL
 
 
@@ -27,7 +27,7 @@ cdef class Region:
     cpdef object needed(self)
 
 
-@cython.locals(node=Node, version=Node, root=Node, control=Control)
+@cython.locals(node=Node, version=Node, value=Node, root=Node, control=Control, memory=cython.int)
 cpdef _look_through(int64_t id_, list nodes, tuple roots, dict captures, dict sources, list inner, list accesses)
 cdef _use(int64_t id_, Node value, dict captures)
 cpdef bint in_record(Node capture) except -1

@@ -16,7 +16,7 @@ were traced: each after its operands, and each read of a version before the writ
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..ops.table import (
@@ -127,20 +127,24 @@ def _look_through(id_: int, nodes: list[Node], roots: Sequence[Node], captures: 
             _use(id_, node.d1, captures)
             _use(id_, node.d2, captures)
             continue
-        values: Iterable[Node | None]
-        memory: Iterable[Node]
         if node.kind in CONTROL:
             inner.append(node)
             control = node.payload
-            values, memory = (node.d0, node.d1, node.d2, *control.inputs()), (*control.memory(), *control.sources())
-        else:
-            values, memory = values_of(node), memory_of(node)
-            accesses.append(node)
-        for version in memory:
-            if version.scope != id_:
-                sources[version.id] = version
-        for value in values:
-            _use(id_, value, captures)
+            for version in (*control.memory(), *control.sources()):
+                if version.scope != id_:
+                    sources[version.id] = version
+            for value in (node.d0, node.d1, node.d2, *control.inputs()):
+                _use(id_, value, captures)
+            continue
+        accesses.append(node)
+        memory = MEMORY_OPERANDS[node.kind]
+        for value in (node.d0, node.d1, node.d2, node.d3):
+            if memory > 0:
+                if value is not None and value.scope != id_:
+                    sources[value.id] = value
+            else:
+                _use(id_, value, captures)
+            memory -= 1
     for root in roots:
         if root.scope != id_:
             captures[root.id] = root
