@@ -294,8 +294,8 @@ def has_places(node: Node, low: int, high: int) -> bool:
     if size.__class__ is not Extent:
         return high < size  # type: ignore[no-any-return]
     found: bool = high < size.value
-    interval = (high + 1, math.inf) if found else (0, high)
-    size.guards.append(Guard(size.expression, *interval, f"place {high} of an array: {words(size.expression)}"))
+    least, most = (high + 1, math.inf) if found else (0, high)
+    size.guards.append(Guard(size.expression, least, most, f"place {high} of an array: {words(size.expression)}"))
     return found
 
 
