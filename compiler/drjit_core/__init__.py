@@ -86,7 +86,7 @@ from .ir.packets import LONGEST_ROW
 from .ir.frames import closure_of, code_of, defaults_of, further_of, globals_of, is_internal, names_nothing
 from .ir.labels import index_of, label_of, set_label
 from .ir.node import BAKED, PARAMETER, SHAPE, Node
-from .ir.products import add_outer_sums, outer_sums, products
+from .ir.products import add_outer_sums, outer_sums, products, require_matrix
 from .ir.region import all_operands, is_apart, is_version, operands, origin_of
 from .ir.structured import traced_each
 from .ir.steps import step, step_again, transposed, transposed_source

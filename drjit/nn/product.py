@@ -77,6 +77,9 @@ def matvec(A: MatrixView, x: CoopVec[Any], b: MatrixView | None = None, /, trans
     if b is not None and b._steps[:2] != (rows, 1):
         raise RuntimeError(f"{function}(): the bias of a product with {rows} rows has the shape ({rows}, 1), found "
                            f"{b._steps[:2]}.")
+    for found in (A, b):
+        if found is not None:  # of a PyTree, buffers may have become others
+            core.require_matrix(function, found._buffer._n, *found._shape, found._offset, found._stride, 1)
     arrays = [found._buffer for found in (A, b) if found is not None]
     diff = x.type._record.diff or any(array._record.diff for array in arrays)
     leaf = relative(x.type, x.type._record.backend, diff)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drjit_core import TYPES, Node, cast, gather, ops
+from drjit_core import TYPES, Node, cast, gather, ops, products
 from drjit_core.codegen.program import Program, assemble
 from drjit_core.codegen.records import ENTRY_WORDS, Alike, layout_of
 from drjit_core.control.choice import call, cond
@@ -84,6 +84,13 @@ VARIANTS = {
     "reads of a large array": lambda a, x, y, z: ops.add(gather(LARGE, a[1], TRUE), y),
     "two reads of an array": lambda a, x, y, z: ops.add(gather(TABLE, a[1], TRUE), gather(TABLE, a[3], TRUE)),
     "reads of two arrays": lambda a, x, y, z: ops.add(gather(TABLE, a[1], TRUE), gather(OTHER, a[3], TRUE)),
+    "a product": lambda a, x, y, z: ops.add(*products(TABLE, [a[0], x, a[2]], 2, 1, 3, 1)),
+    "a product with another array": lambda a, x, y, z: ops.add(*products(OTHER, [a[0], x, a[2]], 2, 1, 3, 1)),
+    "a product with other values": lambda a, x, y, z: ops.add(*products(TABLE, [a[0], a[2], x], 2, 1, 3, 1)),
+    "a product of other places": lambda a, x, y, z: ops.add(*products(TABLE, [a[0], x, a[2]], 2, 0, 3, 1)),
+    "a product of many values": lambda a, x, y, z: products(OTHER, [a[0], x, a[2], y, a[0], x, y], 1, 1, 7, 1)[0],
+    "a product of as many": lambda a, x, y, z: products(OTHER, [a[0], x, a[2], y, a[0], y, x], 1, 1, 7, 1)[0],
+    "products with numbers": lambda a, x, y, z: ops.add(*products(TABLE, [x, y, a[0]], 2, 0, 3, 1)),
     "a branch": lambda a, x, y, z: cond(ops.lt(a[0], x), [a[0], y], lambda b: [ops.mul(b[0], b[1])],
                                         lambda b: [b[0]])[0][0],
 }

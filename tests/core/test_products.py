@@ -8,12 +8,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drjit_core import Node, cast, cond, counter, literal, ops, outer_sums, products, record, reduce, while_loop
+from drjit_core import (
+    Node,
+    add_outer_sums,
+    cast,
+    cond,
+    counter,
+    literal,
+    ops,
+    outer_sums,
+    products,
+    record,
+    reduce,
+    while_loop,
+)
 from drjit_core.flags import state
+from drjit_core.ir.products import row_of_product
 from drjit_core.ir.verify import VerificationError, verify
 from drjit_core.runtime.cpu.launches import block_size
 from drjit_core.runtime.recording import Recorded
-from drjit_core.types import COMPUTES_IN, FLOAT32, FLOAT64, ReduceOp
+from drjit_core.types import BOOL, COMPUTES_IN, FLOAT32, FLOAT64, ReduceOp
 from tests.core.harness import UINT32, array, assert_same_bits, values
 
 DTYPES = [np.float16, np.float32, np.float64]
@@ -84,7 +98,10 @@ def test_products_in_loops_and_branches(backend: str) -> None:
 
 
 def test_what_reads_beyond_the_matrix_is_refused() -> None:
-    found = products(array(numbers(4).astype(np.float32)), [literal(14, 1.0), literal(14, 1.0)], 3, 0, 2, 1)
+    arguments: Any = array(numbers(4).astype(np.float32)), [literal(14, 1.0), literal(14, 1.0)], 3, 0, 2, 1
+    with pytest.raises(IndexError, match=r"3 rows and 2 columns, at places 0 to 5, .* an array of size 4"):
+        products(*arguments)
+    found = [row_of_product(arguments[0], *arguments[1], attr=2, payload=(0, 2, 1))]
     with pytest.raises(VerificationError, match="beyond"):
         verify(found)
 
@@ -161,11 +178,44 @@ def test_recordings_know_which_operand_of_a_product_is_memory() -> None:
     recording, (found,) = record(function, arguments)
     assert np.array_equal(values(found), expected)
     about = [str(guard.reason) for guard in recording.guards if "argument 0" in str(guard.reason)]
-    assert about == ["width of indices: size of argument 0", "asked for ahead: size of argument 0"]
+    assert about == ["place 2 of an array: size of argument 0", "width of indices: size of argument 0",
+                     "asked for ahead: size of argument 0"]
     for sizes in ((6, 10), (9, 1000)):
         arguments, expected = of(*sizes)
         assert recording.obstacle(arguments) is None
         assert np.array_equal(values(recording.replay(arguments)[0]), expected)
+
+
+@pytest.mark.parametrize(("offset", "down"), [(0, 2), (4, -2), (1, 2)])
+def test_recordings_are_for_memory_that_has_the_whole_matrix(offset: int, down: int) -> None:
+    """Who replays them for less would read, or write, beyond its end."""
+    def read(matrix: Node, *x: Node) -> list[Node]:
+        return products(matrix, x, 3, offset, down, 1)
+
+    def write(memory: Node, *x: Node) -> list[Node]:
+        return [add_outer_sums(memory, [*x, x[0]], x, literal(BOOL, True), offset, down, 1)]
+
+    last = max(offset, offset + 2 * down) + 1
+    x = numbers(2, 10).astype(np.float32)
+    for function in (read, write):
+        recording, _ = record(function, [array(np.ones(50, np.float32)), *map(array, x)])
+        for size in (last + 1, 20, last, 2):
+            weights = numbers(size).astype(np.float32)
+            arguments = [array(weights), *map(array, x)]
+            if size <= last:
+                assert recording.obstacle(arguments) == f"place {last} of an array: size of argument 0"
+                with pytest.raises(RuntimeError, match="is not good for these arguments: place"):
+                    recording.replay(arguments)
+                with pytest.raises(IndexError, match="is not all within its memory, an array of size"):
+                    function(*arguments)
+                continue
+            place = offset + down * np.arange(3)[:, None] + np.arange(2)
+            found = [values(each) for each in recording.replay(arguments)]
+            if function is read:
+                assert np.array_equal(found, weights[place] @ x)
+            else:
+                weights[place.ravel()] += (x[[0, 1, 0]] @ x.T).ravel()
+                assert np.array_equal(found[0], weights)
 
 
 def test_matrices_make_blocks_large() -> None:

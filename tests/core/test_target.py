@@ -21,6 +21,7 @@ from drjit_core import (
     literal,
     opaque,
     ops,
+    outer_sums,
     reduce,
     scatter,
     segment,
@@ -34,7 +35,7 @@ from drjit_core import (
 from drjit_core.codegen.linear import Linear
 from drjit_core.codegen.linearize import linearize
 from drjit_core.codegen.program import Program, assemble
-from drjit_core.codegen.target import ATOMIC, PLAIN, PRIVATE, Copies, Target, limits
+from drjit_core.codegen.target import ATOMIC, PLAIN, PRIVATE, Copies, Rooms, Target, limits
 from drjit_core.control import extend
 from drjit_core.control.blend import blend
 from drjit_core.ir.node import BAKED
@@ -130,6 +131,13 @@ def asks_ahead(size: int, target: Target) -> bool:
     return program.asks_ahead(node.d0)
 
 
+def partial_words(target: Target) -> int:
+    """What a block leaves of a sum, and of a matrix of 3 rows and 5 columns."""
+    x = [floats() for _ in range(8)]
+    (program,) = programs([outer_sums(x[:3], x[3:]), reduce(x[0], ReduceOp.Add.value)], target)
+    return program.partial_words
+
+
 def changed(**changes: Any) -> Target:
     return CPU_TARGET._replace(**changes)
 
@@ -160,6 +168,10 @@ DECISIONS: dict[str, tuple[Callable[[Target], Any], Target, Any, Target, Any]] =
                   changed(rows=CPU_TARGET.rows._replace(part=1 << 16)), 1),
     "rows.short": (lambda target: target.classes_of(Domain((9, 17))), CPU_TARGET, [2, 0],
                    changed(rows=CPU_TARGET.rows._replace(short=17)), [2, 4]),
+    "rooms.line": (partial_words, CPU_TARGET, 8 + 8 + 3 * 16 + 3 * 16 // 2, changed(rooms=Rooms(32, 16)),
+                   32 + 32 + 3 * 16 + 3 * 16 // 2),
+    "rooms.columns": (partial_words, CPU_TARGET, 8 + 8 + 3 * 16 + 3 * 16 // 2, changed(rooms=Rooms(8, 4)),
+                      8 + 8 + 3 * 8 + 3 * 8 // 2),
     "features": (lambda target: programs([ops.neg(floats())], target)[0].key[:8], CPU_TARGET,
                  (2 << 8 | 1).to_bytes(8, "little"), changed(features=90),
                  ((90 << 8 | 2) << 8 | 1).to_bytes(8, "little")),

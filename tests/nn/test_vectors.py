@@ -159,6 +159,15 @@ def test_what_has_no_view_is_refused() -> None:
         nn.pack(matrix(), Float16(1))
 
 
+def test_views_whose_buffer_has_become_smaller_are_refused() -> None:
+    """A function of PyTrees may put other buffers into views, which have the elements no more."""
+    small = dr.gather(nn.MatrixView, nn.view(matrix()), UInt(0, 1, 2))
+    x = nn.CoopVec(1, 2, 3, Float(4))
+    for arguments in ((small, x), (nn.view(matrix()), x, small[:, 0])):
+        with pytest.raises(IndexError, match=r"drjit.nn.matvec\(\): a matrix of .* memory, an array of size 3"):
+            nn.matvec(*arguments)
+
+
 def test_packing_keeps_the_structure() -> None:
     assert nn.pack() == ()
     found = nn.pack({"a": matrix().T, "b": [Float(1, 2), 3]}, layout="training")

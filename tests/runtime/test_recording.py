@@ -1015,7 +1015,7 @@ def test_reads_that_need_no_mask_for_the_size_of_their_memory_are_guarded() -> N
 
     recording, _ = record(function, [floats(10), floats(4)])
     assert recording.obstacle([floats(6), floats(5)]) is None
-    assert recording.obstacle([floats(5), floats(4)]) == "size of argument 0 > 5"
+    assert recording.obstacle([floats(5), floats(4)]) == "place 5 of an array: size of argument 0"
 
 
 def test_rows_that_elements_keep_apart_are_guarded() -> None:

@@ -41,8 +41,9 @@ from ..ir.node import Node
 from ..ops.table import COND, OPS
 from ..passes.domain import Domain
 from ..types import TYPES
+from .partials import Room
 from .program import SCALAR, Check, Short
-from .target import PLAIN
+from .target import PLAIN, Rooms
 
 __all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "Reduction", "RowPass", "Store"]
 
@@ -191,6 +192,8 @@ class Function:
         self.scatters: list[Instruction] = []
         self.reductions: list[Reduction] = []
         self.partial_words = 0  # what a block of the kernel leaves of them, see :mod:`.partials`
+        self.layout: Rooms | None = None  # of those that are matrices, of which there are the rooms, by their numbers
+        self.rooms: dict[int, Room] = {}
         # Of a kernel that goes over rows:
         self.domain: Domain | None = None
         self.short_rows = False  # see :meth:`.target.Target.has_short_rows`

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .builder import Builder
 from .expand import Expanded
 from .linear import Function, Linear
+from .partials import rooms_of
 from .program import Program
 from .rows import RowsBuilder
 
@@ -28,7 +29,8 @@ def _function_of(linear: Linear, name: str, program: Program, records: bool = Fa
     function = Function(name, program.width != 1, records)
     function.wide, function.streaming, function.report = program.wide, program.streaming, program.report
     function.parameters, function.written = len(program.parameters), frozenset(program.written)
-    function.partial_words = program.partial_words
+    function.partial_words, function.layout = program.partial_words, program.target.rooms
+    function.rooms = rooms_of(program.reduced, function.layout)
     if not program.domain.is_flat:
         RowsBuilder(linear, function, expanded, program).build()
         return function

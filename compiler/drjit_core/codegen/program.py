@@ -226,10 +226,14 @@ class Program:
         return self._outer is not None
 
     @property
+    def reduced(self) -> list[Any]:
+        """What the reductions of a kernel are of, and the sums of products that are added up as these are."""
+        return [*[node.d0 for node in self.reductions], *[node.d1 for node in self.sums]]
+
+    @property
     def partial_words(self) -> int:
         """Words of 8 bytes that each block of a kernel leaves of its reductions."""
-        reduced: list[Any] = [*[node.d0 for node in self.reductions], *[node.d1 for node in self.sums]]
-        return words_of(reduced)
+        return words_of(self.reduced, self.target.rooms)
 
     @property
     def takes_records(self) -> bool:

@@ -4,7 +4,8 @@ from libc.stdint cimport int64_t
 from ..ir.node cimport Node
 from ..ir.region cimport Region, in_record
 
-cdef int BAKED, BITCAST, CAST, EVALUATED, FIRST_ELEMENTWISE, GATHER, LITERAL
+cdef int BAKED, EVALUATED, FIRST_ELEMENTWISE, FIRST_REGISTERED, LITERAL, PACK
+cdef list IS_POINTWISE, MEMORY_OPERANDS
 cdef int64_t WIDE_EXTENT
 
 
@@ -46,7 +47,8 @@ cpdef Layout layout_of(object bound)
 @cython.locals(node=Node)
 cpdef object shape_of(Region region)
 cdef bint _is_alike(Node one, Node other) except -1
-@cython.locals(one=Node, other=Node, number=cython.Py_ssize_t, kind=cython.int)
+@cython.locals(one=Node, other=Node, number=cython.Py_ssize_t, kind=cython.int, arrays=cython.int)
 cdef bint _are_alike(list nodes, list model, dict partner, dict memory) except -1
+cdef bint _correspond(Node one, Node other, dict partner) except -1
 cpdef int _access(Node memory, int64_t large) except -1
 cpdef object literal_bits(int type_, object value)

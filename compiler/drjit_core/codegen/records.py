@@ -12,7 +12,15 @@ from typing import Any, Protocol
 from ..ir.node import BAKED, Node
 from ..ir.region import Region, in_record
 from ..ops.semantics import bits_of
-from ..ops.table import BITCAST, CAST, EVALUATED, FIRST_ELEMENTWISE, GATHER, LITERAL
+from ..ops.table import (
+    EVALUATED,
+    FIRST_ELEMENTWISE,
+    FIRST_REGISTERED,
+    IS_POINTWISE,
+    LITERAL,
+    MEMORY_OPERANDS,
+    PACK,
+)
 from ..passes.domain import WIDE_EXTENT
 from ..types import TYPES
 from .target import Target
@@ -147,24 +155,32 @@ def _are_alike(nodes: list[Node], model: list[Node], partner: dict[int, int], me
         kind = one.kind
         if kind != other.kind or one.type != other.type:
             return False
-        if kind == GATHER:
-            if memory.get(one.d0.id, -1) != other.d0.id:  # type: ignore[union-attr]
+        if kind < FIRST_ELEMENTWISE:
+            if kind == PACK:  # its user sees through it
+                continue
+            if not IS_POINTWISE[kind] or one.attr != other.attr or one.payload != other.payload:
                 return False
-        elif kind < FIRST_ELEMENTWISE and kind not in (CAST, BITCAST) or \
-                partner.get(one.d0.id, -1) != other.d0.id:  # type: ignore[union-attr]
+            arrays: int = MEMORY_OPERANDS[kind]
+        else:
+            arrays = 0
+        if not (_correspond(one.d0, other.d0, memory if arrays > 0 else partner) and
+                _correspond(one.d1, other.d1, memory if arrays > 1 else partner) and
+                _correspond(one.d2, other.d2, memory if arrays > 2 else partner)):
             return False
-        if one.d1 is not None:
-            if other.d1 is None or partner.get(one.d1.id, -1) != other.d1.id:
-                return False
-        elif other.d1 is not None:
-            return False
-        if one.d2 is not None:
-            if other.d2 is None or partner.get(one.d2.id, -1) != other.d2.id:
-                return False
-        elif other.d2 is not None:
+        if kind >= FIRST_REGISTERED and not _correspond(one.d3, other.d3, partner):
             return False
         partner[one.id] = other.id
     return True
+
+
+def _correspond(one: Node | None, other: Node | None, partner: dict[int, int]) -> bool:
+    """Whether operands correspond to each other, or all of those in a pack."""
+    if one is None or other is None:
+        return one is other
+    if one.kind == PACK and other.kind == PACK:
+        return _correspond(one.d0, other.d0, partner) and _correspond(one.d1, other.d1, partner) and \
+            _correspond(one.d2, other.d2, partner)
+    return partner.get(one.id, -1) == other.id
 
 
 def _access(memory: Node, large: int) -> int:

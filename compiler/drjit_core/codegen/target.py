@@ -14,7 +14,7 @@ from ..passes.domain import Domain
 from ..types import ReduceMode
 
 __all__ = ["ATOMIC", "COMBINED", "PLAIN", "PRIVATE", "SUMMED", "Copies", "Interval", "Limits", "Local", "Reductions",
-           "Rows", "Target", "Tracing", "limits", "tell_limits"]
+           "Rooms", "Rows", "Target", "Tracing", "limits", "tell_limits"]
 
 #: How a scatter-reduction copes with conflicts: atomic updates of the memory; plain updates, because there are none;
 #: plain updates of tables that the backend provides, and merges afterwards; atomic updates of what neighbours have for
@@ -49,6 +49,13 @@ class Rows(NamedTuple):
     part: int  # into parts of so many elements
     together: int  # what goes over columns adds up so many rows at once
     keep: int  # what costs at least so many additions is kept from pass to pass, in the place of an output
+
+
+class Rooms(NamedTuple):
+    """How matrices that reductions add up lie among the partial results of a block."""
+
+    line: int  # each begins at a multiple of so many words, and so do its sums
+    columns: int  # and has columns up to a multiple of so many
 
 
 class Local(NamedTuple):
@@ -103,8 +110,8 @@ class Limits(NamedTuple):
 class Target(NamedTuple):
     """Where a program runs, in numbers.
 
-    What these decide shows in the program, and so in its key; but for ``traffic``, ``rows.together`` and ``rows.keep``,
-    for pieces, and for what is inlined or native, which texts depend on besides: ``features`` has to tell.
+    What these decide shows in the program, and so in its key; but for ``traffic``, ``rows.together``, ``rows.keep`` and
+    ``rooms``, for pieces, and for what is inlined or native, which texts depend on besides: ``features`` has to tell.
     """
 
     language: int  # of kernels, see :class:`drjit_core.types.JitBackend`
@@ -123,6 +130,7 @@ class Target(NamedTuple):
     views: int  # views of what costs more, reading included, wait until that is stored
     sink: int  # what only one side of a branch needs is computed there if it costs more than so many additions
     rows: Rows
+    rooms: Rooms | None  # where products are nodes
     local: Local
     tracing: Tracing
     piece_bytes: int  # neighbours are accessed together up to so many bytes

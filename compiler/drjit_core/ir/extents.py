@@ -285,6 +285,20 @@ def common_size(size: int, nodes: Iterable[Node | None]) -> Any:
     return size if recorder is None else recorder.common_extent(size, [node for node in nodes if node is not None])
 
 
+def has_places(node: Node, low: int, high: int) -> bool:
+    """Whether an array has elements from a place to another one; while a program is recorded, replays are for arrays of
+    which it is as true."""
+    if low < 0:
+        return False
+    size = size_of(node)
+    if size.__class__ is not Extent:
+        return high < size  # type: ignore[no-any-return]
+    found: bool = high < size.value
+    least, most = (high + 1, math.inf) if found else (0, high)
+    size.guards.append(Guard(size.expression, least, most, f"place {high} of an array: {words(size.expression)}"))
+    return found
+
+
 def sized_as(node: Node, others: Iterable[Node], wide: Any = 0) -> Node:
     """A formal of a region, whose size, while a program is recorded, is that of what it stands for.
 

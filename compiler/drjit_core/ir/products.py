@@ -12,12 +12,14 @@ from ..types import BOOL, COMPUTES_IN, UINT32, ReduceMode, ReduceOp
 from . import verify
 from .build import append, counter, literal
 from .dual import derived, primal, tracked
+from .extents import has_places
 from .node import BAKED, Node
 from .region import all_operands
 from .structured import traced, traced_each
 from .trace import ops, scatter
 
-__all__ = ["add_outer_sums", "add_products", "other_row", "outer_products", "outer_sums", "products", "row_of_product"]
+__all__ = ["add_outer_sums", "add_products", "other_row", "outer_products", "outer_sums", "products",
+           "require_matrix", "row_of_product"]
 
 TRUE = literal(BOOL, True)
 #: Distances in memory, which may be negative, are added modulo this.
@@ -34,9 +36,18 @@ def products(matrix: Node, values: Sequence[Node], rows: int, offset: int, down:
 
     The element of the matrix in row ``i`` and column ``k`` is at ``offset + i * down + k * right``. The values are of
     the type that elements of the matrix are computed in; nothing has a derivative. Rows of one product that a kernel
-    wants are computed together, whatever else is traced between them.
+    wants are computed together, whatever else is traced between them. Raises an ``IndexError`` if memory ends before.
     """
+    require_matrix("products", matrix, rows, len(values), offset, down, right)
     return traced_each(PRODUCT, values[0].type, [matrix, *values], range(rows), (offset, down, right))
+
+
+def require_matrix(function: str, memory: Node, rows: int, columns: int, offset: int, down: int, right: int) -> None:
+    """Raise an ``IndexError`` if a matrix is not all within its memory."""
+    corners = [offset + row * down + column * right for row in (0, rows - 1) for column in (0, columns - 1)]
+    if rows * columns and not has_places(memory, min(corners), max(corners)):
+        raise IndexError(f"{function}(): a matrix of {rows} rows and {columns} columns, at places {min(corners)} to "
+                         f"{max(corners)}, is not all within its memory, an array of size {memory.size}")
 
 
 def other_row(node: Node, row: int) -> Node:
@@ -58,8 +69,10 @@ def add_outer_sums(target: Node, left: Sequence[Node], right: Sequence[Node], ma
     """A new version of a target, to a part of which :func:`outer_sums` have been added: to the element of row ``i`` and
     column ``k`` at ``offset + i * down + k * across``, by the elements whose mask is set.
 
-    In a region, these are some of those that take part. The values are of the type of the target.
+    In a region, these are some of those that take part. The values are of the type of the target. Raises an
+    ``IndexError`` if that ends before.
     """
+    require_matrix("add_outer_sums", target, len(left), len(right), offset, down, across)
     operands = [target, *left, *right]
     if any(tracked(node) is not None for node in operands):  # in a derivative that may be differentiated again
         plain = [primal(node) for node in operands]

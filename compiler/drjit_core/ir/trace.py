@@ -45,7 +45,7 @@ from ..ops.table import (
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceMode, ReduceOp
 from .build import announce, append, bound, broadcast_size, counter, find, invalid, literal, pack, sized_by, where_of
 from .dual import derived, primal, recorded, without
-from .extents import Extent, size_of
+from .extents import Extent, has_places, size_of
 from .fold import attribute, fold1, fold2, fold3, fold_cast
 from .node import BAKED, SHAPE, Node, blank_node, enter, find1, find2, find3, new_id
 from .simplify import KNOWS_EQUALS, RULES_OF_ONE
@@ -375,7 +375,7 @@ def gather(source: Node, index: Node, mask: Node, harmless: bool = False, mode: 
         scope_of(index)
         value = sized_by(literal(source.type, source.payload, size, source.attr), index, mask)
         return ops.select(mask, value, literal(source.type, 0))  # type: ignore[no-any-return]
-    if region is None or harmless or index.kind == LITERAL and index.payload >= 0 and size_of(source) > index.payload:
+    if region is None or harmless or index.kind == LITERAL and has_places(source, index.payload, index.payload):
         return append(GATHER, source.type, size, source, index, mask)
     if region.entering is not None and region.entering is not region.live:  # a body may use what its condition has read
         found = find(GATHER, source.type, size, source, index, mask, region.entering)

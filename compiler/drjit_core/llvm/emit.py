@@ -114,8 +114,7 @@ class ModuleEmitter:
         kernel = self.linear.kernel
         lines = [self.kernel(kernel)]
         if kernel.reductions:
-            lines.append(many.combine(self.context.helpers, self.accumulators, self.banks, kernel.reductions,
-                                      kernel.partial_words))
+            lines.append(many.combine(self.context.helpers, self.accumulators, self.banks, kernel))
         targets = [*self.linear.targets, *self.linear.shared]
         lines += [calls.target(self.context, target) for target in targets]
         lines += self.context.helpers.values()
@@ -146,7 +145,7 @@ class ModuleEmitter:
             memory.store(emitter, store)
         for number, scatter in enumerate(function.scatters):
             memory.scatter(emitter, scatter, f"%s{number}")
-        rooms = outer.numbers_of(function.reductions)
+        rooms = function.rooms
         numbers = [number for number in range(len(function.reductions))
                    if number not in rooms and (banks is None or not banks.have(number))]
         self.accumulators = reduction.accumulators_of(emitter, function.reductions, numbers)

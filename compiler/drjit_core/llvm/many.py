@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..codegen.linear import Instruction, Reduction
+from ..codegen.linear import Function, Instruction, Reduction
 from ..ops.products import OUTER
 from ..types import BOOL
 from . import outer
@@ -248,12 +248,13 @@ def _kind_of(output: Reduction) -> tuple[int, int, bool]:
 
 
 def combine(helpers: dict[str, str], accumulators: Mapping[int, Accumulator], banks: Sequence[Bank],
-            outputs: Sequence[Reduction], words: int) -> str:
+            function: Function) -> str:
     """The function that reduces the partial results of all blocks and writes the outputs."""
     w = Writer()
     w.combine()
     partials = w.parameter(1, "ptr")
-    outer.combine(w, helpers, outputs, words, partials)
+    outputs, words = function.reductions, function.partial_words
+    outer.combine(w, helpers, function, partials)
     for bank in banks:
         bank.combine(w, words, partials)
     if accumulators:

@@ -12,10 +12,10 @@ wait, or in functions that a kernel calls, the products of a packet are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from ..codegen.linear import Instruction, Reduction
-from ..codegen.partials import Room, rooms_of
+from ..codegen.linear import Function, Instruction
+from ..codegen.partials import Room
 from ..codegen.target import ATOMIC, SUMMED
 from ..ir.node import Node
 from ..types import BOOL, FLOAT32, FLOAT64, TYPES, ReduceOp
@@ -25,7 +25,7 @@ from .texts import TypeText
 from .updates import Update
 from .writer import Writer
 
-__all__ = ["combine", "end", "numbers_of", "outer", "write"]
+__all__ = ["combine", "end", "outer", "write"]
 
 #: Registers for sums, and for columns, where there are 32 of them of 512 bits, and where there are 16 of 256.
 _SUMS, _FEW_SUMS, _COLUMNS, _FEW_COLUMNS = 24, 8, 4, 2
@@ -33,11 +33,6 @@ _SUMS, _FEW_SUMS, _COLUMNS, _FEW_COLUMNS = 24, 8, 4, 2
 _FLUSHED = 512
 #: Lanes of double precision that loops over a room take together.
 _LANES = 8
-
-
-def numbers_of(outputs: Sequence[Reduction]) -> dict[int, Room]:
-    """The rooms of those reductions that are matrices, by their numbers."""
-    return rooms_of([output.value.node for output in outputs])
 
 
 def outer(emitter: FunctionEmitter, instruction: Instruction) -> None:
@@ -62,7 +57,8 @@ def write(emitter: FunctionEmitter, instruction: Instruction, name: str, base: s
         room, at = _room(emitter, products, instruction.node)
         _add(emitter, products, name, condition, room, at)
         return
-    room = Room(products.node, 0)
+    assert emitter.function.layout is not None
+    room = Room(products.node, 0, emitter.function.layout)
     type_ = emitter.scalars[products.type]
     at = f"%outer_of_one{room.rows}x{room.width}_{type_.suffix}"
     if at not in emitter.loaded:
@@ -79,8 +75,7 @@ def write(emitter: FunctionEmitter, instruction: Instruction, name: str, base: s
 
 def _room(emitter: FunctionEmitter, products: Instruction, write: Node | None) -> tuple[Room, str]:
     """The room of some products, which a reduction or a write adds up."""
-    outputs = emitter.function.reductions
-    rooms = numbers_of(outputs)
+    outputs, rooms = emitter.function.reductions, emitter.function.rooms
     (number,) = (number for number in rooms if outputs[number].value is products and outputs[number].write is write)
     return rooms[number], _begun(emitter, number, rooms[number])
 
@@ -107,12 +102,13 @@ def _add(emitter: FunctionEmitter, products: Instruction, name: str, active: str
 def end(emitter: FunctionEmitter) -> list[str]:
     """Text behind the loop over packets: what has been added up is complete."""
     return [f"call void @{_flush(emitter.module.helpers, room)}(ptr %room{number})"
-            for number, room in numbers_of(emitter.function.reductions).items() if room.flushed]
+            for number, room in emitter.function.rooms.items() if room.flushed]
 
 
-def combine(w: Writer, helpers: dict[str, str], outputs: Sequence[Reduction], words: int, partials: str) -> None:
+def combine(w: Writer, helpers: dict[str, str], function: Function, partials: str) -> None:
     """Add up the rooms of all ``%blocks``, and write the outputs, or add to memory, at the beginning of a function."""
-    for number, room in numbers_of(outputs).items():
+    outputs, words = function.reductions, function.partial_words
+    for number, room in function.rooms.items():
         output, write = outputs[number], outputs[number].write
         result, places = w.parameter(output.slot, "ptr"), (room.columns, 1)
         if write is not None:

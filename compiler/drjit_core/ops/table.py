@@ -25,8 +25,8 @@ from .op import INDEX, MASK, MEMORY, PRECISE, REGION, VALUE, Op
 from .structure import VACANT
 
 __all__ = ["ELEMENTWISE", "EXPANDED", "FUNCTIONS", "HAS_MEMORY", "INDEX", "IS_BARRIER", "IS_NUMBERED", "IS_WRITE",
-           "IS_INDEXED", "KIND", "MASK", "MEMORY", "MEMORY_OPERANDS", "NEEDS_MEMORY", "OPERATIONS", "OPS", "Op",
-           "REGION", "TWINS", "VALUE", "listeners", "register"]
+           "IS_INDEXED", "IS_POINTWISE", "KIND", "MASK", "MEMORY", "MEMORY_OPERANDS", "NEEDS_MEMORY", "OPERATIONS",
+           "OPS", "Op", "REGION", "TWINS", "VALUE", "listeners", "register"]
 
 _elementwise = [*arithmetic.rows, *comparisons.rows, *bits.rows]
 #: The table: rows by kind.
@@ -62,6 +62,8 @@ IS_INDEXED: list[bool] = []
 IS_BARRIER: list[bool] = []
 #: Whether the result is the next version of the memory operand.
 IS_WRITE: list[bool] = []
+#: Whether each element of the result is computed from the same element of those operands that are no memory.
+IS_POINTWISE: list[bool] = []
 #: Whether equal operations on equal operands are one node.
 IS_NUMBERED: list[bool] = []
 #: How many operations of a processor it is, about: of what is expanded or registered its cost.
@@ -75,7 +77,8 @@ def _enter(row: Op) -> None:
     MEMORY_OPERANDS[row.kind:row.kind + 1], OPERATIONS[row.kind:row.kind + 1] = [memory], [operations]
     for column, value in ((HAS_MEMORY, memory > 0), (NEEDS_MEMORY, row.needs_memory),
                           (IS_INDEXED, row.needs_memory and row.size != "own"), (IS_BARRIER, row.barrier),
-                          (IS_WRITE, row.effect == "write"), (IS_NUMBERED, row.numbered)):
+                          (IS_WRITE, row.effect == "write"),
+                          (IS_POINTWISE, row.size == "operands" and row.effect == "none"), (IS_NUMBERED, row.numbered)):
         column[row.kind:row.kind + 1] = [value]
 
 

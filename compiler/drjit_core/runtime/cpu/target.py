@@ -6,7 +6,7 @@ import contextlib
 import functools
 import glob
 
-from ...codegen.target import Copies, Limits, Local, Reductions, Rows, Target, Tracing
+from ...codegen.target import Copies, Limits, Local, Reductions, Rooms, Rows, Target, Tracing
 from ...ops.table import GATHER, OPS
 from ...types import JitBackend
 from ..memory import PADDING
@@ -49,6 +49,7 @@ CPU_TARGET = Target(
         together=8,
         keep=20,  # an exponential, say; the row of the output is in the cache
     ),
+    rooms=Rooms(line=8, columns=16),  # a line of the cache; registers hold a whole number of them
     # With sixteen elements in a packet, a part of the second-level cache; with 32, 256 KiB of it; and with sixteen,
     # 1 MiB of the stack, see :mod:`.pool`.
     local=Local(array=8 << 10, kernel=8 << 10, together=64 << 10),

@@ -38,6 +38,7 @@ _TARGET = Target(
     views=68,
     sink=64,
     rows=Rows(flat=8, indexed=3, views=64, short=16, few=64, part=1 << 14, together=8, keep=64),
+    rooms=None,
     # a driver reserves it for all threads that a device can hold: 8 KiB would be 2 GB
     local=Local(array=512, kernel=512, together=512),
     piece_bytes=16,
