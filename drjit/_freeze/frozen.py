@@ -321,7 +321,7 @@ class Frozen:
                 continue
             values = entry.recording.terms(arguments)
             if isinstance(values, str):
-                inputs.reason = f"it would have to be {values}"
+                inputs.reason = f"what there is was recorded where {values}"
                 continue
             if sizes != entry.sizes and entry.general is None:
                 return (entry if asked else self._confirm(key, entry, inputs)), None, arguments

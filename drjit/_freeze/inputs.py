@@ -292,6 +292,7 @@ class Inputs:
         snapshot.add(function)
         if snapshot.owners:
             snapshot.add_named()
+        snapshot.add_installed()
         self.variables: list[_Variable] = []
         #: The objects that keep variables.
         self.holders = _owners_of_variables(snapshot)
