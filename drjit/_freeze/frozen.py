@@ -372,8 +372,9 @@ class Frozen:
 
     def _record(self, inputs: Inputs) -> Any:
         with _recording:
-            previous = max((each for group in self._entries.values() for each in group), key=lambda each: each.used,
-                           default=None)
+            now = inputs.words()
+            previous = min((each for group in self._entries.values() for each in group),
+                           key=lambda each: (distance(each.words, now), -each.used), default=None)
             names = [] if previous is None else self._varying(inputs, previous)
             if names and previous is not None:
                 changed = self._record_opaque(inputs, names, previous)

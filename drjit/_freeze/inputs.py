@@ -226,6 +226,8 @@ _TYPES = {int: INT64, float: FLOAT64}
 _ASKING = frozenset(("isinstance", "type", "issubclass", "__class__", "singledispatch"))
 #: Where methods of data classes and of named tuples stand, which compare classes of objects with their own.
 _GENERATED = frozenset(("<string>", namedtuple.__code__.co_filename))
+#: Methods of data classes that are frozen, which ask for the class of the object itself.
+_ASSIGNING = frozenset(("__setattr__", "__delattr__"))
 _MATCH_CLASS = dis.opmap.get("MATCH_CLASS", -1)
 
 
@@ -516,8 +518,8 @@ class Inputs:
     def asks_for_types(self) -> bool:
         """Whether functions of the user's ask for classes of objects: what stands for a number is of another one."""
         codes = [code_of(each) for each in self.snapshot.functions if not is_own(each.__module__ or "")]
-        return any((asked := _ASKING.intersection(names_of(code))) and not (
-            asked == {"__class__"} and code.co_filename in _GENERATED) or _matches(code) for code in codes)
+        return any((asked := _ASKING.intersection(names_of(code))) and not (code.co_filename in _GENERATED and (
+            asked == {"__class__"} or code.co_name in _ASSIGNING)) or _matches(code) for code in codes)
 
     def changes(self) -> list[Change]:
         """The places that hold something else than before the call."""

@@ -377,3 +377,49 @@ def test_learning_rates_may_follow_from_counters(make: Callable[[], Any]) -> Non
         assert one.step == k + 1 and one.opt.learning_rate() == other.opt.learning_rate() == 0.1 / (k + 1)
     assert frozen.n_recordings <= 4
     assert "recorded again" in frozen.explain(one, TensorXf(Float(1), (1, 1)))
+
+
+@dataclass(frozen=True)
+class Fixed:
+    x: Any
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSlots:
+    x: Any
+    k: int
+
+
+@pytest.mark.parametrize("cls", [Fixed, FixedSlots])
+def test_numbers_of_data_classes_that_are_frozen_may_change(cls: Any) -> None:
+    frozen = dr.freeze(lambda each: cls(each.x * each.k, each.k + 1))
+    for k in range(2, 10):
+        found = frozen(cls(Float(1, 2), k))
+        assert type(found) is cls and found.k == k + 1 and np.array_equal(found.x, [k, 2 * k])
+    assert frozen.n_recordings == 3
+
+
+class Counting:
+    DRJIT_STRUCT: Any = {"total": Float}
+
+    def __init__(self) -> None:
+        self.total, self.count = Float(0, 0), 0
+
+    @dr.freeze
+    def add(self, x: Any) -> Any:
+        self.total += x
+        self.count += 1
+        return self.total / self.count
+
+
+class CountingToo(Counting):
+    pass
+
+
+def test_numbers_may_change_in_objects_that_take_turns() -> None:
+    one, other = Counting(), CountingToo()
+    for k in range(10):
+        for each in (one, other):
+            assert np.array_equal(each.add(Float(1, 2)), [1, 2]) and each.count == k + 1
+    assert Counting.add.n_recordings <= 6
