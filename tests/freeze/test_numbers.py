@@ -401,7 +401,7 @@ def test_numbers_of_data_classes_that_are_frozen_may_change(cls: Any) -> None:
 
 
 class Counting:
-    DRJIT_STRUCT: Any = {"total": Float}
+    DRJIT_STRUCT: Any = {"total": Float}  # noqa: RUF012
 
     def __init__(self) -> None:
         self.total, self.count = Float(0, 0), 0
