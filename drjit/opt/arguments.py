@@ -40,7 +40,7 @@ def learning_rate(function: str, what: str, value: Any) -> Rate:
     """A learning rate as it is kept."""
     if isinstance(value, Schedule):
         return value
-    found = factor(function, what, value)
+    found: Rate = factor(function, what, value)
     if isinstance(found, (float, Extent)) and not 0 <= found < math.inf:
         raise RangeError(f"{function}(): {what} must be {'finite' if found > 0 else '>= 0'}, found {value!r}.")
     return found
@@ -51,7 +51,7 @@ def factor(function: str, what: str, value: Any) -> Any:
     if isinstance(value, Extent):
         return value * 1.0
     if isinstance(value, ArrayBase) and value._dynamic and value._kind != "b":
-        return detached(value)  # type: ignore[no-any-return]
+        return detached(value)
     found = None if isinstance(value, (bool, ArrayBase)) else plain_scalar(value)
     if found is None:
         raise TypeError(f"{function}(): {what} must be a number or an array of numbers, found {describe(value)}.")
