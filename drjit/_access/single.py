@@ -16,6 +16,7 @@ from drjit_core import (
     ops,
     primal,
     scatter,
+    state,
     vertex_of,
     write_element,
 )
@@ -46,8 +47,8 @@ def store_element(array: Any, position: int, value: Any) -> None:
         store_written(array, [scatter(node, new, index, TRUE, 0, 0)])
         return
     mask = with_lanes(TRUE, 1)
-    # What the other elements depend on goes on to count; and perhaps no lane takes part.
-    if mask is not TRUE or vertex_of(array._n) is not None:
+    # What the other elements depend on goes on to count; perhaps no lane takes part; and what is recorded is launched.
+    if mask is not TRUE or state.recording is not None or vertex_of(array._n) is not None:
         node = array._n
         store_written(array, [
             scatter(node, literal(node.type, value), literal(index_type(node.size), position), mask, 0, 0)])

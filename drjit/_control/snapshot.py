@@ -67,6 +67,7 @@ from .._trees.kinds import (
     VALUE,
     VARIABLES,
     about,
+    is_installed,
     is_library,
     is_own,
     kind_at,
@@ -294,6 +295,22 @@ class Snapshot:
                 plain = [entry for name in names.intersection(variables) if kind_at(variables[name]) == VALUE
                          and not isinstance(variables[name], ArrayBase) for entry in (name, variables[name])]
                 self.held += (owner, MODULE, len(plain), *plain)
+
+    def add_installed(self) -> None:
+        """Note which numbers and texts libraries have, in whose modules nothing else is looked at, by names that are
+        used."""
+        todo = [value for value in self.held if type(value) is ModuleType and is_installed(value)]
+        names = set[str]().union(*map(names_of, self.codes)) if todo else set()
+        while todo:
+            module = todo.pop()
+            if id(module) not in self.seen:
+                self.seen.add(id(module))
+                variables = vars(module)
+                entries = {name: variables[name] for name in sorted(names.intersection(variables))}
+                todo += [value for value in entries.values() if type(value) is ModuleType and is_installed(value)]
+                plain = {name: value for name, value in entries.items()
+                         if kind_at(value) == VALUE and not callable(value) and not isinstance(value, ModuleType)}
+                self.held += (module, MODULE, 2 * len(plain), *[each for entry in plain.items() for each in entry])
 
     def constants(self, state: Sequence[Any]) -> list[tuple[ArrayBase, int, list[int]]]:
         """The arrays that containers hold of which components must be variables: in how many places they are, and which

@@ -18,7 +18,7 @@ _EVALUATED = KIND["evaluated"]
 
 def traversed(mode: int, inputs: Sequence[Vertex], outputs: Sequence[Vertex], seeds: Sequence[Node]) -> list[Node]:
     """What derivatives of the outputs, or of the inputs, are on the other side."""
-    for vertex in inputs:
+    for vertex in (*inputs, *outputs):
         vertex.gradient = None
     starts, ends = (outputs, inputs) if mode == BACKWARD else (inputs, outputs)
     for vertex, seed in zip(starts, seeds, strict=True):
@@ -102,8 +102,8 @@ class Call:
     def vertices(self) -> list[Vertex]:
         """The vertices of all results when the function is traced again."""
         if self.retraced is None:
-            raise RuntimeError(f"drjit.freeze(): {self.name}() has no derivatives of derivatives, since it changes "
-                               "gradients of its arguments")
+            raise RuntimeError(f"drjit.freeze(): {self.name}() has no derivatives of derivatives, since it lets "
+                               "derivatives of its arguments flow, or changes their gradients")
         return self.retraced.vertices(self.name)
 
     def replayed(self, mode: int, seeds: dict[int, Node]) -> list[Node] | None:

@@ -321,7 +321,7 @@ class Frozen:
                 continue
             values = entry.recording.terms(arguments)
             if isinstance(values, str):
-                inputs.reason = f"it would have to be {values}"
+                inputs.reason = f"what there is was recorded where {values}"
                 continue
             if sizes != entry.sizes and entry.general is None:
                 return (entry if asked else self._confirm(key, entry, inputs)), None, arguments
@@ -372,8 +372,9 @@ class Frozen:
 
     def _record(self, inputs: Inputs) -> Any:
         with _recording:
-            previous = max((each for group in self._entries.values() for each in group), key=lambda each: each.used,
-                           default=None)
+            now = inputs.words()
+            previous = min((each for group in self._entries.values() for each in group),
+                           key=lambda each: (distance(each.words, now), -each.used), default=None)
             names = [] if previous is None else self._varying(inputs, previous)
             if names and previous is not None:
                 changed = self._record_opaque(inputs, names, previous)
@@ -594,45 +595,55 @@ class Frozen:
             gradients = iter(actuals[len(positions):])
             before: list[core.Node | None] = []
             suspended: list[int] = []
+            leaves: dict[int, Vertex] = {}
             for position, node in enumerate(inputs.nodes):
                 vertex = vertex_of(node)
                 before.append(None)
                 if vertex is not None:
-                    leaf = Vertex(LEAF, vertex.type, vertex.size)
-                    if tracked(node) is None:
-                        suspended.append(leaf.id)
-                    if vertex.gradient is not None:
-                        leaf.gradient = before[-1] = next(gradients)
+                    leaf = leaves.get(id(vertex))
+                    if leaf is None:
+                        leaf = leaves[id(vertex)] = Vertex(LEAF, vertex.type, vertex.size)
+                        if tracked(node) is None:
+                            suspended.append(leaf.id)
+                        if vertex.gradient is not None:
+                            leaf.gradient = before[-1] = next(gradients)
                     given[position] = dual(given[position], leaf)
             inputs.give(given)
             found = inputs.install()
             state = current()
             acting, state.acting = state.acting, True  # statements that print or assert do so in each replay
-            scope = None
+            outer, scope = state.derivatives, None
             if suspended:
-                scope = state.derivatives = core.Scope.suspended(state.derivatives, suspended)
+                state.derivatives = core.Scope.suspended(outer, suspended)
+            if leaves:  # traversals go on outside when the call ends
+                scope = state.derivatives = core.Scope.isolating(state.derivatives)
             try:
                 with core.scoped_set_flag(JitFlag.FreezingScope, True):
                     result = self._function(*found, **kwargs)
+                if state.queued or state.boundary:
+                    raise RuntimeError("drjit.freeze(): the function calls drjit.enqueue(), and leaves the traversal "
+                                       "to its caller, which calls that replay it could not do. Traverse inside, too.")
             finally:
-                if scope is not None:
-                    scope.end()
-                state.acting = acting
+                state.derivatives, state.acting = outer, acting
                 statements, state.statements = state.statements, []
             outcome = Outcome(inputs, given, result, statements)
             if not mode:
-                outcome.note_gradients(given, before)
+                outcome.note_gradients(given, before, () if scope is None else scope.postponed, state.recording)
                 outcomes.append(outcome)
                 return outcome.nodes
             variables = [vertex for node in given if (vertex := vertex_of(node)) is not None]
             return traversed(mode, variables, outcome.vertices, actuals[len(actuals) - seeds:])
 
+        state = current()
+        queue = state.queued, state.queue, state.boundary
+        state.queued, state.queue, state.boundary = [], 0, []
         try:
             return core.record(body, arguments, (), True, self._where(inputs))
         except Exception as error:
             error.add_note(f"(This happened while the frozen function {self._name}() was recorded.)")
             raise passed_on(error)  # noqa: B904
         finally:
+            state.queued, state.queue, state.boundary = queue
             inputs.roll_back(shapes)
 
     # --- after a call -------------------------------------------------------------------------------------------------
@@ -640,6 +651,8 @@ class Frozen:
     def _applied(self, entry: Entry, inputs: Inputs | Found, results: list[core.Node]) -> Any:
         """Return what a call has computed, and do to objects what it did."""
         outcome = entry.outcome
+        if outcome.started or outcome.reached:
+            self._require_apart(outcome, inputs)
         if outcome.statements:
             outcome.act(results)
         outputs: list[core.Node] = []
@@ -653,7 +666,8 @@ class Frozen:
                      FORWARD_MODE: [(vertex.type, vertex.size) for vertex in variables.values()]}
             outputs = list(nodes)
             again = Again(self, inputs.containers[0], inputs.nodes, set().union(*outcome.groups), entry.parts,
-                          len(nodes), self._routes) if not outcome.gradients else None
+                          len(nodes), self._routes) if not (
+                              outcome.gradients or outcome.started or outcome.reached) else None
             for needed, numbered in outcome.groups.items():
                 own = [nodes[number] for number in numbered]
                 call = Call(self._name, given, types, ([numbers[position] for position in needed], numbered),
@@ -661,6 +675,9 @@ class Frozen:
                             self._loaded is None)
                 for number, node in zip(numbered, call.followed(own), strict=True):
                     outputs[number] = node
+            for node, slot in zip(outputs, outcome.received, strict=True):
+                if slot >= 0:
+                    _vertex_at(node).gradient = results[slot]
         found = outcome.apply(inputs, results, outputs)
         if outcome.gradients:
             self._let_flow(entry, inputs, results)
@@ -669,15 +686,34 @@ class Frozen:
     def _let_flow(self, entry: Entry, inputs: Inputs | Found, results: Sequence[core.Node]) -> None:
         """Give inputs the gradients that the function has computed, and what these depend on."""
         inner: list[Vertex] = []
-        for position, slot in entry.outcome.gradients:
-            vertex = vertex_of(inputs.nodes[position])
-            assert vertex is not None
+        for position, slot, flows in entry.outcome.gradients:
+            vertex = _vertex_at(inputs.nodes[position])
             vertex.gradient = None if slot < 0 else results[slot]
-            if vertex.rule is not LEAF and slot >= 0:
+            if flows and vertex.rule is not LEAF:
                 inner.append(vertex)
         if inner:
-            core.enqueue(BACKWARD, inner)
-            core.traverse(BACKWARD, int(core.ADFlag.Default))
+            core.go_on(inner)
+
+    def _require_apart(self, outcome: Outcome, inputs: Inputs | Found) -> None:
+        """Refuse calls in which derivatives that the function lets flow would have to take a way outside of it."""
+        positions: dict[int, int] = {}
+        for position, node in enumerate(inputs.nodes):
+            if (vertex := vertex_of(node)) is not None:
+                positions.setdefault(vertex.id, position)
+        started = {_vertex_at(inputs.nodes[position]).id for position in outcome.started}
+        for position in dict.fromkeys([*outcome.reached, *(positions.values() if started else ())]):
+            for ancestor in core.ancestors(_vertex_at(inputs.nodes[position])):
+                if ancestor.id not in started and (position not in outcome.reached or ancestor.gradient is None):
+                    continue
+                args, kwargs, further = inputs.containers[0]
+                known = Inputs(self._function, args, kwargs, further, self._routes)
+                where = known.path_of(positions[ancestor.id]) if ancestor.id in positions else "something else"
+                what = "" if ancestor.id in started else ", which has a gradient"
+                raise RuntimeError(
+                    f"drjit.freeze(): {self._name}() lets derivatives flow by way of {known.path_of(position)}, which "
+                    f"depends on {where}{what}: calls that replay it know nothing of what has been computed outside. "
+                    f"Compute {known.path_of(position)} in the frozen function, use drjit.detach(), or let derivatives "
+                    "flow outside.")
 
 
 look_through(Frozen)
@@ -738,6 +774,13 @@ def _belongs_nowhere(array: Any) -> bool:
     return all(primal(node).kind == _EVALUATED and not primal(node).where for node in array._nodes())
 
 
+def _vertex_at(node: core.Node) -> Vertex:
+    """The vertex of a node that has one."""
+    vertex = vertex_of(node)
+    assert vertex is not None
+    return vertex
+
+
 def _constant(node: core.Node) -> Any:
     """The value and size of a literal, as a key."""
     return node.type, node.payload, node.size
@@ -745,11 +788,8 @@ def _constant(node: core.Node) -> Any:
 
 def _gradients(nodes: Sequence[core.Node]) -> list[core.Node]:
     """The gradients that inputs have."""
-    found = []
-    for node in nodes:
-        vertex = vertex_of(node)
-        if vertex is not None and vertex.gradient is not None:
-            found.append(primal(vertex.gradient))
+    vertices = {id(vertex): vertex for node in nodes if (vertex := vertex_of(node)) is not None}
+    found = [primal(vertex.gradient) for vertex in vertices.values() if vertex.gradient is not None]
     if found:
         core.evaluate(found)
     return found

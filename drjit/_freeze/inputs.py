@@ -53,7 +53,7 @@ from .._trees.kinds import (
 from .._trees.pytree import is_pytree, leaves
 
 __all__ = ["Inputs", "NotANumber", "Route", "array_of_number", "fill", "flag_of", "keeps_more", "token_of",
-           "version_of"]
+           "twins_of", "version_of"]
 
 _LITERAL, _EVALUATED = KIND["literal"], KIND["evaluated"]
 #: Names by which a function asks for attributes of which it computes the names.
@@ -225,6 +225,8 @@ _TYPES = {int: INT64, float: FLOAT64}
 _ASKING = frozenset(("isinstance", "type", "issubclass", "__class__", "singledispatch"))
 #: Where methods of data classes and of named tuples stand, which compare classes of objects with their own.
 _GENERATED = frozenset(("<string>", namedtuple.__code__.co_filename))
+#: Methods of data classes that are frozen, which ask for the class of the object itself.
+_ASSIGNING = frozenset(("__setattr__", "__delattr__"))
 _MATCH_CLASS = dis.opmap.get("MATCH_CLASS", -1)
 
 
@@ -257,6 +259,13 @@ def flag_of(node: Node) -> int:
     return (1 if tracked(node) is None else 2) + (0 if vertex.gradient is None else 2)
 
 
+def twins_of(nodes: Sequence[Node]) -> list[int]:
+    """For each node the position of the first one with the same vertex; -1 if it has none."""
+    first: dict[int, int] = {}
+    return [-1 if (vertex := vertex_of(node)) is None else first.setdefault(id(vertex), position)
+            for position, node in enumerate(nodes)]
+
+
 class Inputs:
     """What one call depends on."""
 
@@ -284,6 +293,7 @@ class Inputs:
         snapshot.add(function)
         if snapshot.owners:
             snapshot.add_named()
+        snapshot.add_installed()
         self.variables: list[_Variable] = []
         #: The objects that keep variables.
         self.holders = _owners_of_variables(snapshot)
@@ -335,7 +345,8 @@ class Inputs:
         self.described = tuple([self._described(array) for array in self.arrays])
         self.flags = bytes(map(flag_of, self.nodes))
         self.parts: Any = parts
-        self.key: Any = parts, self.described
+        self.key: Any = parts, self.described, () if not any(self.flags) else tuple(
+            [(position, first) for position, first in enumerate(twins_of(self.nodes)) if -1 < first < position])
 
     def number(self, container: Any) -> int:
         """The number of a container; -1 if it is none of those that were there before the call."""
@@ -506,8 +517,8 @@ class Inputs:
     def asks_for_types(self) -> bool:
         """Whether functions of the user's ask for classes of objects: what stands for a number is of another one."""
         codes = [code_of(each) for each in self.snapshot.functions if not is_own(each.__module__ or "")]
-        return any((asked := _ASKING.intersection(names_of(code))) and not (
-            asked == {"__class__"} and code.co_filename in _GENERATED) or _matches(code) for code in codes)
+        return any((asked := _ASKING.intersection(names_of(code))) and not (code.co_filename in _GENERATED and (
+            asked == {"__class__"} or code.co_name in _ASSIGNING)) or _matches(code) for code in codes)
 
     def changes(self) -> list[Change]:
         """The places that hold something else than before the call."""
@@ -592,6 +603,12 @@ class Inputs:
     def shapes(self) -> list[Any]:
         """The shapes of the arrays that are tensors."""
         return [array._s if array._depth < 0 else None for array in self.arrays]
+
+    def path_of(self, position: int) -> str:
+        """Where the array of a node is, for people."""
+        places = [number for number, array in enumerate(self.arrays) for _ in array._nodes()]
+        return next((path for path, _, value in self._paths() if isinstance(value, ArrayBase) and
+                     owner_of(value)[0] is self.arrays[places[position]]), "an input")
 
     def words(self) -> dict[str, str]:
         """What counts, for people, by where it is."""

@@ -259,7 +259,7 @@ def _read_plan(data: Mapping[str, Any], entry: Entry) -> Plan:
     plan.pairs = list(map(tuple, data["pairs"]))
     plan.baked = [None if known is None else (known[0], core.number_from(known[1]), known[2])
                   for known in data["baked"]]
-    plan.literals, plan.flags = bytes.fromhex(data["literals"]), bytes.fromhex(data["flags"])
+    plan.literals, plan.flags, plan.twins = bytes.fromhex(data["literals"]), bytes.fromhex(data["flags"]), data["twins"]
     plan.steps = []
     for number, kind, size, keys, codes in data["steps"]:
         step = Step(number, CONTAINERS[kind], None, None)
@@ -316,7 +316,8 @@ def _read_outcome(data: Mapping[str, Any]) -> Outcome:
     outcome.groups = {tuple(needed): numbers for needed, numbers in data["groups"]}
     outcome.stores = [(number, tuple(map(tuple, values)), read_shape(shape))
                       for number, values, shape in data["stores"]]
-    outcome.gradients = list(map(tuple, data["gradients"]))
+    outcome.gradients, outcome.received = list(map(tuple, data["gradients"])), data["received"]
+    outcome.started, outcome.reached = data["started"], data["reached"]
     outcome.places = []
     for number, kind, key, template in data["places"]:
         found = tuple([_read_template(each, outcome) for each in template]) if kind == "list" else \

@@ -23,7 +23,10 @@ cdef class Outcome:
     cdef public list nodes
     cdef public set numbers
     cdef public list places
+    cdef public list reached
+    cdef public list received
     cdef public tuple result
+    cdef public list started
     cdef public list starts
     cdef public list statements
     cdef public list steps

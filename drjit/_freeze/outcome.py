@@ -12,7 +12,7 @@ import copy
 import math
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import drjit_core as core
@@ -74,8 +74,8 @@ class Outcome:
     """What a call has done; ``nodes`` are what the recording returns."""
 
     __slots__ = ("_alive", "_inputs", "_known", "_leaves", "_made", "beyond_plans", "data", "diff", "gradients",
-                 "groups", "keep", "nodes", "numbers", "places", "result", "starts", "statements", "steps", "stores",
-                 "vertices")
+                 "groups", "keep", "nodes", "numbers", "places", "reached", "received", "result", "started", "starts",
+                 "statements", "steps", "stores", "vertices")
 
     def __init__(self, inputs: Inputs, given: Sequence[core.Node], result: Any,
                  statements: Sequence[core.Statement]) -> None:
@@ -94,6 +94,8 @@ class Outcome:
         #: The slots of what depends on inputs in a way that derivatives can follow, with the vertices.
         self.diff: list[int] = []
         self.vertices: list[Vertex] = []
+        #: The slots of gradients that the function has given to these, or -1.
+        self.received: list[int] = []
         #: Which of them depend on which inputs, by the positions of these.
         self.groups: dict[tuple[int, ...], list[int]] = {}
         #: The containers that the outcome refers to; whether it refers to what plans do not find: parts of arrays that
@@ -119,9 +121,13 @@ class Outcome:
                 if inputs.number_at(array) is not None:
                     raise NotANumber("it is changed")
                 self.stores.append((number, tuple(map(self._value, now)), array._s if array._depth < 0 else None))
-        #: Gradients that the function has let flow to its inputs: the position of the node, and the slot; -1: none any
-        #: more.
-        self.gradients: list[tuple[int, int]] = []
+        #: Gradients that inputs have got: the position of the node, the slot (-1: none any more), and whether they are
+        #: to flow on to what the input depends on.
+        self.gradients: list[tuple[int, int, bool]] = []
+        #: The positions of inputs at which derivatives have begun to flow forward; and of those that they have flowed
+        #: to, or could have, from what the inputs depend on.
+        self.started: list[int] = []
+        self.reached: list[int] = []
         #: What is in places now.
         self.places: list[tuple[int, int, Any, Any]] = []
         lists: dict[int, Any] = {}
@@ -146,13 +152,24 @@ class Outcome:
                 now = MISSING  # whatever a class shows there
             self.places.append((number, change.kind, change.key, self._template(now)))
 
-    def note_gradients(self, given: Sequence[core.Node], before: Sequence[core.Node | None]) -> None:
-        """Note what gradients of the inputs have become."""
+    def note_gradients(self, given: Sequence[core.Node], before: Sequence[core.Node | None],
+                       postponed: Container[int], recorder: Any) -> None:
+        """Note what gradients of the inputs have become, some of which wait to flow on, and of results; and how
+        derivatives have flowed forward."""
         for position, node in enumerate(given):
             vertex = vertex_of(node)
-            if vertex is not None and vertex.gradient is not before[position]:
-                gradient = vertex.gradient
-                self.gradients.append((position, -1 if gradient is None else self._slot(primal(gradient))))
+            if vertex is None or self._leaves[id(vertex)] != position:
+                continue
+            gradient = vertex.gradient
+            if gradient is not before[position] or vertex.id in postponed:
+                self.gradients.append((position, -1 if gradient is None else self._slot(primal(gradient)),
+                                       gradient is not None and vertex.id in postponed))
+            if vertex.id in recorder.started:
+                self.started.append(position)
+            if vertex.id in recorder.reached:
+                self.reached.append(position)
+        self.received = [-1 if vertex.gradient is None else self._slot(primal(vertex.gradient))
+                         for vertex in self.vertices]
 
     def _slot(self, node: core.Node) -> int:
         self.nodes.append(node)
@@ -305,7 +322,8 @@ class Outcome:
         """Whether another outcome is the same."""
         return self.stores == other.stores and self.data == other.data and self.gradients == other.gradients and \
             self.places == other.places and self.result == other.result and self.diff == other.diff and \
-            self.groups == other.groups and self.starts == other.starts and \
+            self.groups == other.groups and self.starts == other.starts and self.received == other.received and \
+            self.started == other.started and self.reached == other.reached and \
             [slots for _, slots in self.statements] == [slots for _, slots in other.statements]
 
     def act(self, results: list[core.Node]) -> None:

@@ -48,11 +48,12 @@ cdef class Plan:
     cdef public list pairs
     cdef public bytes literals
     cdef public bytes flags
+    cdef public list twins
     @cython.locals(containers=list, found=Found, step=Step, codes=list, values=list, keys=list, position=cython.Py_ssize_t,
                    kind=cython.int, variables=dict, entries=dict, one=cython.Py_ssize_t, other=cython.Py_ssize_t)
     cpdef Found match(self, list tree)
     cdef bint _find_owners(self, object holder, Py_ssize_t number, Found found) except -1
-    @cython.locals(nodes=list, arguments=list, pending=list, gradients=list, position=cython.Py_ssize_t, evaluated=bint,
+    @cython.locals(nodes=list, arguments=list, pending=list, gradients=list, seen=dict, position=cython.Py_ssize_t, evaluated=bint,
                    node=Node, value=Node, gradient=Node)
     cdef bint _collect(self, Found found) except -1
 

@@ -37,7 +37,7 @@ from .._trees.kinds import (
     hides,
     kind_at,
 )
-from .inputs import Inputs, flag_of, keeps_more, token_of, version_of
+from .inputs import Inputs, flag_of, keeps_more, token_of, twins_of, version_of
 
 __all__ = ["CODES", "OWNER", "Found", "Plan", "Step"]
 
@@ -96,7 +96,7 @@ class Plan:
     """How a call is recognised."""
 
     __slots__ = ("baked", "count", "distinct", "entry", "first", "flags", "functions", "holders", "literals", "owners",
-                 "pairs", "places", "scope", "steps")
+                 "pairs", "places", "scope", "steps", "twins")
 
     def __init__(self, inputs: Inputs, entry: Any, scope: Any) -> None:
         #: The recording, and what is tracked where it serves.
@@ -117,6 +117,8 @@ class Plan:
         self.literals = bytes([node.kind == _LITERAL for node in nodes])
         self.baked = [entry.baked.get(position) for position in range(len(nodes))]
         self.flags = inputs.flags
+        #: Of nodes with a vertex, the positions of the first ones with the same.
+        self.twins = twins_of(inputs.nodes)
         #: Whether arrays may be one although their memory says nothing of it.
         self.distinct = bool(entry.pattern is None or entry.pattern[-1])
         self.steps: list[Step] = []
@@ -268,6 +270,7 @@ class Plan:
             return False
         pending: list[core.Node] = []
         gradients: list[core.Node] = []
+        seen: dict[int, int] = {}
         evaluated = True
         for position, node in enumerate(nodes):
             value = primal(node)
@@ -275,7 +278,9 @@ class Plan:
                 if self.flags[position] != flag_of(node):
                     return False
                 vertex: Any = vertex_of(node)
-                if vertex is not None and vertex.gradient is not None:
+                if seen.setdefault(id(vertex), position) != self.twins[position]:
+                    return False
+                if vertex.gradient is not None and self.twins[position] == position:
                     gradient = primal(vertex.gradient)
                     gradients.append(gradient)
                     if gradient.kind != _EVALUATED:

@@ -225,6 +225,7 @@ def _blank(plan: Plan, steps: Sequence[Step], arrays: Mapping[int, int], nodes: 
     found.baked = [plan.baked[position] for position in nodes]
     found.literals = bytes([plan.literals[position] for position in nodes])
     found.flags = bytes([plan.flags[position] for position in nodes])
+    found.twins = [nodes.get(plan.twins[position], -1) for position in nodes]
     numbers = {step.number for step in steps}
     found.pairs = [pair for pair in plan.pairs if numbers.issuperset(pair)]
     found.steps = []
@@ -246,7 +247,7 @@ def _written_plan(divided: _Divided, distinct: bool) -> dict[str, Any]:
                    for cls, steps, counts, array, shape in plan.owners],
         "holders": plan.holders, "places": plan.places, "pairs": list(map(list, own.pairs)),
         "baked": [None if known is None else [known[0], core.number_in(known[1]), known[2]] for known in own.baked],
-        "literals": own.literals.hex(), "flags": own.flags.hex(),
+        "literals": own.literals.hex(), "flags": own.flags.hex(), "twins": own.twins,
         "steps": [[step.number, _CONTAINER_NAMES[step.kind], step.size,
                    [written(key, divided.paths[step.number]) for key in step.keys],
                    [[CODES[code], *_written_code(code, value, divided.path(step, number))]
@@ -307,7 +308,9 @@ def _written_outcome(outcome: Outcome, divided: _Divided) -> dict[str, Any]:
         "groups": [[[nodes[position] for position in needed], numbers] for needed, numbers in outcome.groups.items()],
         "stores": [[divided.arrays[number], [_written_node(value, nodes) for value in values], written_shape(shape)]
                    for number, values, shape in outcome.stores],
-        "gradients": [[nodes[position], slot] for position, slot in outcome.gradients],
+        "gradients": [[nodes[position], slot, flows] for position, slot, flows in outcome.gradients],
+        "received": outcome.received, "started": [nodes[position] for position in outcome.started],
+        "reached": [nodes[position] for position in outcome.reached],
         "places": [[number, _CONTAINER_NAMES[kind], written(key, divided.paths[number]),
                     [_template(each, f"{divided.paths[number]}[{place}]", outcome, divided)
                      for place, each in enumerate(template)] if kind == LIST else

@@ -210,7 +210,7 @@ def _referents(value: Any) -> list[Any]:
         except ReferenceError:
             return []
     if isinstance(value, MappingProxyType):
-        return list(value.values())
+        return list(value.values()) if "__module__" in value else gc.get_referents(value)  # of a class, or of a mapping
     if isinstance(value, memoryview):
         return [value.obj]
     if isinstance(value, frozenset):

@@ -37,7 +37,7 @@ from .classes import is_pytree
 
 __all__ = ["BUILTIN", "CELL", "CLASS", "DATA", "DICT", "FUNCTION", "GENERATOR", "LIST", "METHOD", "MISSING",
            "MODULE", "OBJECT", "PARTIAL", "REFERRING", "TUPLE", "VALUE", "VARIABLES", "About", "about", "buffer_of",
-           "hides", "is_library", "is_own", "kind_at", "look_through", "refers"]
+           "hides", "is_installed", "is_library", "is_own", "kind_at", "look_through", "refers"]
 
 #: What is in a place where nothing is.
 MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
@@ -63,6 +63,8 @@ _MADE = 1 << 9
 _about: dict[int, About] = {}
 #: Whether modules are libraries, whose variables nobody changes.
 _libraries: dict[int, bool] = {}
+#: Whether packages that have been installed use Dr.Jit, by their names.
+_programs: dict[str, bool] = {}
 #: The modules whose classes, and their objects, are none of the user's; whether modules are, by their names.
 _OURS = "drjit", "drjit_core"
 _own: dict[str, bool] = {}
@@ -201,9 +203,29 @@ def is_library(module: ModuleType) -> bool:
 
 
 def _is_of_library(module: ModuleType | None, name: str) -> bool:
-    """Whether a module of some name is none of the user's."""
-    return is_own(name) or name.partition(".")[0] in sys.stdlib_module_names or "site-packages" in (
-        getattr(module, "__file__", None) or "")
+    """Whether a module of some name is none of the user's: a package that has been installed and uses Dr.Jit is."""
+    package = name.partition(".")[0]
+    return is_own(name) or package in sys.stdlib_module_names or "site-packages" in (
+        getattr(module, "__file__", None) or "") and not _is_program(package)
+
+
+def _is_program(package: str) -> bool:
+    """Whether some module of a package refers to Dr.Jit, or to what is in there."""
+    found = _programs.get(package)
+    if found is None:
+        modules = [module for name, module in list(sys.modules.items())
+                   if name.partition(".")[0] == package and isinstance(module, ModuleType)]
+        found = _programs[package] = any(
+            is_own(str(getattr(value, "__name__" if type(value) is ModuleType else "__module__", "")))
+            for module in modules for value in list(vars(module).values())
+            if isinstance(value, (ModuleType, type, FunctionType)) or is_own(type(value).__module__))
+    return found
+
+
+def is_installed(module: ModuleType) -> bool:
+    """Whether a module is of a library that is neither Python's own, nor NumPy, nor ours."""
+    package = module.__name__.partition(".")[0]
+    return is_library(module) and not (is_own(package) or package == "numpy" or package in sys.stdlib_module_names)
 
 
 def is_own(module: str) -> bool:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from drjit_core import Node
+from drjit_core import Extent, Node
 
 from .._base.arguments import require_float
 from .._base.array import ArrayBase
@@ -40,16 +40,18 @@ def learning_rate(function: str, what: str, value: Any) -> Rate:
     """A learning rate as it is kept."""
     if isinstance(value, Schedule):
         return value
-    found = factor(function, what, value)
-    if isinstance(found, float) and not 0 <= found < math.inf:
+    found: Rate = factor(function, what, value)
+    if isinstance(found, (float, Extent)) and not 0 <= found < math.inf:
         raise RangeError(f"{function}(): {what} must be {'finite' if found > 0 else '>= 0'}, found {value!r}.")
     return found
 
 
-def factor(function: str, what: str, value: Any) -> float | ArrayBase:
-    """What gradients are multiplied by: a number, or an array that fits the parameters."""
+def factor(function: str, what: str, value: Any) -> Any:
+    """What gradients are multiplied by: a number, that of a recording, or an array that fits the parameters."""
+    if isinstance(value, Extent):
+        return value * 1.0
     if isinstance(value, ArrayBase) and value._dynamic and value._kind != "b":
-        return detached(value)  # type: ignore[no-any-return]
+        return detached(value)
     found = None if isinstance(value, (bool, ArrayBase)) else plain_scalar(value)
     if found is None:
         raise TypeError(f"{function}(): {what} must be a number or an array of numbers, found {describe(value)}.")

@@ -15,6 +15,7 @@ from drjit_core import (
     KIND,
     LEAF,
     SHAPE,
+    Extent,
     JitBackend,
     Node,
     Vertex,
@@ -41,6 +42,9 @@ _FIRST_TAG, _TAGS = 1 << 20, 4
 #: the weight of that.
 _SCALE, _LENGTH, _DECAY, _WEIGHT = range(_TAGS)
 LITERAL = KIND["literal"]
+
+#: What has one value for all elements: numbers, and those of a recording.
+_NUMBERS = float, Extent
 
 Nodes = list[Node]
 #: A learning rate.
@@ -178,17 +182,17 @@ class Step:
     rule puts new ones in the place of those in ``values``, ``state`` and ``shared``.
     """
 
-    def __init__(self, function: str, parameter: Parameter, rate: float | ArrayBase, scale: Any,
+    def __init__(self, function: str, parameter: Parameter, rate: Any, scale: Any,
                  active: Node | None) -> None:
         self.function, self.parameter, self.active = function, parameter, active
         self.type = COMPUTES_IN[parameter.value._type]
         self.values = self.nodes(parameter.value)
         self.gradients = [self.cast(node) for node in parameter.gradients()]
         if scale is not None:
-            scales = [self.number(scale, _SCALE)] * len(self.values) if isinstance(scale, float) else \
+            scales = [self.number(scale, _SCALE)] * len(self.values) if isinstance(scale, _NUMBERS) else \
                 self._spread(scale, "the argument 'grad_scale'", _SCALE)
             self.gradients = [ops.mul(*pair) for pair in zip(self.gradients, scales, strict=True)]
-        self.rate = rate if isinstance(rate, float) else self._spread(rate, "the learning rate", _LENGTH)
+        self.rate = rate if isinstance(rate, _NUMBERS) else self._spread(rate, "the learning rate", _LENGTH)
         #: What the rule keeps, by name: for each component, and of one element.
         self.state = {name: self.nodes(array) for name, array in parameter.state.items()}
         self.shared = {name: primal(array._nodes()[0]) for name, array in parameter.shared.items()}
@@ -203,8 +207,10 @@ class Step:
         """The components of an array in the type that is computed in."""
         return [self.cast(node) for node in values_of(array)]
 
-    def number(self, value: float, what: int, type_: int = 0) -> Node:
+    def number(self, value: Any, what: int, type_: int = 0) -> Node:
         """A number that may change from step to step; ``what`` tells those of a parameter apart."""
+        if isinstance(value, Extent):
+            return core.bound(type_ or self.type, value)
         return literal(type_ or self.type, value, 1, SHAPE, tag=_FIRST_TAG + self.parameter.serial * _TAGS + what)
 
     def constant(self, value: float) -> Node:
@@ -232,10 +238,10 @@ class Step:
         """The learning rate, times a factor, with a minus sign: what a direction is multiplied by."""
         count = len(self.values)
         if isinstance(factor, Node):
-            if isinstance(self.rate, float):
+            if isinstance(self.rate, _NUMBERS):
                 return [self.cast(ops.mul(factor, self.number(-self.rate, what, factor.type)))] * count
             other = ops.neg(self.cast(factor))
-        elif isinstance(self.rate, float):
+        elif isinstance(self.rate, _NUMBERS):
             return [self.number(-self.rate * (1.0 if factor is None else factor), what)] * count
         elif factor is None:
             return [ops.neg(node) for node in self.rate]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pathlib
+import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,7 +13,7 @@ import pytest
 
 import drjit as dr
 from drjit.llvm.ad import Array3f, Float, TensorXf, UInt
-from drjit.opt import SGD, Adam
+from drjit.opt import SGD, Adam, AdamW, Muon, RMSProp
 
 
 class Model:
@@ -350,3 +352,74 @@ def test_tuples_that_hold_inputs_are_the_caller_s() -> None:
         assert first is before and second is pair and holder.pair[1] is pair
         assert type(holder.pair[0]) is int and holder.pair[0] == k + 1
         assert str(y) == str(Float(1, 2) * k + k)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: SGD(lr=0.1, momentum=0.9), lambda: RMSProp(lr=0.1), lambda: Adam(lr=0.1),
+    lambda: AdamW(lr=0.1, weight_decay=0.01), lambda: Muon(lr=0.1)])
+def test_learning_rates_may_follow_from_counters(make: Callable[[], Any]) -> None:
+    def step(trained: Any, x: Any) -> Any:
+        trained.step += 1
+        trained.opt.set_learning_rate(0.1 / trained.step)
+        dr.backward(dr.sum(dr.square(trained.opt["w"] - x)))
+        trained.opt.step()
+        return trained.opt["w"]
+
+    def begun() -> Any:
+        opt = make()
+        opt["w"] = TensorXf(Float(1, 2, 3, 4), (2, 2))
+        return types.SimpleNamespace(opt=opt, step=0)
+
+    frozen, one, other = dr.freeze(step), begun(), begun()
+    for k in range(10):
+        x = TensorXf(Float(4, 3, 2, 1) * k, (2, 2))
+        assert np.allclose(frozen(one, x), step(other, x), rtol=1e-5)
+        assert one.step == k + 1 and one.opt.learning_rate() == other.opt.learning_rate() == 0.1 / (k + 1)
+    assert frozen.n_recordings <= 4
+    assert "recorded again" in frozen.explain(one, TensorXf(Float(1), (1, 1)))
+
+
+@dataclass(frozen=True)
+class Fixed:
+    x: Any
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSlots:
+    x: Any
+    k: int
+
+
+@pytest.mark.parametrize("cls", [Fixed, FixedSlots])
+def test_numbers_of_data_classes_that_are_frozen_may_change(cls: Any) -> None:
+    frozen = dr.freeze(lambda each: cls(each.x * each.k, each.k + 1))
+    for k in range(2, 10):
+        found = frozen(cls(Float(1, 2), k))
+        assert type(found) is cls and found.k == k + 1 and np.array_equal(found.x, [k, 2 * k])
+    assert frozen.n_recordings == 3
+
+
+class Counting:
+    DRJIT_STRUCT: Any = {"total": Float}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.total, self.count = Float(0, 0), 0
+
+    @dr.freeze
+    def add(self, x: Any) -> Any:
+        self.total += x
+        self.count += 1
+        return self.total / self.count
+
+
+class CountingToo(Counting):
+    pass
+
+
+def test_numbers_may_change_in_objects_that_take_turns() -> None:
+    one, other = Counting(), CountingToo()
+    for k in range(10):
+        for each in (one, other):
+            assert np.array_equal(each.add(Float(1, 2)), [1, 2]) and each.count == k + 1
+    assert Counting.add.n_recordings <= 6

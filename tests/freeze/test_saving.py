@@ -20,6 +20,7 @@ import pytest
 
 import drjit as dr
 import drjit_core as core
+from drjit._freeze.format import FORMAT
 from drjit.llvm import Array3f, Bool, Float, TensorXf, UInt
 from drjit.llvm.ad import Float as Tracked
 from drjit.opt import SGD, Adam
@@ -524,10 +525,10 @@ def test_files_of_others_are_refused(path: str) -> None:
 
 def rewritten(path: str, change: Any) -> None:
     """Change a file as only somebody could who knows the format."""
-    header, pieces = core.read_container(path, b"F\x01")
+    header, pieces = core.read_container(path, FORMAT)
     del header["pieces"]
     change(header, pieces)
-    core.write_container(path, b"F\x01", header, pieces)
+    core.write_container(path, FORMAT, header, pieces)
 
 
 @pytest.mark.parametrize(("change", "message"), [

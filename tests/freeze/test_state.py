@@ -6,8 +6,11 @@ from __future__ import annotations
 import array
 import contextvars
 import dataclasses
+import functools
+import importlib
 import io
 import random
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -301,3 +304,64 @@ def test_objects_that_keep_more_than_attributes() -> None:
         data.seek(0, 2)
         data.write(b"3")
         data._version += 1
+
+
+_PROGRAM = '''
+import drjit as dr
+from . import options
+
+GAIN = 1.0
+
+class Layer:
+    bias = 1.0
+
+    def __init__(self):
+        self.weight = 1.0
+
+    def __call__(self, x):
+        return x * self.weight * GAIN * options.SCALE + self.bias
+
+layer = Layer()
+'''
+
+
+@pytest.mark.parametrize("place", ["layer.weight", "layer.__class__.bias", "GAIN", "options.SCALE"])
+@pytest.mark.parametrize("way", ["call", "attribute"])
+def test_variables_of_installed_packages_count(place: str, way: str, tmp_path: Any, monkeypatch: Any) -> None:
+    name = f"program_{way}_{place.replace('.', '_')}"
+    (tmp_path / "site-packages" / name).mkdir(parents=True)
+    (tmp_path / "site-packages" / name / "__init__.py").write_text(_PROGRAM)
+    (tmp_path / "site-packages" / name / "options.py").write_text("SCALE = 1.0\n")
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    package = importlib.import_module(name)
+    layer = package.layer
+    frozen = dr.freeze((lambda x: layer(x)) if way == "call" else (lambda x: package.layer(x)))
+    *path, attribute = place.split(".")
+    owner = functools.reduce(getattr, path, package)
+    for value in (1.0, 2.0, 3.0, 1.0):
+        setattr(owner, attribute, value)
+        assert np.array_equal(frozen(Float(1, 2)), layer(Float(1, 2)))
+
+
+def test_numbers_of_libraries_count(tmp_path: Any, monkeypatch: Any) -> None:
+    folder = tmp_path / "site-packages" / "library_of_numbers"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("from . import options\nSCALE = 1.0\n")
+    (folder / "options.py").write_text("SHIFT = 1.0\n")
+    monkeypatch.syspath_prepend(folder.parent)
+    library = importlib.import_module("library_of_numbers")
+    frozen = dr.freeze(lambda x: x * library.SCALE + library.options.SHIFT)
+    for value in (1.0, 2.0, 3.0, 1.0):
+        library.SCALE = value
+        assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * value + library.options.SHIFT)
+        library.options.SHIFT = value + 1
+        assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * value + value + 1)
+
+
+def test_views_of_dictionaries_count_as_these() -> None:
+    options = {"scale": 1.0}
+    view = types.MappingProxyType(options)
+    frozen = dr.freeze(lambda x: x * view["scale"])
+    for value in (1.0, 2.0, 3.0, 1.0):
+        options["scale"] = value
+        assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * value)

@@ -31,8 +31,8 @@ from .outside import Outside
 from .structure import STRUCTURE
 
 __all__ = ["BACKWARD", "CLEAR_EDGES", "CLEAR_INPUT", "CLEAR_INTERIOR", "FORWARD_MODE", "Consumed", "abandon",
-           "add_gradients", "clear_gradients", "depends", "enqueue", "go_on", "leave", "pull", "pull_along", "push",
-           "set_ones", "traverse"]
+           "add_gradients", "ancestors", "clear_gradients", "depends", "enqueue", "go_on", "leave", "pull",
+           "pull_along", "push", "set_ones", "traverse"]
 
 FORWARD_MODE, BACKWARD = 1, 2
 CLEAR_EDGES, CLEAR_INPUT, CLEAR_INTERIOR = 1, 2, 4
@@ -76,7 +76,10 @@ def enqueue(mode: int, vertices: Iterable[Vertex]) -> None:
                     if vertex.id in on_boundary:
                         vertex.queued = -context.queue  # derivatives begin or end there
         else:
-            _reach_forward(list(vertices), context.queued, context.queue)
+            started = list(vertices)
+            if context.recording is not None:
+                context.recording.started.update([vertex.id for vertex in started])
+            _reach_forward(started, context.queued, context.queue)
 
 
 def _reach(todo: list[Vertex], found: list[Vertex], number: int, boundary: list[Vertex], scope: Scope | None,
@@ -141,6 +144,9 @@ def traverse(mode: int, flags: int) -> list[Node]:
     with _lock:
         if mode != BACKWARD:
             beyond = _expanded(boundary, queue)
+            if context.recording is not None:
+                outer = beyond if region is None else [*beyond, *_parted(order, region.id)[1]]
+                context.recording.reached.update([vertex.id for vertex in outer])
             return _traverse_forward([*order, *beyond], beyond, region, flags, queue)
         if boundary:
             order = order + _expanded(_postponed(boundary, scope), queue)
@@ -616,6 +622,18 @@ def go_on(vertices: list[Vertex]) -> list[Node]:
 
 
 # --- derivatives as values -------------------------------------------------------------------------------------------
+
+
+def ancestors(vertex: Vertex) -> Iterator[Vertex]:
+    """All that a vertex depends on."""
+    seen: set[int] = set()
+    todo = vertex.operands()
+    while todo:
+        found = todo.pop()
+        if found.id not in seen:
+            seen.add(found.id)
+            yield found
+            todo += found.operands()
 
 
 def depends(vertices: Iterable[Vertex], last: int) -> bool:

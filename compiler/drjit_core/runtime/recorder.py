@@ -96,6 +96,10 @@ class Recorder(Listener):
         self.sensitive = False
         #: Derivatives of what was there before are no part of the recording.
         self.last_vertex = last_vertex()
+        #: The ids of vertices at which derivatives have begun to flow forward, and of those beyond the boundary of a
+        #: scope that some have flowed to, or could have.
+        self.started: set[int] = set()
+        self.reached: set[int] = set()
         #: What was decided by sizes; extents add to it.
         self.guards: list[Guard] = []
         #: Numbers of elements, for nodes whose size follows from the arguments.
