@@ -176,7 +176,7 @@ class Results:
         values = [each.value for each in returned]
         if not calls:
             return self.spec.rebuild(fresh) if not values or self.spec.is_flat else \
-                refilled(values[:1], self.spec, iter(fresh), _none, become)
+                refilled(values, self.spec, iter(fresh), _none, become)
         owned = [id(call_.own(value)) for call_, value in zip(calls, values, strict=True)]
         if self.spec.is_flat and any(map(owned[0].__ne__, owned)):
             return tuple(fresh)

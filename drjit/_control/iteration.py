@@ -337,7 +337,7 @@ class SymbolicLoop:
             _require_unchanged(given.leaves, final, given.spec, names)
         self.returned, self.final = returned, final
         if call.shared:
-            call.require_shared(final, names)
+            call.require_shared(final, names, returned)
         if call.copies:
             call.objects = objects_of(returned, given.spec)
             call.settle()
