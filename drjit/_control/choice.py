@@ -403,15 +403,18 @@ class Joint:
     ``computed``, one after the other.
     """
 
-    __slots__ = ("arrays", "changed", "effects", "given", "lanes", "new", "nodes", "orders", "places",
-                 "removed")
+    __slots__ = ("arrays", "changed", "effects", "given", "lanes", "new", "nodes", "orders", "places", "removed",
+                 "spent")
 
     def __init__(self, words: Words, given: Given, effects: Sequence[Effects], results: Results,
                  nodes: Sequence[core.Node], computed: bool, keeps: bool) -> None:
         self.given, self.effects, self.lanes, self.nodes = given, effects, results.lanes, nodes
         #: Arguments, by the positions of nodes; arrays; places.
-        self.changed: list[int] = sorted({position for each in effects for position, node in each.changed.items()
-                                          if computed or not is_version(primal(node))})
+        changed = [item for each in effects for item in each.changed.items()]
+        #: Arguments that nobody can use after one of the functions, by the positions of nodes: nobody can then.
+        self.spent = {position: node for position, node in changed if core.is_unusable(primal(node))}
+        self.changed: list[int] = sorted({position for position, node in changed if position not in self.spent and (
+            computed or not is_version(primal(node)))})
         self.arrays: dict[Any, tuple[Any, int, core.Node]] = {}
         self.places: dict[Any, _Place] = {}
         #: New places that hold what one function has put there for all elements, since it depends on none; or what
@@ -494,7 +497,7 @@ class Joint:
         call_ = self.effects[0].call
         for place, first, count in self.given.spec.positions():
             for position in range(first, first + count):
-                node = next(values) if position in self.changed else versions.get(position)
+                node = next(values) if position in self.changed else self.spent.get(position, versions.get(position))
                 if node is not None:
                     store_result(self.given.leaves[place], position - first, node, None, self.lanes,
                                  whole and position in self.changed)

@@ -39,6 +39,7 @@ __all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "
 _NOTHING: dict[Any, Any] = {}
 _EMPTY: list[Any] = []
 _NONE: set[int] = set()
+_NO_NODES: dict[int, int] = {}
 #: Among so few leaves, one is looked for.
 _FEW = 16
 
@@ -451,7 +452,29 @@ class Call:
                 leaves, _ = flatten(copy, self.given.function)
                 if len(leaves) == count:
                     arrays[first:first + count] = leaves
+            for place, first in self.shared:
+                if self.arrays[place] is self.arrays[first]:
+                    arrays[place] = arrays[first]
             self.arrays = arrays
+
+    def join(self, given: Sequence[core.Node]) -> dict[int, int]:
+        """Let what is in one container that is given twice be one array in both places. Of the nodes that the function
+        is ``given`` returns those that stand for nothing, since it finds others in their places, and which ones, by
+        positions."""
+        if self.shared:
+            starts = {place: (first, count) for place, first, count in self.given.spec.positions()}
+            self.arrays, self.nodes = self.arrays.copy(), self.nodes.copy()
+            for place, other in self.shared:
+                self.arrays[place] = self.arrays[other]
+                if place in starts:
+                    (first, count), (start, _) = starts[place], starts[other]
+                    self.nodes[first:first + count] = self.nodes[start:start + count]
+        if self.nodes is given:
+            return _NO_NODES
+        numbers: dict[int, int] = {}
+        for k, node in enumerate(given):
+            numbers.setdefault(id(node), k)
+        return {k: numbers[id(node)] for k, node in enumerate(self.nodes) if node is not given[k]}
 
     def changed(self) -> dict[int, core.Node]:
         """The arrays that were changed in place: what they are, by the positions of their nodes.

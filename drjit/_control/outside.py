@@ -183,7 +183,8 @@ class Variables:
         """Begin again."""
         self.entries: dict[Any, Any] = {}
         self.initial: list[Node] = []
-        #: State that is written to by index, and returned as another array: the caller's arrays, by position.
+        #: State that is written to by index, and returned as another array: the caller's arrays, by position, which
+        #: nobody can use afterwards.
         self.written: dict[int, tuple[ArrayBase, int]] = {}
         #: Places that were not there before.
         self.new: list[Change] = []
@@ -546,16 +547,17 @@ class Variables:
         The second one must not change others of the caller's, which are returned in their places.
         """
         for (place, first, count), is_kept in zip(call.given.spec.positions(), kept, strict=True):
-            own = [k for k in range(first, first + count) if k in changed and not core.is_version(primal(changed[k]))]
+            memory = [k for k in range(first, first + count) if k in changed and (
+                core.is_version(primal(changed[k])) or core.is_unusable(primal(changed[k])))]
+            own = [k for k in range(first, first + count) if k in changed and k not in memory]
             if not is_kept and self.comes_back_changed(call, place, returned, bool(own), journal, results,
                                                        call.nodes[first:first + count]):
                 raise SymbolicValue(
                     f"{self.words.function}(): {self.words.traced} changes arrays of the state in place, which change "
                     f"places: another one in each iteration. Give the body copies, or {self.words.otherwise}.")
-            for position in range(first, first + count):
-                if not is_kept and position in changed and core.is_version(primal(changed[position])):
-                    self.written[position] = call.given.leaves[place], position - first
-                elif not is_kept and position in changed:
+            if not is_kept:
+                self.written |= {position: (call.given.leaves[place], position - first) for position in memory}
+                for position in own:
                     self.note_once(call.given.leaves[place], position - first, call.given.nodes[position],
                                    changed[position], after, new)
         if any(key[0] == "once" for key in after):

@@ -238,7 +238,8 @@ def observe(setting: Setting, result: Any, settings: Sequence[Setting] = ()) -> 
                if not path.startswith("old ") and not isinstance(value, (int, float, type(None)))}
     if setting.cell.reach == "twice":
         objects.pop("result", None)  # a pair of results
-    leaves = {path: value for path, value in seen.items() if _is_leaf(value)}
+    leaves = {path: value for path, value in seen.items() if _is_leaf(value) and (
+        path.startswith("result") or not setting.cell.spends)}
     derivative = _derivative(leaves, setting, settings or (setting,)) if setting.cell.derivatives != "none" else None
     dr.eval(*[value for value in leaves.values() if dr.is_array_v(value)])
     numbers = {path: _numbers(value, setting) for path, value in leaves.items() if not _is_generator(value)}
