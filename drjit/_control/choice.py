@@ -21,7 +21,7 @@ from drjit_core import (
     primal,
 )
 
-from .._access.lanes import fitting, masked_access, masking, written_apart, written_from
+from .._access.lanes import TRUE, fitting, masked_access, masking, written_apart, written_from
 from .._access.store import Journal, innermost_journal, noted, owner_of, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
@@ -773,8 +773,9 @@ class SymbolicChoice:
         self.results.complete(self.effects, self.labels)
         for effects in self.effects:
             if effects.changed or effects.arrays or effects.places or effects.orders:
-                self.joint = Joint(self.words, self.given, self.effects, self.results, self.nodes, False,
-                                   self.index is None)
+                with masked_access(TRUE):  # objects do not keep what they show meanwhile
+                    self.joint = Joint(self.words, self.given, self.effects, self.results, self.nodes, False,
+                                       self.index is None)
                 break
 
     def name_of(self, position: int) -> str:

@@ -237,6 +237,9 @@ def refusal(cell: Cell) -> tuple[str, bool]:
     if cell.letter in "FV" and ("lane" in cell.action or "scatter" in cell.action) and \
             cell.mode == "symbolic" and (place.other in ("other", "rebinds") or cell.reach == "new"):
         return BY_INDEX, False  # a region writes to memory, or computes with values
+    if cell.letter in "AW" and cell.action == "rebound name" and cell.reach == "twice" and \
+            cell.mode == "symbolic" and place.chain[0] == "while":
+        return "which is given twice, and are two afterwards", False  # functions get one copy of what is one object
     if cell.spends and cell.reach == "twice":
         return "returns another one, and finds the first one", False  # calls return another array: that is memory, too
     return "", False
