@@ -34,7 +34,7 @@ from .._trees.kinds import MISSING
 from .._trees.pytree import flatten_nodes
 from .aliases import Aliases
 from .changed import changed_arrays
-from .entries import Argument, Array, Filled, First, Late, Order, Place, PlaceOnce, Spent
+from .entries import Argument, Array, Filled, First, Late, Left, Order, Place, PlaceOnce, Spent
 from .first import FirstCall
 from .given import Call, containers_of
 from .places import Change, are_others, difference_at, is_kept_by_class, is_spent, keep_new, place_key, words_of
@@ -368,7 +368,7 @@ class Variables:
         if self.first is not None:
             return self.first.joined(variables, stands, values, test, results, bool(
                 spent or [change for change, _ in sought.values() if not is_kept_by_class(change)]))
-        left: dict[Any, Order] = {place_key(*change[:3]): Spent(change) for change in spent}
+        left: dict[Any, Left] = {place_key(*change[:3]): Spent(change) for change in spent}
         for order in call.snapshot.reordered if call.snapshot is not None else ():
             left["order", id(order[0])] = Order(*order)
         if sought or left:

@@ -6,6 +6,7 @@ rest are tests of what has no place in it.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import types
@@ -403,8 +404,7 @@ def test_calls_return_one_container_where_all_functions_do(holder: Any, mode: st
     q = {"a": x} if holder is dict else [x] if holder is list else Data(x)
     both = dr.switch(UInt(0, 1), [lambda q, p: (q, p), lambda q, p: (q, q)], q, q, mode=mode)
     assert both[0] is both[1] and both[0] is not q
-    sides = dr.switch(UInt(0, 1), [lambda q, p: (q, p), lambda q, p: (q, type(q)(q) if holder is not Data else Data(q.v))],
-                      q, q, mode=mode)
+    sides = dr.switch(UInt(0, 1), [lambda q, p: (q, p), lambda q, p: (q, copy.copy(q))], q, q, mode=mode)
     assert sides[0] is not sides[1]
 
 
@@ -446,7 +446,8 @@ def test_memory_that_a_loop_returns_in_another_array() -> None:
         with pytest.raises(RuntimeError, match="Only the first iteration has written to this one"):
             table + 1
     with pytest.raises(RuntimeError, match="Only the first iteration has written to this one"):
-        dr.while_loop((UInt(0), Float(2, 4, 6, 8)), lambda j, _: j < 2, lambda j, table: (loop(table), (j + 1, table))[1])
+        dr.while_loop((UInt(0), Float(2, 4, 6, 8)), lambda j, _: j < 2,
+                      lambda j, table: (loop(table), (j + 1, table))[1])
 
 
 @pytest.mark.parametrize("mode", MODES)
