@@ -240,6 +240,10 @@ class Left(First):
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         self.preset(())
 
+    def does(self, noun: str) -> str:
+        """What a body does that leaves it, in a construct."""
+        return f"changes {self.name(())}"
+
 
 class Order(Left):
     """The order of the entries of a dictionary."""
@@ -256,10 +260,6 @@ class Order(Left):
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
         return f"the order of the entries of a {type(self.table).__name__}"
-
-    def does(self, noun: str) -> str:
-        """What a body does that leaves it, in a construct."""
-        return f"changes {self.name(())}"
 
 
 class Spent(Left):
@@ -279,7 +279,6 @@ class Spent(Left):
         return words_of(*self.change[:3])
 
     def does(self, noun: str) -> str:
-        """What a body does that leaves it, in a construct."""
         return filling(self.change, noun)
 
 
