@@ -720,10 +720,12 @@ class Call:
 def _pairs(before: Any, after: Any, spec: TreeSpec, first: int = 0) -> Iterator[tuple[Any, Any, int]]:
     """The containers of a tree that can change, those that another tree has in their places, and where their leaves
     begin."""
+    if spec.children is None:
+        return
     given, found = dict(_items(before)), dict(_items(after))
     if given and not issubclass(spec.cls, tuple):
         yield before, after, first
-    for key, inner in zip(spec.keys if issubclass(spec.cls, dict) else given, spec.children or (), strict=True):
+    for key, inner in zip(spec.keys if issubclass(spec.cls, dict) else given, spec.children, strict=True):
         yield from _pairs(given[key], found[key], inner, first)
         first += len(inner.leaf_specs())
 
