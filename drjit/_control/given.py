@@ -725,7 +725,7 @@ def _pairs(before: Any, after: Any, spec: TreeSpec, first: int = 0) -> Iterator[
     given, found = dict(_items(before)), dict(_items(after))
     if given and not issubclass(spec.cls, tuple):
         yield before, after, first
-    for key, inner in zip(spec.keys if issubclass(spec.cls, dict) else given, spec.children, strict=False):  # which may have grown
+    for key, inner in zip(spec.keys if issubclass(spec.cls, dict) else given, spec.children, strict=False):
         yield from _pairs(given[key], found[key], inner, first)
         first += len(inner.leaf_specs())
 
