@@ -57,7 +57,7 @@ from drjit_core import (
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "begun", "cut_to", "depths", "fitting", "for_lanes",
+__all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "begun", "cut_to", "depths", "fitting",
            "in_plain_code", "innermost_part", "innermost_width", "lane_mask", "made_from", "masked_access", "masking",
            "note_origin", "note_read", "note_version", "note_writes", "on_part", "part_depth", "part_of", "part_runs",
            "symbolic_width", "watched", "wholes", "widest_mask", "with_lanes", "written_apart", "written_from"]

@@ -116,6 +116,7 @@ cdef class Joint:
     cdef public list new
     cdef public list orders
     cdef public list removed
+    cdef public dict spent
 
 
 @cython.locals(first=Returned, each=Returned, called=Call, number=cython.Py_ssize_t, found=cython.Py_ssize_t, origin=cython.Py_ssize_t, same=cython.bint)

@@ -21,7 +21,7 @@ from drjit_core import (
     primal,
 )
 
-from .._access.lanes import fitting, masked_access, masking, written_apart, written_from
+from .._access.lanes import TRUE, fitting, masked_access, masking, written_apart, written_from
 from .._access.store import Journal, innermost_journal, noted, owner_of, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
@@ -176,7 +176,7 @@ class Results:
         values = [each.value for each in returned]
         if not calls:
             return self.spec.rebuild(fresh) if not values or self.spec.is_flat else \
-                refilled(values[:1], self.spec, iter(fresh), _none, become)
+                refilled(values, self.spec, iter(fresh), _none, become)
         owned = [id(call_.own(value)) for call_, value in zip(calls, values, strict=True)]
         if self.spec.is_flat and any(map(owned[0].__ne__, owned)):
             return tuple(fresh)
@@ -410,15 +410,18 @@ class Joint:
     ``computed``, one after the other.
     """
 
-    __slots__ = ("arrays", "changed", "effects", "given", "lanes", "new", "nodes", "orders", "places",
-                 "removed")
+    __slots__ = ("arrays", "changed", "effects", "given", "lanes", "new", "nodes", "orders", "places", "removed",
+                 "spent")
 
     def __init__(self, words: Words, given: Given, effects: Sequence[Effects], results: Results,
                  nodes: Sequence[core.Node], computed: bool, keeps: bool) -> None:
         self.given, self.effects, self.lanes, self.nodes = given, effects, results.lanes, nodes
         #: Arguments, by the positions of nodes; arrays; places.
-        self.changed: list[int] = sorted({position for each in effects for position, node in each.changed.items()
-                                          if computed or not is_version(primal(node))})
+        changed = [item for each in effects for item in each.changed.items()]
+        #: Arguments that nobody can use after one of the functions, by the positions of nodes: nobody can then.
+        self.spent = {position: node for position, node in changed if core.is_unusable(primal(node))}
+        self.changed: list[int] = sorted({position for position, node in changed if position not in self.spent and (
+            computed or not is_version(primal(node)))})
         self.arrays: dict[Any, tuple[Any, int, core.Node]] = {}
         self.places: dict[Any, _Place] = {}
         #: New places that hold what one function has put there for all elements, since it depends on none; or what
@@ -501,7 +504,7 @@ class Joint:
         call_ = self.effects[0].call
         for place, first, count in self.given.spec.positions():
             for position in range(first, first + count):
-                node = next(values) if position in self.changed else versions.get(position)
+                node = next(values) if position in self.changed else self.spent.get(position, versions.get(position))
                 if node is not None:
                     store_result(self.given.leaves[place], position - first, node, None, self.lanes,
                                  whole and position in self.changed)
@@ -778,8 +781,9 @@ class SymbolicChoice:
         self.results.complete(self.effects, self.labels)
         for effects in self.effects:
             if effects.changed or effects.arrays or effects.places or effects.orders:
-                self.joint = Joint(self.words, self.given, self.effects, self.results, self.nodes, False,
-                                   self.index is None)
+                with masked_access(TRUE):  # objects do not keep what they show meanwhile
+                    self.joint = Joint(self.words, self.given, self.effects, self.results, self.nodes, False,
+                                       self.index is None)
                 break
 
     def name_of(self, position: int) -> str:

@@ -12,7 +12,7 @@ cdef int _LITERAL
 
 cdef Node _mask(object cond)
 cdef _check_labels(str name, object labels)
-cdef _check(object args, object cond, object true_fn, object false_fn, object arg_labels, object rv_labels,
+cdef _check(object args, object true_fn, object false_fn, object arg_labels, object rv_labels,
             object label, object mode, object strict)
 @cython.locals(given=Given)
 cpdef object branch(object args, object cond, object true_fn, object false_fn, object arg_labels=*,

@@ -31,7 +31,7 @@ def branch(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
            fill: Callable[[Sequence[Returned]], None] | None = None, sides: tuple[str, str] = ("if", "else")) -> Any:
     """``dr.if_stmt``, where something may complete what both functions have returned before it is compared, and these
     are the two ``sides`` of the program's ``if`` for messages."""
-    _check(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict)
+    _check(args, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict)
     if mode == "scalar" or mode is None and cond.__class__ is bool:
         return (true_fn if cond else false_fn)(*args)
     before = standing()
@@ -48,7 +48,7 @@ def branch(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
         raise presented(error, FUNCTION)  # noqa: B904
 
 
-def _check(args: Any, cond: Any, true_fn: Any, false_fn: Any, arg_labels: Any, rv_labels: Any, label: Any, mode: Any,
+def _check(args: Any, true_fn: Any, false_fn: Any, arg_labels: Any, rv_labels: Any, label: Any, mode: Any,
            strict: Any) -> None:
     """Refuse arguments of other types and values than they must have."""
     if type(args) is not tuple:

@@ -18,7 +18,7 @@ from .._trees.pytree import TreeSpec, flatten_nodes
 from .places import Change, is_kept_by_class, keep_new, reorder, words_of
 from .wording import name_in_program
 
-__all__ = ["Argument", "Array", "Filled", "First", "Late", "Order", "Place", "PlaceOnce", "Spent"]
+__all__ = ["Argument", "Array", "Filled", "First", "Late", "Left", "Order", "Place", "PlaceOnce", "Spent"]
 
 
 _LITERAL = core.KIND["literal"]
@@ -177,6 +177,10 @@ class Filled(Place):
     def restore(self) -> None:
         self.write(MISSING)
 
+    def does(self, noun: str) -> str:
+        """What a body does that leaves it, in a construct."""
+        return filling(self.change, noun)
+
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
         if all(map(operator.is_, results, self.initial)):
             keep_new(self.change)
@@ -237,13 +241,27 @@ class First:
         return "whether an iteration is the first one"
 
 
-class Order(First):
-    """The order of the entries of a dictionary, as an iteration leaves it, which later ones find."""
+class Left(First):
+    """What an iteration leaves, and later ones find."""
 
-    def __init__(self, table: Any, before: Sequence[Any], after: Sequence[Any]) -> None:
-        self.table, self.before, self.after = table, before, after
+    def __init__(self) -> None:
         self.initial = []
         self.lanes: tuple[int, ...] = ()
+
+    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
+        self.preset(())
+
+    def does(self, noun: str) -> str:
+        """What a body does that leaves it, in a construct."""
+        return f"changes {self.name(())}"
+
+
+class Order(Left):
+    """The order of the entries of a dictionary."""
+
+    def __init__(self, table: Any, before: Sequence[Any], after: Sequence[Any]) -> None:
+        super().__init__()
+        self.table, self.before, self.after = table, before, after
 
     def preset(self, formals: Sequence[Node]) -> None:
         reorder(self.table, self.after)
@@ -251,18 +269,15 @@ class Order(First):
     def restore(self) -> None:
         reorder(self.table, self.before)
 
-    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
-        reorder(self.table, self.after)
-
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
         return f"the order of the entries of a {type(self.table).__name__}"
 
 
-class Spent(Order):
-    """A place that was new, and holds what nobody can use any more, which later iterations find."""
+class Spent(Left):
+    """A place that was new, and holds what nobody can use any more."""
 
     def __init__(self, change: Change) -> None:
-        super().__init__(None, (), ())
+        super().__init__()
         self.change = change
 
     def preset(self, formals: Sequence[Node]) -> None:
@@ -271,11 +286,16 @@ class Spent(Order):
     def restore(self) -> None:
         write_place(*self.change[:3], MISSING)
 
-    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
-        self.preset(())
-
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
         return words_of(*self.change[:3])
+
+    def does(self, noun: str) -> str:
+        return filling(self.change, noun)
+
+
+def filling(change: Change, noun: str) -> str:
+    """What a body does that puts an array in a new place."""
+    return f"puts an array in {words_of(*change[:3])}, where nothing is before the {noun}"
 
 
 class Late(First):

@@ -29,6 +29,8 @@ cdef class _Objects:
     cdef public list forgotten
     cdef public tuple lanes
     cdef public Py_ssize_t width
+    cdef public set copied
+    cdef public set spent
     cpdef Call call(self, object nodes, object function, TreeSpec spec=*)
 
 

@@ -40,7 +40,7 @@ from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases
 from .given import Call, Given, objects_of
-from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple
+from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple, spent
 from .places import Change, are_others, difference_at, is_kept_by_class, is_spent, place_key, reorder, restore, words_of
 from .shapes import changed_shape
 from .snapshot import Snapshot, snapshot
@@ -84,6 +84,10 @@ class _Objects:
         self.apart: set[int] = set()
         #: Whether functions rely on what is the same array elsewhere, so that no elements can be removed.
         self.shared = False
+        #: Places of which iterations have returned the memory in another array, and those that have been written to
+        #: since: they write to the caller's array, which nobody can use afterwards.
+        self.copied: set[int] = set()
+        self.spent: set[int] = set()
         #: The ids of their nodes before the body, by positions.
         self.numbers: dict[int, int] = {}
         #: Which variables are the caller's arrays still: iterations have returned what they were given.
@@ -173,9 +177,16 @@ class _Objects:
                 for position in range(first, first + count):
                     if leaves[place] is array:
                         _require_size(active, before[position], results[position], spec, self.names, position)
-            if leaves[place] is call.arrays[place] or array is not None and place not in self.apart and all(
+            if array is not None and place in self.copied and [
+                    k for k, node in enumerate(array._nodes(), first) if core.primal(node).id != self.numbers.get(k)]:
+                self.spent.add(place)
+            if leaves[place] is call.arrays[place]:
+                continue
+            if array is not None and place not in self.apart and all(
                     results[k] is node and made_from(node, self.numbers[k])
                     for k, node in enumerate(array._nodes(), first)):  # the same memory, as calls return it
+                self.copied.add(place)
+                self.kept[place] = False
                 continue
             self.own.pop(place, None)
             if id(leaves[place]) in given:
@@ -354,7 +365,13 @@ class _Objects:
             return self.first.tree
         value, leaves, call = self.last
         arrays = [array if kept else None for array, kept in zip(call.arrays, self.kept, strict=True)]
-        return self.first.filled(value, leaves, call, self.first.nodes, nodes, arrays, spec)
+        found = self.first.filled(value, leaves, call, self.first.nodes, nodes, arrays, spec)
+        paths = self.first.spec.node_paths(self.names)
+        for place, first, count in self.first.spec.positions() if self.spent else ():
+            if place in self.spent:
+                for k in range(first, first + count):
+                    store_result(self.first.leaves[place], k - first, spent(nodes[k], paths[k]))
+        return found
 
     def undo(self) -> None:
         """Let places hold what they held before."""

@@ -14,8 +14,8 @@ from typing import Any
 import drjit_core as core
 from drjit_core import Node, SymbolicValue, ops, primal, vertex_of
 
-from .entries import Filled, First, Order
-from .places import Change, words_of
+from .entries import Filled, First, Left
+from .places import Change
 from .wording import Words
 
 __all__ = ["FirstCall"]
@@ -32,7 +32,7 @@ class FirstCall:
     """What a first call has left."""
 
     def __init__(self, words: Words, entries: dict[Any, Any], filled: Mapping[Any, tuple[Change, list[Node]]],
-                 others: Mapping[Any, Order], variables: Sequence[Node],
+                 others: Mapping[Any, Left], variables: Sequence[Node],
                  stands: Mapping[Any, Sequence[Node]], state: list[Node], results: Sequence[Node],
                  changing: Sequence[Node]) -> None:
         region = core.innermost()
@@ -48,8 +48,8 @@ class FirstCall:
             self.entries[key] = Filled(change, words.function, changing)
             self.after[key] = nodes
         self.entries |= others
-        self.left = [words_of(*change[:3]) for change in self.filled.values()] + [
-            str(entry.name(())) for entry in others.values()]
+        #: What the body does that later iterations find.
+        self.does = (self.entries[next(iter(filled))] if filled else next(iter(others.values()))).does(words.noun)
         self.entries.setdefault(_FIRST, First())
 
     def by_keys(self, nodes: Sequence[Node]) -> dict[Any, Sequence[Node]]:
@@ -115,9 +115,6 @@ class FirstCall:
 
     def refusal(self) -> SymbolicValue:
         """What is wrong with a body that does something else where it finds what it has put in new places."""
-        where = self.left[0]
-        does = f"changes {where}" if "the order" in where else \
-            f"puts an array in {where}, where nothing is before the {self.words.noun}"
         return SymbolicValue(
-            f"{self.words.function}(): {self.words.traced} {does}, and does something else in later iterations, which "
-            f"find it so. Do that before the {self.words.noun}, or {self.words.otherwise}.")
+            f"{self.words.function}(): {self.words.traced} {self.does}, and does something else in later iterations, "
+            f"which find it so. Do that before the {self.words.noun}, or {self.words.otherwise}.")

@@ -39,6 +39,7 @@ __all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "
 _NOTHING: dict[Any, Any] = {}
 _EMPTY: list[Any] = []
 _NONE: set[int] = set()
+_NO_NODES: dict[int, int] = {}
 #: Among so few leaves, one is looked for.
 _FEW = 16
 
@@ -100,7 +101,8 @@ class Given:
             for place in self.keep_numbers(leaves, stands):
                 fresh[place] = self.leaves[place]
         for place, first in call.shared:
-            fresh[place] = fresh[first]
+            if self.leaves[place] is self.leaves[first]:  # before the first iteration, too
+                fresh[place] = fresh[first]
         if others:
             call.write_back(others)
         if self.spec.is_flat:
@@ -453,7 +455,29 @@ class Call:
                 leaves, _ = flatten(copy, self.given.function)
                 if len(leaves) == count:
                     arrays[first:first + count] = leaves
+            for place, first in self.shared:
+                if self.arrays[place] is self.arrays[first]:
+                    arrays[place] = arrays[first]
             self.arrays = arrays
+
+    def join(self, given: Sequence[core.Node]) -> dict[int, int]:
+        """Let what is in one container that is given twice be one array in both places. Of the nodes that the function
+        is ``given`` returns those that stand for nothing, since it finds others in their places, and which ones, by
+        positions."""
+        if self.shared:
+            starts = {place: (first, count) for place, first, count in self.given.spec.positions()}
+            self.arrays, self.nodes = self.arrays.copy(), self.nodes.copy()
+            for place, other in self.shared:
+                self.arrays[place] = self.arrays[other]
+                if place in starts:
+                    (first, count), (start, _) = starts[place], starts[other]
+                    self.nodes[first:first + count] = self.nodes[start:start + count]
+        if self.nodes is given:
+            return _NO_NODES
+        numbers: dict[int, int] = {}
+        for k, node in enumerate(given):
+            numbers.setdefault(id(node), k)
+        return {k: numbers[id(node)] for k, node in enumerate(self.nodes) if node is not given[k]}
 
     def changed(self) -> dict[int, core.Node]:
         """The arrays that were changed in place: what they are, by the positions of their nodes.
@@ -554,19 +578,33 @@ class Call:
                 found = self.note_moved(entry, known.get(key)) or found
         return found
 
-    def require_in_place(self, returned: Any) -> None:
-        """Refuse containers that the function changes, and returns in the place of others: later iterations would
-        change those."""
-        self.moved = set()
-        self.note_moved(returned, self.tree)
+    def exchanged_in(self) -> set[int]:
+        """The ids of the caller's containers in which the function has put something else than it was given."""
+        found = set()
         for container, _, new in self.held:
             now = dict(_items(container))
-            if id(container) in self.moved and [key for key, stand in new.items() if now.get(key) is not stand]:
-                raise ArgumentError(
-                    f"{self.given.function}(): the body of this symbolic loop changes containers of the state, which "
-                    "change places: another one in each iteration. Give the body copies, or run the loop with "
-                    "mode='evaluated'.")
+            if [key for key, stand in new.items() if now.get(key) is not stand]:
+                found.add(id(container))
+        return found
+
+    def require_in_place(self, returned: Any) -> None:
+        """Refuse containers that the function changes, and returns in the place of others, or where it returns one in
+        the places of several: later iterations would change those."""
+        changed = self.exchanged_in()
+        if not changed:
+            return
+        self.moved = set()
+        self.note_moved(returned, self.tree)
+        places: dict[int, set[int]] = {}
+        for given, found, _ in _pairs(self.tree, returned, self.given.spec):
+            places.setdefault(id(found), set()).add(id(given))
+        joined = self.moved.union(*[several for several in places.values() if len(several) > 1])
         self.moved = _NONE
+        if not changed.isdisjoint(joined):
+            raise ArgumentError(
+                f"{self.given.function}(): the body of this symbolic loop changes containers of the state, which "
+                "change places: another one in each iteration. Give the body copies, or run the loop with "
+                "mode='evaluated'.")
 
     def caller_of(self, change: Change) -> Any:
         """What the caller had in a place where an array of the function's stood before it changed that."""
@@ -678,15 +716,35 @@ class Call:
             self.numbered, self.numbers = self.arrays, _places(self.arrays)
         return self.numbers.get(id(array), -1)
 
-    def require_shared(self, leaves: Sequence[Any], names: Sequence[str]) -> None:
-        """Refuse what is no longer the same container in several places, as it was before."""
-        for place, first in self.shared:
-            if leaves[place] is not leaves[first]:
-                paths = self.given.spec.paths(names)
-                raise ArgumentError(
-                    f"{self.given.function}(): '{paths[first]}' and '{paths[place]}' are one array, or in one "
-                    "container, which is given twice, and changed in place, and are two afterwards. Pass copies, so "
-                    "that they are two before, too.")
+    def require_shared(self, leaves: Sequence[Any], names: Sequence[str], returned: Any = None) -> None:
+        """Refuse what is no longer the same array in several places, as it was before, or container, if what was
+        ``returned`` is given."""
+        apart = [pair for pair in self.shared if leaves[pair[0]] is not leaves[pair[1]]]
+        known: dict[int, tuple[Any, int]] = {}
+        changed = _NONE if returned is None else self.exchanged_in()
+        for given, found, place in _pairs(self.tree, returned, self.given.spec) if changed else ():
+            before, first = known.setdefault(id(given), (found, place))
+            if before is not found and id(given) in changed:
+                apart.append((place, first))
+        if apart:
+            paths, (place, first) = self.given.spec.paths(names), apart[0]
+            raise ArgumentError(
+                f"{self.given.function}(): '{paths[first]}' and '{paths[place]}' are one array, or in one container, "
+                "which is given twice, and are two afterwards: what changes one of them in place would change the "
+                "other one in the first iteration only. Pass copies, so that they are two before, too.")
+
+
+def _pairs(before: Any, after: Any, spec: TreeSpec, first: int = 0) -> Iterator[tuple[Any, Any, int]]:
+    """The containers of a tree that can change, those that another tree has in their places, and where their leaves
+    begin."""
+    if spec.children is None:
+        return
+    given, found = dict(_items(before)), dict(_items(after))
+    if given and not issubclass(spec.cls, tuple):
+        yield before, after, first
+    for key, inner in zip(spec.keys if issubclass(spec.cls, dict) else given, spec.children, strict=False):
+        yield from _pairs(given[key], found[key], inner, first)
+        first += len(inner.leaf_specs())
 
 
 def as_left(value: Any, places: Mapping[tuple[int, Any], Change], showing: Mapping[int, Any]) -> Any:
@@ -708,31 +766,40 @@ Owner = Callable[[Sequence[Any], TreeSpec], Any]
 
 
 def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], owner: Owner,
-             become: Callable[[Any, Any], Any]) -> Any:
+             become: Callable[[Any, Any], Any], made: dict[Any, Any] | None = None) -> Any:
     """A tree that one or several functions returned, with other leaves; trees of other classes are looked at no more.
 
-    It has the containers of the ``owner``; objects that join by the protocol ``become`` like others.
+    It has the containers of the ``owner``; objects that join by the protocol ``become`` like others. Two places have
+    one container if each function has one there: what has been ``made`` is known by those, and by what it is.
     """
     if spec.children is None:
         return next(leaves)
+    made = {} if made is None else made
     items = [dict(_items(value)) if value.__class__ is values[0].__class__ else _NOTHING for value in values]
-    new = {key: refilled([entries.get(key) for entries in items], inner, leaves, owner, become)
+    new = {key: refilled([entries.get(key) for entries in items], inner, leaves, owner, become, made)
            for key, inner in zip(spec.keys if issubclass(spec.cls, dict) else items[0], spec.children, strict=True)}
     container, new = owner(values, spec), {key: new[key] for key in items[0]}
     if issubclass(spec.cls, tuple):
         same = container.__class__ is spec.cls and len(container) == len(new) and \
             all(map(operator.is_, container, new.values()))
         return container if same else construct(spec.cls, new, extras(values[0]) if spec.shape else ())
+    key = tuple(map(id, values))
+    if key in made:
+        return made[key][0]
+    if id(container) in made:
+        container = None
     if spec.prototype is not None:
         # with what other attributes the caller's object has by now
         like = values[0] if container is None or is_own(spec.cls.__module__) else container
-        made = like.__drjit_rebuild__(new)
-        return made if container is None else become(container, made)
-    if container is None:
-        return new if spec.cls is dict else construct(spec.cls, new, extras(values[0]) if spec.shape else ())
-    now = dict(_items(container))
-    write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
-    return container
+        found = like.__drjit_rebuild__(new)
+        found = found if container is None else become(container, found)
+    elif container is None:
+        found = new if spec.cls is dict else construct(spec.cls, new, extras(values[0]) if spec.shape else ())
+    else:
+        now, found = dict(_items(container)), container
+        write_entries(container, {key: entry for key, entry in new.items() if now.get(key) is not entry})
+    made[key] = made[id(found)] = found, values  # which keeps them, and their identities
+    return found
 
 
 def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call: Call,

@@ -34,6 +34,7 @@ cdef class SymbolicLoop(Functions):
     cdef public list arrays
     cdef public list codes
     cdef public object variables
+    cdef public dict joined
     cdef public Journal journal
     cdef public TreeSpec spec
     cdef public object returned

@@ -33,7 +33,8 @@ from .snapshot import Snapshot, is_closed, snapshot
 from .state import difference_of, mask_of, shape_of
 from .wording import Words, name_in_program, require_data, require_started
 
-__all__ = ["FUNCTION", "SymbolicLoop", "changed_size", "condition_of", "flattened", "require_tuple"]
+__all__ = ["FUNCTION", "SymbolicLoop", "changed_size", "condition_of", "flattened", "require_tuple",
+           "spent"]
 
 FUNCTION = "drjit.while_loop"
 _WORDS = Words(FUNCTION, "the body of this symbolic loop", "loop", "run the loop with mode='evaluated'")
@@ -83,6 +84,8 @@ class SymbolicLoop:
         #: What the condition was.
         self.tested: core.Node
         self.called: Call
+        #: Nodes of the state that stand for nothing, and those that others stand for: see :meth:`Call.join`.
+        self.joined: dict[int, int] = _NOTHING
 
     def run(self) -> Any:
         """The state after the loop."""
@@ -105,6 +108,8 @@ class SymbolicLoop:
                 self.clear()
         if around is not None:
             around.begun += 1
+        if self.joined:
+            results = [results[self.joined.get(position, position)] for position in range(len(results))]
         for position, node in enumerate(self.nodes):
             result = results[position]
             if is_version(primal(result)):
@@ -113,7 +118,8 @@ class SymbolicLoop:
             self.variables.lanes = self.lanes
             self.variables.finish(results[self.count:], self.journal if around is None else None)
             for position, (array, component) in self.variables.written.items():
-                store_result(array, component, results[position])
+                if results[position] is not self.nodes[position]:
+                    store_result(array, component, spent(results[position], self.name_of(position)))
         if self.returned is None:  # it was never called
             return self.given.tree
         spec = None if self.shapes is None else self.shapes.after(results)
@@ -303,8 +309,11 @@ class SymbolicLoop:
             given = given[:self.count]
         if self.shapes is not None:
             given, self.spec = self.shapes.given(given)
-        return Call(self.given, given, function, self.spec, _NOTHING, self.journal,
-                    self.known_before() if function is self.body else None, self.given.lent)
+        found = Call(self.given, given, function, self.spec, _NOTHING, self.journal,
+                     self.known_before() if function is self.body else None, self.given.lent)
+        if function is self.body:
+            self.joined = found.join(given)
+        return found
 
     def known_before(self) -> Snapshot | None:
         """What the body knows, if that is seen to be what it was before the loop."""
@@ -337,7 +346,11 @@ class SymbolicLoop:
             _require_unchanged(given.leaves, final, given.spec, names)
         self.returned, self.final = returned, final
         if call.shared:
-            call.require_shared(final, names)
+            call.require_shared(final, names, returned)
+        if self.joined:
+            self.joined = {k: other for k, other in self.joined.items() if results[k] is results[other]}
+            for position in self.joined:
+                results[position] = variables[position]
         if call.copies:
             call.objects = objects_of(returned, given.spec)
             call.settle()
@@ -405,6 +418,14 @@ class SymbolicLoop:
 def _are_within(nodes: Sequence[core.Node]) -> bool:
     """Whether any of some values are part of the loop that is traced."""
     return bool([node for node in nodes if core.is_within(node)])
+
+
+def spent(node: core.Node, name: str) -> core.Node:
+    """What is left of an array of the state that iterations have written to, each in another array."""
+    return core.unusable(primal(node), (
+        f"this array has no value: it is the state variable '{name}' of a loop, which writes to it by index, and "
+        "returns another array in its place, a copy or what a call has returned. Only the first iteration has written "
+        "to this one. Use what the loop returns."))
 
 
 def _longest(numbers: core.Node, others: list[core.Node]) -> int:

@@ -34,7 +34,7 @@ from .._trees.kinds import MISSING
 from .._trees.pytree import flatten_nodes
 from .aliases import Aliases
 from .changed import changed_arrays, require_no_writes
-from .entries import Argument, Array, Filled, First, Late, Order, Place, PlaceOnce, Spent
+from .entries import Argument, Array, Filled, First, Late, Left, Order, Place, PlaceOnce, Spent
 from .first import FirstCall
 from .given import Call, containers_of
 from .places import Change, are_others, difference_at, is_kept_by_class, is_spent, keep_new, place_key, words_of
@@ -183,7 +183,8 @@ class Variables:
         """Begin again."""
         self.entries: dict[Any, Any] = {}
         self.initial: list[Node] = []
-        #: State that is written to by index, and returned as another array: the caller's arrays, by position.
+        #: State that is written to by index, and returned as another array: the caller's arrays, by position, which
+        #: nobody can use afterwards.
         self.written: dict[int, tuple[ArrayBase, int]] = {}
         #: Places that were not there before.
         self.new: list[Change] = []
@@ -368,7 +369,7 @@ class Variables:
         if self.first is not None:
             return self.first.joined(variables, stands, values, test, results, bool(
                 spent or [change for change, _ in sought.values() if not is_kept_by_class(change)]))
-        left: dict[Any, Order] = {place_key(*change[:3]): Spent(change) for change in spent}
+        left: dict[Any, Left] = {place_key(*change[:3]): Spent(change) for change in spent}
         for order in call.snapshot.reordered if call.snapshot is not None else ():
             left["order", id(order[0])] = Order(*order)
         if sought or left:
@@ -547,16 +548,17 @@ class Variables:
         The second one must not change others of the caller's, which are returned in their places.
         """
         for (place, first, count), is_kept in zip(call.given.spec.positions(), kept, strict=True):
-            own = [k for k in range(first, first + count) if k in changed and not core.is_version(primal(changed[k]))]
+            memory = [k for k in range(first, first + count) if k in changed and (
+                core.is_version(primal(changed[k])) or core.is_unusable(primal(changed[k])))]
+            own = [k for k in range(first, first + count) if k in changed and k not in memory]
             if not is_kept and self.comes_back_changed(call, place, returned, bool(own), journal, results,
                                                        call.nodes[first:first + count]):
                 raise SymbolicValue(
                     f"{self.words.function}(): {self.words.traced} changes arrays of the state in place, which change "
                     f"places: another one in each iteration. Give the body copies, or {self.words.otherwise}.")
-            for position in range(first, first + count):
-                if not is_kept and position in changed and core.is_version(primal(changed[position])):
-                    self.written[position] = call.given.leaves[place], position - first
-                elif not is_kept and position in changed:
+            if not is_kept:
+                self.written |= {position: (call.given.leaves[place], position - first) for position in memory}
+                for position in own:
                     self.note_once(call.given.leaves[place], position - first, call.given.nodes[position],
                                    changed[position], after, new)
         if any(key[0] == "once" for key in after):

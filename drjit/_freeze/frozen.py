@@ -43,6 +43,7 @@ __all__ = ["Entry", "Frozen", "write_with"]
 
 _log = logging.getLogger("drjit")
 _LITERAL, _EVALUATED = KIND["literal"], KIND["evaluated"]
+_UNUSABLE = "unusable"
 _FREEZING = JitFlag.KernelFreezing.value
 #: One function is recorded at a time: it sees other nodes in the arrays that it knows.
 _recording = threading.RLock()
@@ -63,7 +64,7 @@ class Entry:
                  baked: dict[int, Any]) -> None:
         self.recording, self.outcome = recording, outcome
         self.pattern = recording.pattern
-        #: Which nodes of the inputs are arguments; the others are literals, and baked in.
+        #: Which nodes of the inputs are arguments; the others are literals, or what nobody can use, and baked in.
         self.positions, self.baked = positions, baked
         self.sizes = [inputs.nodes[position].size for position in positions]
         #: Whether it is known that it is good for other sizes; ``None``: nobody has tried.
@@ -292,8 +293,10 @@ class Frozen:
         return 0 if self._backend is None else self._backend.value
 
     def _complete(self, inputs: Inputs) -> None:
-        """Let the key of a call have what is around it, and which of its evaluated inputs are literals."""
-        inputs.key = inputs.key, self._context(), tuple([primal(node).kind == _LITERAL for node in inputs.nodes])
+        """Let the key of a call have what is around it, and which of its evaluated inputs are literals, or nobody can
+        use."""
+        inputs.key = inputs.key, self._context(), tuple([
+            _UNUSABLE if core.is_unusable(node) else node.kind == _LITERAL for node in map(primal, inputs.nodes)])
 
     def _look_up(self, inputs: Inputs, tried: Sequence[Entry] = (), asked: bool = False) -> tuple[
             Entry | None, Any, list[core.Node]]:
@@ -395,10 +398,11 @@ class Frozen:
         return self._finish(entry, inputs, holder)
 
     def _constants(self, inputs: Inputs) -> dict[int, Any]:
-        """The literals that are built into a recording."""
+        """The literals that are built into a recording, and what nobody can use."""
         opaque = {*self._opaque.get(inputs.key, ()), *inputs.numbers()}
         return {position: _constant(primal(node)) for position, node in enumerate(inputs.nodes)
-                if primal(node).kind == _LITERAL and position not in opaque} if self._auto_opaque else {}
+                if core.is_unusable(primal(node)) or
+                self._auto_opaque and primal(node).kind == _LITERAL and position not in opaque}
 
     def _finish(self, entry: Entry, inputs: Inputs, results: list[Any]) -> Any:
         self._plan(entry, inputs)
@@ -782,7 +786,7 @@ def _vertex_at(node: core.Node) -> Vertex:
 
 
 def _constant(node: core.Node) -> Any:
-    """The value and size of a literal, as a key."""
+    """The value and size of a literal, or what is said of something that nobody can use, as a key."""
     return node.type, node.payload, node.size
 
 

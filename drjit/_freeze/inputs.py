@@ -456,9 +456,6 @@ class Inputs:
                 pending = True
         if pending:
             self.nodes = [node for array in self.arrays for node in array._nodes()]
-            for node in map(primal, self.nodes):
-                if core.is_unusable(node):  # recordings have no words for it
-                    raise core.symbolic_error(node, "drjit.freeze")
             core.evaluate([primal(node) for node in self.nodes])
 
     def give(self, nodes: Sequence[Node]) -> None:

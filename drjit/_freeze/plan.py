@@ -290,6 +290,8 @@ class Plan:
             if value.kind != _EVALUATED:
                 if value.kind == _UNDEFINED or (value.kind == _LITERAL) != self.literals[position]:
                     return False
+                if core.is_unusable(value) and self.baked[position] is None:
+                    return False
                 evaluated = False
                 if value.kind != _LITERAL:
                     pending.append(value)

@@ -328,7 +328,7 @@ def was_read(array: Storage) -> None:
 
 def _kept(view: View, before: tuple[Any, ...], parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """What is read by a view that derivatives have been enabled for: the new values are those of the same variable."""
-    if not dr.grad_enabled(before):
+    if not is_variable(before):  # but what a construct has made of it, as of the root
         return parts
     if view.seen != view.root._writes and dr.grad_enabled(parts):
         raise RuntimeError("drjit.array_api: derivatives have been enabled for a view of an array, into which values "

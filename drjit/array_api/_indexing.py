@@ -643,7 +643,7 @@ def replace(array: Storage, source: Storage) -> None:
         else:
             _write(array, expanded(functools.reduce(operator.add, _along(*view.place, array.shape)),
                                    array.shape).array, source)
-        if not in_body():
+        if in_plain_code():  # else it is the construct that knows what the root holds in the end
             hold(array, source._parts)
             was_read(array)
     elif in_body():

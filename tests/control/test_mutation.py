@@ -6,6 +6,7 @@ rest are tests of what has no place in it.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import types
@@ -16,9 +17,10 @@ import numpy as np
 import pytest
 
 import drjit as dr
+from drjit import array_api
 from drjit.llvm import ad
 from drjit.llvm.ad import Array3f, Bool, Float, TensorXf, UInt
-from tests.control.mutation.model import expected
+from tests.control.mutation.model import Plain, expected
 from tests.control.mutation.run import outcome
 from tests.control.mutation.table import Cell, sample
 
@@ -337,6 +339,149 @@ def test_an_array_in_two_places_that_calls_replace(mode: str, kind: Any) -> None
     np.testing.assert_array_equal(np.asarray(p), wanted)
     assert plain(q) == plain(p)
     np.testing.assert_array_equal(np.asarray(x), first)
+
+
+def _joined(j: Any, q: Any, p: Any) -> Any:
+    q["a"], p["a"] = q["a"] + 2, p["a"] * 3
+    return j + 1, q, q
+
+
+def _new_and_joined(j: Any, q: Any, p: Any) -> Any:
+    new = {"a": q["a"] + 2}
+    p["a"] = p["a"] * 3
+    return j + 1, new, new
+
+
+def _copied_and_joined(j: Any, q: Any, p: Any) -> Any:
+    q["a"] = q["a"] + 2
+    p["a"] = p["a"] * 3
+    new = dict(q)
+    return j + 1, new, new
+
+
+def _parted(j: Any, q: Any, p: Any) -> Any:
+    q["a"] = q["a"] + 2
+    p["a"] = p["a"] * 3
+    return j + 1, dict(q), dict(p)
+
+
+def _parted_in_place(j: Any, q: Any, p: Any) -> Any:
+    q["a"] += 2
+    p["a"] *= 3
+    return j + 1, dict(q), dict(p)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize("body", [_joined, _new_and_joined, _copied_and_joined, _parted, _parted_in_place])
+def test_containers_that_become_one_or_two_in_a_loop(body: Any, same: bool, mode: str) -> None:
+    """Evaluated loops do what Python does; symbolic ones that, or they refuse it."""
+    def begin(values: Any) -> Any:
+        first = {"a": Float(values)}
+        return first, first if same else {"a": Float(values) + 1}
+
+    wanted = []
+    for value, count in ((2, 0), (4, 1), (6, 3), (8, 2)):
+        given = q, p = begin(value)
+        for _ in range(count):
+            _, q, p = body(UInt(0), q, p)
+        wanted.append([plain(each["a"])[0] for each in (q, p, *given)])
+    given = begin([2, 4, 6, 8])
+    try:
+        _, q, p = dr.while_loop((UInt(0), *given), lambda j, q, p: j < UInt(0, 1, 3, 2), body, mode=mode)
+    except RuntimeError as error:
+        assert mode == "symbolic" and ("change places" in str(error) or "are two afterwards" in str(error))
+        assert [plain(each["a"]) for each in given] == [plain(each["a"]) for each in begin([2, 4, 6, 8])]
+    else:
+        assert np.transpose([plain(each["a"]) for each in (q, p, *given)]).tolist() == wanted
+        assert (q is p) == (same and body in (_joined, _new_and_joined, _copied_and_joined))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("holder", [dict, list, Data])
+def test_calls_return_one_container_where_all_functions_do(holder: Any, mode: str) -> None:
+    x = Float(1, 2)
+    q = {"a": x} if holder is dict else [x] if holder is list else Data(x)
+    both = dr.switch(UInt(0, 1), [lambda q, p: (q, p), lambda q, p: (q, q)], q, q, mode=mode)
+    assert both[0] is both[1] and both[0] is not q
+    sides = dr.switch(UInt(0, 1), [lambda q, p: (q, p), lambda q, p: (q, copy.copy(q))], q, q, mode=mode)
+    assert sides[0] is not sides[1]
+
+
+def test_memory_that_a_loop_returns_in_another_array() -> None:
+    """Only the first iteration writes to the caller's array; what that is then, nobody knows."""
+    def add(table: Any, lane: Any) -> Any:
+        dr.scatter_add(table, Float(5), lane)
+        return table
+
+    def called(j: Any, table: Any) -> Any:
+        return j + 1, dr.switch(UInt(0, 1, 0, 1), [add, lambda table, lane: table], table, UInt(0, 1, 2, 3))
+
+    def loop(table: Any) -> Any:
+        return dr.while_loop((UInt(0), table), lambda j, table: j < UInt(0, 1, 3, 2), called)[1]
+
+    def nested(j: Any, table: Any) -> Any:
+        return j + 1, loop(table)
+
+    def branch(table: Any) -> Any:
+        return dr.if_stmt((table,), Bool(True, True, True, False), loop, lambda table: table)
+
+    def tracked(table: Any) -> Any:
+        grown = Float(5, 5, 5, 5)
+        dr.enable_grad(grown)
+
+        def add(table: Any, lane: Any) -> Any:
+            dr.scatter_add(table, grown, lane)
+            return table
+
+        return dr.while_loop((UInt(0), table), lambda j, table: j < UInt(0, 1, 3, 2), lambda j, table: (
+            j + 1, dr.switch(UInt(0, 1, 0, 1), [add, lambda table, lane: table], table, UInt(0, 1, 2, 3))),
+            max_iterations=3)[1]
+
+    for program in loop, branch, tracked, lambda table: dr.while_loop((UInt(0), table), lambda j, _: j < 1, nested)[1]:
+        table = Float(2, 4, 6, 8)
+        found = program(table)
+        dr.eval(table, found)
+        assert plain(found) == [2, 4, 21, 8]
+        with pytest.raises(RuntimeError, match="Only the first iteration has written to this one"):
+            table + 1
+    with pytest.raises(RuntimeError, match="Only the first iteration has written to this one"):
+        dr.while_loop((UInt(0), Float(2, 4, 6, 8)), lambda j, _: j < 2,
+                      lambda j, table: (loop(table), (j + 1, table))[1])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("construct", ["branch", "call"])
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize(("change", "other"), [("+=", "="), ("view", "="), ("view", "*="), ("+=", "*="), ("view", "")])
+def test_views_that_the_other_side_replaces_or_changes(change: str, other: str, captured: bool, construct: str,
+                                                       mode: str) -> None:
+    array = array_api.asarray(TensorXf(Float(2, 4, 6, 8), shape=(4,)))
+    view = array[:]
+    box = Plain(view)
+
+    def first(box: Any) -> None:
+        if change == "view":
+            part = box.v[:]
+            part += 2
+        else:
+            box.v += 2
+
+    def second(box: Any) -> None:
+        if other == "=":
+            box.v = box.v + 5
+        elif other:
+            part = box.v
+            part *= 5
+
+    sides = [lambda *_: first(box), lambda *_: second(box)] if captured else [first, second]
+    if construct == "branch":
+        dr.if_stmt(() if captured else (box,), Bool(True, False, True, False), *sides, mode=mode)
+    else:
+        dr.switch(UInt(0, 1, 0, 1), sides, Float(1, 2, 3, 4) if captured else box, mode=mode)
+    shown = [4, 20, 8, 40] if other == "*=" else [4, 4, 8, 8]
+    assert (plain(array), plain(view)) == (shown, shown)
+    assert plain(box.v) == ([4, 9, 8, 13] if other == "=" else shown)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -365,3 +365,58 @@ def test_views_of_dictionaries_count_as_these() -> None:
     for value in (1.0, 2.0, 3.0, 1.0):
         options["scale"] = value
         assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * value)
+class Box:
+    """An object that may hold what nobody can use."""
+
+    new: Any
+
+    def __init__(self, given: bool) -> None:
+        self.x = ad.Float(1, 2)
+        if given:
+            self.new = ad.Float(5, 6)
+            return
+
+        def put(x: Any) -> Any:
+            self.new = x * 5
+            return x
+
+        dr.if_stmt((self.x,), ad.Bool(True, False), put, lambda x: x)
+
+
+def test_what_nobody_can_use_may_be_held_and_handed_on() -> None:
+    """It is told apart from what can be used, and says what it is where it is used."""
+    held = dr.freeze(lambda box, z: box.x * z)
+    for k, given in enumerate((False, False, True, False, True)):
+        assert np.array_equal(held(Box(given), ad.Float(k, k)), [k, 2 * k])
+    assert held.n_recordings == 2
+
+    returned = dr.freeze(lambda box, z: (box.new, box.x * z))
+    put = dr.freeze(lambda box, other, z: other.update(new=box.new) or z + 1)
+    direct = dr.freeze(lambda x, z: (x, z * 2))
+    side = dr.freeze(lambda x, z: dr.if_stmt((x, z), z > 1, lambda x, z: (x, z + 1), lambda x, z: (x, z)))
+    for k in range(3):
+        box, other = Box(False), dict[str, Any]()
+        found = returned(box, ad.Float(k, k))
+        assert found[0] is box.new and np.array_equal(found[1], [k, 2 * k])
+        assert put(box, other, ad.Float(k, k))[0] == k + 1 and other["new"] is box.new
+        assert direct(box.new, ad.Float(k, k))[0] is box.new
+        assert np.array_equal(side(box.new, ad.Float(1, 2))[1], [1, 3])
+    assert [f.n_recordings for f in (returned, put, direct)] == [1, 1, 1]
+
+    used = dr.freeze(lambda box, z: box.new * z)
+    for given in (False, True, False):
+        if given:
+            assert np.array_equal(used(Box(True), ad.Float(2)), [10, 12])
+        else:
+            with pytest.raises(RuntimeError, match=r"__mul__\(\).*: this array has no value: 'true_fn' of drjit.if_st"):
+                used(Box(False), ad.Float(2))
+
+
+def test_derivatives_beside_what_nobody_can_use() -> None:
+    squares = dr.freeze(lambda box, z: (box.new, z * z))
+    for k in range(3):
+        z = ad.Float(k, 2)
+        dr.enable_grad(z)
+        dr.backward(squares(Box(False), z)[1])
+        assert np.array_equal(z.grad, [2 * k, 4])
+    assert squares.n_recordings == 1

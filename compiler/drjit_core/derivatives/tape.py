@@ -30,7 +30,7 @@ from ..ir.symbolic import Tracing, innermost
 from ..ir.vertex import HUB, LEAF, Vertex, last_vertex
 from ..ops.table import EVALUATED, IS_WRITE, LITERAL, PHI
 from .flow import Flow, full
-from .traversal import CONSUMED, pull_along, push
+from .traversal import CONSUMED, depending, pull_along, push
 
 __all__ = ["Copy", "Function", "Recorded", "Tape", "spread", "taped", "traced_within"]
 
@@ -127,18 +127,9 @@ class Tape:
     def order(self, places: tuple[int, ...]) -> list[Vertex]:
         """The vertices of the tape along which derivatives flow to some results, in the order of their making."""
         if places not in self._orders:
-            live: set[int] = set()
-            found: list[Vertex] = []
-            for vertex in self.reached(self.at(places)):
-                if self.is_end(vertex):
-                    live.add(vertex.id)
-                    continue
-                for operand in vertex.operands():
-                    if operand.id in live:
-                        live.add(vertex.id)
-                        found.append(vertex)
-                        break
-            self._orders[places] = found
+            reached = self.reached(self.at(places))
+            ends = {vertex.id for vertex in reached if self.is_end(vertex)}
+            self._orders[places] = [vertex for vertex in depending(reached, ends) if vertex.id not in ends]
         return self._orders[places]
 
     def ends(self, places: Iterable[int]) -> list[tuple[Vertex, bool, bool]]:

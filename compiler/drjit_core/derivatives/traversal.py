@@ -31,7 +31,7 @@ from .outside import Outside
 from .structure import STRUCTURE
 
 __all__ = ["BACKWARD", "CLEAR_EDGES", "CLEAR_INPUT", "CLEAR_INTERIOR", "FORWARD_MODE", "Consumed", "abandon",
-           "add_gradients", "ancestors", "clear_gradients", "depends", "enqueue", "go_on", "leave", "pull",
+           "add_gradients", "ancestors", "clear_gradients", "depending", "depends", "enqueue", "go_on", "leave", "pull",
            "pull_along", "push", "set_ones", "traverse"]
 
 FORWARD_MODE, BACKWARD = 1, 2
@@ -664,10 +664,10 @@ def _between(inputs: Iterable[Vertex], outputs: Iterable[Vertex]) -> list[Vertex
                 todo += vertex.operands()
     if len(found) > 1:
         found.sort(key=_number)
-    return _depending(found, ends)
+    return depending(found, ends)
 
 
-def _depending(vertices: Iterable[Vertex], ends: set[int]) -> list[Vertex]:
+def depending(vertices: Iterable[Vertex], ends: set[int]) -> list[Vertex]:
     """Those of some vertices, in their order, that are ends, given by ids, or depend on any."""
     members, order = set(ends), []
     for vertex in vertices:
@@ -702,7 +702,7 @@ def pull_along(vertices: list[Vertex], outputs: Sequence[tuple[Vertex, Node]], i
     ends: dict[int, Vertex] = {}
     for vertex in inputs:
         ends[vertex.id] = vertex
-    order = _depending([*ends.values(), *vertices], set(ends))
+    order = depending([*ends.values(), *vertices], set(ends))
     order.reverse()
     with _lock:
         return _through(order, outputs, inputs, set(ends), again, True, memory, False)

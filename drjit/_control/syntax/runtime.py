@@ -141,8 +141,7 @@ def _as_masks(flags: Sequence[Any], mask: Any) -> list[Any]:
 
 def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
            arg_labels: Sequence[str] = (), rv_labels: Sequence[str] = (), flags: int = 0, result: str | None = None,
-           guard: bool = False, attributes: Sequence[Any] = (),
-           **hints: Any) -> Any:
+           guard: bool = False, **hints: Any) -> Any:
     """``if_stmt`` of branches that elements may leave, or that do not assign all variables.
 
     The last ``flags`` results of the branches are masks or Python's ``bool``; ``True`` says that no element goes on, so

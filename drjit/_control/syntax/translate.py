@@ -378,10 +378,9 @@ class Translator:
                 statements = self._close(statements, outs, flags, "return" in kinds, side)
                 functions.append(self.make(what, key, received, statements))
             end_gaps = sorted({name for end in ends for name in results - end})
-            built = self._build(node, (ordered, unsure, outs, functions, carried, fixed, bool(gaps), end_gaps,
-                                       self._attributes(inner, ordered)))
-        args_, unsure_, outs_, functions, carried, fixed, gapped, end_gaps, changed = built
-        simple = not (flags or gapped or unsure_ or guard or changed)
+            built = self._build(node, (ordered, unsure, outs, functions, carried, fixed, bool(gaps), end_gaps))
+        args_, unsure_, outs_, functions, carried, fixed, gapped, end_gaps = built
+        simple = not (flags or gapped or unsure_ or guard)
         values = tuple_of([*args_, *carried])
         sides_ = [self._bound(function, fixed, [*args_, *carried]) for function in functions]
         labels = [*outs_, *([f"the result of {self.name}()"] if "return" in kinds else []),
@@ -394,8 +393,6 @@ class Translator:
                 keywords["result"] = ast.Constant(self.name)
             if guard:
                 keywords["guard"] = ast.Constant(True)
-            if changed:
-                keywords["attributes"] = ast.Constant(changed)
         keywords |= hint.of("mode", "label", "strict")
         call = call_of("_dr_if_stmt" if simple else "_dr_run_if", [values, load(test), *sides_], **keywords)
         targets = [*outs_, *(["_dr_result"] if "return" in kinds else [])]

@@ -238,7 +238,8 @@ def observe(setting: Setting, result: Any, settings: Sequence[Setting] = ()) -> 
                if not path.startswith("old ") and not isinstance(value, (int, float, type(None)))}
     if setting.cell.reach == "twice":
         objects.pop("result", None)  # a pair of results
-    leaves = {path: value for path, value in seen.items() if _is_leaf(value)}
+    leaves = {path: value for path, value in seen.items() if _is_leaf(value) and (
+        path.startswith("result") or not setting.cell.spends)}
     derivative = _derivative(leaves, setting, settings or (setting,)) if setting.cell.derivatives != "none" else None
     dr.eval(*[value for value in leaves.values() if dr.is_array_v(value)])
     numbers = {path: _numbers(value, setting) for path, value in leaves.items() if not _is_generator(value)}
@@ -295,17 +296,32 @@ def _plain_dispatch(instance: Any, target: Callable[..., Any], *args: Any) -> An
 
 
 def _of_some_elements(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A call of functions that an array chooses: its results are new, since elements that take none have zeros; one
-    array that is returned at two places is one result.
+    """A call of functions that an array chooses: its results are new, since elements that take none have zeros; what is
+    returned at two places is one result.
 
     But for memory, which all elements share: its values are those that the last one has left.
     """
     def called(*args: Any, **kwargs: Any) -> Any:
-        leaves, spec = flatten(call(*args, **kwargs), "")
-        new = {id(leaf): type(leaf)(leaf) for leaf in leaves if dr.is_array_v(leaf)}
-        return spec.rebuild([new.get(id(leaf), leaf) for leaf in leaves])
+        return _renewed(call(*args, **kwargs), {})
 
     return called
+
+
+def _renewed(value: Any, made: dict[int, Any]) -> Any:
+    """A copy of a tree, and of the arrays in it."""
+    found = made.get(id(value))
+    if found is None:
+        if isinstance(value, (list, tuple)):
+            found = type(value)(_renewed(entry, made) for entry in value)
+        elif isinstance(value, dict):
+            found = {key: _renewed(entry, made) for key, entry in value.items()}
+        elif dr.is_array_v(value):
+            found = type(value)(value)
+        else:
+            leaves, spec = flatten(value, "")
+            found = value if spec.children is None else spec.rebuild([_renewed(leaf, made) for leaf in leaves])
+        made[id(value)] = found
+    return found
 
 
 def plain(cell: Cell) -> dict[str, Any]:

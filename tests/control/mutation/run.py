@@ -13,7 +13,7 @@ import numpy as np
 import drjit as dr
 
 from .model import LANES, Expected, Instance, Observation, Setting, Stop, expected, expected_of_lane, observe, package
-from .table import PLACES, STRUCTURE, Cell, refusal
+from .table import HOLDERS, PLACES, STRUCTURE, Cell, refusal
 
 __all__ = ["outcome"]
 
@@ -44,6 +44,13 @@ def _run(cell: Cell, lanes: list[int]) -> Observation:
                 raise AssertionError("what was raised is lost")
         else:
             result = setting.call(_names(), instances)
+    if cell.spends:
+        try:
+            dr.eval(eval(HOLDERS[cell.holder], {"q": setting.subject}) + 1)
+            raise AssertionError("what nobody knows can be used")
+        except RuntimeError as error:
+            if "returns another array in its place" not in str(error):
+                raise
     return observe(setting, result)
 
 

@@ -147,6 +147,19 @@ class Cell(NamedTuple):
         return PLACES[self.place].chain
 
     @property
+    def by_index(self) -> bool:
+        """Whether it is memory, parts of which are written to."""
+        return self.letter == "S" or "lane" in self.action or "scatter" in self.action
+
+    @property
+    def spends(self) -> bool:
+        """Whether nobody can use what was given afterwards: iterations of a symbolic loop write to it by index, and
+        return what a call has returned, which is another array."""
+        place = PLACES[self.place]
+        return self.by_index and self.mode == "symbolic" and place.chain == ("while", "switch") and \
+            self.reach in ("returned", "twice") and self.action != "nothing" and self.holder != "object"
+
+    @property
     def name(self) -> str:
         """All values."""
         return " | ".join(self)
@@ -215,7 +228,7 @@ def refusal(cell: Cell) -> tuple[str, bool]:
     if cell.mode in ("evaluated", "compressed") and {"switch", "dispatch"} & {*place.chain} and \
             not outside and cell.holder != "object":
         # A function has arrays of fewer elements, but for those in objects that are no PyTrees.
-        if cell.letter == "S" or "lane" in cell.action or "scatter" in cell.action:
+        if cell.by_index:
             return GIVEN_ELEMENTS, not place.raises
         if cell.letter in "AW" or cell.action == "[mask] +=":
             return GIVEN_ELEMENTS, False  # some of what views and masks do is done by index
@@ -224,8 +237,10 @@ def refusal(cell: Cell) -> tuple[str, bool]:
     if cell.letter in "FV" and ("lane" in cell.action or "scatter" in cell.action) and \
             cell.mode == "symbolic" and (place.other in ("other", "rebinds") or cell.reach == "new"):
         return BY_INDEX, False  # a region writes to memory, or computes with values
-    if (cell.letter == "S" or "lane" in cell.action or "scatter" in cell.action) and cell.reach == "twice" and \
-            cell.mode == "symbolic" and place.chain == ("while", "switch"):
+    if cell.letter in "AW" and cell.action == "rebound name" and cell.reach == "twice" and \
+            cell.mode == "symbolic" and place.chain[0] == "while":
+        return "which is given twice, and are two afterwards", False  # functions get one copy of what is one object
+    if cell.spends and cell.reach == "twice":
         return "returns another one, and finds the first one", False  # calls return another array: that is memory, too
     return "", False
 
