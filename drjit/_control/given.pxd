@@ -56,6 +56,7 @@ cdef class Call:
     cdef public list nodes
     cdef public list held
     cdef public list copies
+    cdef public list exchanges
     cdef public set touched
     cdef public list stands
     cdef public list objects

@@ -24,7 +24,7 @@ from .._base.array import DERIVED, ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import Handle, held, is_younger
 from .._base.weak import remembered
-from .._trees.classes import is_frozen
+from .._trees.classes import is_copied, is_frozen
 from .._trees.contents import attributes_in_dict, attributes_of, share_attributes, write_place
 from .._trees.holders import has_array
 from .._trees.kinds import MISSING, OBJECT, about, is_own
@@ -208,7 +208,7 @@ def _copied(spec: TreeSpec, places: Iterator[int], shared: bool, copied: bool = 
     if spec.children is None:
         place = next(places)
         return {place} if copied else set()
-    copied = copied or spec.prototype is not None and not (shared and hasattr(spec.prototype, "__drjit_origin__"))
+    copied = copied or is_copied(spec.prototype) and not (shared and hasattr(spec.prototype, "__drjit_origin__"))
     return set().union(*[_copied(entry, places, shared, copied) for entry in spec.children])
 
 
@@ -269,8 +269,8 @@ class Call:
     it finds one array wherever it is one. What the function knows may be ``known`` already.
     """
 
-    __slots__ = ("adorned", "arrays", "attributes", "copies", "given", "held", "inside", "mark", "moved", "nodes",
-                 "numbered", "numbers", "objects", "origins", "owned", "same", "shared", "snapshot", "stands",
+    __slots__ = ("adorned", "arrays", "attributes", "copies", "exchanges", "given", "held", "inside", "mark", "moved",
+                 "nodes", "numbered", "numbers", "objects", "origins", "owned", "same", "shared", "snapshot", "stands",
                  "touched", "tree")
 
     def __init__(self, given: Given, nodes: list[core.Node], function: Callable[..., Any] | None,
@@ -294,6 +294,9 @@ class Call:
         #: What the caller's containers held, and objects that had to be copied, with what they are copies of.
         self.held: list[tuple[Any, dict[Any, Any], dict[Any, Any]]] = _EMPTY
         self.copies: list[tuple[Any, Any, int, int]] = _EMPTY
+        #: Objects that join by the protocol, and have other children as long as the function runs, with the attributes
+        #: of before.
+        self.exchanges: list[tuple[Any, dict[str, Any]]] = _EMPTY
         #: What objects that had to be copied share elements with: that, how often it had been written to, the object,
         #: the place of its first leaf, and how many it has.
         self.origins: list[tuple[Any, int, Any, int, int]] = _EMPTY
@@ -384,12 +387,15 @@ class Call:
         found, new = value, {key: new[key] for key in entries}
         if spec.prototype is not None:
             found = value.__drjit_rebuild__(new)
-            self.copies.append((found, value, first, last - first + 1))
-            if hasattr(value, "__drjit_origin__"):
-                self.origins = [*self.origins, (*value.__drjit_origin__(), value, first, last - first + 1)]
-            self.owned[id(found)] = value
-            if not is_own(type(value).__module__):
-                self.adorn(found, value)
+            if not is_copied(value):
+                found = self.exchanged_object(value, found)
+            else:
+                self.copies.append((found, value, first, last - first + 1))
+                if hasattr(value, "__drjit_origin__"):
+                    self.origins = [*self.origins, (*value.__drjit_origin__(), value, first, last - first + 1)]
+                self.owned[id(found)] = value
+                if not is_own(type(value).__module__):
+                    self.adorn(found, value)
         else:
             write_entries(value, new)
             now = dict(_items(value))
@@ -398,6 +404,16 @@ class Call:
             self.held.append((value, dict(items), now))
         seen[id(value)] = found, first, last - first + 1
         return found
+
+    def exchanged_object(self, value: Any, other: Any) -> Any:
+        """Let an object that joins by the protocol be like another one, with other children, as long as the function
+        runs, which may find it elsewhere, too; returns it."""
+        before = attributes_of(value)
+        become(value, other)
+        others = {name: before.get(name, MISSING) for name, entry in attributes_of(value).items()
+                  if entry is not before.get(name, MISSING)}
+        self.exchanges = [*self.exchanges, (value, others)]
+        return value
 
     def adorn(self, stand: Any, original: Any) -> None:
         """Let an object that joins by the protocol have the attributes of the one that it stands for."""
@@ -540,6 +556,9 @@ class Call:
         for container, before, new in reversed(self.held):
             now = dict(_items(container))
             write_entries(container, {key: before[key] for key, stand in new.items() if now.get(key) is stand})
+        for value, before in reversed(self.exchanges):
+            for name, entry in before.items():
+                write_place(value, OBJECT, name, entry)
         if refused:
             raise ArgumentError(
                 f"{self.given.function}(): a function changes {refused}, which is state, and no entry or child of it. "
@@ -620,6 +639,8 @@ class Call:
 
     def become(self, owner: Any, other: Any) -> Any:
         """Let an object be like another one that a function has returned, if it is the caller's; returns what it is."""
+        if not is_copied(owner):
+            return become(owner, other)
         for _, original, first, count in self.copies:
             if original is owner:
                 return become(owner, other) if self.touched.intersection(range(first, first + count)) else owner
@@ -638,7 +659,7 @@ class Call:
         if self.tree is self.given.tree:
             self.inside = self.inside or containers_of(self.tree)
         elif self.inside is None:
-            self.inside = {id(entry) for entry, *_ in self.held}
+            self.inside = {id(entry) for entry, *_ in (*self.held, *self.exchanges)}
         return id(container) in self.inside
 
     def showing(self) -> dict[int, Any]:
@@ -789,6 +810,9 @@ def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], owner
     if id(container) in made:
         container = None
     if spec.prototype is not None:
+        now = _NOTHING if container is None else dict(_items(container))
+        if now and now.keys() == new.keys() and all(map(operator.is_, now.values(), new.values())):
+            return container
         # with what other attributes the caller's object has by now
         like = values[0] if container is None or is_own(spec.cls.__module__) else container
         found = like.__drjit_rebuild__(new)
@@ -819,7 +843,7 @@ def filled(value: Any, spec: TreeSpec, leaves: Iterator[Any], before: Any, call:
 
 def objects_of(value: Any, spec: TreeSpec) -> list[Any]:
     """The objects in a tree that join by the protocol, in the order in which :func:`filled` comes by them."""
-    if spec.children is None or not spec.holds_copies():
+    if spec.children is None or not spec.holds_objects():
         return []
     items = dict(_items(value))
     found = [each for key, inner in zip(spec.keys if issubclass(spec.cls, dict) else items, spec.children, strict=True)
@@ -851,7 +875,8 @@ def containers_of(value: Any, found: set[int] | None = None) -> set[int]:
 
 def _is_entry(change: Change) -> bool:
     """Whether a place in a container of a tree is one of those that the tree has, and no attribute besides."""
-    return change.kind != OBJECT or change.key in dict(_items(change.container))
+    return change.kind != OBJECT or bool([key for key, entry in _items(change.container) if key == change.key or
+                                          entry is change.before and has_array(entry)])
 
 
 def _items(value: Any) -> list[tuple[Any, Any]]:

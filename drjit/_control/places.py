@@ -48,7 +48,7 @@ def unshared(value: Any) -> Any:
     if isinstance(value, ArrayBase) or children(value) is None:
         return value
     leaves, spec = flatten(value, "")
-    return value if spec.holds_copies() else spec.rebuild(leaves)
+    return value if spec.holds_objects() else spec.rebuild(leaves)
 
 
 def is_spent(value: Any) -> bool:

@@ -37,8 +37,8 @@ from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.weak import note
 
-__all__ = ["Kind", "attributes", "children", "construct", "extras", "field_types", "is_foreign_array", "is_frozen",
-           "is_pytree", "sole_array"]
+__all__ = ["Kind", "attributes", "children", "construct", "extras", "field_types", "is_copied", "is_foreign_array",
+           "is_frozen", "is_pytree", "sole_array"]
 
 
 def field_types(cls: type) -> dict[str, Any] | None:
@@ -159,6 +159,12 @@ def is_frozen(cls: type) -> bool:
     """Whether nobody assigns to fields of a data class, or of a class of attrs."""
     return getattr(getattr(cls, "__dataclass_params__", None), "frozen", False) or \
         getattr(cls.__setattr__, "__name__", "") == "_frozen_setattrs"
+
+
+def is_copied(value: Any) -> bool:
+    """Whether functions get copies of an object that joins by the protocol: it knows itself how it becomes like another
+    one, or keeps its children in something else than attributes."""
+    return hasattr(value, "__drjit_assign__") or hasattr(value, "__drjit_variables__")
 
 
 def _is_made_of_entries(cls: Any) -> bool:

@@ -24,7 +24,7 @@ import drjit_core as core
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.handle import fresh_array, held
-from .classes import attributes, children, construct, extras, field_types, is_foreign_array, is_pytree
+from .classes import attributes, children, construct, extras, field_types, is_copied, is_foreign_array, is_pytree
 from .holders import array_within, beside_entries, passed_over
 
 __all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "extras", "field_types", "flatten",
@@ -243,9 +243,14 @@ class TreeSpec:
         return len(self.traced()) < len([entry for entry in self.leaf_specs() if isinstance(entry.cls, type) and
                                          issubclass(entry.cls, ArrayBase)])
 
-    def holds_copies(self) -> bool:
+    def holds_objects(self) -> bool:
         """Whether any part joins by the protocol, which is rebuilt instead of being written to."""
         return self.prototype is not None or self.children is not None and any(
+            child.holds_objects() for child in self.children)
+
+    def holds_copies(self) -> bool:
+        """Whether functions get copies of any part."""
+        return is_copied(self.prototype) or self.children is not None and any(
             child.holds_copies() for child in self.children)
 
     # --- what it consists of -----------------------------------------------------------------------------------------
