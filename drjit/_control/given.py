@@ -24,7 +24,7 @@ from .._base.array import DERIVED, ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import held
 from .._base.weak import remembered
-from .._trees.classes import is_frozen
+from .._trees.classes import is_frozen, kind_of, put_entry
 from .._trees.contents import attributes_in_dict, attributes_of, share_attributes, write_place
 from .._trees.holders import has_array
 from .._trees.kinds import MISSING, OBJECT, about, is_own
@@ -776,9 +776,9 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
 
 def write_entries(container: Any, entries: dict[Any, Any]) -> None:
     """Put values in a list, a dictionary, or the fields of an object."""
-    if isinstance(container, list | dict | deque):
+    if isinstance(container, list | dict | deque) and kind_of(type(container)) is not None:
         for key, entry in entries.items():
-            container[key] = entry
+            put_entry(container, key, entry)
     else:
         frozen = is_frozen(type(container))
         for key, entry in entries.items():

@@ -18,6 +18,7 @@ import numpy as np
 from drjit_core import closure_of, defaults_of, further_of
 
 from .._base.array import ArrayBase
+from .classes import put_entry
 from .kinds import (
     BUILTIN,
     CELL,
@@ -273,7 +274,7 @@ def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
         if value is MISSING:
             container.pop(key, None)
         else:
-            container[key] = value
+            put_entry(container, key, value)
     elif kind == DICT or isinstance(container, ContextVar):
         if value is MISSING:  # which nobody can put there
             value = None
