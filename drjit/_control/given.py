@@ -776,10 +776,11 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
 
 def write_entries(container: Any, entries: dict[Any, Any]) -> None:
     """Put values in a list, a dictionary, or the fields of an object."""
-    if isinstance(container, list | dict | deque) and kind_of(type(container)) is not None:
+    cls = type(container)
+    if cls is list or cls is dict or isinstance(container, list | dict | deque) and kind_of(cls) is not None:
         for key, entry in entries.items():
             put_entry(container, key, entry)
     else:
-        frozen = is_frozen(type(container))
+        frozen = is_frozen(cls)
         for key, entry in entries.items():
             (object.__setattr__ if frozen else setattr)(container, key, entry)
