@@ -777,7 +777,10 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
 def write_entries(container: Any, entries: dict[Any, Any]) -> None:
     """Put values in a list, a dictionary, or the fields of an object."""
     cls = type(container)
-    if cls is list or cls is dict or isinstance(container, list | dict | deque) and kind_of(cls) is not None:
+    if cls is list or cls is dict:
+        for key, entry in entries.items():
+            container[key] = entry
+    elif isinstance(container, list | dict | deque) and kind_of(cls) is not None:
         for key, entry in entries.items():
             put_entry(container, key, entry)
     else:

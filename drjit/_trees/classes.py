@@ -163,9 +163,6 @@ def _says_itself(cls: type) -> bool:
 
 def put_entry(container: Any, key: Any, entry: Any) -> None:
     """Put an entry into a list, a queue or a dictionary, whatever its class makes of that."""
-    if container.__class__ is dict or container.__class__ is list:
-        container[key] = entry
-        return
     kinds: tuple[Any, ...] = (OrderedDict, dict, list, deque)
     next(kind for kind in kinds if isinstance(container, kind)).__setitem__(container, key, entry)
 
