@@ -30,16 +30,16 @@ from .._base.methods import FlatSlots
 from .._base.nodes import broadcast
 from .._base.types import relative
 from .._base.typing import T
-from .._base.values import plain_scalar
+from .._base.values import filled, plain_scalar
 from .._functions.creation import zeros_like
 from .._promotion.componentwise import flat_array
 from .._promotion.plans import elementwise, operands
 from .._promotion.promote import coerce, wrap_like
 from .._trees.pytree import known_leaves, leaves, transform, walk
 
-__all__ = ["accum_grad", "clear_grad", "detach", "detached", "differentiable", "disable_grad", "enable_grad", "grad",
-           "grad_enabled", "gradient_of", "relative_grad", "replace_grad", "set_grad", "set_grad_enabled",
-           "set_ones", "variables", "vertices_of", "zero_of"]
+__all__ = ["accum_grad", "clear_grad", "counts_for_all", "detach", "detached", "differentiable", "disable_grad",
+           "enable_grad", "grad", "grad_enabled", "gradient_of", "relative_grad", "replace_grad", "set_grad",
+           "set_grad_enabled", "set_ones", "variables", "vertices_of", "zero_of"]
 
 
 def differentiable(value: object) -> bool:
@@ -227,7 +227,12 @@ def zero_of(leaf: Any) -> Any:
         if not leaf._dynamic:
             return zeros_like(leaf)
         return wrap_like(leaf, type(leaf), [literal(node.type, 0, node.size) for node in leaf._nodes()])
-    return type(leaf)(0) if isinstance(leaf, bool | int | float | complex) else leaf
+    return filled(leaf, 0)
+
+
+def counts_for_all(value: Any) -> bool:
+    """Whether a value stands for the gradients of all arrays of a PyTree: one array or number."""
+    return isinstance(value, ArrayBase | complex) or plain_scalar(value) is not None
 
 
 def clear_grad(arg: Any, /) -> None:
@@ -336,7 +341,7 @@ def _accumulate(function: str, target: Any, source: Any, *, clear: bool) -> None
                 else:
                     cleared.append(vertex)
 
-    if isinstance(source, ArrayBase | bool | int | float):
+    if counts_for_all(source):
         walk(function, lambda leaf: visit(leaf, source), target)
     else:
         walk(function, visit, target, source)

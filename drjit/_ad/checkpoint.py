@@ -7,8 +7,10 @@ steps can be differentiated.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import drjit_core as core
@@ -18,6 +20,7 @@ from .._base.arguments import require_count
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.nodes import broadcast
+from .._base.values import is_ndarray
 from .._promotion.promote import wrap_like
 from .._trees.pytree import TreeSpec, flatten
 from .arrays import differentiable
@@ -52,11 +55,12 @@ def checkpoint(function: Callable[..., Any], /, *args: Any, steps: int | None = 
     thousand take 14 states, and are computed six times. Fewer slots save memory for time: with 3, a thousand steps are
     computed nine times. Where memory is no concern, an ordinary loop is the fastest.
 
-    The function must compute the same each time. It may refer to other arrays that derivatives are tracked for; if
-    these have been replaced when derivatives flow, a ``RuntimeError`` is raised. In symbolic loops, branches and calls,
-    which have no memory to be saved, it is called as it is. May be differentiated in both modes; second derivatives
-    keep all steps. Raises a ``TypeError`` if a step does not return what it is called with. Evaluates nothing without
-    ``steps``.
+    The function must compute the same each time. It is given copies of the arguments: what it changes in place, such as
+    the state of a generator of random numbers, must be among what it returns. It may refer to other arrays that
+    derivatives are tracked for; if these have been replaced when derivatives flow, a ``RuntimeError`` is raised. In
+    symbolic loops, branches and calls, which have no memory to be saved, it is called as it is. May be differentiated
+    in both modes; second derivatives keep all steps. Raises a ``TypeError`` if a step does not return what it is called
+    with. Evaluates nothing without ``steps``.
 
     >>> from drjit.llvm.ad import Float
     >>> x = Float(1, 2)
@@ -89,7 +93,7 @@ class _State:
     def __init__(self, leaves: Sequence[Any], spec: TreeSpec) -> None:
         self.spec = spec
         self.leaves = [wrap_like(leaf, type(leaf), [primal(node) for node in leaf._nodes()])
-                       if isinstance(leaf, ArrayBase) and leaf._dynamic else leaf for leaf in leaves]
+                       if isinstance(leaf, ArrayBase) and leaf._dynamic else leaf for leaf in _own(leaves)]
 
     def nodes(self) -> list[Node]:
         """Those that may be differentiated."""
@@ -102,13 +106,17 @@ class _State:
 
     def rebuilt(self, duals: Sequence[Node]) -> Any:
         """The PyTree with other nodes in place of these."""
-        rest, found = iter(duals), []
-        for leaf in self.leaves:
-            if isinstance(leaf, ArrayBase) and leaf._dynamic:
-                own = leaf._nodes()
-                leaf = wrap_like(leaf, type(leaf), [next(rest) for _ in own] if differentiable(leaf) else list(own))
-            found.append(leaf)
+        rest, found = iter(duals), _own(self.leaves)
+        for place, leaf in enumerate(found):
+            if differentiable(leaf):
+                found[place] = wrap_like(leaf, type(leaf), [next(rest) for _ in leaf._nodes()])
         return self.spec.rebuild(found)
+
+
+def _own(leaves: Sequence[Any]) -> list[Any]:
+    """Leaves that nobody else changes: copies of arrays, NumPy's included."""
+    return [wrap_like(leaf, type(leaf), list(leaf._nodes())) if isinstance(leaf, ArrayBase) and leaf._dynamic else
+            copy.copy(leaf) if isinstance(leaf, ArrayBase) or is_ndarray(leaf) else leaf for leaf in leaves]
 
 
 def _nodes(leaves: Sequence[Any]) -> list[Node]:
@@ -124,7 +132,12 @@ class _Program:
 
     def __init__(self, function: Callable[..., Any], kwargs: dict[str, Any], args: Sequence[Any],
                  steps: int | None) -> None:
-        self.function, self.kwargs = function, kwargs
+        self.function = function
+        leaves, self.keywords = flatten(kwargs, _FUNCTION)
+        #: Copies of what the keyword arguments consist of.
+        self.given_by_name = _own(leaves)
+        #: Which derivatives are tracked where it is called.
+        self.scope = core.state.derivatives
         self.single, self.steps = len(args) == 1, steps
         self.count = steps or 1
         #: How many states may be kept besides the first.
@@ -144,7 +157,7 @@ class _Program:
 
     def call(self, values: Any) -> tuple[list[Any], TreeSpec]:
         """The leaves of what the function returns, and the structure of that: for a step, of what it is given."""
-        result = self.function(*values, **self.kwargs)
+        result = self.function(*values, **self.keywords.rebuild(_own(self.given_by_name)))
         if self.steps is not None:
             result = [result] if self.single else result
             if not isinstance(result, list | tuple) or len(result) != len(values):
@@ -155,7 +168,8 @@ class _Program:
 
     def plain(self, values: Sequence[Any]) -> Any:
         """The result as it would be without this function."""
-        values = list(values)
+        leaves, spec = flatten(list(values), _FUNCTION)
+        values = spec.rebuild(_own(leaves))
         for _ in range(self.count):
             leaves, spec = self.call(values)
             values = spec.rebuild(leaves)
@@ -167,9 +181,15 @@ class _Program:
         nodes = state.nodes()
         variables = [Vertex(LEAF, node.type, node.size) for node in nodes]
         last = core.last_vertex()
-        leaves, spec = self.call(state.rebuilt(list(map(dual, nodes, variables))))
+        with self.tracking(variables):
+            leaves, spec = self.call(state.rebuilt(list(map(dual, nodes, variables))))
         self._note(leaves, variables, last, used)
         return leaves, spec, variables
+
+    def tracking(self, variables: Sequence[Vertex]) -> AbstractContextManager[None]:
+        """A context in which derivatives by some variables are tracked, and by what else they were where the function
+        was called."""
+        return scoped(Scope.like(core.state.derivatives, self.scope, [vertex.id for vertex in variables]))
 
     def advanced(self, state: _State, count: int) -> _State:
         """The state some steps later."""
@@ -298,9 +318,10 @@ class _Program:
         variables = [Vertex(STRUCTURE["identity"], node.type, node.size, vertex)
                      for node, vertex in zip(nodes, self.given, strict=True)]
         values, last, used = state.rebuilt(list(map(dual, nodes, variables))), core.last_vertex(), dict[int, Vertex]()
-        for _ in range(self.count):
-            leaves, spec = self.call(values)
-            values = spec.rebuild(leaves)
+        with self.tracking(variables):
+            for _ in range(self.count):
+                leaves, spec = self.call(values)
+                values = spec.rebuild(leaves)
         self._note(leaves, variables, last, used)
         self.require_same(used)
         inputs = [variable for variable, vertex in zip(variables, self.given, strict=True) if vertex is not None]

@@ -21,7 +21,7 @@ from .._base.errors import ArgumentError, describe, passed_on
 from .._base.nodes import broadcast
 from .._promotion.promote import wrap_like
 from .._trees.pytree import TreeSpec, flatten, is_pytree, transform_known
-from .arrays import _converted, detached, differentiable, variables, vertices_of, zero_of
+from .arrays import _converted, counts_for_all, detached, differentiable, variables, vertices_of, zero_of
 
 __all__ = ["CustomOp", "custom"]
 
@@ -353,8 +353,7 @@ class _Link:
         flow, function = self.flow, f"{self.name}.set_grad_in"
         assert flow is not None
         found, spec = flatten(self._named("set_grad_in", key), function)
-        values = [value] * len(found) if isinstance(value, ArrayBase | bool | int | float) else \
-            spec.flatten_up_to(value, function)
+        values = [value] * len(found) if counts_for_all(value) else spec.flatten_up_to(value, function)
         given = []
         for leaf, gradient in zip(found, values, strict=True):
             if not differentiable(leaf):
@@ -381,8 +380,7 @@ class _Link:
     def set_grad_out(self, value: Any) -> None:
         function = f"{self.name}.set_grad_out"
         assert self.spec is not None
-        values = [value] * len(self.leaves) if isinstance(value, ArrayBase | bool | int | float) else \
-            self.spec.flatten_up_to(value, function)
+        values = [value] * len(self.leaves) if counts_for_all(value) else self.spec.flatten_up_to(value, function)
         for leaf, places, change in zip(self.leaves, self.places, values, strict=True):
             if places:
                 for place, node in zip(places, self._contributions(function, leaf, change), strict=True):

@@ -22,6 +22,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, RangeError, SizeError, describe
 from .._base.nodes import broadcast, values
 from .._base.types import lookup
+from .._base.values import plain_scalar
 from .._promotion.promote import wrap_like
 from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten
@@ -220,9 +221,10 @@ def _like(function: str, arguments: Arguments, values_: Sequence[Any]) -> list[N
     for leaf, vertices, value in zip(arguments.leaves, arguments.vertices, found, strict=True):
         if not vertices:
             continue
-        if isinstance(value, bool | int | float):
+        number = plain_scalar(value)
+        if number is not None:
             value = wrap_like(leaf, type(leaf),
-                              [literal(vertex.type, float(value), vertex.size) for vertex in vertices])
+                              [literal(vertex.type, float(number), vertex.size) for vertex in vertices])
         if type(value) is not type(leaf):
             raise ArgumentError(f"{function}(): expected {describe(leaf)} for the change of an argument of that type "
                                 f"(found {describe(value)}).")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import operator
 import sys
@@ -12,8 +13,8 @@ from drjit_core import TYPES, Extent
 from .array import ArrayBase
 from .errors import ArgumentError
 
-__all__ = ["PYTHON_NUMBERS", "is_ndarray", "is_real", "parse_shape", "plain_integer", "plain_scalar", "require_size",
-           "scalar_type_of"]
+__all__ = ["PYTHON_NUMBERS", "filled", "is_ndarray", "is_numpy_data", "is_real", "parse_shape", "plain_integer",
+           "plain_scalar", "require_size", "scalar_type_of"]
 
 #: The types of Python numbers, in order of promotion.
 PYTHON_NUMBERS = {bool: 0, int: 1, float: 2}
@@ -24,6 +25,11 @@ def is_ndarray(value: object) -> bool:
     """Whether a value is a NumPy array."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def is_numpy_data(value: object) -> bool:
+    """Whether a value is a NumPy array, or an entry of one that has fields."""
+    return is_ndarray(value) or isinstance(value, getattr(sys.modules.get("numpy"), "void", ()))
 
 
 def scalar_type_of(value: Any) -> int | None:
@@ -45,6 +51,19 @@ def plain_scalar(value: Any) -> Any:
     if isinstance(value, (bool, int, float)):
         return value if value.__class__ in PYTHON_NUMBERS else float(value) if isinstance(value, float) else int(value)
     return None
+
+
+def filled(value: Any, number: int) -> Any:
+    """A number, or what NumPy has of numbers, with another one everywhere; anything else, such as a member of an
+    enumeration, as it is."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+        if value.dtype.kind not in "biufc":
+            return value
+        return value.dtype.type(number) if isinstance(value, numpy.generic) else numpy.full_like(value, number)
+    if isinstance(value, (int, float, complex)) and not isinstance(value, enum.Enum):
+        return next(kind for kind in (bool, int, float, complex) if isinstance(value, kind))(number)
+    return value
 
 
 def plain_integer(value: Any) -> int | None:

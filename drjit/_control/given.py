@@ -24,7 +24,7 @@ from .._base.array import DERIVED, ArrayBase
 from .._base.errors import ArgumentError
 from .._base.handle import Handle, held, is_younger
 from .._base.weak import remembered
-from .._trees.classes import is_copied, is_frozen
+from .._trees.classes import is_copied, is_frozen, kind_of, put_entry
 from .._trees.contents import attributes_in_dict, attributes_of, share_attributes, write_place
 from .._trees.holders import has_array
 from .._trees.kinds import MISSING, OBJECT, about, is_own
@@ -885,10 +885,14 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
 
 def write_entries(container: Any, entries: dict[Any, Any]) -> None:
     """Put values in a list, a dictionary, or the fields of an object."""
-    if isinstance(container, list | dict | deque):
+    cls = type(container)
+    if cls is list or cls is dict:
         for key, entry in entries.items():
             container[key] = entry
+    elif isinstance(container, list | dict | deque) and kind_of(cls) is not None:
+        for key, entry in entries.items():
+            put_entry(container, key, entry)
     else:
-        frozen = is_frozen(type(container))
+        frozen = is_frozen(cls)
         for key, entry in entries.items():
             (object.__setattr__ if frozen else setattr)(container, key, entry)

@@ -25,8 +25,8 @@ from drjit_core import KIND, Node, any_vertex, code_of, current, primal, tracked
 from .._access.store import owner_of, store_same
 from .._base.array import ArrayBase
 from .._base.errors import describe
-from .._base.host_arrays import is_host_array
 from .._base.types import FLOAT64, INT64, reshape, retype
+from .._base.values import is_ndarray
 from .._base.weak import remembered
 from .._control.places import Change, restore
 from .._control.snapshot import Snapshot, names_of
@@ -102,7 +102,7 @@ def token_of(value: Any) -> Any:
     if cls is functools.partial:
         return cls, token_of(value.func), tuple(map(token_of, value.args)), \
             tuple([(key, token_of(entry)) for key, entry in value.keywords.items()])
-    if is_host_array(value):  # but for objects in it
+    if is_ndarray(value):  # but for objects in it
         dtype = value.dtype.str if value.dtype.names is None else repr(value.dtype)
         return cls, value.shape, dtype, hashlib.blake2b(b"".join(data_of(value))).digest()
     if isinstance(value, set | frozenset):
@@ -774,7 +774,7 @@ def fill(container: Any, content: Sequence[Any]) -> None:
     if isinstance(container, list):
         if len(container) != len(content) or any(a is not b for a, b in zip(container, content, strict=False)):
             list.__setitem__(container, slice(None), content)
-    elif is_host_array(container):
+    elif is_ndarray(container):
         for number, value in enumerate(content):
             write_place(container, LIST, number, value)
     else:

@@ -22,8 +22,8 @@ from .._access.store import owner_of, store, store_same
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.handle import fresh_array
-from .._base.host_arrays import is_host_array
 from .._base.types import FLOAT64, INT64
+from .._base.values import is_ndarray
 from .._control.places import Change
 from .._trees.contents import attributes_of, has_attribute, listed, set_data, write_attribute, write_place
 from .._trees.holders import has_array
@@ -67,7 +67,7 @@ _acting = threading.RLock()
 
 def _is_copied(value: Any) -> bool:
     """Whether nobody must get data twice, since the first one may change it."""
-    return isinstance(value, set | bytearray | arrays.array) or is_host_array(value)
+    return isinstance(value, set | bytearray | arrays.array) or is_ndarray(value)
 
 
 class Outcome:

@@ -16,7 +16,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import Packer, primal
 
-from .._base.host_arrays import is_host_array
+from .._base.values import is_ndarray
 from .._trees.kinds import DICT, LIST, MISSING, TUPLE
 from .explanation import of_arguments
 from .format import (
@@ -279,7 +279,7 @@ def _written_code(code: int, value: Any, path: str) -> list[Any]:
         return [name_of(value[0], path), list(map(core.number_in, value[1]))]
     if code == CONTENT:
         array, token = value
-        if array.__class__.__name__ == "ndarray" and is_host_array(array) and array.dtype.names is None and \
+        if array.__class__.__name__ == "ndarray" and is_ndarray(array) and array.dtype.names is None and \
                 not array.dtype.hasobject:
             return [{"array": [list(token[1]), array.dtype.str, token[3].hex()]}]
         if isinstance(array, set):

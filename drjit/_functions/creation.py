@@ -22,7 +22,7 @@ from .._base.errors import ArgumentError, describe
 from .._base.nodes import broadcast
 from .._base.types import INT32, INT64, UINT32, UINT64, require_backend
 from .._base.typing import ArrayT, T
-from .._base.values import PYTHON_NUMBERS, parse_shape, plain_scalar, require_size
+from .._base.values import PYTHON_NUMBERS, filled, parse_shape, plain_scalar, require_size
 from .._promotion.componentwise import flat_array, nested_array
 from .._promotion.promote import bound_number, scalar_literal, wrap, wrap_like
 from .._trees.pytree import construct, field_types, is_pytree, leaves, transform
@@ -290,7 +290,7 @@ def opaque(dtype: Any = ..., value: Any = ..., shape: int | Sequence[int] = 1, *
     return result
 
 
-def _like(arg: Any, function: str, fill: Fill, scalar: Callable[[type], Any]) -> Any:
+def _like(arg: Any, function: str, fill: Fill, number: int) -> Any:
     def visit(leaf: Any) -> Any:
         if isinstance(leaf, ArrayBase):
             cls = type(leaf)
@@ -299,7 +299,7 @@ def _like(arg: Any, function: str, fill: Fill, scalar: Callable[[type], Any]) ->
                          for k, node in enumerate(leaf._nodes())]
                 return wrap(cls, nodes)
             return wrap_like(leaf, cls, [fill(cls, node.size) if node.size else node for node in leaf._nodes()])
-        return scalar(type(leaf)) if leaf.__class__ in (bool, int, float) else leaf
+        return filled(leaf, number)
 
     return transform(function, visit, arg)
 
@@ -317,7 +317,7 @@ def zeros_like(arg: T, /) -> T:
     >>> dr.zeros_like({"weight": Float(1, 2), "count": 3})
     {'weight': [0, 0], 'count': 0}
     """
-    result: T = _like(arg, "drjit.zeros_like", _constant(0), lambda kind: kind(0))
+    result: T = _like(arg, "drjit.zeros_like", _constant(0), 0)
     return result
 
 
@@ -330,7 +330,7 @@ def ones_like(arg: T, /) -> T:
     >>> dr.ones_like(Float(4, 5, 6))
     [1, 1, 1]
     """
-    result: T = _like(arg, "drjit.ones_like", _constant(1), lambda kind: kind(1))
+    result: T = _like(arg, "drjit.ones_like", _constant(1), 1)
     return result
 
 
@@ -348,7 +348,7 @@ def empty_like(arg: T, /) -> T:
     [[5, 5],
      [5, 5]]
     """
-    result: T = _like(arg, "drjit.empty_like", _undefined, lambda kind: kind(0))
+    result: T = _like(arg, "drjit.empty_like", _undefined, 0)
     return result
 
 

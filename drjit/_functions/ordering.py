@@ -17,6 +17,7 @@ from .._access.extents import alike
 from .._access.slicing import TRUE, normalise_axes, normalise_axis, strided
 from .._arrays.broadcasting import concatenate, make, transposed
 from .._arrays.tensor import TensorBase
+from .._base.arguments import require_bool
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.nodes import broadcast, exact_size, number_of
@@ -34,12 +35,6 @@ _MOST = 1 << 32
 def _require_array(function: str, value: Any) -> Any:
     if not isinstance(value, ArrayBase):
         raise TypeError(f"{function}(): 'value' must be a Dr.Jit array or tensor, found {describe(value)}.")
-    return value
-
-
-def _require_flag(function: str, name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{function}(): '{name}' must be a bool, found {describe(value)} ({value!r}).")
     return value
 
 
@@ -80,7 +75,7 @@ def _key(number: Any) -> tuple[bool, Any]:
 
 
 def _sort(function: str, value: Any, axis: Any, descending: Any, positions: bool) -> Any:
-    array, descending = _require_array(function, value), _require_flag(function, "descending", descending)
+    array, descending = _require_array(function, value), require_bool(function, "descending", descending)
     if array._kind not in "biuf":
         raise TypeError(f"{function}(): the elements of {describe(array)} have no order.")
     cls = retype(type(array), UINT32) if positions else type(array)
@@ -184,7 +179,7 @@ def _require_elements(function: str, count: int, array: Any) -> None:
 
 
 def _argextreme(function: str, value: Any, axis: Any, keepdims: Any, largest: bool) -> Any:
-    array, keepdims = _require_array(function, value), _require_flag(function, "keepdims", keepdims)
+    array, keepdims = _require_array(function, value), require_bool(function, "keepdims", keepdims)
     try:
         if isinstance(array, TensorBase):
             return _of_tensor(function, array, axis, keepdims, largest)
@@ -300,8 +295,8 @@ def median(value: Any, /, axis: int | tuple[int, ...] | None = -1, keepdims: boo
     [2, 3]
     """
     function = "drjit.median"
-    keepdims = _require_flag(function, "keepdims", keepdims)
-    return_index = _require_flag(function, "return_index", return_index)
+    keepdims = require_bool(function, "keepdims", keepdims)
+    return_index = require_bool(function, "return_index", return_index)
     if plain_scalar(value) is not None:
         return (value, 0) if return_index else value
     if isinstance(value, (list, tuple)) and value and all(plain_scalar(entry) is not None for entry in value):

@@ -17,7 +17,7 @@ from .._access.extents import alike
 from .._access.slicing import normalise_axes
 from .._arrays.broadcasting import make
 from .._arrays.tensor import TensorBase
-from .._base.arguments import require_count
+from .._base.arguments import require_bool, require_count
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.types import SCALAR
@@ -42,8 +42,7 @@ class _Scan:
         if op.value not in REDUCTIONS:
             raise ArgumentError(f"{function}(): {op} is no operation of reductions.")
         for name, flag in (("exclusive", exclusive), ("reverse", reverse)):
-            if not isinstance(flag, bool):
-                raise TypeError(f"{function}(): '{name}' must be a bool, found {describe(flag)} ({flag!r}).")
+            require_bool(function, name, flag)
         self.function, self.op = function, op
         self.exclusive, self.reverse = exclusive, reverse
 

@@ -20,6 +20,7 @@ from drjit_core import Node, ReduceOp, cast, counter, invalid, literal
 
 from .._access.slicing import parse_slice, read
 from .._arrays.broadcasting import make as make_tensor
+from .._base.arguments import require_bool
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.nodes import number_of
@@ -294,9 +295,7 @@ class Philox4x32Generator(Generator):
     _symbolic: bool
 
     def __init__(self, seed: ArrayBase | int = 0, counter: ArrayBase | int = 0, symbolic: bool = False) -> None:
-        if symbolic.__class__ is not bool:
-            raise TypeError(f"drjit.rng(): 'symbolic' must be a bool, found {symbolic!r}.")
-        self._symbolic = symbolic
+        self._symbolic = require_bool("drjit.rng", "symbolic", symbolic)
         self._seed = _integers(seed, UINT64, "seed")
         self._counter = _integers(counter, UINT32, "counter")
         for value, other, scalar in ((self._seed, "_counter", UINT32), (self._counter, "_seed", UINT64)):
@@ -452,8 +451,7 @@ class Philox4x32Generator(Generator):
         function = "drjit.random.Generator.integers"
         form = _Form(dtype, shape, function, "iu")
         low, high = (0, low) if high is None else (low, high)
-        if endpoint.__class__ is not bool:
-            raise TypeError(f"{function}(): 'endpoint' must be a bool, found {endpoint!r}.")
+        require_bool(function, "endpoint", endpoint)
         first, last = (form.bound(function, name, value) for name, value in (("low", low), ("high", high)))
         key, steps = self._state(form.flat, form.size, function)
         try:

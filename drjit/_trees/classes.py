@@ -38,7 +38,7 @@ from .._base.errors import describe
 from .._base.weak import note
 
 __all__ = ["Kind", "attributes", "children", "construct", "extras", "field_types", "is_copied", "is_foreign_array",
-           "is_frozen", "is_pytree", "sole_array"]
+           "is_frozen", "is_pytree", "kind_of", "put_entry", "sole_array"]
 
 
 def field_types(cls: type) -> dict[str, Any] | None:
@@ -90,9 +90,8 @@ def _make_dict(cls: Any, items: dict[Any, Any], extras: tuple[Any, ...]) -> Any:
     result = cls.__new__(cls)
     if issubclass(cls, defaultdict):
         result.default_factory = extras[0]
-    add = OrderedDict.__setitem__ if issubclass(cls, OrderedDict) else dict.__setitem__
     for key, entry in items.items():
-        add(result, key, entry)
+        put_entry(result, key, entry)
     return _with_attributes(result, extras)
 
 
@@ -143,16 +142,29 @@ _kinds: dict[int, Kind | None] = {}
 
 
 def kind_of(cls: type) -> Kind | None:
-    """The kind of a class, if it is one of containers. (Tuples of C that programs cannot make, or that have more fields
-    than entries, like ``time.struct_time``, are none.)"""
+    """The kind of a class, if it is one of containers, of which neither fields nor the protocol say what is in them.
+    (Tuples of C that programs cannot make, or that have more fields than entries, like ``time.struct_time``, are
+    none.)"""
     if id(cls) not in _kinds:
         found = next((kind for base, kind in KINDS.items() if issubclass(cls, base)), None)
         if found is None and hasattr(cls, "__attrs_attrs__"):
             found = _ATTRS
-        if hasattr(cls, "n_sequence_fields") and not _is_made_of_entries(cls):
+        if hasattr(cls, "n_sequence_fields") and not _is_made_of_entries(cls) or _says_itself(cls):
             found = None
         note(_kinds, cls, found)
     return _kinds[id(cls)]
+
+
+def _says_itself(cls: type) -> bool:
+    """Whether a class joins by its fields, or by the protocol, whatever it is derived from."""
+    return getattr(cls, "DRJIT_STRUCT", None).__class__ is dict or hasattr(cls, "__dataclass_fields__") or \
+        hasattr(cls, "__drjit_children__")
+
+
+def put_entry(container: Any, key: Any, entry: Any) -> None:
+    """Put an entry into a list, a queue or a dictionary, whatever its class makes of that."""
+    kinds: tuple[Any, ...] = (OrderedDict, dict, list, deque)
+    next(kind for kind in kinds if isinstance(container, kind)).__setitem__(container, key, entry)
 
 
 def is_frozen(cls: type) -> bool:
@@ -188,8 +200,7 @@ def attributes(extras_: tuple[Any, ...]) -> dict[str, Any]:
 
 def is_pytree(cls: type) -> bool:
     """Whether instances of a class are inner nodes of PyTrees."""
-    return kind_of(cls) is not None or getattr(cls, "DRJIT_STRUCT", None).__class__ is dict or \
-        hasattr(cls, "__dataclass_fields__") or hasattr(cls, "__drjit_children__")
+    return kind_of(cls) is not None or _says_itself(cls)
 
 
 def children(value: Any) -> list[tuple[Any, Any]] | None:
@@ -211,7 +222,7 @@ def children(value: Any) -> list[tuple[Any, Any]] | None:
     if struct.__class__ is dict:
         return [(name, getattr(value, name)) for name in struct]
     kind = kind_of(cls)
-    if kind is not None and not hasattr(cls, "__dataclass_fields__"):
+    if kind is not None:
         return kind.children(value)
     if hasattr(cls, "__dataclass_fields__"):
         return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(cls)]
@@ -246,7 +257,7 @@ def construct(cls: Any, items: dict[Any, Any], more: tuple[Any, ...] = ()) -> An
             setattr(result, name, child)
         return result
     kind = kind_of(cls)
-    if kind is not None and not dataclasses.is_dataclass(cls):
+    if kind is not None:
         return kind.construct(cls, items, more)
     later = {field.name for field in dataclasses.fields(cls) if not field.init}
     result = cls(**{name: child for name, child in items.items() if name not in later})

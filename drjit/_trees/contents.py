@@ -16,7 +16,8 @@ from typing import Any, cast
 from drjit_core import closure_of, defaults_of, further_of
 
 from .._base.array import ArrayBase
-from .._base.host_arrays import is_host_array, is_host_data
+from .._base.values import is_ndarray, is_numpy_data
+from .classes import put_entry
 from .kinds import (
     BUILTIN,
     CELL,
@@ -54,7 +55,7 @@ def listed(value: Any) -> list[Any]:
     """The entries of a list, a queue or a NumPy array of objects, whatever their classes make of it."""
     if isinstance(value, list):
         return list.__getitem__(value, slice(None))
-    if is_host_array(value):
+    if is_ndarray(value):
         return [entry for field in _fields_of(value) for entry in field.ravel().tolist()]
     return list(deque.__iter__(value))
 
@@ -248,7 +249,7 @@ def read_place(container: Any, kind: int, key: Any) -> Any:
     """What is in a place."""
     if kind == CELL:
         return contents_of(container)
-    if kind == LIST and is_host_array(container):
+    if kind == LIST and is_ndarray(container):
         field, index = _entry_of(container, key)
         return field[index]
     if kind == GENERATOR:
@@ -260,7 +261,7 @@ def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
     """Put something in a place, or nothing."""
     if kind == LIST:
         sequence: Any = list if isinstance(container, list) else deque
-        if is_host_array(container):
+        if is_ndarray(container):
             field, index = _entry_of(container, key)
             field[index] = value
         elif value is MISSING:
@@ -274,7 +275,7 @@ def write_place(container: Any, kind: int, key: Any, value: Any) -> None:
         if value is MISSING:
             container.pop(key, None)
         else:
-            container[key] = value
+            put_entry(container, key, value)
     elif kind == DICT or isinstance(container, ContextVar):
         if value is MISSING:  # which nobody can put there
             value = None
@@ -328,7 +329,7 @@ def is_small(value: Any) -> bool:
     """Whether data that functions may change is remembered."""
     if isinstance(value, set):
         return len(value) <= _MOST_MEMBERS
-    if is_host_data(value):
+    if is_numpy_data(value):
         return value.nbytes <= _MOST_BYTES and value.flags.writeable and bool(_fields_of(value, False))
     buffer = buffer_of(value)
     return buffer is not None and buffer.nbytes <= _MOST_BYTES
@@ -338,7 +339,7 @@ def data_of(value: Any) -> Any:
     """What a set, a NumPy array or another object with a buffer holds."""
     if isinstance(value, set):
         return value.copy()
-    if is_host_data(value):
+    if is_numpy_data(value):
         return tuple([field.tobytes() for field in _fields_of(value, False)])
     return memoryview(value).tobytes()
 
@@ -348,7 +349,7 @@ def set_data(value: Any, before: Any) -> None:
     if isinstance(value, set):
         value.clear()
         value.update(before)
-    elif is_host_data(value):
+    elif is_numpy_data(value):
         import numpy as np
 
         for field, content in zip(_fields_of(value, False), before, strict=True):

@@ -31,7 +31,7 @@ from typing import Any
 
 from .._base.array import DERIVED, ArrayBase
 from .._base.handle import Handle
-from .._base.host_arrays import is_host_array, is_host_data
+from .._base.values import is_ndarray, is_numpy_data
 from .._base.weak import note
 from .classes import is_pytree
 
@@ -108,13 +108,13 @@ def kind_at(value: Any) -> int:
     if known.kind < 0:
         known.kind = _kind_of(type(value), value)
         known.has_more = known.has_more and known.kind != OBJECT
-    return LIST if known.kind == DATA and is_host_array(value) and value.dtype.hasobject else known.kind
+    return LIST if known.kind == DATA and is_ndarray(value) and value.dtype.hasobject else known.kind
 
 
 def hides(value: Any) -> bool:
     """Whether an object with entries or attributes has a content which is no place."""
     kind = kind_at(value)
-    return kind == LIST and is_host_array(value) or about(type(value)).has_more and kind in (
+    return kind == LIST and is_ndarray(value) or about(type(value)).has_more and kind in (
         VALUE, PARTIAL, DATA, REFERRING)
 
 
@@ -122,7 +122,7 @@ def _kind_of(cls: type, value: Any) -> int:
     for base, kind in _derived.items():
         if issubclass(cls, base):
             return kind
-    if is_host_data(value):
+    if is_numpy_data(value):
         return DATA
     if is_pytree(cls) or hasattr(cls, "__drjit_variables__"):
         return OBJECT

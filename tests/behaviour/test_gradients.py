@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 from typing import Any
 
 import numpy as np
@@ -241,3 +242,55 @@ def test_custom_operations_take_indices_and_names_of_keywords() -> None:
     x, u = tracked(la.Float(3)), tracked(la.Float(5))
     dr.backward(dr.custom(Product, x, u=u))
     assert (x.grad[0], u.grad[0]) == (5, 3)
+
+
+class Choice(enum.IntEnum):
+    ONE = 1
+
+
+@pytest.mark.parametrize("value", [np.float32(3), np.int8(3), np.bool_(True), np.complex64(3), np.array([1.0, 2]), 3,
+                                   2.5, True, 1j, np.array(3, np.uint8)])
+@pytest.mark.parametrize("function", [dr.grad, dr.zeros_like])
+def test_gradients_of_numbers_are_zero(function: Any, value: Any) -> None:
+    for found in (function(value), function({"x": (value,)})["x"][0]):
+        assert type(found) is type(value)
+        assert np.asarray(found).dtype == np.asarray(value).dtype
+        assert np.shape(found) == np.shape(value)
+        assert not np.any(found)
+
+
+@pytest.mark.parametrize("value", ["x", None, Choice.ONE, np.array(["x"])])
+@pytest.mark.parametrize("function", [dr.grad, dr.zeros_like, dr.ones_like])
+def test_what_is_no_number_has_no_gradient(function: Any, value: Any) -> None:
+    assert function(value) is value
+    assert function([value])[0] is value
+
+
+@pytest.mark.parametrize("number", [3, 3.0, np.float32(3), np.int64(3), np.array(3.0)])
+def test_numbers_count_for_all_arrays_of_a_tree(number: Any) -> None:
+    x = {"a": la.Float(1, 2), "b": [la.Float64(1)]}
+    dr.enable_grad(x)
+    dr.set_grad(x, number)
+    dr.accum_grad(x, number)
+    assert list(x["a"].grad) == [6, 6]
+    assert list(x["b"][0].grad) == [6]
+    assert list(dr.hvp(lambda a: a * a, la.Float(1, 2), number)[1]) == [6, 6]
+
+    class Twice(dr.CustomOp):
+        def eval(self, x: Any) -> Any:
+            return [x["a"] * 2, x["b"][0] * 2]
+
+        def backward(self) -> None:
+            self.set_grad_in("x", number)
+
+        def forward(self) -> None:
+            self.set_grad_out(number)
+
+    dr.set_grad(x, 0)
+    dr.backward(dr.custom(Twice, x)[0])
+    assert list(x["a"].grad) == [3, 3]
+    result = dr.custom(Twice, x)
+    dr.set_grad(x, 1)
+    dr.enqueue(dr.ADMode.Forward, x)
+    dr.traverse(dr.ADMode.Forward)
+    assert list(result[0].grad) == [3, 3]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -193,3 +194,62 @@ def test_what_is_no_tree_passes() -> None:
 def test_empty_containers() -> None:
     for tree in (OrderedDict(), defaultdict(int), deque(maxlen=2), Items(), Table(), Both(), SimpleNamespace()):
         assert same_kind(dr.copy(tree), tree)
+
+
+class Fields(list):  # type: ignore[type-arg]
+    DRJIT_STRUCT = {"a": Float, "b": Float}  # noqa: RUF012
+
+    def __init__(self, a: Any = None, b: Any = None) -> None:
+        super().__init__()
+        self.a, self.b = a, b
+
+
+@dataclass
+class DataOfDict(dict):  # type: ignore[type-arg]
+    a: Any
+    b: Any
+
+
+class Renaming(dict):  # type: ignore[type-arg]
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(f"{key}_", value)
+
+
+class RenamingOrdered(OrderedDict):  # type: ignore[type-arg]
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(f"{key}_", value)
+
+
+UNUSUAL = [Fields, DataOfDict, lambda a, b: Renaming(a=a, b=b), lambda a, b: RenamingOrdered(a=a, b=b)]
+
+
+def values_of(tree: Any) -> list[list[float]]:
+    found = tree.values() if isinstance(tree, dict) and tree else (tree.a, tree.b)
+    return [list(each) for each in found]
+
+
+@pytest.mark.parametrize("make", UNUSUAL)
+def test_classes_say_themselves_what_is_in_their_objects(make: Any) -> None:
+    tree = make(Float(1, 2), Float(3, 4))
+    for found in (dr.detach(tree), dr.copy(tree), dr.opaque(tree), dr.select(True, tree, tree)):
+        assert type(found) is type(tree)
+        assert values_of(found) == [[1, 2], [3, 4]]
+    dr.enable_grad(tree)
+    dr.set_grad(tree, 2)
+    assert values_of(dr.grad(tree)) == [[2, 2], [2, 2]]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("make", UNUSUAL)
+def test_constructs_write_entries_whatever_their_classes_make_of_it(make: Any, mode: str) -> None:
+    tree = make(Float(1, 2), Float(3, 4))
+
+    def body(i: Any, tree: Any) -> Any:
+        a, b = tree.values() if isinstance(tree, dict) and tree else (tree.a, tree.b)
+        return i + 1, make(a + 1, b)
+
+    for result in (dr.while_loop((UInt(0), tree), lambda i, tree: i < 3, body, mode=mode)[1],
+                   dr.while_loop((UInt(0), tree), lambda i, tree: i < 3, lambda i, tree: (i + 1, tree), mode=mode)[1],
+                   dr.if_stmt((tree,), Bool(True, False), lambda tree: tree, lambda tree: tree, mode=mode)):
+        assert type(result) is type(tree)
+        assert values_of(result)[1] == [3, 4]

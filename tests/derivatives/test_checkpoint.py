@@ -12,7 +12,7 @@ import pytest
 import drjit as dr
 import drjit_core
 from drjit._ad.checkpoint import split
-from drjit.llvm.ad import Array3f, Float, TensorXf, UInt
+from drjit.llvm.ad import PCG32, Array3f, Bool, Float, TensorXf, UInt
 from tests.derivatives.harness import flat
 
 
@@ -263,3 +263,72 @@ def test_other_arrays_than_those_that_were_used_are_refused(tracked: bool, steps
         else:
             dr.forward(x)
     assert not flat(x.grad).any() or mode == "forward"
+
+
+@pytest.mark.parametrize("steps", [None, 3])
+@pytest.mark.parametrize("mode", ["backward", "forward", "hvp"])
+def test_what_was_suspended_when_it_was_called_remains_so(steps: int | None, mode: str) -> None:
+    def results(checkpointed: bool) -> list[Any]:
+        x, w = variable(), variable(1, 0.7)
+
+        def function(x: Any) -> Any:
+            with dr.suspend_grad(w):
+                if checkpointed:
+                    return dr.checkpoint(lambda x: dr.sin(x * w), x, steps=steps)
+                for _ in range(steps or 1):
+                    x = dr.sin(x * w)
+                return x
+
+        if mode == "hvp":
+            return [flat(value) for value in dr.hvp(lambda x: dr.sum(function(x)), x, Float(1))]
+        y = function(x)
+        if mode == "backward":
+            dr.backward(y)
+            return [flat(x.grad), flat(w.grad)]
+        dr.set_grad([x, w], [2, 3])
+        dr.enqueue(dr.ADMode.Forward, x, w)
+        dr.traverse(dr.ADMode.Forward)
+        return [flat(y.grad)]
+
+    for found, expected in zip(results(True), results(False), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_arguments_are_what_they_were_whatever_becomes_of_them() -> None:
+    def function(x: Any, array: Any, *, factor: Any, tree: Any) -> Any:
+        array *= 2
+        return x * Float(array) * factor * tree["w"]
+
+    x = Float(1, 2)
+    dr.enable_grad(x)
+    factor, tree, array = Float(2), {"w": Float(3)}, np.array([1.0, 2.0], np.float32)
+    y = dr.checkpoint(function, x, array, factor=factor, tree=tree)
+    assert list(array) == [1, 2]
+    factor += 10
+    tree["w"] = Float(0)
+    array[:] = 0
+    dr.backward(y)
+    assert list(x.grad) == [12, 24]
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_changes_in_place_are_none_of_the_arguments(symbolic: bool) -> None:
+    def function(x: Any, generator: Any) -> Any:
+        x *= 2
+        return x * generator.next_float32()
+
+    x, generator = Float(1, 2), PCG32(2)
+    if symbolic:
+        dr.if_stmt((x,), Bool(True, False), lambda x: dr.checkpoint(function, x, generator), lambda x: x * 0)
+    else:
+        dr.checkpoint(function, x, generator)
+    assert list(x) == [1, 2]
+    assert dr.all(generator.next_float32() == PCG32(2).next_float32())
+
+
+def test_keyword_arguments_have_derivatives() -> None:
+    x, w = Float(1, 2), Float(2)
+    dr.enable_grad(x, w)
+    dr.backward(dr.checkpoint(lambda x, *, w: x * w, x, w=w, steps=2))
+    assert list(x.grad) == [4, 4]
+    assert list(w.grad) == [12]

@@ -74,8 +74,13 @@ class Scope:
         """Track everything, or what the scope around it tracks and some more vertices."""
         if ids is None:
             return Scope(outer, True)
-        before = outer or Scope(None, True)
-        return Scope(outer, before.enabled, before.boundary, before.on | set(ids), before.off - set(ids))
+        return Scope.like(outer, outer, ids)
+
+    @staticmethod
+    def like(outer: Scope | None, other: Scope | None, ids: Iterable[int]) -> Scope:
+        """Track what another scope does, and some more vertices."""
+        other = other or Scope(None, True)
+        return Scope(outer, other.enabled, other.boundary, other.on | set(ids), other.off - set(ids))
 
     @staticmethod
     def isolating(outer: Scope | None, lanes: Callable[[int], Node] | None = None) -> Scope:
