@@ -565,9 +565,17 @@ class Call:
                 "Let __drjit_children__() return that, too, or keep it elsewhere.")
         if changes and returned is not None:
             inside, kept = containers_of(returned) - self.moved, containers_of(values)
-            changes = [change for change in changes if not _is_entry(change) or id(change.container) not in kept and (
+            changes = [change for change in changes if not self.is_entry(change) or id(change.container) not in kept and (
                 id(change.container) not in inside or self.is_outside(change.container))]
         return changes
+
+    def is_entry(self, change: Change) -> bool:
+        """Whether a place in a container of a tree is one of those that the tree has, and no attribute besides."""
+        if change.kind != OBJECT or [value for value, names in self.exchanges
+                                     if value is change.container and change.key in names]:
+            return True
+        return bool([key for key, entry in _items(change.container) if key == change.key or
+                     entry is change.before and has_array(entry)])
 
     def of_owners(self, changes: Sequence[Change]) -> list[Change]:
         """Changes of attributes of objects that stand for others, which share them, as those of these."""
@@ -581,7 +589,7 @@ class Call:
 
     def is_in_arguments(self, change: Change) -> bool:
         """Whether a place is an entry of one of the containers that are arguments."""
-        return self.holds(change.container) and _is_entry(change)
+        return self.holds(change.container) and self.is_entry(change)
 
     def note_moved(self, value: Any, before: Any) -> bool:
         """See which of the caller's containers are in other places of what was returned than of what was given, or
@@ -871,12 +879,6 @@ def containers_of(value: Any, found: set[int] | None = None) -> set[int]:
         for _, entry in items:
             containers_of(entry, found)
     return found
-
-
-def _is_entry(change: Change) -> bool:
-    """Whether a place in a container of a tree is one of those that the tree has, and no attribute besides."""
-    return change.kind != OBJECT or bool([key for key, entry in _items(change.container) if key == change.key or
-                                          entry is change.before and has_array(entry)])
 
 
 def _items(value: Any) -> list[tuple[Any, Any]]:
