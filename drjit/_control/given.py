@@ -818,7 +818,7 @@ def refilled(values: Sequence[Any], spec: TreeSpec, leaves: Iterator[Any], owner
     if id(container) in made:
         container = None
     if spec.prototype is not None:
-        now = _NOTHING if container is None else dict(_items(container))
+        now = dict(_items(container)) if container is not None and not is_copied(container) else _NOTHING
         if now and now.keys() == new.keys() and all(map(operator.is_, now.values(), new.values())):
             return container
         # with what other attributes the caller's object has by now
