@@ -565,8 +565,9 @@ class Call:
                 "Let __drjit_children__() return that, too, or keep it elsewhere.")
         if changes and returned is not None:
             inside, kept = containers_of(returned) - self.moved, containers_of(values)
-            changes = [change for change in changes if not self.is_entry(change) or id(change.container) not in kept and (
-                id(change.container) not in inside or self.is_outside(change.container))]
+            changes = [change for change in changes if not self.is_entry(change) or
+                       id(change.container) not in kept and (
+                           id(change.container) not in inside or self.is_outside(change.container))]
         return changes
 
     def is_entry(self, change: Change) -> bool:

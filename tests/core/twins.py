@@ -259,6 +259,9 @@ def traced(seed: int) -> list[node.Node]:
 
 
 def of_node() -> Iterator[Any]:
+    for value in (True, False, 0, 1, -1, 2**31, 2**32 - 1, 2**32, 2**64, 10**400, -0.0, 0.1, 3.4e38, 3.5e38, 1e-46, 1e300,
+                  math.inf, math.nan):
+        yield [repr(attempt(node.normalise, type_, value)) for type_ in TYPES]
     name = Names()
     gc.collect()
     node.sweep()
@@ -364,6 +367,7 @@ def of_handle() -> Iterator[Any]:
     v, m, x, t = Array2f([1, 2], 3), Array22f([1, 2], [3, 4]), Float(1, 2), TensorXf([1, 2], (2,))
     yield len(handle.live_arrays()) - count
     yield handle.held(x) is x._n, handle.held(t) is t._n, [handle.is_flat(each) for each in (v, m, x, t, t.array)]
+    yield [handle.is_younger(*each) for each in ((t, x), (x, t), (x, x))]
     yield handle.view_at(v, 0), handle.views(v)
     first = v.x
     yield handle.view_at(v, 0) is first, handle.view_at(v, 1), [k for k, _ in handle.views(v)], v.x is first

@@ -457,7 +457,7 @@ def call_site(otherwise: str) -> str:
     if first:
         cls = type(called.f_locals.get(first))
         name = _method_name(cls, code, first == "self")
-        if cls.__module__.partition(".")[0] == "drjit_core" or "._" in cls.__module__:  # nobody knows its methods
+        if cls.__module__.partition(".")[0] == "drjit_core" or first == "self" and "._" in cls.__module__:  # nobody's
             return otherwise
         if name or first == "self":
             return f"{cls.__module__}.{cls.__qualname__}.{name}" if name else otherwise
