@@ -259,8 +259,8 @@ def traced(seed: int) -> list[node.Node]:
 
 
 def of_node() -> Iterator[Any]:
-    for value in (True, False, 0, 1, -1, 2**31, 2**32 - 1, 2**32, 2**64, 10**400, -0.0, 0.1, 3.4e38, 3.5e38, 1e-46, 1e300,
-                  math.inf, math.nan):
+    for value in (True, False, 0, 1, -1, 2**31, 2**32 - 1, 2**32, 2**64, 10**400, -0.0, 0.1, 3.4e38, 3.5e38, 1e-46,
+                  1e300, math.inf, math.nan):
         yield [repr(attempt(node.normalise, type_, value)) for type_ in TYPES]
     name = Names()
     gc.collect()
