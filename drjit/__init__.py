@@ -15,8 +15,7 @@ from ._base.array import ArrayBase
 from ._base.typing import AnyArray, ArrayT, MaskT, PlainT, RedT, SelfCpT, SelfT, T, Ts, ValCpT, ValT
 from ._access.atomics import scatter_add_kahan, scatter_cas, scatter_exch, scatter_inc
 from ._access.indirect import gather, scatter, scatter_add, scatter_reduce
-from ._access.selection import slice
-from ._access.slicing import slice_index
+from ._access.selection import slice, slice_index
 from ._functions.blocks import block_reduce, block_sum
 from ._functions.color import linear_srgb_to_oklab, linear_to_srgb, oklab_to_linear_srgb, srgb_to_linear
 from ._functions.former import (all_nested, any_nested, max_nested, min_nested, none_nested, prod_nested, sqr,

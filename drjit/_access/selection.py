@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from drjit_core import literal, schedule
 
 from .._base.array import ArrayBase
-from .._base.errors import BoundsError, describe
-from .._base.types import SCALAR, lookup
+from .._base.backends import computing
+from .._base.errors import ArgumentError, BoundsError, describe
+from .._base.nodes import broadcast, elements_of, short_positions
+from .._base.types import SCALAR, UINT32, Record, lookup, relative
+from .._base.values import parse_shape
 from .._promotion.promote import wrap
 from .._trees.pytree import transform
 from .indirect import gather
+from .slicing import parse_slice, positions
 
-__all__ = ["slice"]
+__all__ = ["slice", "slice_index"]
 
 
 def slice(value: Any, index: Any = 0) -> Any:
@@ -85,3 +91,37 @@ def _element(leaf: Any, position: int, function: str) -> Any:
     kind = lookup(leaf._record._replace(backend=SCALAR, diff=False))
     assert kind is not None
     return wrap(kind, [literal(leaf._type, number) for number in numbers])
+
+
+def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[Any]) -> tuple[tuple[int, ...], Any]:
+    """Shape of, and positions of the elements selected by, a slice expression of a tensor of a given shape.
+
+    ``dtype`` is a flat array type of unsigned 32-bit integers, and that of the positions. ``indices`` is a tuple of
+    what stands in brackets: integers, slices, integer arrays, ``None`` or an ellipsis. Raises a ``TypeError`` for
+    others, an ``IndexError`` for an integer beyond the shape. Evaluates nothing, unless ``dtype`` is
+    ``drjit.scalar.ArrayXu``.
+
+    >>> from drjit.llvm import UInt
+    >>> dr.slice_index(UInt, shape=(10, 1), indices=(slice(0, 10, 2), 0))
+    ((5,), [0, 2, 4, 6, 8])
+    """
+    function = "drjit.slice_index"
+    flat = dtype
+    if isinstance(dtype, type) and issubclass(dtype, ArrayBase) and getattr(dtype, "_record", None) == \
+            Record(SCALAR, UINT32, "array", (-1,)):
+        flat = relative(dtype._leaf, computing(indices if isinstance(indices, (tuple, list)) else ()), False)
+    if not isinstance(flat, type) or not issubclass(flat, ArrayBase) or not hasattr(flat, "_record") or \
+            flat._depth or flat._type != UINT32 or not flat._dynamic:
+        raise ArgumentError(f"{function}(): 'dtype' must be a flat array type of unsigned 32-bit integers, found "
+                        f"{describe(dtype)}.")
+    parsed = parse_shape(shape, function)
+    sizes = parsed if isinstance(parsed, tuple) else (parsed,)
+    keys = tuple(indices) if isinstance(indices, list) else indices
+    if flat is not dtype and isinstance(keys, tuple):
+        keys = tuple(flat(key) if isinstance(key, ArrayBase) and not key._dynamic else key for key in keys)
+    access, result = parse_slice(function, sizes, keys)
+    node = short_positions(positions(access, math.prod(sizes)))
+    if flat is not dtype:
+        nodes = elements_of(broadcast(node, access.shape_size))
+        return result, wrap(dtype, nodes)
+    return result, wrap(dtype, [broadcast(node, access.shape_size)])

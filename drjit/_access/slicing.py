@@ -32,18 +32,16 @@ from drjit_core import (
 )
 
 from .._base.array import ArrayBase
-from .._base.backends import computing
 from .._base.errors import ArgumentError, BoundsError, Site, SizeError, called, describe
-from .._base.nodes import broadcast, elements_of, index_type, short_positions
-from .._base.types import SCALAR, UINT32, UINT64, Record, relative
-from .._base.values import parse_shape, plain_integer
-from .._promotion.promote import wrap
+from .._base.nodes import broadcast, index_type
+from .._base.types import UINT32, UINT64
+from .._base.values import plain_integer
 from .keys import flatten, is_array_key, key_integer, positions_node, slice_positions
 from .lanes import TRUE, WATCHES, lane_mask, note_read, symbolic_width
 
 __all__ = ["TRUE", "Access", "broadcast_shapes", "broadcast_strides", "collapsed", "common_shape", "contiguous_strides",
            "expand", "flatten", "is_identity", "normalise_axes", "normalise_axis", "parse_slice", "positions", "read",
-           "read_slice", "require_lanes", "slice_index", "strided", "write_mask"]
+           "read_slice", "require_lanes", "strided", "write_mask"]
 
 #: Literals of different meaning carry different tags, see drjit_core.literal.
 _ARRAYS, _ROWS = 14, 17
@@ -381,37 +379,3 @@ def expand(node: Node, shape: tuple[int, ...], target: tuple[int, ...]) -> Node:
     if shape == target or node.size == 1:
         return node
     return strided(node, target, broadcast_strides(shape, target))
-
-
-def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[Any]) -> tuple[tuple[int, ...], Any]:
-    """Shape of, and positions of the elements selected by, a slice expression of a tensor of a given shape.
-
-    ``dtype`` is a flat array type of unsigned 32-bit integers, and that of the positions. ``indices`` is a tuple of
-    what stands in brackets: integers, slices, integer arrays, ``None`` or an ellipsis. Raises a ``TypeError`` for
-    others, an ``IndexError`` for an integer beyond the shape. Evaluates nothing, unless ``dtype`` is
-    ``drjit.scalar.ArrayXu``.
-
-    >>> from drjit.llvm import UInt
-    >>> dr.slice_index(UInt, shape=(10, 1), indices=(slice(0, 10, 2), 0))
-    ((5,), [0, 2, 4, 6, 8])
-    """
-    function = "drjit.slice_index"
-    flat = dtype
-    if isinstance(dtype, type) and issubclass(dtype, ArrayBase) and getattr(dtype, "_record", None) == \
-            Record(SCALAR, UINT32, "array", (-1,)):
-        flat = relative(dtype._leaf, computing(indices if isinstance(indices, (tuple, list)) else ()), False)
-    if not isinstance(flat, type) or not issubclass(flat, ArrayBase) or not hasattr(flat, "_record") or \
-            flat._depth or flat._type != UINT32 or not flat._dynamic:
-        raise ArgumentError(f"{function}(): 'dtype' must be a flat array type of unsigned 32-bit integers, found "
-                        f"{describe(dtype)}.")
-    parsed = parse_shape(shape, function)
-    sizes = parsed if isinstance(parsed, tuple) else (parsed,)
-    keys = tuple(indices) if isinstance(indices, list) else indices
-    if flat is not dtype and isinstance(keys, tuple):
-        keys = tuple(flat(key) if isinstance(key, ArrayBase) and not key._dynamic else key for key in keys)
-    access, result = parse_slice(function, sizes, keys)
-    node = short_positions(positions(access, math.prod(sizes)))
-    if flat is not dtype:
-        nodes = elements_of(broadcast(node, access.shape_size))
-        return result, wrap(dtype, nodes)
-    return result, wrap(dtype, [broadcast(node, access.shape_size)])
