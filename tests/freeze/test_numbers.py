@@ -373,6 +373,7 @@ def test_learning_rates_may_follow_from_counters(make: Callable[[], Any]) -> Non
     frozen, one, other = dr.freeze(step), begun(), begun()
     for k in range(10):
         x = TensorXf(Float(4, 3, 2, 1) * k, (2, 2))
+        # the rate is computed within the recording there, and rounded otherwise
         assert np.allclose(frozen(one, x), step(other, x), rtol=1e-5)
         assert one.step == k + 1 and one.opt.learning_rate() == other.opt.learning_rate() == 0.1 / (k + 1)
     assert frozen.n_recordings <= 4
