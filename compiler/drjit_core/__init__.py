@@ -29,7 +29,7 @@ from .control.compare import are_same
 from .control.composed import composed_row
 from .control.construct import Functions, Restart, adopt, depend_on, late_formal, late_variable, outlived, unusable
 from .control.loop import repeated, while_loop
-from .control.source import holders
+from .control.source import count_holders
 from .control.once import atomic, compensated, once
 from .derivatives.of_choices import choose
 from .derivatives.flow import Flow

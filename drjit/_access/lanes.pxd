@@ -21,6 +21,14 @@ cdef class on_part:
     cdef public object part
 
 
+cdef class Watch:
+    cdef public set ids
+    cdef public set read
+    cdef public dict whole
+    cdef public object thread
+    cpdef bint accessed(self, object number) except -1
+
+
 @cython.locals(result=Node, mask=Node)
 cpdef Node lane_mask(Py_ssize_t width)
 @cython.locals(result=Node, lanes=Node)

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -60,7 +59,7 @@ from .._base.types import BOOL
 __all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "begun", "cut_to", "depths", "fitting",
            "in_plain_code", "innermost_part", "innermost_width", "lane_mask", "made_from", "masked_access", "masking",
            "note_origin", "note_read", "note_version", "note_writes", "on_part", "part_depth", "part_of", "part_runs",
-           "symbolic_width", "watched", "wholes", "widest_mask", "with_lanes", "written_apart", "written_from"]
+           "symbolic_width", "wholes", "widest_mask", "with_lanes", "written_apart", "written_from"]
 
 TRUE = literal(BOOL, True)
 
@@ -202,16 +201,26 @@ def part_of(depth: int) -> Part | None:
 
 
 class Watch:
-    """Some nodes, and which of them have been read or written by index since it began.
+    """Some nodes, and which of them are read by index, or written to, by what runs inside.
 
     If they are some elements of others, these are the ``whole`` of which positions tell elements.
     """
+
+    __slots__ = ("ids", "read", "thread", "whole")
 
     def __init__(self, nodes: Sequence[core.Node], whole: Sequence[core.Node] = ()) -> None:
         self.ids = {primal(node).id for node in nodes}
         self.whole = {primal(node).id: other for node, other in zip(nodes, whole, strict=False)}
         self.read: set[int] = set()
         self.thread = threading.get_ident()
+
+    def __enter__(self) -> Watch:
+        WATCHES.append(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        WATCHES.remove(self)
 
     def accessed(self, number: int) -> bool:
         """Whether a node, which has or had some id, has been read by index, or is what a write in an evaluated
@@ -221,17 +230,6 @@ class Watch:
 
 #: Those that have begun, in any thread.
 WATCHES: list[Watch] = []
-
-
-@contextmanager
-def watched(nodes: Sequence[core.Node], whole: Sequence[core.Node] = ()) -> Iterator[Watch]:
-    """See which nodes are read by index, or written to, by what runs inside; see :class:`Watch`."""
-    watch = Watch(nodes, whole)
-    WATCHES.append(watch)
-    try:
-        yield watch
-    finally:
-        WATCHES.remove(watch)
 
 
 def note_read(source: core.Node) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from drjit_core import primal, vertex_of
 
-__all__ = ["Handle", "add_view", "adopt", "flat_component", "fresh", "fresh_array", "held", "holders", "is_flat",
+__all__ = ["Handle", "add_view", "adopt", "count_holders", "flat_component", "fresh", "fresh_array", "held", "is_flat",
            "is_younger", "live_arrays", "view_at", "views"]
 
 _ages = itertools.count()
@@ -109,18 +109,18 @@ def live_arrays() -> list[Any]:
     return [each for each in gc.get_objects() if issubclass(type(each), Handle)]
 
 
-def holders() -> dict[int, int]:
-    """How many arrays and components hold each node, those that refer to others aside, by the nodes' ids: values, of
-    duals, whose vertices are counted by the complements of their ids."""
-    found: dict[int, int] = {}
+def count_holders(found: dict[int, int]) -> None:
+    """Count how many arrays hold each of some nodes, components of others aside, by the nodes' ids: values, of duals,
+    whose vertices are counted by the complements of their ids."""
+    found.update(dict.fromkeys(found, 0))
     for array in live_arrays():
         if getattr(array, "_o", array) is None:
             for node in getattr(array, "_c", None) or [getattr(array, "_n", None)]:
                 if node is not None:
                     vertex = vertex_of(node)
                     for number in (primal(node).id,) if vertex is None else (primal(node).id, ~vertex.id):
-                        found[number] = found.get(number, 0) + 1
-    return found
+                        if number in found:
+                            found[number] += 1
 
 
 def adopt(cls: type) -> None:

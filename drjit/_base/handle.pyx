@@ -117,13 +117,16 @@ def live_arrays():
     return found
 
 
-def holders():
-    """How many arrays hold a node, components of others aside, by the ids of nodes: values, of duals, whose vertices are
-    counted by the complements of their ids."""
+def count_holders(dict found):
+    """Count how many arrays hold each of some nodes, components of others aside, by the nodes' ids: values, of duals,
+    whose vertices are counted by the complements of their ids."""
     cdef PyObject* each = _youngest
     cdef Handle array
     cdef Node entry
-    cdef dict found = {}
+    cdef uint64_t lowest = 0
+    for number in found:
+        found[number] = 0
+        lowest |= <uint64_t> 1 << (number & 63)
     while each != NULL:
         if Py_REFCNT(each):
             array = <Handle> each
@@ -131,22 +134,23 @@ def holders():
                 if array._c is not None:
                     for entry in array._c:
                         if entry is not None:
-                            _note_held(found, entry)
+                            _note_held(found, lowest, entry)
                 elif array._n is not None:
-                    _note_held(found, array._n)
+                    _note_held(found, lowest, array._n)
             each = array.older
         else:
             each = (<Handle> each).older
-    return found
 
 
-cdef void _note_held(dict found, Node entry) except *:
-    """Count the value of a node, and its vertex."""
+cdef void _note_held(dict found, uint64_t lowest, Node entry) except *:
+    """Count the value of a node, and its vertex, if they are sought: of the ids, a set knows the ``lowest`` bits."""
     cdef object vertex = vertex_of(entry)
     if vertex is not None:
-        found[~vertex.id] = found.get(~vertex.id, 0) + 1
+        if ~vertex.id in found:
+            found[~vertex.id] += 1
         entry = primal(entry)
-    found[entry.id] = found.get(entry.id, 0) + 1
+    if lowest >> (entry.id & 63) & 1 and entry.id in found:
+        found[entry.id] += 1
 
 
 cpdef object view_at(Handle owner, Py_ssize_t position):

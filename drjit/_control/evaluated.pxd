@@ -1,7 +1,9 @@
 cimport cython
 
+from drjit_core.ir.dual cimport primal
 from drjit_core.ir.node cimport Node
-from drjit._access.lanes cimport made_from, masked_access, with_lanes, written_from
+from drjit_core.ir.vertex cimport any_vertex
+from drjit._access.lanes cimport Watch, made_from, masked_access, with_lanes, written_from
 from drjit._access.store cimport Journal, noted
 from drjit._control.given cimport Call, Given
 from drjit._control.iteration cimport condition_of, flattened, require_tuple
@@ -31,7 +33,18 @@ cdef class _Objects:
     cdef public Py_ssize_t width
     cdef public set copied
     cdef public set spent
-    cpdef Call call(self, object nodes, object function, TreeSpec spec=*)
+    @cython.locals(found=Call)
+    cpdef Call call(self, list nodes, object function, TreeSpec spec=*)
+    @cython.locals(place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
+    cpdef tested(self, Call call, list changes, list nodes, Journal journal, object active, object join)
+    @cython.locals(first=list, position=cython.Py_ssize_t)
+    cpdef let_go(self, list nodes)
+    cpdef list nodes_apart(self)
+    cpdef set own_arrays(self)
+    cpdef list own_positions(self)
+    @cython.locals(results=list, leaves=list, after=TreeSpec, changed=dict, before=list, given=dict, own=set, last=set, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t, k=cython.Py_ssize_t, node=Node, other=Node, changes=list)
+    cpdef tuple returned(self, Call call, object value, TreeSpec spec, Node active, Journal journal, object join, object whole)
+    cpdef note_places(self, Call call, list changes, Node active, object join, object nodes, Journal journal, object leaves=*)
 
 
 cdef class Evaluated:
@@ -52,8 +65,27 @@ cdef class Evaluated:
     cdef public list own
     cdef public list changed
     cdef public list whole
+    cpdef list repeated(self)
+    cpdef object part(self)
+    cpdef Call call(self, object function)
+    @cython.locals(call=Call, journal=Journal, test=Node, changes=list)
+    cpdef Node test(self, object active=*)
+    @cython.locals(call=Call, journal=Journal, watch=Watch, before=list, results=list, after=TreeSpec, old_spec=TreeSpec)
+    cpdef step(self, Node active)
+    cpdef Node join(self, Node active, Node new, Node old)
 
 
 cdef class _State:
     cdef public bint is_read
     cdef public list pending
+    @cython.locals(node=Node)
+    cpdef prepare(self, list nodes)
+    @cython.locals(node=Node)
+    cpdef check(self)
+
+
+cdef Node _blend(Node mask, Node new, Node old)
+cdef _join_arrays(object join, Journal journal, set known, set own, tuple lanes)
+@cython.locals(found=list, changed=list, values=list, old=Node, new=Node, position=cython.Py_ssize_t)
+cdef list _blended(Node active, list before, list results, TreeSpec spec, object names, list joined)
+cdef _require_size(Node active, Node old, Node new, TreeSpec spec, object names, Py_ssize_t position)

@@ -16,19 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, any_vertex, cast, literal, ops
+from drjit_core import KIND, any_vertex, cast, literal, ops, primal
 
-from .._access.lanes import (
-    TRUE,
-    fitting,
-    made_from,
-    masked_access,
-    masking,
-    on_part,
-    watched,
-    with_lanes,
-    written_from,
-)
+from .._access.lanes import TRUE, Watch, fitting, made_from, masked_access, masking, on_part, with_lanes, written_from
 from .._access.store import Journal, noted, overlap, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe
@@ -58,6 +48,8 @@ Join = Callable[[core.Node, core.Node], core.Node]
 _MISFITS = (SizeError, *CORE_ERRORS)
 _WORDS = Words(FUNCTION, "the body of this loop", "loop", "use a list")
 
+#: What tells nothing to functions that are given all elements.
+_ALL = contextlib.nullcontext()
 #: Elements are removed when no more of them are left than this share; else all would be moved for the sake of a few.
 _SHARE = 0.75
 
@@ -131,7 +123,7 @@ class _Objects:
         """Hold nothing of arrays that are given themselves."""
         first = self.first.nodes
         for position in self.own_positions():
-            self.numbers[position] = core.primal(nodes[position]).id
+            self.numbers[position] = primal(nodes[position]).id
             nodes[position] = TRUE
             if first[position].kind != _LITERAL and first[position].size:  # which errors ask for
                 first[position] = literal(BOOL, True, first[position].size)
@@ -178,13 +170,13 @@ class _Objects:
                     if leaves[place] is array:
                         _require_size(active, before[position], results[position], spec, self.names, position)
             if array is not None and place in self.copied and [
-                    k for k, node in enumerate(array._nodes(), first) if core.primal(node).id != self.numbers.get(k)]:
+                    k for k, node in enumerate(array._nodes(), first) if primal(node).id != self.numbers.get(k)]:
                 self.spent.add(place)
             if leaves[place] is call.arrays[place]:
                 continue
-            if array is not None and place not in self.apart and all(
-                    results[k] is node and made_from(node, self.numbers[k])
-                    for k, node in enumerate(array._nodes(), first)):  # the same memory, as calls return it
+            if array is not None and place not in self.apart and not [
+                    k for k, node in enumerate(array._nodes(), first)  # the same memory, as calls return it
+                    if not (results[k] is node and made_from(node, self.numbers[k]))]:
                 self.copied.add(place)
                 self.kept[place] = False
                 continue
@@ -307,7 +299,7 @@ class _Objects:
                 f"{FUNCTION}(): the body of this loop puts another object, with arrays, in {where}, which elements "
                 "that have finished would not have. Change what the object holds instead, or make its class a PyTree.")
         _, mask, kept = self.waiting.pop(key, (change, TRUE, old))
-        old = [_blend(mask, *pair) for pair in zip(old, kept, strict=True)]
+        old = [_blend(mask, each, rest) for each, rest in zip(old, kept, strict=True)]
         if shared:
             if active.size < self.width:
                 raise ArgumentError(
@@ -328,8 +320,8 @@ class _Objects:
             nodes, leaves, spec = flatten_nodes(value, FUNCTION)
             key = (*map(id, leaves), id(mask), *map(id, kept))
             if key not in known:
-                known[key] = spec.rebuild_nodes([_blend(mask, *pair) for pair in zip(nodes, kept, strict=True)], leaves,
-                                                self.lanes)
+                joined = [_blend(mask, each, rest) for each, rest in zip(nodes, kept, strict=True)]
+                known[key] = spec.rebuild_nodes(joined, leaves, self.lanes)
             write_place(change.container, change.kind, change.key, known[key])
 
     def forget(self) -> None:
@@ -366,7 +358,7 @@ class _Objects:
         value, leaves, call = self.last
         arrays = [array if kept else None for array, kept in zip(call.arrays, self.kept, strict=True)]
         found = self.first.filled(value, leaves, call, self.first.nodes, nodes, arrays, spec)
-        paths = self.first.spec.node_paths(self.names)
+        paths = self.first.spec.node_paths(self.names) if self.spent else []
         for place, first, count in self.first.spec.positions() if self.spent else ():
             if place in self.spent:
                 for k in range(first, first + count):
@@ -427,11 +419,12 @@ class _State:
         """What must be done before the condition is called."""
         if self.is_read:
             core.evaluate(nodes)
-        self.pending = [node for node in map(core.primal, nodes) if node.kind != _EVALUATED]
+        self.pending = [primal(node) for node in nodes if primal(node).kind != _EVALUATED]
 
     def check(self) -> None:
         """Find out whether the condition has read any of the state."""
-        self.is_read = self.is_read or any(node.kind == _EVALUATED for node in self.pending)
+        self.is_read = self.is_read or bool([
+            node for node in self.pending if node.kind == _EVALUATED])
         self.pending = []
 
 
@@ -502,7 +495,7 @@ class Evaluated:
 
     def part(self) -> Any:
         """What tells functions that they are given some elements."""
-        return on_part(self.lanes, self.width) if self.compress else contextlib.nullcontext()
+        return on_part(self.lanes, self.width) if self.compress else _ALL
 
     def is_shared(self) -> bool:
         """Whether any of the state that elements would be removed from is the same array as another part of it, or
@@ -543,9 +536,9 @@ class Evaluated:
     def step(self, active: core.Node) -> None:
         """An iteration."""
         names, old_spec = self.names, self.spec
-        with self.part(), masked_access(active), watched(self.nodes if self.compress else ()) as watch, \
-                noted() as journal:
-            numbers = [core.primal(node).id for node in self.nodes] if self.compress else []
+        watch = Watch(self.nodes) if self.compress else None
+        with self.part(), masked_access(active), _ALL if watch is None else watch, noted() as journal:
+            numbers = [primal(node).id for node in self.nodes] if self.compress else []
             call = self.call(self.body)
             if self.compress:
                 old_spec = call.spec()
@@ -558,7 +551,7 @@ class Evaluated:
                 call.leave()
                 raise
             del call
-            if self.compress:
+            if watch is not None:
                 if after != old_spec:
                     _joined(self.spec, old_spec, after, names, flat=True)
                 self.note_memory(before, results, [bool(watch.accessed(old)) or made_from(new, old)

@@ -35,6 +35,8 @@ cdef class Given:
     cpdef object filled(self, object returned, object leaves, Call call, object before, object after, object stands=*, object spec=*)
     cpdef Py_ssize_t place_of(self, object leaf) except -2
     cpdef list parts(self)
+    @cython.locals(copied=set, found=dict, nodes=list, node=Node, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
+    cpdef dict arrays(self, bint shared=*)
     cpdef bint is_own(self) except -1
     @cython.locals(array=Handle, shared=cython.bint, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cpdef list lend(self, list nodes, Journal journal, object places=*, object like=*)

@@ -182,7 +182,7 @@ class Given:
         found = {place: self.leaves[place] for place, *_ in self.spec.traced() if place not in copied}
         for place, first, count in self.spec.positions():
             nodes = self.nodes[first:first + count]
-            if place in found and not all(node.size for node in nodes):
+            if place in found and [node for node in nodes if not node.size]:
                 store_same(found[place], nodes)  # which are told apart
         return found
 

@@ -1,4 +1,6 @@
 from drjit_core.context cimport current
+from drjit_core.ir.dual cimport primal
+from drjit._access.lanes cimport Watch, written_from
 from drjit._access.store cimport end_since, standing
 from drjit_core.ir.node cimport Node
 from drjit._control.choice cimport Results, SymbolicChoice, called_directly
@@ -30,6 +32,8 @@ cdef class _Call:
     cdef object symbolic(self)
     cdef object directly(self, Py_ssize_t number)
     cdef object nothing(self)
+    @cython.locals(node=Node, old=Node, new=Node, position=cython.Py_ssize_t)
+    cdef require_whole(self, list nodes, list part, dict changed, Py_ssize_t number, Watch watch)
 
 
 cdef bint _is_mask(object value) except -1

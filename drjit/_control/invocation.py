@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, JitFlag, current, ops
+from drjit_core import KIND, JitFlag, current, ops, primal
 
-from .._access.lanes import TRUE, Watch, fitting, masked_access, on_part, watched, with_lanes, written_from
+from .._access.lanes import TRUE, Watch, fitting, masked_access, on_part, with_lanes, written_from
 from .._access.store import end_since, noted, standing
 from .._base.arguments import require_label, require_mode
 from .._base.array import ArrayBase
@@ -189,7 +189,7 @@ class _Call:
                     return self.spread(before, now, lanes, taken)
 
                 some = [(new, old) for new, old in zip(part, nodes, strict=True) if new is not old]
-                with on_part(lanes, self.width), watched([new for new, _ in some], [old for _, old in some]) as watch:
+                with on_part(lanes, self.width), Watch([new for new, _ in some], [old for _, old in some]) as watch:
                     try:
                         changed = sides.call(number, part, join, ((lanes.size,), self.results.lanes), watch)
                     except SizeError as error:
@@ -241,7 +241,7 @@ class _Call:
         for position, (node, old) in enumerate(zip(nodes, part, strict=True)):
             new = changed.get(position, old)
             if old is not node and (written_from(new, old) or
-                                    old.size < self.width and watch.accessed(core.primal(old).id)):
+                                    old.size < self.width and watch.accessed(primal(old).id)):
                 does = "writes by index to" if written_from(new, old) else "reads by index from"
                 raise ArgumentError(
                     f"{self.function}(): '{self.names[number]}' {does} the argument "

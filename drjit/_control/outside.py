@@ -26,7 +26,7 @@ from drjit_core import (
 
 from .._access.store import Journal, extent_of, overlap, owner_of, store_same
 from .._base.array import ArrayBase
-from .._base.handle import holders
+from .._base.handle import count_holders
 from .._base.types import BOOL
 from .._trees.contents import read_place
 from .._trees.holders import has_array
@@ -44,7 +44,7 @@ from .wording import Words, place_in_words
 
 __all__ = ["Variables", "presumed", "remember"]
 
-core.holders[0] = holders
+core.count_holders[0] = count_holders
 
 
 #: Codes of functions, those that they know included, by their ids, that have changed no constants from outside, or know

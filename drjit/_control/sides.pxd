@@ -1,7 +1,8 @@
 cimport cython
 
+from drjit_core.ir.dual cimport primal
 from drjit_core.ir.node cimport Node
-from drjit._access.lanes cimport masked_access, written_from
+from drjit._access.lanes cimport Watch, masked_access, written_from
 from drjit._access.store cimport Journal, noted
 from drjit._control.choice cimport Effects, Joint, Results
 from drjit._control.given cimport Call, Given
@@ -21,3 +22,10 @@ cdef class Sides:
     cdef public dict own
     cdef public list effects
     cdef public list joins
+    @cython.locals(own=dict, tried=list, effects=Effects, changed=dict, node=Node, position=cython.Py_ssize_t, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
+    cpdef dict call(self, Py_ssize_t number, list nodes, object join, object shapes=*, Watch watch=*)
+    @cython.locals(call=Call, effects=Effects, journal=Journal, known=set, covered=set, changed=dict, node=Node, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t)
+    cpdef Effects attempt(self, Py_ssize_t number, list nodes, object shapes, dict own, object aliases, Watch watch)
+    @cython.locals(place=cython.Py_ssize_t, first=cython.Py_ssize_t)
+    cpdef TreeSpec structure(self, list nodes)
+    cpdef list complete(self, Py_ssize_t number)

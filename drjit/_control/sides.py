@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import ops
+from drjit_core import ops, primal
 
 from .._access.lanes import TRUE, Watch, fitting, masked_access, written_from
 from .._access.store import Journal, noted, store
@@ -125,7 +125,7 @@ class Sides:
                 require_variables(self.words.function, call.snapshot)
             if aliases is not None and watch is not None:
                 self.require_all(aliases, {place for place, first, count in self.given.spec.positions() if [
-                    node for node in nodes[first:first + count] if watch.accessed(core.primal(node).id)]})
+                    node for node in nodes[first:first + count] if watch.accessed(primal(node).id)]})
                 changed = call.changed()
                 self.require_one_array(aliases, {
                     place for place, first, count in self.given.spec.positions()

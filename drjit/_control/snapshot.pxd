@@ -17,11 +17,13 @@ cdef int CELL, CLASS, DATA, DICT, FUNCTION, GENERATOR, LIST, MODULE, OBJECT, REF
 cdef int _MOST_CONTAINERS, _LITERAL, _PHI
 cdef dict _names, _rebinds
 cdef list _EMPTY
+cdef dict _NOTHING
 
 
 @cython.freelist(16)
 cdef class Snapshot:
     cdef public list held
+    cdef public dict index
     cdef public bint traced
     cdef public bint suspended
     cdef public bint more
@@ -44,8 +46,10 @@ cdef class Snapshot:
     cpdef add_function(self, object function, list todo)
     @cython.locals(arrays=dict, array=Handle, known=tuple, times=dict, found=list, nodes=list, count=cython.Py_ssize_t, node=Node, width=cython.Py_ssize_t)
     cpdef list constants(self, object state)
-    @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, end=cython.Py_ssize_t, start=cython.Py_ssize_t, place=cython.Py_ssize_t)
+    @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, end=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cpdef list places(self, object sought)
+    @cython.locals(found=dict, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, start=cython.Py_ssize_t, place=cython.Py_ssize_t)
+    cdef dict indexed(self)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cpdef list values(self)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict, variables=dict, slots=tuple)
@@ -61,6 +65,10 @@ cpdef bint is_closed(object function) except -1
 @cython.locals(known=About)
 cdef bint _is_fixed(object value) except -1
 cpdef Snapshot snapshot(object tree, object function, object apart=*, bint data=*)
+@cython.locals(array=Handle)
+cdef _note_array(dict index, object value, Py_ssize_t position)
+cdef list _several(object value)
+@cython.locals(last=cython.Py_ssize_t, start=cython.Py_ssize_t)
 cdef bint _shares(object value, object owner, Py_ssize_t first, Py_ssize_t end) except -1
 cdef bint _must_be_variable(Node node, dict times) except -1
 cdef list _components(Handle array)

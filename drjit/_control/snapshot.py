@@ -81,6 +81,7 @@ __all__ = ["Snapshot", "is_closed", "names_of", "snapshot"]
 #: So many containers are looked at; a warning tells if there are more.
 _MOST_CONTAINERS = 65536
 _EMPTY: list[Any] = []
+_NOTHING: dict[int, Any] = {}
 _KEEPING = functools._lru_cache_wrapper
 #: The warnings that have been given, by their places.
 _warned: dict[Any, Any] = {}
@@ -103,8 +104,8 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("begun", "caches", "data", "functions", "held", "more", "owners", "passed", "reordered", "same",
-                 "seen", "showing", "suspended", "traced", "waiting")
+    __slots__ = ("begun", "caches", "data", "functions", "held", "index", "more", "owners", "passed", "reordered",
+                 "same", "seen", "showing", "suspended", "traced", "waiting")
 
     def __init__(self) -> None:
         #: Whether data is looked at, and whether variables of generators are.
@@ -120,6 +121,9 @@ class Snapshot:
         #: Of each container: the container, what it is, the number of keys and values, and these in turn; of lists a
         #: copy, of cells the content.
         self.held: list[Any] = []
+        #: The positions in that of containers that hold an array, one or a list, by the ids of the array and of what it
+        #: is part of, once places have been asked for.
+        self.index: dict[int, Any] = _NOTHING
         self.seen: set[int] = set()
         #: What has led to some of them, which nobody sees if it leads to others later: iterators, sets, views.
         self.passed: list[Any] = _EMPTY
@@ -376,26 +380,48 @@ class Snapshot:
         return found
 
     def places(self, sought: Any) -> list[tuple[Any, int, Any]]:
-        """The places in which an object was; of an array also those of what it is part of, and of parts of it."""
-        owner, first, end = extent_of(sought) if isinstance(sought, ArrayBase) else (None, 0, 0)
+        """The places in which an array was, or what it is part of, or a part of it."""
         found: list[tuple[Any, int, Any]] = []
-        held, position = self.held, 0
-        while position < len(held):
+        if not isinstance(sought, Handle):
+            return found
+        owner, first, end = extent_of(sought)
+        if not self.index:
+            self.index = self.indexed()
+        among = self.index.get(id(owner), _EMPTY)
+        if owner is not sought and id(sought) in self.index:
+            among = sorted({*_several(among), *_several(self.index[id(sought)])})
+        held = self.held
+        for position in _several(among):
             container, kind, values = held[position], held[position + 1], held[position + 2]
-            position += 3
             if kind == CELL:
-                if values is sought or owner is not None and _shares(values, owner, first, end):
+                if _shares(values, owner, first, end):
                     found.append((container, kind, ""))
             elif kind == LIST or kind == TUPLE:
                 for key, value in enumerate(values):
-                    if value is sought or owner is not None and _shares(value, owner, first, end):
+                    if _shares(value, owner, first, end):
                         found.append((container, kind, key))
             else:
-                start, position = position, position + values
-                for place in range(start, position, 2):
-                    value = held[place + 1]
-                    if value is sought or owner is not None and _shares(value, owner, first, end):
+                for place in range(position + 3, position + 3 + values, 2):
+                    if _shares(held[place + 1], owner, first, end):
                         found.append((container, DICT if kind == VARIABLES else kind, held[place]))
+        return found
+
+    def indexed(self) -> dict[int, Any]:
+        """What :attr:`index` is."""
+        found: dict[int, Any] = {}
+        held, position = self.held, 0
+        while position < len(held):
+            kind, values, start = held[position + 1], held[position + 2], position
+            position += 3
+            if kind == CELL:
+                _note_array(found, values, start)
+            elif kind == LIST or kind == TUPLE:
+                for value in values:
+                    _note_array(found, value, start)
+            else:
+                first, position = position, position + values
+                for place in range(first, position, 2):
+                    _note_array(found, held[place + 1], start)
         return found
 
     def values(self) -> list[Any]:
@@ -468,6 +494,7 @@ class Snapshot:
     def refresh(self) -> bool:
         """Note what containers hold now; false if others may be in them that nobody has looked at."""
         held, position = self.held, 0
+        self.index = _NOTHING
         if self.passed or self.data or self.more:
             return False
         while position < len(held):
@@ -670,11 +697,35 @@ def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any
     return found if found.held or found.data else None
 
 
+def _note_array(index: dict[int, Any], value: Any, position: int) -> None:
+    """Note in which container an array is, if something is one."""
+    if not isinstance(value, Handle):
+        return
+    array: Any = value
+    while True:
+        known = index.get(id(array))
+        if known is None:
+            index[id(array)] = position
+        elif known.__class__ is list:
+            if known[-1] != position:
+                known.append(position)
+        elif known != position:
+            index[id(array)] = [known, position]
+        if array._o is None:
+            return
+        array = array._o[0]
+
+
+def _several(value: Any) -> list[int]:
+    """One or several, as several."""
+    return value if value.__class__ is list else [value]
+
+
 def _shares(value: Any, owner: Any, first: int, end: int) -> bool:
     """Whether something is an array that holds any of the same contents: some nodes of the owner of these."""
     if value is owner:
         return True
-    if not isinstance(value, Handle) or value._o is None:
+    if not isinstance(value, Handle) or value._o is None:  # type: ignore[attr-defined]
         return False
     other, start, last = extent_of(value)
     return other is owner and start < end and first < last

@@ -1,3 +1,6 @@
+from drjit._base.handle cimport Handle
+
+
 cdef inline Py_ssize_t id(object value):  # without an event for audits
     return <Py_ssize_t> <void*> value
 

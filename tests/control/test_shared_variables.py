@@ -250,13 +250,13 @@ def test_variables_that_no_construct_assigns_are_left_alone() -> None:
 
 
 def test_holders_of_arrays_are_counted_once() -> None:
-    counts, held = [], source.holders[0]
+    counts, count = [], source.count_holders[0]
 
-    def counting() -> dict[int, int]:
+    def counting(held: dict[int, int]) -> None:
         counts.append(None)
-        return held()
+        count(held)
 
-    source.holders[0] = counting
+    source.count_holders[0] = counting
     try:
         arrays = [dr.opaque(Float, k, 2) for k in range(20)]
 
@@ -267,6 +267,6 @@ def test_holders_of_arrays_are_counted_once() -> None:
 
         dr.while_loop((UInt32(0, 1),), lambda i: i < 3, body, mode="symbolic")
     finally:
-        source.holders[0] = held
+        source.count_holders[0] = count
     assert len(counts) <= 1
     assert [list(array) for array in arrays] == [[k + 3, k + 2] for k in range(20)]

@@ -308,7 +308,6 @@ class Construct:
         assert sorted(found) == list(range(count, count + len(found)))
         self.given = self.initial = [*self.given, *before]
         again = bool([traced for traced in self.called if traced.region.again])
-        held: dict[int, int] = {}
         try:
             if again:
                 raise Ambiguous
@@ -320,7 +319,7 @@ class Construct:
                 source = self.source_of(traced)
                 become = {self.first_array + number: after for number, _, _, after in traced.adopted}
                 source.note_origins([(stand, become.get(position, stand)) for position, stand in stands.items()
-                                     if stand.scope != source.id and stand.id not in self.stands], held)
+                                     if stand.scope != source.id and stand.id not in self.stands])
                 self.sources.append(source)
         except Ambiguous:
             self.doubt()

@@ -18,11 +18,11 @@ from ..ir.symbolic import Tracing
 from ..ops.table import BITCAST, CAST, COUNTER, FIRST_REGISTERED, GATHER, LITERAL, OPAQUE, PACK, SCATTER
 from .inline import Values, trace_again
 
-__all__ = ["Ambiguous", "Source", "depending", "holders"]
+__all__ = ["Ambiguous", "Source", "count_holders", "depending", "times_held"]
 
 
-#: How many arrays of the program's hold each node, by its id: a function that the array layer sets.
-holders: list[Callable[[], dict[int, int]]] = [dict]
+#: Counts how many arrays of the program's hold each of some nodes, by their ids: a function that the array layer sets.
+count_holders: list[Callable[[dict[int, int]], None]] = [dict.copy]
 
 
 _id = operator.attrgetter("id")
@@ -88,10 +88,9 @@ class Source:
         trace_again(self.parts[part], values)
         return [values[node] for node in self.results[part]]
 
-    def note_origins(self, changes: Sequence[tuple[Node, Node]], held: dict[int, int]) -> None:
+    def note_origins(self, changes: Sequence[tuple[Node, Node]]) -> None:
         """Some arrays from outside have turned out to be variables, with what they are before and after: what was
-        computed of them in this trace, outside of the region, is part of it. How often nodes are ``held`` is counted
-        once, and only if that matters."""
+        computed of them in this trace, outside of the region, is part of it."""
         if not changes:
             return
         origins = [before for before, _ in changes]
@@ -102,6 +101,7 @@ class Source:
                     raise Ambiguous
         if not self.repeats:
             return
+        held = dict.fromkeys([each.id for node in origins for each in (node, node.d0) if each is not None], -1)
         self.note_outside(origins, held)
         times: dict[int, list[Node]] = {}
         for before, after in changes:
@@ -124,7 +124,7 @@ class Source:
             for node in captures:
                 if memory is not None and node.kind == OPAQUE and node.d0 is memory and node is not origin and \
                         node.id >= self.first:
-                    if _times_held(memory, held) > 1:
+                    if times_held(memory.id, held) > 1:
                         raise Ambiguous  # perhaps through another array
                     self.aliases[node.id] = origin
         self.before = []
@@ -181,11 +181,12 @@ def depending(nodes: Iterable[Node], scope: int, stands: Container[int], lowest:
 def _require_clear(value: Node, changes: dict[int, list[Node]], held: dict[int, int]) -> None:
     """Refuse to tell which array was read, if it is one of several that were the same, and that change otherwise."""
     after = changes.get(value.id)
-    if after is not None and (len(set(after)) > 1 or _times_held(value, held) > len(after)):
+    if after is not None and (len(set(after)) > 1 or times_held(value.id, held) > len(after)):
         raise Ambiguous
 
 
-def _times_held(node: Node, held: dict[int, int]) -> int:
-    if not held:
-        held.update(holders[0]())
-    return held.get(node.id, 0)
+def times_held(number: int, held: dict[int, int]) -> int:
+    """How many arrays hold a node, by its id: one of some, which are counted when the first one is asked for."""
+    if held[number] < 0:
+        count_holders[0](held)
+    return held[number]

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ..context import state
 from ..control.extend import Counted, construct_of, fits, most_iterations, pruned
 from ..control.loop import while_loop
-from ..control.source import holders
+from ..control.source import times_held
 from ..errors import NoDerivative, SymbolicValue
 from ..ir.build import append, literal, where_of
 from ..ir.deferred import assume_not
@@ -165,18 +165,16 @@ class _Repetition(Recorded):
         """
         if not tape.adopted:
             return
-        held: dict[int, int] = {}
         count = len(self.given)
         found = {position: vertex for position, (_, stand) in enumerate(tape.adopted.values(), count)
                  if (vertex := vertex_of(stand)) is not None}
         self.adopt()
         if not found:
             return
+        held = dict.fromkeys([~vertex.id for vertex in found.values()], -1)
         for vertex in found.values():
-            if vertex.id <= tape.boundary and not held:
-                held = holders[0]()
             others = [each for each in found.values() if each is vertex]
-            region.again |= len(others) > 1 or vertex.id <= tape.boundary and held.get(~vertex.id, 0) > 1
+            region.again |= len(others) > 1 or vertex.id <= tape.boundary and times_held(~vertex.id, held) > 1
         stood = {vertex.id for vertex in found.values()}
         tape.keep_leaves({position: leaf for position, leaf in tape.leaves.items() if leaf.id not in stood} | found)
 
