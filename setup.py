@@ -38,7 +38,7 @@ DIRECTIVES = {"language_level": 3, "annotation_typing": False, "embedsignature":
               "nonecheck": True, "emit_code_comments": False}
 #: What each operation, each launch and each region passes through: compiled with -O2.
 HOT = ("drjit_core.context", "drjit_core.ir", "drjit_core.runtime", "drjit._base", "drjit._promotion", "drjit._arrays",
-       "drjit._access", "drjit._control.snapshot", "drjit._functions.held", "drjit._trees.kinds", "drjit.array_api")
+       "drjit._access", "drjit._functions.held", "drjit.array_api")
 #: And what it does not.
 SELDOM = ("drjit_core.ir.frames", "drjit_core.runtime.contents", "drjit_core.runtime.gpu",
           "drjit_core.runtime.recording")

@@ -42,7 +42,7 @@ cdef class _Objects:
     cpdef list nodes_apart(self)
     cpdef set own_arrays(self)
     cpdef list own_positions(self)
-    @cython.locals(results=list, leaves=list, after=TreeSpec, changed=dict, before=list, given=dict, own=set, last=set, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t, k=cython.Py_ssize_t, node=Node, other=Node, changes=list)
+    @cython.locals(results=list, leaves=list, after=TreeSpec, changed=dict, before=list, given=dict, own=set, last=set, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t, k=cython.Py_ssize_t, node=Node, changes=list)
     cpdef tuple returned(self, Call call, object value, TreeSpec spec, Node active, Journal journal, object join, object whole)
     cpdef note_places(self, Call call, list changes, Node active, object join, object nodes, Journal journal, object leaves=*)
 

@@ -48,11 +48,11 @@ cdef class Snapshot:
     cpdef list constants(self, object state)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, end=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cpdef list places(self, object sought)
-    @cython.locals(found=dict, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, start=cython.Py_ssize_t, place=cython.Py_ssize_t)
+    @cython.locals(found=dict, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, start=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cdef dict indexed(self)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cpdef list values(self)
-    @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict, variables=dict, slots=tuple)
+    @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, count=cython.Py_ssize_t, first=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict, variables=dict, slots=tuple)
     cpdef list changes(self)
     @cython.locals(held=list, kind=cython.int, position=cython.Py_ssize_t, place=cython.Py_ssize_t, entries=dict)
     cpdef bint refresh(self) except -1

@@ -419,7 +419,8 @@ class Snapshot:
                 for value in values:
                     _note_array(found, value, start)
             else:
-                first, position = position, position + values
+                first, count = position, values
+                position += count
                 for place in range(first, position, 2):
                     _note_array(found, held[place + 1], start)
         return found
@@ -462,7 +463,8 @@ class Snapshot:
                 if not _same(now, before):
                     _compare(container, kind, dict(enumerate(before)), dict(enumerate(now)), found)
             else:
-                first, position = position, position + before
+                first, count = position, before
+                position += count
                 if kind == VARIABLES or kind == MODULE:  # some of those that there are
                     variables = vars(container) if kind == MODULE else container
                     for place in range(first, position, 2):
@@ -703,14 +705,13 @@ def _note_array(index: dict[int, Any], value: Any, position: int) -> None:
         return
     array: Any = value
     while True:
-        known = index.get(id(array))
-        if known is None:
-            index[id(array)] = position
-        elif known.__class__ is list:
+        number = id(array)
+        known = index.setdefault(number, position)
+        if known.__class__ is list:
             if known[-1] != position:
                 known.append(position)
         elif known != position:
-            index[id(array)] = [known, position]
+            index[number] = [known, position]
         if array._o is None:
             return
         array = array._o[0]
