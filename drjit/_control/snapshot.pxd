@@ -48,7 +48,7 @@ cdef class Snapshot:
     cpdef list constants(self, object state)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, end=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cpdef list places(self, object sought)
-    @cython.locals(found=dict, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, start=cython.Py_ssize_t, place=cython.Py_ssize_t)
+    @cython.locals(found=dict, held=list, kind=cython.int, position=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cdef dict indexed(self)
     @cython.locals(found=list, held=list, kind=cython.int, position=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cpdef list values(self)
@@ -66,7 +66,7 @@ cpdef bint is_closed(object function) except -1
 cdef bint _is_fixed(object value) except -1
 cpdef Snapshot snapshot(object tree, object function, object apart=*, bint data=*)
 @cython.locals(array=Handle)
-cdef _note_array(dict index, object value, Py_ssize_t position)
+cdef _note_array(dict index, object value, object position)
 cdef list _several(object value)
 @cython.locals(last=cython.Py_ssize_t, start=cython.Py_ssize_t)
 cdef bint _shares(object value, object owner, Py_ssize_t first, Py_ssize_t end) except -1

@@ -703,7 +703,7 @@ def _note_array(index: dict[int, Any], value: Any, position: int) -> None:
     """Note in which container an array is, if something is one."""
     if not isinstance(value, Handle):
         return
-    array: Any = value
+    array = value
     while True:
         number = id(array)
         known = index.setdefault(number, position)
@@ -726,7 +726,7 @@ def _shares(value: Any, owner: Any, first: int, end: int) -> bool:
     """Whether something is an array that holds any of the same contents: some nodes of the owner of these."""
     if value is owner:
         return True
-    if not isinstance(value, Handle) or value._o is None:  # type: ignore[attr-defined]
+    if not isinstance(value, Handle) or value._o is None:
         return False
     other, start, last = extent_of(value)
     return other is owner and start < end and first < last

@@ -10,6 +10,7 @@ import pytest
 
 import drjit as dr
 from drjit import llvm
+from drjit._control.snapshot import snapshot
 from drjit.llvm import ad
 from drjit_core import SymbolicValue
 
@@ -839,3 +840,26 @@ def test_what_an_object_has_of_its_class_is_one_array(replaces: bool) -> None:
     assert list(start.v) == [3, 2]
     assert list(WithDefault.v) == ([0] if replaces else [3, 2])
     assert len(calls) == 1 + replaces
+
+
+def test_places_of_arrays_are_found_by_what_they_hold() -> None:
+    v, t = llvm.Array3f(1, 2, 3), llvm.TensorXf([1, 2, 3, 4], (2, 2))
+    x, flat = v.x, t.array
+    tree: Any = {"v": v, "parts": [x, v.y, llvm.Float(1)], "more": {"x": x, "t": t, "flat": (flat, flat)}}
+    known = snapshot(tree, None)
+    assert known is not None
+
+    def keys(array: Any) -> list[str]:
+        return sorted([str(key) for _, _, key in known.places(array)])
+
+    assert keys(v) == ["0", "1", "v", "x"]
+    assert keys(x) == keys(v.x) == ["0", "v", "x"]
+    assert keys(v.z) == ["v"]
+    assert keys(t) == keys(flat) == ["0", "1", "t"]
+    assert keys(llvm.Float(1)) == []
+    x.__init__(5)  # type: ignore[misc]  # which is no component any more
+    assert keys(x) == ["0", "x"]
+    assert keys(v) == ["1", "v"]
+    tree["more"]["x"] = v.z
+    assert known.refresh()
+    assert keys(v) == ["1", "v", "x"]

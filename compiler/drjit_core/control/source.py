@@ -22,7 +22,7 @@ __all__ = ["Ambiguous", "Source", "count_holders", "depending", "times_held"]
 
 
 #: Counts how many arrays of the program's hold each of some nodes, by their ids: a function that the array layer sets.
-count_holders: list[Callable[[dict[int, int]], None]] = [dict.copy]
+count_holders: list[Callable[[dict[int, int]], None]] = [lambda held: None]
 
 
 _id = operator.attrgetter("id")
