@@ -23,7 +23,7 @@ from drjit_core.llvm import emit
 from drjit_core.llvm.function import FunctionEmitter
 from drjit_core.ops import table
 from drjit_core.ops.structure import structural
-from drjit_core.types import BOOL, FLOAT32, UINT32
+from drjit_core.types import BOOL, FLOAT32, UINT32, UINT64
 
 __all__ = ["CROSS", "ROW", "bilinear", "cross", "reference"]
 
@@ -129,9 +129,13 @@ def _print(emitter: FunctionEmitter, instruction: Instruction) -> None:
     out += [f"{name}_row = mul {whole} {name}_y, {width}", f"{name}_0 = add {whole} {name}_row, {name}_x",
             f"{name}_1 = add {whole} {name}_0, {whole.splat(1)}", f"{name}_2 = add {whole} {name}_0, {width}",
             f"{name}_3 = add {whole} {name}_2, {whole.splat(1)}"]
+    long = emitter.types(uniform)[UINT64]
     for corner in range(4):
-        at, value = f"{name}_a{corner}", f"{name}_t{corner}"
-        out.append(f"{at} = getelementptr float, ptr {base}, {whole} {name}_{corner}")
+        at, value, index = f"{name}_a{corner}", f"{name}_t{corner}", f"{whole} {name}_{corner}"
+        if access.wide or uniform:  # as long as it need not be, the address computation extends it by its sign
+            out.append(f"{name}_i{corner} = zext {index} to {long}")
+            index = f"{long} {name}_i{corner}"
+        out.append(f"{at} = getelementptr float, ptr {base}, {index}")
         if uniform:
             out += [f"{at}_k = select i1 {name}_k, ptr {at}, ptr %parameters",
                     f"{value}_r = load float, ptr {at}_k, align 4",

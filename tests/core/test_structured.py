@@ -21,6 +21,7 @@ from drjit_core import (
     cond,
     counter,
     evaluate,
+    import_shared,
     literal,
     on_backend,
     ops,
@@ -287,6 +288,19 @@ def test_launches_are_found_again_without_planning() -> None:
     for _ in range(4):  # the third one has a recipe
         source, u = ops.add(array(TABLE), literal(FLOAT32, 0)), array(U)
         assert_same_bits(values(read(source, u, u)), looked_up(U, U))
+
+
+def test_tables_may_have_more_elements_than_signed_indices_reach() -> None:
+    width, height = 1 << 16, (1 << 15) + 2
+    table = np.zeros(width * height, np.float32)  # pages that nobody has touched take no memory
+    table[-2 * width:] = RNG.random(2 * width, dtype=np.float32)
+    source = import_shared(FLOAT32, table.ctypes.data, table.size, table)
+    assert key_of(read(source)) != key_of(read())
+    u, v = np.float32([0.25, 0.5, 1, 0]), np.float32([1, 1, 1, 0])
+    expected = reference(table, u, v, width, height, True)
+    assert_same_bits(values(bilinear(source, array(u), array(v), uint(width), uint(height), TRUE)), expected)
+    one = bilinear(source, literal(FLOAT32, 0.5), literal(FLOAT32, 1), uint(width), uint(height), TRUE)
+    assert_same_bits(values(one), expected[1:2])
 
 
 # --- derivatives -----------------------------------------------------------------------------------------------------
