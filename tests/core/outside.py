@@ -7,6 +7,7 @@ What each floor has to be told about the first one stands here, from top to bott
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ __all__ = ["CROSS", "ROW", "bilinear", "cross", "reference"]
 ROW = table.register(structural(
     "bilinear", (table.MEMORY, table.VALUE, table.VALUE, table.INDEX, table.INDEX, table.MASK),
     "Interpolation in a table, row by row: table, two coordinates of at most 1, width and height of at least 2, mask.",
-    cost=60, needs_memory=True, speculable=False)._replace(accepts="f"))
+    cost=60, needs_memory=True, speculable=False)._replace(accepts="f"), Path(__file__).read_bytes())
 
 # --- ir: how it is traced, and what must hold ------------------------------------------------------------------------
 
@@ -184,7 +185,8 @@ execution.MEANINGS[ROW.kind] = _meaning
 
 # --- a row without memory --------------------------------------------------------------------------------------------
 
-CROSS = table.register(structural("cross", (table.VALUE,) * 4, "a * b - c * d", cost=3)._replace(accepts="f"))
+CROSS = table.register(structural("cross", (table.VALUE,) * 4, "a * b - c * d", cost=3)._replace(accepts="f"),
+                       Path(__file__).read_bytes())
 
 
 def cross(a: Node, b: Node, c: Node, d: Node, *, attr: int = 0, payload: Any = None) -> Node:

@@ -154,8 +154,7 @@ def _hash(files: list[tuple[str, bytes]]) -> bytes:
 
 
 def _files_elsewhere() -> Iterator[tuple[str, bytes]]:
-    """Modules in an archive or the like: a third slower. Compiled ones are listed, but cannot be loaded from there: their
-    texts are."""
+    """Modules in an archive or the like: a third slower. Compiled ones are listed, but cannot be loaded from there."""
     for name in _modules():
         spec = _found(name)
         if spec is None:
