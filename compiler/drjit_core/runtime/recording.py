@@ -394,8 +394,10 @@ class Recording:
                     _extent(node) != self._kinds[position + 2]:
                 return False
             position += 3
-        return _backend_of(arguments, where) is self._backend and current().flags & _MATTERS == self.pattern[2] and \
-            self._backend.recipes.target_number() == self.pattern[1] and self._has_aliases(arguments)
+        if _backend_of(arguments, where) is not self._backend or current().flags & _MATTERS != self.pattern[2] or \
+                self._backend.recipes.target_number() != self.pattern[1]:
+            return False
+        return self._has_aliases(arguments)
 
     def _has_aliases(self, arguments: list[Node]) -> bool:
         """Whether those arguments share memory that did when they were recorded."""
@@ -405,7 +407,7 @@ class Recording:
             if node.kind == _EVALUATED:
                 buffer = node.payload
                 if buffer.mark == _mark:
-                    return self.pattern[4] == _aliases(arguments)
+                    return bool(self.pattern[4] == _aliases(arguments))
                 buffer.mark = _mark
         return not self.pattern[4]
 
