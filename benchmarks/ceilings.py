@@ -165,8 +165,9 @@ def main() -> None:
     """Print the ceilings, as a table or as JSON."""
     parser = argparse.ArgumentParser(description="Measure bandwidth and arithmetic peak of this machine.")
     parser.add_argument("--json", action="store_true", help="print one JSON array")
+    options = parser.parse_args()
     ceilings = measure()
-    if parser.parse_args().json:
+    if options.json:
         print(json.dumps([asdict(ceiling) for ceiling in ceilings]))
         return
     for ceiling in ceilings:

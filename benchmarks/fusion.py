@@ -9,6 +9,7 @@ the input; computed step by step, as NumPy does it, each intermediate result is 
 
 from __future__ import annotations
 
+import argparse
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -72,6 +73,7 @@ def measure(pipeline: Callable[[Any], Any]) -> tuple[list[str], float]:
 
 def main() -> None:
     """Print a table and draw it."""
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     rows = []
     print(f"{SIDE} x {SIDE}, single precision\n\n{'pipeline':24} launches  peak memory (arrays of that size)")
     for name, pipeline in PIPELINES.items():

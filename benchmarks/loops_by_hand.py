@@ -6,6 +6,7 @@ written by hand over that of the kernel of ``dr.while_loop``, the median of alte
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import os
 import statistics
@@ -145,6 +146,7 @@ def _relaxation() -> tuple[Callable[[], float], Callable[[], float]]:
 
 def main() -> None:
     """Print a line for each loop."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     loops = {"scatter_add to 1024 bins": _histogram(), "reads what it writes": _relaxation()}
     for name, (ours, by_hand) in loops.items():
         ours(), ours(), ours()  # optimised by now

@@ -35,7 +35,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ROOT / "benchmarks" / "programs"
 OUTPUT = ROOT / "benchmarks" / "out"
-PROLOGUE = ROOT / "benchmarks" / "on_backend.py"
+PROLOGUE = ROOT / "conformance" / "on_backend.py"
 EQUAL = 0.95  #: A speed ratio from which on we count as at least as fast.
 TIMEOUT = 300  #: Seconds after which a program counts as hung.
 #: Files of ``programs/`` that are not run here: what programs share, and those of ``tracing.py`` and ``stages.py``.

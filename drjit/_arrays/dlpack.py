@@ -251,7 +251,7 @@ def _device_memory(parts: Sequence[ArrayBase], device: tuple[int, int]) -> tuple
     found, buffer = shown(node, array._where)
     if is_own and found is not node and not node.scope:  # what was a literal stays in memory: writes to it are seen
         array._replace([found])
-    memory = HostMemory(buffer.address, shape, info, buffer, buffer.read_only, device)
+    memory = HostMemory(buffer.address, shape, info, buffer, buffer.read_only, device, array if is_own else None)
     return memory, "c" if is_complex else kind_of(info)
 
 

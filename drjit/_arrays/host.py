@@ -27,11 +27,14 @@ class HostMemory:
     """Memory with the values of an array, in the terms of NumPy's array interface; that of the host unless another
     device is said."""
 
-    __slots__ = ("address", "device", "info", "owner", "read_only", "shape")
+    __slots__ = ("address", "device", "holder", "info", "owner", "read_only", "shape")
 
     def __init__(self, address: int, shape: tuple[int, ...], info: Any, owner: Any, read_only: bool = False,
-                 device: tuple[int, int] = CPU) -> None:
+                 device: tuple[int, int] = CPU, holder: Any = None) -> None:
         self.device = device
+        #: Whose memory it is, an array or a node. Others that share the node's memory, equal expressions or copies,
+        #: copy it before they write to it as long as this one is there.
+        self.holder = holder
         self.address, self.shape, self.info, self.owner = address, shape, info, owner
         #: Whether it belongs to another library, so that nobody is to write to it through this project.
         self.read_only = read_only
@@ -65,7 +68,7 @@ def host_memory(array: ArrayBase, pinned: bool = False) -> HostMemory:
         if node is not nodes[0] and not nodes[0].scope:  # what was a literal stays in memory: the view shows changes
             array._replace([node])
         # Whoever holds the node as well makes later writes to the array copy its memory: the view does not show them.
-        return HostMemory(address, shape, info, (owner, node) if pinned else owner, read_only)
+        return HostMemory(address, shape, info, owner, read_only, holder=node if pinned else array)
     evaluate(nodes)  # all of them in one kernel
     block = (ctypes.c_char * (info.size * width * len(nodes)))()
     start, stride = ctypes.addressof(block), info.size * width
@@ -131,7 +134,7 @@ def to_memoryview(array: ArrayBase) -> memoryview:
     if not memory.address:
         return memoryview(bytearray(info.size)).cast(_view_code(info))[:0]
     elements = (C_TYPES[info.code] * math.prod(memory.shape)).from_address(memory.address)
-    elements._owner = memory.owner  # keeps the memory alive as long as the view refers to it
+    elements._memory = memory  # keeps it alive as long as the view refers to it
     flat: Any = memoryview(elements).cast("B")
     code = _view_code(info)
     view: memoryview = flat.cast(code, memory.shape) if len(memory.shape) != 1 else flat.cast(code)

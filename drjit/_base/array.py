@@ -488,8 +488,8 @@ class ArrayBase:
         ones.
 
         Evaluates the array (all components in one kernel) and waits for the result. The view shows later in-place
-        changes of the array's memory. Memory that belongs to another package (see DLPack) cannot be written to through
-        it, and an array that is changed has a copy of its own from then on.
+        changes of this array, and of no other one that has its memory. Memory that belongs to another package (see
+        DLPack) cannot be written to through it, and an array that is changed has a copy of its own from then on.
 
         >>> from drjit.llvm import Array2f
         >>> Array2f([1, 2, 3], 4).numpy()

@@ -106,7 +106,7 @@ def export_parts(function: str, parts: Sequence[Any], *, stream: Any = None, max
                               dl_device=dl_device, copied=True)
     require_host(function, stream, dl_device)
     own = host_memory(parts[0], pinned=True)
-    memory = HostMemory(own.address, own.shape, own.info, own.owner, read_only=True)
+    memory = HostMemory(own.address, own.shape, own.info, own.owner, read_only=True, holder=own.holder)
     return capsule_of(function, memory, kind_of(own.info), max_version, copy, immutable=not own.read_only)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,6 +54,17 @@ def test_exports_of_flat_arrays_share_memory_and_show_later_writes() -> None:
         assert view[1] == 9
         assert other[1] == 9
         assert array.memview()[1] == 9
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("export", [lambda array: array.numpy(), from_dlpack, lambda array: array.memview()])
+def test_writes_to_others_that_share_the_memory_do_not_show_when_the_array_is_gone(
+        export: Callable[[Float], Any], copied: bool) -> None:
+    array = dr.arange(Float, 3) * 2 + 5
+    view = export(Float(array) if copied else dr.arange(Float, 3) * 2 + 5)
+    array[0] = 1
+    dr.scatter(array, 2, llvm.UInt(1))
+    assert (view.tolist(), list(array)) == ([5, 7, 9], [1, 2, 9])
 
 
 def test_exports_outlive_the_array() -> None:

@@ -7,6 +7,7 @@ What each floor has to be told about the first one stands here, from top to bott
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from drjit_core.llvm import emit
 from drjit_core.llvm.function import FunctionEmitter
 from drjit_core.ops import table
 from drjit_core.ops.structure import structural
-from drjit_core.types import BOOL, FLOAT32, UINT32
+from drjit_core.types import BOOL, FLOAT32, UINT32, UINT64
 
 __all__ = ["CROSS", "ROW", "bilinear", "cross", "reference"]
 
@@ -32,7 +33,7 @@ __all__ = ["CROSS", "ROW", "bilinear", "cross", "reference"]
 ROW = table.register(structural(
     "bilinear", (table.MEMORY, table.VALUE, table.VALUE, table.INDEX, table.INDEX, table.MASK),
     "Interpolation in a table, row by row: table, two coordinates of at most 1, width and height of at least 2, mask.",
-    cost=60, needs_memory=True, speculable=False)._replace(accepts="f"))
+    cost=60, needs_memory=True, speculable=False)._replace(accepts="f"), Path(__file__).read_bytes())
 
 # --- ir: how it is traced, and what must hold ------------------------------------------------------------------------
 
@@ -129,9 +130,13 @@ def _print(emitter: FunctionEmitter, instruction: Instruction) -> None:
     out += [f"{name}_row = mul {whole} {name}_y, {width}", f"{name}_0 = add {whole} {name}_row, {name}_x",
             f"{name}_1 = add {whole} {name}_0, {whole.splat(1)}", f"{name}_2 = add {whole} {name}_0, {width}",
             f"{name}_3 = add {whole} {name}_2, {whole.splat(1)}"]
+    long = emitter.types(uniform)[UINT64]
     for corner in range(4):
-        at, value = f"{name}_a{corner}", f"{name}_t{corner}"
-        out.append(f"{at} = getelementptr float, ptr {base}, {whole} {name}_{corner}")
+        at, value, index = f"{name}_a{corner}", f"{name}_t{corner}", f"{whole} {name}_{corner}"
+        if access.wide or uniform:  # as long as it need not be, the address computation extends it by its sign
+            out.append(f"{name}_i{corner} = zext {index} to {long}")
+            index = f"{long} {name}_i{corner}"
+        out.append(f"{at} = getelementptr float, ptr {base}, {index}")
         if uniform:
             out += [f"{at}_k = select i1 {name}_k, ptr {at}, ptr %parameters",
                     f"{value}_r = load float, ptr {at}_k, align 4",
@@ -180,7 +185,8 @@ execution.MEANINGS[ROW.kind] = _meaning
 
 # --- a row without memory --------------------------------------------------------------------------------------------
 
-CROSS = table.register(structural("cross", (table.VALUE,) * 4, "a * b - c * d", cost=3)._replace(accepts="f"))
+CROSS = table.register(structural("cross", (table.VALUE,) * 4, "a * b - c * d", cost=3)._replace(accepts="f"),
+                       Path(__file__).read_bytes())
 
 
 def cross(a: Node, b: Node, c: Node, d: Node, *, attr: int = 0, payload: Any = None) -> Node:

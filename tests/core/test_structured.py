@@ -3,7 +3,12 @@ interpreted, part of loops, branches and calls, differentiated and recorded."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +26,7 @@ from drjit_core import (
     cond,
     counter,
     evaluate,
+    import_shared,
     literal,
     on_backend,
     ops,
@@ -39,6 +45,7 @@ from drjit_core.runtime.null import Null
 from tests.core.harness import BOOL, FLOAT32, TRUE, UINT32, array, assert_same_bits, key_of, program_of, values
 from tests.core.outside import CROSS, ROW, bilinear, cross, reference
 
+ROOT = Path(__file__).resolve().parents[2]
 WIDTH, HEIGHT, SIZE = 7, 5, 1000
 RNG = np.random.default_rng(3)
 TABLE = RNG.random(WIDTH * HEIGHT, dtype=np.float32)
@@ -97,6 +104,34 @@ def test_the_key_tells_operands_apart_and_the_listing_shows_them() -> None:
         read(source, u, v, mask), read(source, u, u, mask), read(source, u, v),
         bilinear(source, u, v, uint(HEIGHT), uint(HEIGHT), mask), ops.add(read(source, u, v), u))}) == 5
     assert "bilinear(parameter " in format_program(program_of(read(source, u, v, mask)))
+
+
+def test_the_key_tells_what_the_row_meant_when_it_was_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kind is another row's in another process, and kernels on disk are those of the text that it had."""
+    before = table.VERSIONS[ROW.kind]
+    assert before != table.VERSIONS[CROSS.kind]
+    key = key_of(read())
+    monkeypatch.setitem(table.VERSIONS, ROW.kind, before ^ 1)
+    assert key_of(read()) != key
+
+
+def test_rows_of_packages_have_versions_of_their_texts(tmp_path: Path) -> None:
+    program = ("import sys; sys.path[:0] = ['compiler', '.']; import drjit.llvm; drjit.llvm.Texture2f; from "
+               "drjit_core.ops.table import KIND, VERSIONS; print(VERSIONS[KIND['lookup2']], drjit.__file__)")
+    found = []
+    for number, changed in enumerate((None, None, "lookups.py", "grid.py")):
+        folder = tmp_path / str(number)
+        for package in ("drjit", "compiler"):
+            shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+        if changed is not None:
+            with open(folder / "drjit" / "_texture" / changed, "a") as file:
+                file.write("\nCHANGED = 1\n")
+        done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True,
+                              env={**os.environ, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1"})
+        version, place = done.stdout.split()
+        assert Path(place).is_relative_to(folder)
+        found.append(version)
+    assert found[0] == found[1] and len(set(found)) == 3
 
 
 def test_backends_that_have_no_text_of_it_say_so() -> None:
@@ -287,6 +322,19 @@ def test_launches_are_found_again_without_planning() -> None:
     for _ in range(4):  # the third one has a recipe
         source, u = ops.add(array(TABLE), literal(FLOAT32, 0)), array(U)
         assert_same_bits(values(read(source, u, u)), looked_up(U, U))
+
+
+def test_tables_may_have_more_elements_than_signed_indices_reach() -> None:
+    width, height = 1 << 16, (1 << 15) + 2
+    table = np.zeros(width * height, np.float32)  # pages that nobody has touched take no memory
+    table[-2 * width:] = RNG.random(2 * width, dtype=np.float32)
+    source = import_shared(FLOAT32, table.ctypes.data, table.size, table)
+    assert key_of(read(source)) != key_of(read())
+    u, v = np.float32([0.25, 0.5, 1, 0]), np.float32([1, 1, 1, 0])
+    expected = reference(table, u, v, width, height, True)
+    assert_same_bits(values(bilinear(source, array(u), array(v), uint(width), uint(height), TRUE)), expected)
+    one = bilinear(source, literal(FLOAT32, 0.5), literal(FLOAT32, 1), uint(width), uint(height), TRUE)
+    assert_same_bits(values(one), expected[1:2])
 
 
 # --- derivatives -----------------------------------------------------------------------------------------------------

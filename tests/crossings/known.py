@@ -35,12 +35,6 @@ def _matches(name: str, patterns: str) -> bool:
         not any(fnmatchcase(name, pattern[1:]) for pattern in patterns.split() if pattern[0] == "!")
 
 
-#: What changes the memory of an array whose node nothing else holds.
-_OWN_MEMORY = """scatter scatter-add scatter-add-kahan scatter-add-one-place scatter-add-packet scatter-exch
-    scatter-masked scatter-number scatter-packet set-item set-item-last set-key set-key-wide set-slice-list
-    set-slice-reversed"""
-_VIEW = "a view of an array that is gone sees what is written to another one, which was computed by an equal expression"
-
 #: Cells that show what functions that are called once, and change objects in place, do not do right yet, see
 #: ``known.txt``: a number that is read on the host and then written is that of the first iteration in symbolic loops;
 #: evaluated branches around evaluated loops hold the memory of their arguments, so that views of it do not see writes;
@@ -48,13 +42,6 @@ _VIEW = "a view of an array that is gone sees what is written to another one, wh
 _ONCE = "functions are called once"
 
 KNOWN: list[Known] = [
-    Known(_VIEW, f"{_OWN_MEMORY} increase-item set-key-numpy set-slice set-slice-numpy set-slice-wide",
-          "equal-exported",
-          "plain thread fork exception *evaluated-captured evaluated-carried compressed-evaluated-carried"),
-    Known(_VIEW, f"{_OWN_MEMORY} increase-key scatter-permuted", "equal-exported", "*symbolic-captured"),
-    Known(_VIEW, "increase-item", "equal-exported", "branch-symbolic-captured call-symbolic-captured"),
-    Known(_VIEW, f"{_OWN_MEMORY} increase-key scatter-permuted", "equal-exported",
-          "symbolic-carried nested-symbolic-carried"),
     *(Known(_ONCE, touches, *where.split()) for where, touches in (
         line.split(": ") for line in Path(__file__).with_name("known.txt").read_text(encoding="utf-8").splitlines())),
 ]

@@ -362,9 +362,7 @@ def as_bytecode(tree: Path) -> Path:
 
 
 def as_archive(tree: Path) -> Path:
-    for file in tree.rglob("*"):
-        if file.suffix in (".so", ".pyd"):
-            file.unlink()  # which cannot be loaded from there
+    """With compiled rooms, if there are any, which cannot be loaded from there."""
     return Path(shutil.make_archive(str(tree), "zip", tree))
 
 

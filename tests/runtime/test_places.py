@@ -75,6 +75,23 @@ PROGRAMS = {
         assert backend(a) == "llvm" and backend(b) == "second" and second.evaluations == 1
         assert (list(a), list(b)) == ([2, 3], [3, 4])
     """,
+    "each of them forgets its kernels if there are too many": """
+        class Crowded(Second):
+            flushed = 0
+
+            def crowded(self):
+                return True
+
+            def flush(self):
+                self.flushed += 1
+
+        crowded = Crowded(LIMITS) if issubclass(Second, Interpreted) else Crowded()
+        core.register(crowded)
+        dr.eval(cuda.Float(1, 2) + 1)
+        assert crowded.flushed == 1
+        dr.eval(llvm.Float(1, 2) + 1, cuda.Float(1, 2) + 2)
+        assert crowded.flushed == 2
+    """,
     "constants go with all": """
         a, b = (dr.opaque(package.Float, 3, 4) for package in (llvm, cuda))
         assert backend(a) == "llvm" and backend(b) == "second"

@@ -54,6 +54,7 @@ from ..ops.table import (
     SCATTER,
     SEGMENT,
     UNDEFINED,
+    VERSIONS,
     VIEW,
 )
 from ..passes.domain import WIDE_EXTENT, Domain, strides_in
@@ -374,6 +375,8 @@ class Program:
                 key += (kind << TYPE_BITS | node.type, position[node.d0.id], position[node.d1.id],  # type: ignore[union-attr]
                         position[node.d2.id])
         else:
+            if kind in VERSIONS:
+                key.append(VERSIONS[kind])
             ENTRIES.get(kind, Program.append_structured)(self, node)
 
     def append_structured(self, node: Node) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..ir.expansion import COMPOSED
 from ..ir.node import Node
@@ -24,6 +28,22 @@ def composed_row(name: str, doc: str, values: int, indices: int, cost: int,
     none has.
     """
     roles = *[MEMORY] * memory, *[VALUE] * values, *[INDEX] * indices, MASK
-    kind = register(structural(name, roles, doc, cost=cost, needs_memory=True, speculable=False, result="own")).kind
+    row = structural(name, roles, doc, cost=cost, needs_memory=True, speculable=False, result="own")
+    kind = register(row, _text_of(expansion)).kind
     COMPOSED[kind], AGAIN[kind] = expansion, traced_again_by(again)
     return kind
+
+
+def _text_of(function: Any) -> bytes:
+    """The modules of the package that a function is of, as far as they can be read."""
+    import pkgutil  # takes a millisecond to load
+
+    package = sys.modules[getattr(function, "func", function).__module__].__package__
+    found = []
+    for _, name, _ in pkgutil.iter_modules(sys.modules[package or ""].__path__, f"{package}."):
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None:  # there are compiled ones that an archive has in vain
+            text = os.path.join(os.path.dirname(spec.origin), f"{name.rpartition('.')[2]}.py")
+            file = text if os.path.isfile(text) else spec.origin  # of compiled ones the text, if it is there
+            found.append(spec.loader.get_data(file))  # type: ignore[union-attr]
+    return b"\0".join(found)

@@ -17,6 +17,7 @@ its texts:
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 
 from . import arithmetic, bits, comparisons, composed, functions, structure
@@ -26,7 +27,7 @@ from .structure import VACANT
 
 __all__ = ["ELEMENTWISE", "EXPANDED", "FUNCTIONS", "HAS_MEMORY", "INDEX", "IS_BARRIER", "IS_NUMBERED", "IS_WRITE",
            "IS_INDEXED", "IS_POINTWISE", "KIND", "MASK", "MEMORY", "MEMORY_OPERANDS", "NEEDS_MEMORY", "OPERATIONS",
-           "OPS", "Op", "REGION", "TWINS", "VALUE", "listeners", "register"]
+           "OPS", "Op", "REGION", "TWINS", "VALUE", "VERSIONS", "listeners", "register"]
 
 _elementwise = [*arithmetic.rows, *comparisons.rows, *bits.rows]
 #: The table: rows by kind.
@@ -87,14 +88,19 @@ for _row in OPS:
 
 #: Called with each row that is registered, by whoever has made columns of his own.
 listeners: list[Callable[[Op], None]] = []
+#: Of rows that are registered, by kind: a number for what they mean, which keys of programs have beside the kind, since
+#: that is another one in another process, and since rows of other packages may come to mean something else.
+VERSIONS: dict[int, int] = {}
 
 
-def register(row: Op) -> Op:
+def register(row: Op, text: bytes = b"") -> Op:
     """Give a row with structure a kind, and a place in the table: the operands of its nodes, of any number, are
     values, indices, masks, and memory that is read; each element of the result is computed from the same element of
     those that are no memory.
 
-    What it means to the other floors is registered there, see docs/architecture.md ("A row with structure").
+    What it means to the other floors is registered there, see docs/architecture.md ("A row with structure"). The
+    ``text`` is that of the modules that say so, if they are not the compiler's own: kernels on disk are those of it.
+
     Raises a ``ValueError`` for a name that is taken, and for what asks for more than that.
     """
     if row.name in KIND:
@@ -107,6 +113,7 @@ def register(row: Op) -> Op:
     del KIND[OPS[vacant[0]].name]
     OPS[vacant[0]] = row = row._replace(kind=vacant[0])
     KIND[row.name] = row.kind
+    VERSIONS[row.kind] = int.from_bytes(hashlib.blake2b(row.name.encode() + b"\0" + text, digest_size=7).digest())
     _enter(row)
     for listener in listeners:
         listener(row)

@@ -18,7 +18,8 @@ from ..ir.node import Node
 from ..types import TYPES, JitBackend
 from .buffer import Buffer, Memory
 
-__all__ = ["Backend", "Binding", "KernelBackend", "Launch", "LoadedKernel", "Tables", "bring"]
+__all__ = ["Backend", "Binding", "KernelBackend", "Launch", "LoadedKernel", "Tables", "bring",
+           "memory_for"]
 
 
 class Backend(Memory, Protocol):
@@ -185,6 +186,11 @@ class KernelBackend(Backend, Protocol):
 
     def submitted(self) -> int:
         """Ticket of the last launch."""
+
+
+def memory_for(backend: Memory, node: Node) -> Buffer:
+    """Memory for the elements of a node, with undefined contents."""
+    return backend.allocate(node.size * TYPES[node.type].size)
 
 
 def bring(backend: Backend, node: Node) -> None:

@@ -11,6 +11,7 @@ cdef class Buffer:
     cdef public bint exported
     cdef public object _block
     cdef public int64_t ticket
+    cdef public int64_t mark
     cdef object __weakref__
 
 cdef class Borrowed(Buffer):

@@ -67,7 +67,8 @@ class Memory(Protocol):
 class Buffer:
     """Memory of an array: a block of a backend's allocator, or one that a backend has for good."""
 
-    __slots__ = ("__weakref__", "_block", "address", "backend", "exported", "nbytes", "padded", "read_only", "ticket")
+    __slots__ = ("__weakref__", "_block", "address", "backend", "exported", "mark", "nbytes", "padded", "read_only",
+                 "ticket")
 
     def __init__(self, backend: Memory, address: int, nbytes: int, block: Any = None) -> None:
         self.backend = backend
@@ -77,6 +78,8 @@ class Buffer:
         self.read_only = False
         self.exported = False
         self._block = block
+        #: For whoever asks, while the lock of :mod:`.exclusion` is held, whether some nodes share memory.
+        self.mark = 0
         #: The last launch that uses the memory; the host waits for it before it touches the memory.
         self.ticket: int = block.ticket if block is not None else 0
 

@@ -13,6 +13,7 @@ from ..ir.symbolic import note_seen, symbolic_error
 from ..ops.table import BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
 from ..types import TYPES
 from . import bounds, exclusion
+from .backend import memory_for
 from .backends import LLVM, all_backends, backend_of
 from .buffer import Buffer
 from .elements import copied, peek, unpack
@@ -120,7 +121,7 @@ def in_memory(node: Node, where: int = 0) -> Node:
     if node.kind == UNDEFINED:
         with exclusion.lock:
             if node.kind == UNDEFINED:
-                node.become_evaluated(backend_of(node.where).allocate(node.size * TYPES[node.type].size))
+                node.become_evaluated(memory_for(backend_of(node.where), node))
                 if context_of().recording is not None:
                     context_of().recording.allocated(node)
         return node

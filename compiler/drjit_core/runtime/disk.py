@@ -154,9 +154,11 @@ def _hash(files: list[tuple[str, bytes]]) -> bytes:
 
 
 def _files_elsewhere() -> Iterator[tuple[str, bytes]]:
-    """Modules in an archive or the like: a third slower."""
+    """Modules in an archive or the like: a third slower. Compiled ones are listed, but cannot be loaded from there."""
     for name in _modules():
-        spec = _spec(name)
+        spec = _found(name)
+        if spec is None:
+            continue
         get_data = getattr(spec.loader, "get_data", None)
         if get_data is None or spec.origin is None:
             raise ImportError(f"the importer of {name} does not hand out files")
@@ -197,11 +199,16 @@ def _modules() -> Iterator[str]:
                 packages.append(name)
 
 
-def _spec(name: str) -> ModuleSpec:
+def _found(name: str) -> ModuleSpec | None:
+    """How a module is loaded, if it can be."""
     import importlib.util
 
     module = sys.modules.get(name)
-    spec = module.__spec__ if module is not None else importlib.util.find_spec(name)
+    return module.__spec__ if module is not None else importlib.util.find_spec(name)
+
+
+def _spec(name: str) -> ModuleSpec:
+    spec = _found(name)
     if spec is None:
         raise ImportError(f"there is no module {name}")
     return spec

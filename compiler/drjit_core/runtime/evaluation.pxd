@@ -22,6 +22,7 @@ cpdef bint evaluate(object nodes=*) except -1
 cdef int _places(list roots) except -1
 @cython.locals(found=list, where=cython.int)
 cdef bint _evaluate(Context context, list roots, list statements) except -1
+cdef _evaluate_by(object backend, list roots)
 @cython.locals(node=Node, scheduled=Node, found=list, seen=set)
 cdef list _collected(Context context, list roots, list statements)
 @cython.locals(node=Node, operand=Node, seen=set, leaves=set, stack=list)

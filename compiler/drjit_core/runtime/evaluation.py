@@ -24,6 +24,7 @@ from ..ir.vertex import begin_era
 from ..ops.table import DUAL, EVALUATED, FIRST_ELEMENTWISE, UNDEFINED
 from ..passes.schedule import post_order
 from . import backends, bounds, exclusion, explain
+from .backend import Backend
 
 __all__ = ["evaluate", "flush_kernel_cache", "needed_for", "schedule"]
 
@@ -119,11 +120,16 @@ def _evaluate(context: Any, roots: list[Node], statements: list[deferred.Stateme
     backend = context.backend
     if backend is None or where and backend.where != where:
         backend = _LLVM if where == _LLVM_BIT else backends.backend_of(where)
+    _evaluate_by(backend, roots)
+    return True
+
+
+def _evaluate_by(backend: Backend, roots: list[Node]) -> None:
+    """Let a backend evaluate nodes; it forgets its kernels before, if there are too many."""
     if backend.crowded():
         _log.info("jit_eval(): forgetting the kernels in memory, of which there are too many.")
         flush_kernel_cache()
     backend.evaluate(roots)
-    return True
 
 
 def _places(roots: list[Node]) -> int:
@@ -144,7 +150,7 @@ def _evaluate_apart(roots: list[Node], where: int) -> None:
         del root  # planning counts who holds nodes
     for bit, group in groups.items():
         group.reverse()
-        backends.backend_of(bit).evaluate(group)
+        _evaluate_by(backends.backend_of(bit), group)
 
 
 def _collected(context: Any, roots: list[Node], statements: list[deferred.Statement]) -> list[Node]:

@@ -7,6 +7,8 @@ finalisers put blocks where they belong at once.
 import threading
 
 cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint64_t
 
 
@@ -21,6 +23,17 @@ cdef class Block:
         self.capacity = capacity
         self.base = base
         self.ticket = 0
+        self.number = _number_of(self.capacity)
+
+
+cdef inline int _number_of(int64_t capacity) noexcept:
+    """The number of a size class: four times how often its quarter has been doubled, and how many of that there are."""
+    cdef int64_t step = 64
+    cdef int number = 0
+    while step << 3 <= capacity:
+        step <<= 1
+        number += 4
+    return number + <int> (capacity // step)
 
 
 @cython.final
@@ -31,7 +44,21 @@ cdef class Heap:
         self.source = source
         self.padding = source.padding
         self.lock = threading.RLock()  # held while the source is asked for memory, or is given some
-        self.free_blocks = {}
+
+    @property
+    def free_blocks(self):
+        """For tests: the blocks that are free, by capacity."""
+        cdef int number
+        cdef Block block
+        cdef PyObject* place
+        found = {}
+        for number in range(CLASSES):
+            place = self.free[number]
+            while place != NULL:
+                block = <Block> place
+                found.setdefault(block.capacity, []).append(block)
+                place = block.next
+        return found
 
     cpdef int64_t size_class(self, int64_t nbytes) except -1:
         """Capacity for a request: a power of two or one of three steps between two of them."""
@@ -46,11 +73,10 @@ cdef class Heap:
     cpdef Block allocate(self, int64_t nbytes):
         """A block for ``nbytes`` and the padding behind them; its contents are undefined."""
         cdef int64_t capacity = self.size_class(nbytes)
-        cdef list blocks = self.free_blocks.get(capacity)
+        cdef int number = _number_of(capacity)
         cdef Block block
-        if blocks:
-            block = <Block> blocks.pop()
-            self._cached -= capacity
+        if self.free[number] != NULL:
+            block = self._taken(number)
         else:
             with self.lock:
                 block = _from_source(self, capacity)
@@ -60,24 +86,31 @@ cdef class Heap:
             self._peak = self._in_use
         return block
 
+    cdef Block _taken(self, int number):
+        """The free block of a size class that was given back last."""
+        cdef Block block = <Block> self.free[number]
+        self.free[number] = block.next
+        Py_DECREF(block)  # the list's
+        self._cached -= block.capacity
+        return block
+
     cpdef void release(self, Block block):
         """Give a block back; safe in finalisers."""
-        cdef list blocks = self.free_blocks.get(block.capacity)
-        if blocks is None:
-            blocks = self.free_blocks[block.capacity] = []
-        blocks.append(block)
+        Py_INCREF(block)
+        block.next = self.free[block.number]
+        self.free[block.number] = <PyObject*> block
         self._in_use -= block.capacity
         self._cached += block.capacity
 
     def flush(self):
         """Return all cached blocks to the source."""
+        cdef int number
         with self.lock:
             self.source.wait()
-            for blocks in list(self.free_blocks.values()):
-                while blocks:  # a block is no longer free when it goes: an interrupt or a finaliser may come in between
-                    block = blocks.pop()
-                    self._cached -= (<Block?> block).capacity
-                    self.source.free(block.base)
+            for number in range(CLASSES):
+                while self.free[number] != NULL:
+                    # a block is no longer free when it goes: an interrupt or a finaliser may come in between
+                    self.source.free(self._taken(number).base)
 
     def statistics(self):
         """Bytes in use by arrays, their peak, bytes cached, and how often the source was asked for memory."""

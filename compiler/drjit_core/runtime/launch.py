@@ -19,9 +19,9 @@ from ..ir import node as nodes
 from ..ir.node import Node
 from ..ops.table import EVALUATED, RESULT, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
-from ..types import TYPES, UINT8
+from ..types import UINT8
 from . import bounds, explain, history
-from .backend import KernelBackend, LoadedKernel, Tables, bring
+from .backend import KernelBackend, LoadedKernel, Tables, bring, memory_for
 from .buffer import Buffer
 from .stages import Listener, place_tables
 from .steps import launch_step
@@ -56,7 +56,7 @@ def launch(backend: KernelBackend, target: Target, kernel: Kernel, listener: Lis
     start = time.perf_counter_ns() if told else 0
     for node in kernel.undefined:
         if node.kind == UNDEFINED:
-            node.become_evaluated(backend.allocate(node.size * TYPES[node.type].size))
+            node.become_evaluated(memory_for(backend, node))
             if listener is not None:
                 listener.allocated(node)
     program = assemble(kernel, target, flags & DEBUG != 0, listener is not None)
@@ -159,14 +159,14 @@ def _allocate_outputs(backend: KernelBackend, program: Program, compiled: Loaded
     outputs = []
     parameters, slots = program.parameters, program.slots
     for node in program.stores:
-        buffer = backend.allocate(node.size * TYPES[node.type].size)
+        buffer = memory_for(backend, node)
         parameters[slots[node.id]] = buffer.address
         outputs.append((node, buffer))
     if program.partial_words:
         partials = backend.allocate(compiled.partial_bytes(program.units, program.unit))
         parameters[1] = partials.address
         for node in program.reductions:
-            buffer = backend.allocate(node.size * TYPES[node.type].size)
+            buffer = memory_for(backend, node)
             parameters[slots[node.id]] = buffer.address
             outputs.append((node, buffer))
         scratch = build.undefined(UINT8, partials.nbytes)  # memory that only the kernel needs

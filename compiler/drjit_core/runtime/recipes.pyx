@@ -607,9 +607,10 @@ cdef class Recipes:
         cdef Walk walk = self.walk
         cdef LoadedStage stage
         cdef Node node
+        cdef Py_ssize_t place
         for stage in stages:
             for place in stage.undefined:
-                node = <Node> walk.nodes[<Py_ssize_t> place]
+                node = <Node> walk.nodes[place]
                 if node.kind == UNDEFINED:
                     become(node, self.native.allocate(bytes_of(node)))
             node = None
@@ -620,8 +621,8 @@ cdef class Recipes:
                     stage.units = walk.sizes[stage.width - 1] if stage.width else 1
                 self._run_stage(stage)
             elif stage.step is not None and not self.launch_step(
-                    stage.step, [<Node> walk.nodes[<Py_ssize_t> place] for place in stage.operands],
-                    [<Node> walk.nodes[<Py_ssize_t> place] for place in stage.outputs], stage.positions):
+                    stage.step, [<Node> walk.nodes[place] for place in stage.operands],
+                    [<Node> walk.nodes[place] for place in stage.outputs], stage.positions):
                 return False
             if held is not None:
                 for place in stage.releases:

@@ -3,6 +3,7 @@ cimport cython
 from ..context cimport Context, current
 from ..ir.build cimport literal
 from ..ir.node cimport Node, blank_node, new_id
+from .buffer cimport Buffer
 
 cdef int _BOUND
 cdef int _DUAL
@@ -16,6 +17,7 @@ cdef long long _EXCEPTIONAL
 cdef object _LLVM
 cdef int _LLVM_BIT
 cdef object _lock
+cdef long long _mark
 
 @cython.locals(node=Node, nodes=list, context=Context, pending=bint)
 cdef list _evaluated(object arguments)
@@ -54,15 +56,20 @@ cdef class Recording:
     cpdef is_like(self, Recording other)
     @cython.locals(node=Node, position=cython.Py_ssize_t)
     cpdef list launch(self, list arguments, list sizes=*, bint same=*)
-    @cython.locals(node=Node, memory=set, count=cython.Py_ssize_t)
+    @cython.locals(node=Node)
+    cpdef list launched(self, list arguments, int where, bint same=*)
+    @cython.locals(node=Node, position=cython.Py_ssize_t)
+    cdef bint _is_for(self, list arguments, int where) except -1
+    @cython.locals(node=Node, buffer=Buffer)
     cdef bint _has_aliases(self, list arguments) except -1
-    cdef object _checked(self, list arguments)
+    cpdef object checked(self, list arguments, int where)
     @cython.locals(kind=cython.int, found=list, operands=tuple, number=cython.Py_ssize_t, first=cython.Py_ssize_t,
                    second=cython.Py_ssize_t, one=Node, other=Node)
     cpdef object terms(self, list arguments)
     @cython.locals(context=Context, node=Node, nodes=list, found=list, where=cython.int)
     cpdef list run(self, list arguments, list values, bint same=*)
-    @cython.locals(node=Node, where=cython.int)
+    @cython.locals(node=Node, where=cython.int, place=cython.Py_ssize_t, type_=cython.int, term=cython.Py_ssize_t,
+                   number=cython.Py_ssize_t)
     cdef object _prepare(self, list numbers, list made, list nodes, list values)
     @cython.locals(context=Context)
     cdef object _run_stages(self, list stages, list nodes, list values)
@@ -73,3 +80,6 @@ cdef class Recorded:
     cdef object _function
     cdef int _limit
     cdef public list recordings
+
+    @cython.locals(recording=Recording)
+    cdef list _replayed(self, list nodes)

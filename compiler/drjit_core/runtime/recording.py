@@ -46,6 +46,8 @@ UNLIKE_CONTENTS = "numbers of elements that are found on the way are used as num
     "the host find something else"
 _ANOTHER_PATTERN = "types, aliases or kinds of arguments, flags, or the backend differ"
 _LLVM, _LLVM_BIT, _lock = backends.LLVM, backends.LLVM.where, exclusion.lock
+#: The question for which memory was looked at last, see :attr:`.buffer.Buffer.mark`.
+_mark = 0
 
 
 def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node], donated: Container[int] = (),
@@ -126,7 +128,9 @@ def _backend_of(arguments: Sequence[Node], otherwise: int = 0) -> Any:
         where = otherwise
     backend = current().backend
     if backend is None or where and backend.where != where:
-        backend = _LLVM if where == _LLVM_BIT else backends.backend_of(build.where_of("record", arguments) or otherwise)
+        if where & where - 1:
+            build.where_of("record", arguments)  # raises: they belong to several
+        backend = _LLVM if where == _LLVM_BIT else backends.backend_of(where)
     return backend
 
 
@@ -223,7 +227,8 @@ class Recording:
         self.pauses = contents.pauses
         self._parts: list[_Part] = []
         self._captured = contents.captured
-        self._numbers, self._made = contents.numbers, contents.made
+        #: What launches make, see :class:`.stages.Made`: as tuples, which are taken apart in a fraction of the time.
+        self._numbers, self._made = contents.numbers, [each[:] for each in contents.made]
         self._count, self._written = contents.places, contents.written
         self.stages = contents.stages
         note_releases(self.stages, [*range(len(self._kinds) // 3), *(place for place, _ in self._captured),
@@ -241,7 +246,7 @@ class Recording:
         parts = self._parts or [_Part([], [], [], self._numbers, self._made)]
         return Contents(
             self.target, self.sensitive, self._sizes, rows, self.guards, self._guarded, self.pauses, self._captured,
-            [each for part in parts for each in part.numbers], [each for part in parts for each in part.made],
+            [each for part in parts for each in part.numbers], [Made(*each) for part in parts for each in part.made],
             self._count, self._written, self._order, self._results, self.stages)
 
     def _split(self) -> None:
@@ -257,7 +262,7 @@ class Recording:
                 [(number, *row) for number, row in enumerate(self._rows) if levels[number] == level],
                 [bound for bound in self._bounds if levels[bound[0]] == level],
                 [number for number in self._numbers if levels[number[2]] == level],
-                [made for made in self._made if (levels[made.number] if made.number >= 0 else 0) == level]))
+                [made for made in self._made if (levels[made[3]] if made[3] >= 0 else 0) == level]))
         self._rows = [_LATER if level else row for level, row in zip(levels, self._rows, strict=True)]
         self._bounds, self._numbers, self._made = self._parts[0].bounds, self._parts[0].numbers, self._parts[0].made
 
@@ -311,12 +316,13 @@ class Recording:
 
     def obstacle(self, arguments: Sequence[Node]) -> str | None:
         """Why the recording is not good for arguments, which are evaluated; ``None`` if it is."""
-        found = self._checked(list(arguments))
+        with _lock:
+            found = self.checked(list(arguments), self.where)
         return found if isinstance(found, str) else None
 
-    def _checked(self, arguments: list[Node]) -> list[Any] | str:
-        """What :meth:`terms` finds for any arguments."""
-        return self.terms(arguments) if pattern_of(arguments, self.where) == self.pattern else _ANOTHER_PATTERN
+    def checked(self, arguments: list[Node], where: int) -> list[Any] | str:
+        """What :meth:`terms` finds for any arguments, see :meth:`launched`."""
+        return self.terms(arguments) if self._is_for(arguments, where) else _ANOTHER_PATTERN
 
     def terms(self, arguments: list[Node]) -> list[Any] | str:
         """The values of all expressions for arguments of the same pattern, ``None`` for those that follow from
@@ -358,44 +364,58 @@ class Recording:
     def launch(self, arguments: list[Node], sizes: list[int] | None = None, same: bool = False) -> list[Node] | None:
         """Launch what was recorded for arguments, if it is good for them, and the first of these have some sizes, and
         what is read is the ``same``; otherwise ``None``."""
-        if len(arguments) * 3 != len(self._kinds):
-            return None
-        position = 0
-        for node in arguments:
-            if node.kind != self._kinds[position] or node.type != self._kinds[position + 1] or \
-                    _extent(node) != self._kinds[position + 2]:
-                return None
-            position += 3
         if sizes is not None:
+            if len(sizes) > len(arguments):
+                return None
             for position, size in enumerate(sizes):
                 node = arguments[position]
                 if node.size != size:
                     return None
         with _lock:
-            if _backend_of(arguments, self.where) is not self._backend or \
-                    current().flags & _MATTERS != self.pattern[2] or \
-                    self._backend.recipes.target_number() != self.pattern[1]:
-                return None
-            if len(arguments) > 1 and not self._has_aliases(arguments):
-                return None
-            values: Any = self.terms(arguments)
-            return self.run(arguments, values, same) if values.__class__ is list else None
+            return self.launched(arguments, self.where, same)
+
+    def launched(self, arguments: list[Node], where: int, same: bool = False) -> list[Node] | None:
+        """What :meth:`launch` returns, where arguments that belong nowhere are for a backend; with 0 for that of this
+        thread.  The caller holds the lock: between the question and the launches, the number of threads stays the
+        same."""
+        if not self._is_for(arguments, where):
+            return None
+        values: Any = self.terms(arguments)
+        return self.run(arguments, values, same) if values.__class__ is list else None
+
+    def _is_for(self, arguments: list[Node], where: int) -> bool:
+        """Whether the pattern of arguments is that of the recording, see :func:`pattern_of`.  The caller holds the
+        lock."""
+        if len(arguments) * 3 != len(self._kinds):
+            return False
+        position = 0
+        for node in arguments:
+            if node.kind != self._kinds[position] or node.type != self._kinds[position + 1] or \
+                    _extent(node) != self._kinds[position + 2]:
+                return False
+            position += 3
+        if _backend_of(arguments, where) is not self._backend or current().flags & _MATTERS != self.pattern[2] or \
+                self._backend.recipes.target_number() != self.pattern[1]:
+            return False
+        return self._has_aliases(arguments)
 
     def _has_aliases(self, arguments: list[Node]) -> bool:
         """Whether those arguments share memory that did when they were recorded."""
-        memory = set()
-        count = 0
+        global _mark
+        _mark += 1
         for node in arguments:
             if node.kind == _EVALUATED:
-                count += 1
-                memory.add(node.payload)
-        return not self.pattern[4] if len(memory) == count else self.pattern[4] == _aliases(arguments)
+                buffer = node.payload
+                if buffer.mark == _mark:
+                    return bool(self.pattern[4] == _aliases(arguments))
+                buffer.mark = _mark
+        return not self.pattern[4]
 
     def replay(self, arguments: Sequence[Node]) -> list[Node]:
         """Launch what was recorded for other arguments, for which there is no :meth:`obstacle`."""
         nodes = list(arguments)
         with _lock:  # between the question and the launches, the number of threads stays the same
-            found = self._checked(nodes)
+            found = self.checked(nodes, self.where)
             if isinstance(found, str):
                 raise RuntimeError(f"this recording is not good for these arguments: {found}")
             results = self.run(nodes, found)
@@ -404,7 +424,8 @@ class Recording:
         return results
 
     def run(self, arguments: list[Node], values: list[Any], same: bool = False) -> list[Node] | None:
-        """Launch what was recorded for arguments of the same pattern, and the values of the expressions for them.
+        """Launch what was recorded for arguments of the same pattern, and the values of the expressions for them.  The
+        caller holds the lock.
 
         If sizes follow from contents, it may turn out not to be good for these, or what was read may have to be the
         ``same``: then the result is ``None``, and all has been in vain.
@@ -460,17 +481,23 @@ class Recording:
 
     def _run_stages(self, stages: list[Stage], nodes: list[Any], values: list[Any]) -> None:
         context = current()
-        with _lock:
-            exclusion.check()
-            try:
-                exclusion.evaluating = True
-                if context.flags & _EXCEPTIONAL or _log.isEnabledFor(logging.INFO):
-                    history.replaying = True
-                    relaunch.run(self._backend, stages, nodes, values)
-                else:
-                    self._backend.recipes.replay(stages, nodes, values)
-            finally:
-                exclusion.evaluating = history.replaying = False
+        exclusion.check()
+        try:
+            exclusion.evaluating = True
+            if context.flags & _EXCEPTIONAL or _log.isEnabledFor(logging.INFO):
+                self._run_slowly(stages, nodes, values)
+            else:
+                self._backend.recipes.replay(stages, nodes, values)
+        finally:
+            exclusion.evaluating = False
+
+    def _run_slowly(self, stages: list[Stage], nodes: list[Any], values: list[Any]) -> None:
+        """Launch stages with all that is told, checked and booked meanwhile."""
+        try:
+            history.replaying = True
+            relaunch.run(self._backend, stages, nodes, values)
+        finally:
+            history.replaying = False
 
     def _run_parts(self, nodes: list[Any], values: list[Any], same: bool) -> bool:
         """Launch what goes before each number that is read, and what follows; whether the recording is good for it."""
@@ -531,7 +558,7 @@ class _Part(NamedTuple):
     rows: list[tuple[int, int, Any, tuple[int, ...]]]  # of expressions, with their numbers
     bounds: list[tuple[int, float, float]]
     numbers: list[tuple[int, int, int]]
-    made: list[Made]
+    made: list[tuple[int, int, int, int]]
 
 
 #: So many bytes of captured arrays are compared.
@@ -555,9 +582,9 @@ def _alike(parts: Sequence[_Part], others: Sequence[_Part]) -> bool:
                for part, other in zip(parts[1:], others[1:], strict=False))
 
 
-def _free(made: Sequence[Made]) -> list[tuple[int, ...]]:
+def _free(made: Sequence[tuple[int, int, int, int]]) -> list[tuple[int, ...]]:
     """Arrays that launches make, without sizes that follow from others."""
-    return [each[:2] + each[2 if each.number < 0 else 3:] for each in made]
+    return [each[:2] + each[2 if each[3] < 0 else 3:] for each in made]
 
 
 def _described(result: Any) -> Any:
@@ -606,25 +633,31 @@ class Recorded:
         if current().recording is not None or innermost() is not None:
             return list(self._function(*arguments))
         nodes = _evaluated(arguments)
-        reason: Any = _ANOTHER_PATTERN
-        with _lock:  # between the question and the launches, the number of threads stays the same
-            pattern = pattern_of(nodes)
-            for recording in reversed(self.recordings):
-                if recording.pattern == pattern:
-                    values = recording.terms(nodes)
-                    if values.__class__ is list:
-                        if self.recordings[-1] is not recording:
-                            self._enter(recording)
-                        results = recording.run(nodes, values)
-                        if results is not None:
-                            return results
-                        values = UNLIKE_CONTENTS
-                    reason = values
-        if self.recordings:
-            _log.info("recorded again: %s.", reason)
-        recording, results = record(self._function, nodes)
-        self._enter(recording)
+        results = self._replayed(nodes)
+        if results is None:
+            if self.recordings and _log.isEnabledFor(logging.INFO):
+                _log.info("recorded again: %s.", self._reason(nodes))
+            recording, results = record(self._function, nodes)
+            self._enter(recording)
         return results
+
+    def _replayed(self, nodes: list[Node]) -> list[Node] | None:
+        """The results of the recording that is good for arguments, if there is one."""
+        with _lock:
+            for recording in reversed(self.recordings):
+                results = recording.launched(nodes, 0)
+                if results is not None:
+                    if self.recordings[-1] is not recording:
+                        self._enter(recording)
+                    return results
+        return None
+
+    def _reason(self, nodes: list[Node]) -> str:
+        """Why no recording is good for arguments: the last one of their pattern."""
+        with _lock:
+            found = [recording.checked(nodes, 0) for recording in reversed(self.recordings)]
+        reasons = [each if isinstance(each, str) else UNLIKE_CONTENTS for each in found]
+        return next((reason for reason in reasons if reason is not _ANOTHER_PATTERN), _ANOTHER_PATTERN)
 
     def _enter(self, recording: Recording) -> None:
         """Make a recording the last to go; other threads may do so with theirs."""

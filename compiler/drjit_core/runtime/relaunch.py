@@ -11,9 +11,8 @@ from ..codegen.target import Target
 from ..flags import KERNEL_HISTORY, LAUNCH_BLOCKING, state
 from ..ir.node import Node
 from ..ops.table import LITERAL, UNDEFINED
-from ..types import TYPES
 from . import bounds, history, steps
-from .backend import Binding, KernelBackend, LoadedKernel
+from .backend import Binding, KernelBackend, LoadedKernel, memory_for
 from .buffer import Buffer
 from .stages import Stage, place_tables
 
@@ -27,7 +26,7 @@ def run(backend: KernelBackend, stages: Sequence[Stage], nodes: list[Any], sizes
         for place in stage.undefined:
             node: Node = nodes[place]
             if node.kind == UNDEFINED:
-                node.become_evaluated(_memory(backend, node))
+                node.become_evaluated(memory_for(backend, node))
         if stage.step is not None:
             _run_step(backend, stage, nodes)
         elif stage.kernel is not None:
@@ -36,14 +35,10 @@ def run(backend: KernelBackend, stages: Sequence[Stage], nodes: list[Any], sizes
             nodes[place] = None
 
 
-def _memory(backend: KernelBackend, node: Node) -> Buffer:
-    return backend.allocate(node.size * TYPES[node.type].size)
-
-
 def _run_step(backend: KernelBackend, stage: Stage, nodes: list[Any]) -> None:
     """Run a step."""
     assert stage.step is not None
-    results = {position: steps.Stored(nodes[place].type, nodes[place].size, _memory(backend, nodes[place]))
+    results = {position: steps.Stored(nodes[place].type, nodes[place].size, memory_for(backend, nodes[place]))
                for position, place in zip(stage.positions, stage.outputs, strict=True)}
     operands = [nodes[place] for place in stage.operands]
     steps.run(backend, stage.step, [steps.Stored(node.type, node.size, node.payload) for node in operands], results)
@@ -73,7 +68,7 @@ def _run_kernel(backend: KernelBackend, target: Target, stage: Stage, kernel: Lo
             used.append(node.payload)
             words[number] = node.payload.address
     keep += [buffer for buffer in used if buffer.read_only]  # not from the allocator
-    outputs = [(nodes[place], _memory(backend, nodes[place])) for place in stage.outputs]
+    outputs = [(nodes[place], memory_for(backend, nodes[place])) for place in stage.outputs]
     for slot, (_, buffer) in zip(stage.slots, outputs, strict=True):
         words[slot] = buffer.address
         used.append(buffer)

@@ -16,9 +16,8 @@ from ..ir.region import memory_of
 from ..ops.steps import STEPS, Step
 from ..ops.table import UNDEFINED
 from ..passes.schedule import Kernel
-from ..types import TYPES
 from . import history
-from .backend import KernelBackend, LoadedKernel, bring
+from .backend import KernelBackend, LoadedKernel, bring, memory_for
 from .buffer import Buffer
 from .stages import Listener
 
@@ -45,7 +44,7 @@ def launch_step(backend: KernelBackend, kernel: Kernel, listener: Listener | Non
     results = kernel.outputs
     for node in kernel.undefined:
         if node.kind == UNDEFINED:
-            node.become_evaluated(backend.allocate(node.size * TYPES[node.type].size))
+            node.become_evaluated(memory_for(backend, node))
             if listener is not None:
                 listener.allocated(node)
     operands = memory_of(results[0])
@@ -55,7 +54,7 @@ def launch_step(backend: KernelBackend, kernel: Kernel, listener: Listener | Non
     step: Step = results[0].payload
     if listener is not None:
         listener.begin_step(step, operands, results)
-    found = {node.attr: Stored(node.type, node.size, backend.allocate(node.size * TYPES[node.type].size))
+    found = {node.attr: Stored(node.type, node.size, memory_for(backend, node))
              for node in results}
     run(backend, step, [Stored(node.type, node.size, node.payload) for node in operands], found)
     for node in results:

@@ -1,4 +1,4 @@
-"""Run a benchmark program with the types of another backend in the place of LLVM's: ``on_backend.py cuda PROGRAM``."""
+"""Run a program with the types of another backend in the place of LLVM's: ``on_backend.py cuda PROGRAM``."""
 
 from __future__ import annotations
 
