@@ -3,7 +3,9 @@ variables of contexts, and numbers of objects that they know themselves."""
 
 from __future__ import annotations
 
+import abc
 import array
+import collections
 import contextvars
 import dataclasses
 import functools
@@ -420,3 +422,66 @@ def test_derivatives_beside_what_nobody_can_use() -> None:
         dr.backward(squares(Box(False), z)[1])
         assert np.array_equal(z.grad, [2 * k, 4])
     assert squares.n_recordings == 1
+
+
+def _moves_last(table: dict[str, Any], x: Any) -> Any:
+    key = next(iter(table))
+    value = table.pop(key)
+    table[key] = value + x
+    table.setdefault("new", x)
+    return value
+
+
+def _moves_first(table: collections.OrderedDict[str, Any], x: Any) -> Any:
+    table.move_to_end("b", last=False)
+    table["a"] = table["a"] + x
+
+
+def _raises(table: dict[str, Any], x: Any) -> Any:
+    table["a"] = table.pop("a") + 1
+    raise KeyError("a")
+
+
+@pytest.mark.parametrize("body", [_moves_last, _moves_first, _raises])
+@pytest.mark.parametrize("with_arrays", [False, True])
+def test_the_order_of_entries_is_that_of_plain_calls(body: Any, with_arrays: bool) -> None:
+    def seen(function: Any) -> list[Any]:
+        table = collections.OrderedDict({key: Float(k, 2) if with_arrays else k for k, key in enumerate("abc")})
+        found = []
+        for k in range(6):
+            try:
+                found.append(str(function(table, Float(k, 1))))
+            except KeyError:
+                assert function is not body
+            found.append(str(list(table.items())))
+        return found
+
+    frozen = dr.freeze(body)
+    if body is _raises:  # and changes nothing
+        assert len(set(seen(frozen))) == 1
+    else:
+        assert seen(frozen) == seen(body)
+
+
+def test_classes_that_are_registered_later() -> None:
+    class Scaled(abc.ABC):
+        pass
+
+    class Thing:
+        pass
+
+    frozen = dr.freeze(lambda thing, x: x * 2 if isinstance(thing, Scaled) else x)
+    thing = Thing()
+    assert str(frozen(thing, Float(1, 2))) == "[1, 2]"
+    Scaled.register(Thing)
+    assert str(frozen(thing, Float(1, 2))) == "[2, 4]" == str(frozen(thing, Float(1, 2)))
+
+
+def test_views_of_buffers_count_by_what_they_show() -> None:
+    data = bytearray(b"abc")
+    view = memoryview(data)
+    frozen = dr.freeze(lambda x: x * view[0])
+    for k in (1, 1, 2):
+        view[0] = k
+        assert str(frozen(Float(1, 2))) == str(Float(1, 2) * k)
+    assert frozen.n_recordings == 2
