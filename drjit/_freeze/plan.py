@@ -131,7 +131,8 @@ class Plan:
     def of(cls, inputs: Inputs, entry: Any, scope: Any) -> Plan | None:
         """A plan that recognises calls with the same key; ``None`` if there is something in it that cannot be seen."""
         outcome = entry.outcome
-        if outcome.beyond_plans or any(kind == MODULE for _, kind, _, _ in outcome.places):
+        if outcome.beyond_plans or any(kind == MODULE for _, kind, _, _ in outcome.places) or \
+                not inputs.snapshot.is_complete():
             return None
         plan = cls(inputs, entry, scope)
         return plan if plan._add_steps(inputs) and outcome.numbers <= {step.number for step in plan.steps} else None

@@ -12,6 +12,7 @@ import functools
 import importlib
 import io
 import random
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -485,3 +486,44 @@ def test_views_of_buffers_count_by_what_they_show() -> None:
         view[0] = k
         assert str(frozen(Float(1, 2))) == str(Float(1, 2) * k)
     assert frozen.n_recordings == 2
+
+
+_IMPORTS = {"import": "import {0}.settings\n    return x * {0}.settings.SCALE",
+            "import as": "import {0}.settings as s\n    return x * s.SCALE",
+            "from": "from {0}.settings import SCALE\n    return x * SCALE",
+            "relative": "from . import settings\n    return x * settings.SCALE",
+            "relative from": "from .settings import get\n    return x * get()",
+            "within": "def inner(x):\n        from .settings import SCALE\n        return x * SCALE\n    return inner(x)"}
+
+
+@pytest.mark.parametrize("form", _IMPORTS)
+def test_variables_of_modules_that_the_function_imports_count(form: str, tmp_path: Any, monkeypatch: Any) -> None:
+    name = f"imported_{form.replace(' ', '_')}"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text(f"def body(x):\n    {_IMPORTS[form].format(name)}\n")
+    (tmp_path / name / "settings.py").write_text("SCALE = 1.0\ndef get():\n    return SCALE\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    frozen = dr.freeze(importlib.import_module(name).body)
+    for value in (1.0, 2.0, 3.0, 1.0):
+        if f"{name}.settings" in sys.modules:
+            sys.modules[f"{name}.settings"].SCALE = value
+        assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * value)
+
+
+def test_variables_with_the_names_of_attributes_do_not_count() -> None:
+    class Model:
+        scale = 2
+
+        def step(self, x: Any) -> Any:
+            return x * self.scale
+
+    names: dict[str, Any] = {}
+    exec("def body(model, x):\n    def inner(x):\n        return model.step(x)\n    return inner(x) + shift", names)
+    names["shift"] = 1
+    frozen = dr.freeze(names["body"])
+    for value in range(6):
+        names["step"] = names["scale"] = names["inner"] = value
+        assert np.array_equal(frozen(Model(), Float(1, 2)), [3, 5])
+    assert frozen.n_recordings == 1
+    names["shift"] = 2
+    assert np.array_equal(frozen(Model(), Float(1, 2)), [4, 6])

@@ -64,7 +64,6 @@ cdef class Recording:
     cpdef list run(self, list arguments, list values, bint same=*)
     @cython.locals(node=Node, where=cython.int)
     cdef object _prepare(self, list numbers, list made, list nodes, list values)
-    @cython.locals(context=Context)
     cdef object _run_stages(self, list stages, list nodes, list values)
     cdef bint _run_parts(self, list nodes, list values, bint same) except -1
 

@@ -404,7 +404,8 @@ class Recording:
         return results
 
     def run(self, arguments: list[Node], values: list[Any], same: bool = False) -> list[Node] | None:
-        """Launch what was recorded for arguments of the same pattern, and the values of the expressions for them.
+        """Launch what was recorded for arguments of the same pattern, and the values of the expressions for them; the
+        caller holds the lock.
 
         If sizes follow from contents, it may turn out not to be good for these, or what was read may have to be the
         ``same``: then the result is ``None``, and all has been in vain.
@@ -459,18 +460,24 @@ class Recording:
             node.d0 = node.d1 = node.d2 = node.d3 = None
 
     def _run_stages(self, stages: list[Stage], nodes: list[Any], values: list[Any]) -> None:
-        context = current()
-        with _lock:
+        """Launch some stages; the caller holds the lock."""
+        if exclusion.evaluating:
             exclusion.check()
-            try:
-                exclusion.evaluating = True
-                if context.flags & _EXCEPTIONAL or _log.isEnabledFor(logging.INFO):
-                    history.replaying = True
-                    relaunch.run(self._backend, stages, nodes, values)
-                else:
-                    self._backend.recipes.replay(stages, nodes, values)
-            finally:
-                exclusion.evaluating = history.replaying = False
+        try:
+            exclusion.evaluating = True
+            if current().flags & _EXCEPTIONAL or _log.isEnabledFor(logging.INFO):
+                self._relaunch(stages, nodes, values)
+            else:
+                self._backend.recipes.replay(stages, nodes, values)
+        finally:
+            exclusion.evaluating = False
+
+    def _relaunch(self, stages: list[Stage], nodes: list[Any], values: list[Any]) -> None:
+        try:
+            history.replaying = True
+            relaunch.run(self._backend, stages, nodes, values)
+        finally:
+            history.replaying = False
 
     def _run_parts(self, nodes: list[Any], values: list[Any], same: bool) -> bool:
         """Launch what goes before each number that is read, and what follows; whether the recording is good for it."""
