@@ -50,7 +50,7 @@ def difference(before: dict[str, str], now: dict[str, str], reason: str) -> str:
              for path in paths]
     more = f", and {len(found) - _MOST_DIFFERENCES} more" if len(found) > _MOST_DIFFERENCES else ""
     return "; ".join(found[:_MOST_DIFFERENCES]) + more if found else \
-        "flags, scopes of derivatives, code of functions, or which objects are the same differ"
+        "flags, scopes of derivatives, code of functions, the environment, or which objects are the same differ"
 
 
 def distance(before: dict[str, str], now: dict[str, str]) -> int:

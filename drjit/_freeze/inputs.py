@@ -11,6 +11,7 @@ import dis
 import functools
 import hashlib
 import math
+import os
 import random
 import sys
 import weakref
@@ -130,10 +131,31 @@ def _by_identity(cls: Any) -> bool:
     return cls.__hash__ is object.__hash__
 
 
-def _mentioned(codes: Sequence[CodeType]) -> set[str] | None:
-    """The names that functions mention; ``None`` if they may mention any."""
-    found = set[str]().union(*map(_names_in, codes))
-    return None if found & _REFLECTION else found
+def _environment() -> Any:
+    return os.environ.copy()
+
+
+def _context_of_decimals() -> Any:
+    import decimal
+
+    context = decimal.getcontext()
+    return context.prec, context.rounding, context.Emin, context.Emax, context.clamp, [
+        signal for signal, is_on in context.traps.items() if is_on]
+
+
+#: What functions find around them that no container shows, by the names that they ask with.
+_AROUND: dict[str, Callable[[], Any]] = {
+    "environ": _environment, "getenv": _environment, "getcontext": _context_of_decimals,
+    "Decimal": _context_of_decimals, "log_level": core.log_level, "getcwd": os.getcwd}
+
+
+def _around(names: set[str], owners: Sequence[Any]) -> list[tuple[Callable[[], Any], Any]]:
+    """What functions can find around them, with how: also which classes have been registered as derived from abstract
+    ones, if there are such."""
+    found = {id(read): read for name, read in _AROUND.items() if name in names}
+    if any(isinstance(owner, ABCMeta) for owner in owners):
+        found[0] = get_cache_token
+    return [(read, read()) for read in found.values()]
 
 
 @remembered
@@ -272,9 +294,9 @@ def twins_of(nodes: Sequence[Node]) -> list[int]:
 class Inputs:
     """What one call depends on."""
 
-    __slots__ = ("_drawn", "_installed", "_large", "_made", "_numbers", "_replaced", "_spans", "arrays", "containers",
-                 "data", "described", "flags", "function", "holders", "key", "names", "nodes", "own", "parts", "reason",
-                 "registered", "snapshot", "steps_before", "tree", "variables", "waiting")
+    __slots__ = ("_drawn", "_installed", "_large", "_made", "_numbers", "_replaced", "_spans", "around", "arrays",
+                 "containers", "data", "described", "flags", "function", "holders", "key", "names", "nodes", "own",
+                 "parts", "reason", "snapshot", "steps_before", "tree", "variables", "waiting")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any,
                  routes: Sequence[Route] = ()) -> None:
@@ -333,13 +355,13 @@ class Inputs:
             self.containers.append(container)
             if kind not in (LIST, TUPLE, CELL):
                 position += content
-        self.names = _mentioned(snapshot.codes)
+        names = set[str]().union(*map(_names_in, snapshot.codes))
+        #: The names that functions mention; ``None`` if they may mention any.
+        self.names = None if names & _REFLECTION else names
+        self.around = _around(names, snapshot.owners)
         parts: Any = tuple([self._part(container, kind, [item for item in items if item[2]])
                             for container, kind, items in self.entries()])
-        #: What changes when a class is registered as one that is derived from an abstract one, if there are such.
-        self.registered = get_cache_token() if any(
-            isinstance(owner, ABCMeta) for owner in snapshot.owners) else None
-        parts += (frozenset(map(_Same, snapshot.codes)), self.registered, *[
+        parts += (frozenset(map(_Same, snapshot.codes)), *[repr(value) for _, value in self.around], *[
             (None if code is None else _Same(code), left) for _, (code, left, _) in self.waiting])
         for owner, counts in found:
             self.variables.append(_Variable(owner, len(self.arrays), counts))

@@ -251,7 +251,7 @@ class _Classless(Exception):
 
 def _read_plan(data: Mapping[str, Any], entry: Entry) -> Plan:
     plan: Plan = Plan.__new__(Plan)
-    plan.entry, plan.scope, plan.functions, plan.registered = entry, None, [], None
+    plan.entry, plan.scope, plan.functions, plan.around = entry, None, [], []
     plan.count, plan.first, plan.distinct = data["count"], data["first"], data["distinct"]
     plan.owners = [(own_by_name(cls), steps, counts, own_by_name(array), read_shape(shape))
                    for cls, steps, counts, array, shape in data["owners"]]

@@ -9,7 +9,6 @@ full then, which may find the same recording.
 
 from __future__ import annotations
 
-from abc import get_cache_token
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,14 +95,14 @@ class Step:
 class Plan:
     """How a call is recognised."""
 
-    __slots__ = ("baked", "count", "distinct", "entry", "first", "flags", "functions", "holders", "literals", "owners",
-                 "pairs", "places", "registered", "scope", "steps", "twins")
+    __slots__ = ("around", "baked", "count", "distinct", "entry", "first", "flags", "functions", "holders", "literals",
+                 "owners", "pairs", "places", "scope", "steps", "twins")
 
     def __init__(self, inputs: Inputs, entry: Any, scope: Any) -> None:
         #: The recording, and what is tracked where it serves.
         self.entry, self.scope = entry, scope
         self.count = len(inputs.containers)
-        self.registered = inputs.registered
+        self.around = inputs.around
         self.functions = [(each, each.__code__, each.__defaults__, each.__kwdefaults__)
                            for each in inputs.snapshot.functions]
         #: The variables that optimisers keep: their types, steps if they count, whether they do, and types and shapes
@@ -235,8 +234,9 @@ class Plan:
         for one, other in self.pairs:
             if containers[one] is containers[other]:
                 return None
-        if self.registered is not None and get_cache_token() != self.registered:
-            return None
+        for read, value in self.around:
+            if read() != value:
+                return None
         for function, code, defaults, others in self.functions:
             if code_of(function) is not code or defaults_of(function) is not defaults or \
                     function.__kwdefaults__ is not others:

@@ -220,7 +220,7 @@ class _Divided:
 def _blank(plan: Plan, steps: Sequence[Step], arrays: Mapping[int, int], nodes: Mapping[int, int]) -> Plan:
     """A part of a plan, without optimisers."""
     found: Plan = Plan.__new__(Plan)
-    found.entry, found.scope, found.registered, found.count, found.first = None, None, None, plan.count, len(arrays)
+    found.entry, found.scope, found.around, found.count, found.first = None, None, [], plan.count, len(arrays)
     found.distinct, found.functions, found.owners, found.holders, found.places = False, [], [], [], []
     found.baked = [plan.baked[position] for position in nodes]
     found.literals = bytes([plan.literals[position] for position in nodes])

@@ -8,9 +8,11 @@ import array
 import collections
 import contextvars
 import dataclasses
+import decimal
 import functools
 import importlib
 import io
+import os
 import random
 import sys
 import types
@@ -527,3 +529,20 @@ def test_variables_with_the_names_of_attributes_do_not_count() -> None:
     assert frozen.n_recordings == 1
     names["shift"] = 2
     assert np.array_equal(frozen(Model(), Float(1, 2)), [4, 6])
+
+
+@pytest.mark.parametrize("read", [
+    lambda: float(os.environ["DRJIT_TEST_SCALE"]), lambda: float(os.getenv("DRJIT_TEST_SCALE", "0")),
+    lambda: float(decimal.Decimal(1) / decimal.Decimal(3)), lambda: dr.log_level().value], ids=[
+        "environ", "getenv", "decimal", "log level"])
+def test_what_is_around_the_function_counts(read: Callable[[], float], monkeypatch: Any) -> None:
+    frozen, level = dr.freeze(lambda x: x * read()), dr.log_level()
+    try:
+        for k in (1, 1, 2, 3, 2):
+            monkeypatch.setenv("DRJIT_TEST_SCALE", str(k))
+            dr.set_log_level(k - 1)
+            with decimal.localcontext(prec=k):
+                assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * read())
+    finally:
+        dr.set_log_level(level)
+    assert frozen.n_recordings == 3
