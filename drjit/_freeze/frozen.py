@@ -127,7 +127,7 @@ class Frozen:
         self._changes: dict[str, int] | None = None if dynamic is None else {}
         self.enabled = enabled
         self._entries: dict[Any, list[Entry]] = {}
-        #: Literals that have turned out to differ, by keys.
+        #: Literals that have turned out to differ, by what is known of all arrays.
         self._opaque: dict[Any, set[int]] = {}
         self._recordings = 0
         #: How calls are recognised, the last one first; one for each recording.
@@ -310,7 +310,7 @@ class Frozen:
         entries = self._entries.get(key)
         if not entries:
             return None, None, []
-        opaque = self._opaque.get(key, set())
+        opaque = self._opaque.get(inputs.described, set())
         for entry in sorted(entries, key=lambda each: -each.used):
             if entry in tried:
                 continue
@@ -336,7 +336,7 @@ class Frozen:
             last = max(entries, key=lambda each: each.used).baked
             opaque |= {position for position, constant in last.items() if _constant(nodes[position]) != constant}
             if opaque:
-                self._opaque[key] = opaque
+                self._opaque[inputs.described] = opaque
         return None, None, []
 
     def _confirm(self, key: Any, entry: Entry, inputs: Inputs) -> Entry | None:
@@ -402,7 +402,7 @@ class Frozen:
 
     def _constants(self, inputs: Inputs) -> dict[int, Any]:
         """The literals that are built into a recording, and what nobody can use."""
-        opaque = {*self._opaque.get(inputs.key, ()), *inputs.numbers()}
+        opaque = {*self._opaque.get(inputs.described, ()), *inputs.numbers()}
         return {position: _constant(primal(node)) for position, node in enumerate(inputs.nodes)
                 if core.is_unusable(primal(node)) or
                 self._auto_opaque and primal(node).kind == _LITERAL and position not in opaque}
