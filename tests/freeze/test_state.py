@@ -467,7 +467,7 @@ def test_the_order_of_entries_is_that_of_plain_calls(body: Any, with_arrays: boo
 
 
 def test_classes_that_are_registered_later() -> None:
-    class Scaled(abc.ABC):
+    class Scaled(metaclass=abc.ABCMeta):
         pass
 
     class Thing:
@@ -495,7 +495,7 @@ _IMPORTS = {"import": "import {0}.settings\n    return x * {0}.settings.SCALE",
             "from": "from {0}.settings import SCALE\n    return x * SCALE",
             "relative": "from . import settings\n    return x * settings.SCALE",
             "relative from": "from .settings import get\n    return x * get()",
-            "within": "def inner(x):\n        from .settings import SCALE\n        return x * SCALE\n    return inner(x)"}
+            "within": "def g(x):\n        from .settings import SCALE\n        return x * SCALE\n    return g(x)"}
 
 
 @pytest.mark.parametrize("form", _IMPORTS)
