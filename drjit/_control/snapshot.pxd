@@ -15,7 +15,8 @@ cdef inline Py_ssize_t id(object value):  # without an event for audits
 
 cdef int CELL, CLASS, DATA, DICT, FUNCTION, GENERATOR, LIST, MODULE, OBJECT, REFERRING, TUPLE, VALUE, VARIABLES
 cdef int _MOST_CONTAINERS, _LITERAL, _PHI
-cdef dict _names, _rebinds
+cdef dict _names, _rebinds, _variables
+cdef int _EXTENDED, _LOAD_GLOBAL, _IMPORT
 cdef list _EMPTY
 cdef dict _NOTHING
 
@@ -27,6 +28,7 @@ cdef class Snapshot:
     cdef public bint traced
     cdef public bint suspended
     cdef public bint more
+    cdef public Py_ssize_t modules
     cdef public set seen
     cdef public list data
     cdef public list waiting
@@ -78,3 +80,5 @@ cdef _push(object values, list todo)
 cdef bint _same(list now, list before) except -1
 cdef bint _same_entries(dict now, list held, Py_ssize_t first, Py_ssize_t end) except -1
 cpdef tuple names_of(object code)
+@cython.locals(content=bytes, further=cython.int, argument=cython.int, operation=cython.int, place=cython.Py_ssize_t)
+cdef tuple _variables_of(object code)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dis
 import functools
 import gc
+import sys
 import warnings
 from collections.abc import Callable, Container, Sequence
 from types import CodeType, FunctionType, ModuleType
@@ -85,8 +86,15 @@ _NOTHING: dict[int, Any] = {}
 _KEEPING = functools._lru_cache_wrapper
 #: The warnings that have been given, by their places.
 _warned: dict[Any, Any] = {}
-#: Names of variables of its module that a function, and those within it, use: by the id of its code.
+#: Names that a function, and those within it, use; those of variables of its module, and of modules that it imports: by
+#: the id of its code.
 _names: dict[int, tuple[str, ...]] = {}
+_variables: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+#: The instructions whose argument is the number of the name of such a variable; of one, twice that and more.
+_EXTENDED, _LOAD_GLOBAL, _IMPORT = dis.EXTENDED_ARG, dis.opmap["LOAD_GLOBAL"], dis.opmap["IMPORT_NAME"]
+_NAMES_VARIABLES = frozenset([number for name, number in dis.opmap.items() if name.endswith((
+    "LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "_OR_GLOBALS", "LOAD_NAME",
+    "STORE_NAME", "DELETE_NAME"))])
 #: Whether a function, or one within it, gives variables of its module or of functions around it other values, by the id
 #: of its code.
 _rebinds: dict[int, bool] = {}
@@ -104,8 +112,8 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("begun", "caches", "data", "functions", "held", "index", "more", "owners", "passed", "reordered",
-                 "same", "seen", "showing", "suspended", "traced", "waiting")
+    __slots__ = ("begun", "caches", "data", "functions", "held", "index", "modules", "more", "owners", "passed",
+                 "reordered", "same", "seen", "showing", "suspended", "traced", "waiting")
 
     def __init__(self) -> None:
         #: Whether data is looked at, and whether variables of generators are.
@@ -118,6 +126,8 @@ class Snapshot:
         #: hold arrays in variables which they had not before.
         self.waiting: list[tuple[Any, str]] = _EMPTY
         self.begun: list[tuple[Any, str]] = _EMPTY
+        #: How many modules there were, if functions import some.
+        self.modules = 0
         #: Of each container: the container, what it is, the number of keys and values, and these in turn; of lists a
         #: copy, of cells the content.
         self.held: list[Any] = []
@@ -263,7 +273,10 @@ class Snapshot:
             todo.append(defaults)
         if further is not None:
             todo += further
-        names = names_of(code_of(function))
+        names, modules = _variables_of(code_of(function))
+        if modules:
+            todo += _imported(modules, variables)
+            self.modules = self.modules or len(sys.modules)
         if names and not is_own(variables.get("__name__", "")):
             if names[0] in _COMPUTES_VARIABLES:
                 names = tuple([name for name in variables if name[:2] != "__"])
@@ -277,6 +290,10 @@ class Snapshot:
                 held.append(value)
                 if refers(value):
                     todo.append(value)
+
+    def is_complete(self) -> bool:
+        """Whether functions have imported no modules since for the first time, at which nobody has looked."""
+        return not self.modules or self.modules == len(sys.modules)
 
     def add_named(self) -> None:
         """Look at methods and functions that others find by their names in classes and modules, at all methods if names
@@ -623,6 +640,40 @@ def names_of(code: CodeType) -> tuple[str, ...]:
     return found
 
 
+def _variables_of(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of these names by which a function finds variables of its module (attributes of the same name are none),
+    and the modules that it imports when it is called."""
+    found = _variables.get(id(code))
+    if found is None:
+        names, modules, further = list[str](), list[str](), 0
+        for constant in code.co_consts:
+            if constant.__class__ is CodeType:
+                within, imported = _variables_of(constant)
+                names += within
+                modules += imported
+        content = code.co_code
+        for place in range(0, len(content), 2):
+            operation, argument = content[place], content[place + 1] | further << 8
+            further = argument if operation == _EXTENDED else 0
+            if operation == _IMPORT:
+                modules.append(code.co_names[argument])
+            elif operation in _NAMES_VARIABLES:
+                names.append(code.co_names[argument >> 1 if operation == _LOAD_GLOBAL else argument])
+        found = note(_variables, code, (tuple(dict.fromkeys([
+            *[name for name in (*code.co_names, *names) if name in _COMPUTES_VARIABLES], *names])), tuple(modules)))
+    return found
+
+
+def _imported(names: Sequence[str], variables: dict[str, Any]) -> list[ModuleType]:
+    """The modules that a function imports by some names, from its own package or any of those around it, too."""
+    package, known = variables.get("__package__") or "", sys.modules
+    found = [known.get(name) for name in names]
+    while package:
+        found += [known.get(f"{package}.{name}" if name else package) for name in names]
+        package = package.rpartition(".")[0]
+    return [module for module in found if type(module) is ModuleType]
+
+
 def _does_rebind(code: CodeType) -> bool:
     """Whether a function, or one within it, gives variables of its module or of functions around it other values."""
     found = _rebinds.get(id(code))
@@ -650,8 +701,8 @@ def is_closed(function: Any) -> bool:
                 return False
     named = not names_nothing(code)
     if named:
-        names, variables = names_of(code), globals_of(function)
-        if names[0] in _COMPUTES_VARIABLES:
+        (names, modules), variables = _variables_of(code), globals_of(function)
+        if names and names[0] in _COMPUTES_VARIABLES or not all(map(is_library, _imported(modules, variables))):
             return False
         for name in names:
             if not _is_fixed(variables.get(name, MISSING)):

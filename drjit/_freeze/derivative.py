@@ -103,7 +103,8 @@ class Call:
         """The vertices of all results when the function is traced again."""
         if self.retraced is None:
             raise RuntimeError(f"drjit.freeze(): {self.name}() has no derivatives of derivatives, since it lets "
-                               "derivatives of its arguments flow, or changes their gradients")
+                               "derivatives of its arguments flow, changes their gradients, or makes variables that "
+                               "its results depend on")
         return self.retraced.vertices(self.name)
 
     def replayed(self, mode: int, seeds: dict[int, Node]) -> list[Node] | None:

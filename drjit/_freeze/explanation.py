@@ -13,6 +13,8 @@ __all__ = ["RecordingInfo", "at_line", "difference", "distance", "of_arguments",
            "parameter_at"]
 
 _MOST_DIFFERENCES = 4
+#: Numbers of elements, more than one, in the words for an array that is no tensor.
+_ELEMENTS = re.compile(r"^((?!.*Tensor)[\w.]+\[(?:\d+, )*)(?!0\]|1\])\d+\]")
 _POSITIONAL = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
@@ -48,7 +50,7 @@ def difference(before: dict[str, str], now: dict[str, str], reason: str) -> str:
              for path in paths]
     more = f", and {len(found) - _MOST_DIFFERENCES} more" if len(found) > _MOST_DIFFERENCES else ""
     return "; ".join(found[:_MOST_DIFFERENCES]) + more if found else \
-        "flags, scopes of derivatives, code of functions, or which objects are the same differ"
+        "flags, scopes of derivatives, code of functions, the environment, or which objects are the same differ"
 
 
 def distance(before: dict[str, str], now: dict[str, str]) -> int:
@@ -68,8 +70,9 @@ def at_line() -> str:
 
 
 def only_differences(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """The paths of all that differs; none if that is much."""
-    paths = _different(before, now)
+    """The paths of all that differs, but for numbers of elements, which may; none if that is much."""
+    paths = [path for path in _different(before, now)
+             if _ELEMENTS.sub(r"\1]", before.get(path, "")) != _ELEMENTS.sub(r"\1]", now.get(path, ""))]
     return paths if len(paths) <= _MOST_DIFFERENCES else []
 
 

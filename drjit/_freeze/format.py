@@ -23,7 +23,7 @@ __all__ = ["ANY", "ARRAY", "CONTAINER", "CONTAINERS", "CONTENT", "EQUAL", "FLAT"
            "name_of", "own_by_name", "read", "read_shape", "version", "written", "written_shape"]
 
 #: What the file is, and the version of its format.
-FORMAT = b"F\x02"
+FORMAT = b"F\x03"
 ANY, FLAT, TENSOR, NESTED, ARRAY, CONTAINER, KNOWN, PART, SAME, EQUAL, CONTENT, NUMBERS, NUMBER, EXACT = range(
     len(CODES))
 CONTAINERS = {"list": LIST, "tuple": TUPLE, "dict": DICT, "object": OBJECT, "variable": OWNER, "cell": CELL,

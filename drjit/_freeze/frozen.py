@@ -17,6 +17,7 @@ from drjit_core import (
     FORWARD_MODE,
     KIND,
     LEAF,
+    STRUCTURE,
     JitBackend,
     JitFlag,
     Vertex,
@@ -43,6 +44,7 @@ __all__ = ["Entry", "Frozen", "write_with"]
 
 _log = logging.getLogger("drjit")
 _LITERAL, _EVALUATED = KIND["literal"], KIND["evaluated"]
+_IDENTITY = STRUCTURE["identity"]
 _UNUSABLE = "unusable"
 _FREEZING = JitFlag.KernelFreezing.value
 #: One function is recorded at a time: it sees other nodes in the arrays that it knows.
@@ -82,7 +84,8 @@ class Entry:
     def derivable(self, nodes: Sequence[core.Node], arguments: list[core.Node], results: Sequence[core.Node]) -> bool:
         """Whether its derivatives are good for a call, too."""
         seeds = {BACKWARD: [results[slot] for slot in self.outcome.diff],
-                 FORWARD_MODE: [primal(node) for node in nodes if vertex_of(node) is not None]}
+                 FORWARD_MODE: [*[primal(node) for node in nodes if vertex_of(node) is not None],
+                                *self.outcome.variables_among(results)]}
         return not [mode for mode, recording in self.derivatives.items()
                     if isinstance(recording.terms([*arguments, *seeds[mode]]), str)]
 
@@ -124,7 +127,7 @@ class Frozen:
         self._changes: dict[str, int] | None = None if dynamic is None else {}
         self.enabled = enabled
         self._entries: dict[Any, list[Entry]] = {}
-        #: Literals that have turned out to differ, by keys.
+        #: Literals that have turned out to differ, by what is known of all arrays.
         self._opaque: dict[Any, set[int]] = {}
         self._recordings = 0
         #: How calls are recognised, the last one first; one for each recording.
@@ -307,7 +310,7 @@ class Frozen:
         entries = self._entries.get(key)
         if not entries:
             return None, None, []
-        opaque = self._opaque.get(key, set())
+        opaque = self._opaque.get(inputs.described, set())
         for entry in sorted(entries, key=lambda each: -each.used):
             if entry in tried:
                 continue
@@ -333,7 +336,7 @@ class Frozen:
             last = max(entries, key=lambda each: each.used).baked
             opaque |= {position for position, constant in last.items() if _constant(nodes[position]) != constant}
             if opaque:
-                self._opaque[key] = opaque
+                self._opaque[inputs.described] = opaque
         return None, None, []
 
     def _confirm(self, key: Any, entry: Entry, inputs: Inputs) -> Entry | None:
@@ -399,7 +402,7 @@ class Frozen:
 
     def _constants(self, inputs: Inputs) -> dict[int, Any]:
         """The literals that are built into a recording, and what nobody can use."""
-        opaque = {*self._opaque.get(inputs.key, ()), *inputs.numbers()}
+        opaque = {*self._opaque.get(inputs.described, ()), *inputs.numbers()}
         return {position: _constant(primal(node)) for position, node in enumerate(inputs.nodes)
                 if core.is_unusable(primal(node)) or
                 self._auto_opaque and primal(node).kind == _LITERAL and position not in opaque}
@@ -571,8 +574,8 @@ class Frozen:
         recording, found = self._traced(inputs, positions, arguments, 0, outcomes)
         outcome = outcomes[0]
         entry = Entry(recording, outcome, inputs, positions, baked)
-        if outcome.diff:
-            like = [node for node in inputs.nodes if vertex_of(node) is not None]
+        if any(outcome.groups):
+            like = [*[node for node in inputs.nodes if vertex_of(node) is not None], *outcome.variables_among(found)]
             for mode, shaped in ((BACKWARD, [found[slot] for slot in outcome.diff]), (FORWARD_MODE, like)):
                 seeds = [core.opaque(literal(primal(node).type, 0, node.size), inputs.arrays[0]._where)
                          for node in shaped]
@@ -635,7 +638,7 @@ class Frozen:
                 outcome.note_gradients(given, before, () if scope is None else scope.postponed, state.recording)
                 outcomes.append(outcome)
                 return outcome.nodes
-            variables = [vertex for node in given if (vertex := vertex_of(node)) is not None]
+            variables = [*[vertex for node in given if (vertex := vertex_of(node)) is not None], *outcome.variables()]
             return traversed(mode, variables, outcome.vertices, actuals[len(actuals) - seeds:])
 
         state = current()
@@ -659,33 +662,49 @@ class Frozen:
             self._require_apart(outcome, inputs)
         if outcome.statements:
             outcome.act(results)
-        outputs: list[core.Node] = []
-        if outcome.diff:
-            given = [primal(inputs.nodes[position]) for position in entry.positions] + _gradients(inputs.nodes)
-            variables = {position: vertex for position, node in enumerate(inputs.nodes)
-                         if (vertex := vertex_of(node)) is not None}
-            numbers = {position: number for number, position in enumerate(variables)}
-            nodes = [results[slot] for slot in outcome.diff]
-            types = {BACKWARD: [(node.type, node.size) for node in nodes],
-                     FORWARD_MODE: [(vertex.type, vertex.size) for vertex in variables.values()]}
-            outputs = list(nodes)
-            again = Again(self, inputs.containers[0], inputs.nodes, set().union(*outcome.groups), entry.parts,
-                          len(nodes), self._routes) if not (
-                              outcome.gradients or outcome.started or outcome.reached) else None
-            for needed, numbered in outcome.groups.items():
-                own = [nodes[number] for number in numbered]
-                call = Call(self._name, given, types, ([numbers[position] for position in needed], numbered),
-                            [variables[position] for position in needed], own, entry.derivatives, entry.failures, again,
-                            self._loaded is None)
-                for number, node in zip(numbered, call.followed(own), strict=True):
-                    outputs[number] = node
-            for node, slot in zip(outputs, outcome.received, strict=True):
-                if slot >= 0:
-                    _vertex_at(node).gradient = results[slot]
-        found = outcome.apply(inputs, results, outputs)
+        begun = outcome.begin(results) if outcome.starts else []
+        outputs = self._followed(entry, inputs, results, begun) if outcome.diff else []
+        if begun:
+            outcome.remember(begun, inputs.nodes, outputs)
+        found = outcome.apply(inputs, results, outputs, begun)
         if outcome.gradients:
             self._let_flow(entry, inputs, results)
         return found
+
+    def _followed(self, entry: Entry, inputs: Inputs | Found, results: list[core.Node], begun: list[Any]) -> list[
+            core.Node]:
+        """The results that depend on variables, such that derivatives can follow."""
+        outcome = entry.outcome
+        given = [primal(inputs.nodes[position]) for position in entry.positions] + _gradients(inputs.nodes)
+        variables: dict[int, Vertex] = {position: vertex for position, node in enumerate(inputs.nodes)
+                                        if (vertex := vertex_of(node)) is not None}
+        variables.update({-1 - number: vertex for number, vertex in enumerate(begun)
+                          if vertex is not None and vertex.rule is LEAF})
+        numbers = {position: number for number, position in enumerate(variables)}
+        nodes = [results[slot] for slot in outcome.diff]
+        types = {BACKWARD: [(node.type, node.size) for node in nodes],
+                 FORWARD_MODE: [(vertex.type, vertex.size) for vertex in variables.values()]}
+        outputs = list(nodes)
+        needed_by_all = set[int]().union(*outcome.groups)
+        again = Again(self, inputs.containers[0], inputs.nodes, needed_by_all, entry.parts, len(nodes),
+                      self._routes) if not (outcome.gradients or outcome.started or outcome.reached or
+                                            min(needed_by_all, default=0) < 0) else None
+        for needed, numbered in outcome.groups.items():
+            own = [nodes[number] for number in numbered]
+            if needed:
+                call = Call(self._name, given, types, ([numbers[position] for position in needed], numbered),
+                            [variables[position] for position in needed], own, entry.derivatives, entry.failures, again,
+                            self._loaded is None)
+                own = call.followed(own)
+            else:  # on what nobody sees
+                own = [dual(node, Vertex(_IDENTITY, node.type, node.size, Vertex(LEAF, node.type, node.size)))
+                       for node in own]
+            for number, node in zip(numbered, own, strict=True):
+                outputs[number] = node
+        for node, slot in zip(outputs, outcome.received, strict=True):
+            if slot >= 0:
+                _vertex_at(node).gradient = results[slot]
+        return outputs
 
     def _let_flow(self, entry: Entry, inputs: Inputs | Found, results: Sequence[core.Node]) -> None:
         """Give inputs the gradients that the function has computed, and what these depend on."""

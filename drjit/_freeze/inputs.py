@@ -11,9 +11,11 @@ import dis
 import functools
 import hashlib
 import math
+import os
 import random
 import sys
 import weakref
+from abc import ABCMeta, get_cache_token
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Sequence
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
@@ -28,7 +30,7 @@ from .._base.errors import describe
 from .._base.types import FLOAT64, INT64, reshape, retype
 from .._base.values import is_ndarray
 from .._base.weak import remembered
-from .._control.places import Change, restore
+from .._control.places import Change, reorder, restore
 from .._control.snapshot import Snapshot, names_of
 from .._functions.creation import opaque
 from .._functions.evaluation import make_opaque
@@ -102,6 +104,8 @@ def token_of(value: Any) -> Any:
     if cls is functools.partial:
         return cls, token_of(value.func), tuple(map(token_of, value.args)), \
             tuple([(key, token_of(entry)) for key, entry in value.keywords.items()])
+    if cls is memoryview:
+        return cls, value.format, value.shape, value.tobytes()
     if is_ndarray(value):  # but for objects in it
         dtype = value.dtype.str if value.dtype.names is None else repr(value.dtype)
         return cls, value.shape, dtype, hashlib.blake2b(b"".join(data_of(value))).digest()
@@ -127,10 +131,31 @@ def _by_identity(cls: Any) -> bool:
     return cls.__hash__ is object.__hash__
 
 
-def _mentioned(codes: Sequence[CodeType]) -> set[str] | None:
-    """The names that functions mention; ``None`` if they may mention any."""
-    found = set[str]().union(*map(_names_in, codes))
-    return None if found & _REFLECTION else found
+def _environment() -> Any:
+    return os.environ.copy()
+
+
+def _context_of_decimals() -> Any:
+    import decimal
+
+    context = decimal.getcontext()
+    return context.prec, context.rounding, context.Emin, context.Emax, context.clamp, [
+        signal for signal, is_on in context.traps.items() if is_on]
+
+
+#: What functions find around them that no container shows, by the names that they ask with.
+_AROUND: dict[str, Callable[[], Any]] = {
+    "environ": _environment, "getenv": _environment, "getcontext": _context_of_decimals,
+    "Decimal": _context_of_decimals, "log_level": core.log_level, "getcwd": os.getcwd}
+
+
+def _around(names: set[str], owners: Sequence[Any]) -> list[tuple[Callable[[], Any], Any]]:
+    """What functions can find around them, with how: also which classes have been registered as derived from abstract
+    ones, if there are such."""
+    found = {id(read): read for name, read in _AROUND.items() if name in names}
+    if any(isinstance(owner, ABCMeta) for owner in owners):
+        found[0] = get_cache_token
+    return [(read, read()) for read in found.values()]
 
 
 @remembered
@@ -269,9 +294,9 @@ def twins_of(nodes: Sequence[Node]) -> list[int]:
 class Inputs:
     """What one call depends on."""
 
-    __slots__ = ("_drawn", "_installed", "_large", "_made", "_numbers", "_replaced", "_spans", "arrays", "containers",
-                 "data", "described", "flags", "function", "holders", "key", "names", "nodes", "own", "parts", "reason",
-                 "snapshot", "steps_before", "tree", "variables", "waiting")
+    __slots__ = ("_drawn", "_installed", "_large", "_made", "_numbers", "_replaced", "_spans", "around", "arrays",
+                 "containers", "data", "described", "flags", "function", "holders", "key", "names", "nodes", "own",
+                 "parts", "reason", "snapshot", "steps_before", "tree", "variables", "waiting")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], state: Any,
                  routes: Sequence[Route] = ()) -> None:
@@ -330,10 +355,13 @@ class Inputs:
             self.containers.append(container)
             if kind not in (LIST, TUPLE, CELL):
                 position += content
-        self.names = _mentioned(snapshot.codes)
+        names = set[str]().union(*map(_names_in, snapshot.codes))
+        #: The names that functions mention; ``None`` if they may mention any.
+        self.names = None if names & _REFLECTION else names
+        self.around = _around(names, snapshot.owners)
         parts: Any = tuple([self._part(container, kind, [item for item in items if item[2]])
                             for container, kind, items in self.entries()])
-        parts += (frozenset(map(_Same, snapshot.codes)), *[
+        parts += (frozenset(map(_Same, snapshot.codes)), *[repr(value) for _, value in self.around], *[
             (None if code is None else _Same(code), left) for _, (code, left, _) in self.waiting])
         for owner, counts in found:
             self.variables.append(_Variable(owner, len(self.arrays), counts))
@@ -533,6 +561,25 @@ class Inputs:
         return [change for change in self.snapshot.changes() if id(change.container) not in hidden or
                 change.key in _SHOWN]
 
+    def _reordered(self) -> Iterator[tuple[Any, list[Any], list[Any]]]:
+        """The dictionaries whose keys are others, or in another order, with those of before and now."""
+        held, position = self.snapshot.held, 0
+        while position < len(held):
+            container, kind, content = held[position], held[position + 1], held[position + 2]
+            position += 3
+            if kind not in (LIST, TUPLE, CELL):
+                first, position = position, position + content
+                if kind == DICT and isinstance(container, dict):
+                    before, now = held[first:position:2], list(container.keys())
+                    if now != before:
+                        yield container, before, now
+
+    def orders(self) -> list[tuple[Any, list[Any]]]:
+        """The dictionaries in which something else has changed than that entries went and others came after the rest,
+        with their keys."""
+        return [(container, now) for container, before, now in self._reordered()
+                if now != [*[key for key in before if key in container], *[key for key in now if key not in before]]]
+
     def number_of_data(self, value: Any) -> int:
         """The number of data that was there before the call, or -1."""
         return list(self.data).index(id(value)) if id(value) in self.data else -1
@@ -584,6 +631,8 @@ class Inputs:
             elif kind not in (TUPLE, CELL):
                 position += content
         restore([change for change in self._changes() if change.kind != LIST])
+        for container, before, _ in self._reordered():
+            reorder(container, before)
         self.snapshot.restored()
         for value, content in self._large:
             if data_of(value) != content:

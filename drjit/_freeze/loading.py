@@ -251,7 +251,7 @@ class _Classless(Exception):
 
 def _read_plan(data: Mapping[str, Any], entry: Entry) -> Plan:
     plan: Plan = Plan.__new__(Plan)
-    plan.entry, plan.scope, plan.functions = entry, None, []
+    plan.entry, plan.scope, plan.functions, plan.around = entry, None, [], []
     plan.count, plan.first, plan.distinct = data["count"], data["first"], data["distinct"]
     plan.owners = [(own_by_name(cls), steps, counts, own_by_name(array), read_shape(shape))
                    for cls, steps, counts, array, shape in data["owners"]]
@@ -312,7 +312,7 @@ def _read_outcome(data: Mapping[str, Any]) -> Outcome:
     outcome.keep = []
     outcome.nodes, outcome.vertices, outcome.statements = [], [], []
     outcome.beyond_plans, outcome.numbers, outcome.data = False, set(), []
-    outcome.diff, outcome.starts, outcome.steps = data["diff"], data["starts"], data["steps"]
+    outcome.diff, outcome.starts, outcome.steps = data["diff"], list(map(tuple, data["starts"])), data["steps"]
     outcome.groups = {tuple(needed): numbers for needed, numbers in data["groups"]}
     outcome.stores = [(number, tuple(map(tuple, values)), read_shape(shape))
                       for number, values, shape in data["stores"]]
@@ -323,6 +323,7 @@ def _read_outcome(data: Mapping[str, Any]) -> Outcome:
         found = tuple([_read_template(each, outcome) for each in template]) if kind == "list" else \
             _read_template(template, outcome)
         outcome.places.append((number, CONTAINERS[kind], read(key), found))
+    outcome.orders = [(number, list(map(read, keys))) for number, keys in data["orders"]]
     outcome.result = _read_template(data["result"], outcome)
     return outcome
 

@@ -10,10 +10,13 @@ cdef int _PLAIN, _OF_INPUT, _LEAF, _RESULT
 
 cdef class Outcome:
     cdef object _alive
+    cdef list _begun
+    cdef dict _inner
     cdef object _inputs
     cdef dict _known
     cdef dict _leaves
     cdef dict _made
+    cdef list _needs
     cdef public list diff
     cdef public list gradients
     cdef public dict groups
@@ -22,6 +25,7 @@ cdef class Outcome:
     cdef public list keep
     cdef public list nodes
     cdef public set numbers
+    cdef public list orders
     cdef public list places
     cdef public list reached
     cdef public list received
@@ -33,22 +37,20 @@ cdef class Outcome:
     cdef public list stores
     cdef public list vertices
     @cython.locals(template=tuple, array=Handle)
-    cpdef apply(self, object inputs, list results, list outputs)
+    cpdef apply(self, object inputs, list results, list outputs, list begun)
 
 
 @cython.freelist(4)
 cdef class _Application:
+    cdef list begun
     cdef list keep
     cdef object inputs
-    cdef dict leaves
     cdef dict made
     cdef list outputs
     cdef list results
-    cdef list starts
     cdef object run(self, Outcome outcome)
     @cython.locals(slot=cython.Py_ssize_t, kind=cython.int, node=Node)
     cdef Node node(self, tuple value)
-    cdef object leaf(self, object number, Node node)
     @cython.locals(kind=cython.int, array=Handle)
     cdef object value(self, tuple template)
     cdef object view(self, tuple template)

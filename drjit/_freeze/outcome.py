@@ -24,7 +24,7 @@ from .._base.errors import describe
 from .._base.handle import fresh_array
 from .._base.types import FLOAT64, INT64
 from .._base.values import is_ndarray
-from .._control.places import Change
+from .._control.places import Change, reorder
 from .._trees.contents import attributes_of, has_attribute, listed, set_data, write_attribute, write_place
 from .._trees.holders import has_array
 from .._trees.kinds import (
@@ -61,6 +61,8 @@ TEMPLATES = ("constant", "copy", "container", "input", "view", "again", "flat", 
 #: depends on inputs, by their numbers: what has one vertex has one in each call.
 _PLAIN, _OF_INPUT, _LEAF, _RESULT = range(4)
 _Value = tuple[int, int, int]
+#: Positions of inputs, numbers of what begins in a call, and of results; ``()``: unknown; ``None``: of a variable.
+_Origins = tuple[list[int], list[int], list[int]] | tuple[()] | None
 #: What prints has memory of one call at a time.
 _acting = threading.RLock()
 
@@ -73,9 +75,9 @@ def _is_copied(value: Any) -> bool:
 class Outcome:
     """What a call has done; ``nodes`` are what the recording returns."""
 
-    __slots__ = ("_alive", "_inputs", "_known", "_leaves", "_made", "beyond_plans", "data", "diff", "gradients",
-                 "groups", "keep", "nodes", "numbers", "places", "reached", "received", "result", "started", "starts",
-                 "statements", "steps", "stores", "vertices")
+    __slots__ = ("_alive", "_begun", "_inner", "_inputs", "_known", "_leaves", "_made", "_needs", "beyond_plans",
+                 "data", "diff", "gradients", "groups", "keep", "nodes", "numbers", "orders", "places", "reached",
+                 "received", "result", "started", "starts", "statements", "steps", "stores", "vertices")
 
     def __init__(self, inputs: Inputs, given: Sequence[core.Node], result: Any,
                  statements: Sequence[core.Statement]) -> None:
@@ -89,14 +91,18 @@ class Outcome:
         #: Objects that templates refer to.
         self.keep: list[Any] = []
         self._alive: list[Any] = []  # as long as ids count
-        #: The slots of the gradients of what begins anew, or -1.
-        self.starts: list[int] = []
-        #: The slots of what depends on inputs in a way that derivatives can follow, with the vertices.
+        #: What begins in the call: the slot of a value, or -1 if nobody sees it, that of its gradient, or -1, and if a
+        #: traversal has taken apart what was behind it, where changes have come from.
+        self.starts: list[tuple[int, int, _Origins]] = []
+        self._begun: list[Vertex] = []
+        self._inner: dict[int, int] = {}
+        #: The slots of what is computed of variables, with the vertices, and what these depend on.
         self.diff: list[int] = []
         self.vertices: list[Vertex] = []
+        self._needs: list[list[int]] = []
         #: The slots of gradients that the function has given to these, or -1.
         self.received: list[int] = []
-        #: Which of them depend on which inputs, by the positions of these.
+        #: Which of them depend on which variables, inputs by their positions, and what begins in the call by -1, -2, …
         self.groups: dict[tuple[int, ...], list[int]] = {}
         #: The containers that the outcome refers to; whether it refers to what plans do not find: parts of arrays that
         #: were there before, and data.
@@ -133,6 +139,9 @@ class Outcome:
         lists: dict[int, Any] = {}
         for change in inputs.changes():
             self._note(change, lists)
+        #: Dictionaries whose entries are in another order, with their keys.
+        self.orders = [(inputs.number(table), keys) for table, keys in inputs.orders()]
+        self.numbers.update([number for number, _ in self.orders])
         self.result = self._template(result)
         #: What prints or asserts, with the slots of its memory.
         self.statements = [(statement, [self._slot(memory.node) for memory in statement.memory])
@@ -170,6 +179,11 @@ class Outcome:
                 self.reached.append(position)
         self.received = [-1 if vertex.gradient is None else self._slot(primal(vertex.gradient))
                          for vertex in self.vertices]
+        for number, every in enumerate(self._needs):
+            needed = tuple([each for each in every if each >= 0 or self.starts[-1 - each][0] >= 0])
+            self.groups.setdefault(needed, []).append(number)
+        self.starts = [(slot, gradient, self._origins(vertex))
+                       for vertex, (slot, gradient, _) in zip(self._begun, self.starts, strict=True)]
 
     def _slot(self, node: core.Node) -> int:
         self.nodes.append(node)
@@ -190,20 +204,27 @@ class Outcome:
 
     def _entered(self, slot: int, vertex: Vertex) -> tuple[int, int]:
         """What a vertex is that is seen for the first time."""
-        needed: tuple[int, ...] = ()
-        if vertex.rule is not LEAF and vertex.rule is not CONSUMED:  # else a traversal has taken apart what is behind
-            needed = self._needed(vertex)
-        if not needed:  # the function has made all that it depends on
-            gradient = vertex.gradient if vertex.rule is LEAF or vertex.rule is CONSUMED else None
-            self.starts.append(-1 if gradient is None else self._slot(primal(gradient)))
-            return _LEAF, len(self.starts) - 1
-        self.groups.setdefault(needed, []).append(len(self.diff))
+        needed = None if vertex.rule is LEAF or vertex.rule is CONSUMED else self._needed(vertex)
+        if needed is None:
+            number = self._begin(vertex)
+            gradient = vertex.gradient
+            self.starts[number] = slot, -1 if gradient is None else self._slot(primal(gradient)), None
+            return _LEAF, number
+        self._needs.append(needed)
         self.diff.append(slot)
         self.vertices.append(vertex)
         return _RESULT, len(self.diff) - 1
 
-    def _needed(self, vertex: Vertex) -> tuple[int, ...]:
-        """The positions of the inputs that a vertex depends on."""
+    def _begin(self, vertex: Vertex) -> int:
+        """The number of a vertex that begins in the call."""
+        number = self._inner.setdefault(id(vertex), len(self.starts))
+        if number == len(self.starts):
+            self.starts.append((-1, -1, None))
+            self._begun.append(vertex)
+        return number
+
+    def _needed(self, vertex: Vertex) -> list[int] | None:
+        """The variables that a vertex depends on; ``None`` if it does on something that has been taken apart."""
         found, seen, todo = set[int](), {id(vertex)}, [vertex]
         while todo:
             for operand in todo.pop().operands():
@@ -211,9 +232,59 @@ class Outcome:
                     seen.add(id(operand))
                     if id(operand) in self._leaves:
                         found.add(self._leaves[id(operand)])
+                    elif operand.rule is LEAF:
+                        found.add(-1 - self._begin(operand))
+                    elif operand.rule is CONSUMED:
+                        return None
                     else:
                         todo.append(operand)
-        return tuple(sorted(found))
+        return sorted(found)
+
+    def _origins(self, vertex: Vertex) -> _Origins:
+        """Where changes have come from to what a traversal has taken apart; nothing if nobody can know."""
+        if vertex.rule is LEAF:
+            return None
+        found: tuple[list[int], list[int], list[int]] = [], [], []
+        for source in vertex.info or () if vertex.rule is CONSUMED else ():
+            position = self._leaves.get(id(source))
+            if position is not None:
+                found[0].append(position)
+            elif id(source) in self._known:
+                kind, number = self._known[id(source)]
+                found[1 if kind == _LEAF else 2].append(number)
+            elif source.gradient is not None:
+                return ()
+        return found if vertex.rule is CONSUMED and vertex.info is not None else ()
+
+    def variables(self) -> list[Vertex]:
+        """What begins in the call, as derivatives do that come in later, and is seen by others."""
+        return [vertex for vertex, (slot, *_) in zip(self._begun, self.starts, strict=True)
+                if slot >= 0 and vertex.rule is LEAF]
+
+    def variables_among(self, results: Sequence[core.Node]) -> list[core.Node]:
+        """The values of these in a call."""
+        return [results[slot] for slot, _, origins in self.starts if slot >= 0 and origins is None]
+
+    def begin(self, results: Sequence[core.Node]) -> list[Any]:
+        """Vertices for what begins in a call."""
+        found: list[Any] = []
+        for slot, gradient, origins in self.starts:
+            if slot < 0:
+                found.append(None)
+                continue
+            vertex = Vertex(LEAF if origins is None else CONSUMED, results[slot].type, results[slot].size)
+            if gradient >= 0:
+                vertex.gradient = results[gradient]
+            found.append(vertex)
+        return found
+
+    def remember(self, begun: Sequence[Any], nodes: Sequence[core.Node], outputs: Sequence[core.Node]) -> None:
+        """Let what has been taken apart know where changes have come from: inputs, what begins, and results."""
+        for vertex, (_, _, origins) in zip(begun, self.starts, strict=True):
+            if vertex is not None and origins:
+                vertex.info = (*[vertex_of(nodes[number]) for number in origins[0]],
+                               *[begun[number] for number in origins[1]],
+                               *[vertex_of(outputs[number]) for number in origins[2]])
 
     # --- values -------------------------------------------------------------------------------------------------------
 
@@ -313,7 +384,8 @@ class Outcome:
     def settle(self) -> None:
         """Forget what only the recording needs."""
         self.nodes, self.vertices, self._alive, self._inputs = [], [], [], None
-        self._leaves, self._made, self._known = {}, {}, {}
+        self._leaves, self._made, self._known, self._inner = {}, {}, {}, {}
+        self._begun, self._needs = [], []
         for statement, _ in self.statements:
             for memory in statement.memory:
                 memory.node = core.invalid(memory.node.type)
@@ -321,8 +393,9 @@ class Outcome:
     def is_like(self, other: Outcome) -> bool:
         """Whether another outcome is the same."""
         return self.stores == other.stores and self.data == other.data and self.gradients == other.gradients and \
-            self.places == other.places and self.result == other.result and self.diff == other.diff and \
-            self.groups == other.groups and self.starts == other.starts and self.received == other.received and \
+            self.places == other.places and self.orders == other.orders and self.result == other.result and \
+            self.diff == other.diff and self.groups == other.groups and self.starts == other.starts and \
+            self.received == other.received and \
             self.started == other.started and self.reached == other.reached and \
             [slots for _, slots in self.statements] == [slots for _, slots in other.statements]
 
@@ -346,16 +419,17 @@ class Outcome:
 
     # --- again --------------------------------------------------------------------------------------------------------
 
-    def apply(self, inputs: Inputs | Found, results: list[core.Node], outputs: list[core.Node]) -> Any:
-        """Do for a call what the recorded one did, given what was computed; ``outputs`` are results with derivatives.
-        """
+    def apply(self, inputs: Inputs | Found, results: list[core.Node], outputs: list[core.Node],
+              begun: list[Any]) -> Any:
+        """Do for a call what the recorded one did, given what was computed; ``outputs`` are results with derivatives,
+        ``begun`` vertices of what begins in the call."""
         template = self.result
-        if template[0] == _FLAT and not self.stores and not self.places and not self.data:
+        if template[0] == _FLAT and not self.stores and not self.places and not self.data and not self.orders:
             array = fresh_array(template[2])
             array._o = None
             array._n = results[template[3]]
             return array
-        return _Application(self.keep, inputs, results, outputs, self.starts).run(self)
+        return _Application(self.keep, inputs, results, outputs, begun).run(self)
 
 
 def _outline(template: Any) -> Any:
@@ -396,13 +470,12 @@ def _blank(cls: Any) -> Any:
 class _Application:
     """One call."""
 
-    __slots__ = ("inputs", "keep", "leaves", "made", "outputs", "results", "starts")
+    __slots__ = ("begun", "inputs", "keep", "made", "outputs", "results")
 
     def __init__(self, keep: list[Any], inputs: Any, results: list[core.Node], outputs: list[core.Node],
-                 starts: list[int]) -> None:
-        self.keep, self.inputs, self.results, self.outputs, self.starts = keep, inputs, results, outputs, starts
+                 begun: list[Any]) -> None:
+        self.keep, self.inputs, self.results, self.outputs, self.begun = keep, inputs, results, outputs, begun
         self.made: dict[int, Any] = {}
-        self.leaves: dict[int, Vertex] = {}
 
     def run(self, outcome: Outcome) -> Any:
         inputs = self.inputs
@@ -435,6 +508,8 @@ class _Application:
                 write_attribute(container, kind, key, value)
             else:
                 write_place(container, kind, key, value)
+        for number, keys in outcome.orders:
+            reorder(inputs.containers[number], keys)
         return result
 
     def node(self, value: _Value) -> core.Node:
@@ -447,19 +522,10 @@ class _Application:
             assert vertex is not None
             return dual(node, vertex)
         if kind == _LEAF:
-            return dual(node, self.leaf(number, node))
+            return dual(node, self.begun[number])
         vertex = vertex_of(self.outputs[number])
         assert vertex is not None
         return dual(node, vertex)
-
-    def leaf(self, number: int, node: core.Node) -> Vertex:
-        """A vertex of which the function has made all that it depends on."""
-        vertex = self.leaves.get(number)
-        if vertex is None:
-            vertex = self.leaves[number] = Vertex(LEAF, node.type, node.size)
-            if self.starts[number] >= 0:
-                vertex.gradient = self.results[self.starts[number]]
-        return vertex
 
     def value(self, template: Any) -> Any:
         kind = template[0]

@@ -43,6 +43,7 @@ cdef class Plan:
     cdef public list owners
     cdef public list holders
     cdef public list places
+    cdef public list around
     cdef public list baked
     cdef public list steps
     cdef public list pairs

@@ -95,13 +95,14 @@ class Step:
 class Plan:
     """How a call is recognised."""
 
-    __slots__ = ("baked", "count", "distinct", "entry", "first", "flags", "functions", "holders", "literals", "owners",
-                 "pairs", "places", "scope", "steps", "twins")
+    __slots__ = ("around", "baked", "count", "distinct", "entry", "first", "flags", "functions", "holders", "literals",
+                 "owners", "pairs", "places", "scope", "steps", "twins")
 
     def __init__(self, inputs: Inputs, entry: Any, scope: Any) -> None:
         #: The recording, and what is tracked where it serves.
         self.entry, self.scope = entry, scope
         self.count = len(inputs.containers)
+        self.around = inputs.around
         self.functions = [(each, each.__code__, each.__defaults__, each.__kwdefaults__)
                            for each in inputs.snapshot.functions]
         #: The variables that optimisers keep: their types, steps if they count, whether they do, and types and shapes
@@ -129,7 +130,8 @@ class Plan:
     def of(cls, inputs: Inputs, entry: Any, scope: Any) -> Plan | None:
         """A plan that recognises calls with the same key; ``None`` if there is something in it that cannot be seen."""
         outcome = entry.outcome
-        if outcome.beyond_plans or any(kind == MODULE for _, kind, _, _ in outcome.places):
+        if outcome.beyond_plans or any(kind == MODULE for _, kind, _, _ in outcome.places) or \
+                not inputs.snapshot.is_complete():
             return None
         plan = cls(inputs, entry, scope)
         return plan if plan._add_steps(inputs) and outcome.numbers <= {step.number for step in plan.steps} else None
@@ -231,6 +233,9 @@ class Plan:
                 return None
         for one, other in self.pairs:
             if containers[one] is containers[other]:
+                return None
+        for read, value in self.around:
+            if read() != value:
                 return None
         for function, code, defaults, others in self.functions:
             if code_of(function) is not code or defaults_of(function) is not defaults or \

@@ -220,7 +220,7 @@ class _Divided:
 def _blank(plan: Plan, steps: Sequence[Step], arrays: Mapping[int, int], nodes: Mapping[int, int]) -> Plan:
     """A part of a plan, without optimisers."""
     found: Plan = Plan.__new__(Plan)
-    found.entry, found.scope, found.count, found.first = None, None, plan.count, len(arrays)
+    found.entry, found.scope, found.around, found.count, found.first = None, None, [], plan.count, len(arrays)
     found.distinct, found.functions, found.owners, found.holders, found.places = False, [], [], [], []
     found.baked = [plan.baked[position] for position in nodes]
     found.literals = bytes([plan.literals[position] for position in nodes])
@@ -299,13 +299,16 @@ def _written_outcome(outcome: Outcome, divided: _Divided) -> dict[str, Any]:
     for number, *_ in outcome.stores:
         if number not in divided.arrays:
             raise Refused("the function", "changes an array that it knows itself: pass it as an argument")
-    for number, kind, key, _ in outcome.places:
+    for number, kind, key, _ in (*outcome.places, *[(number, DICT, "the order", 0) for number, _ in outcome.orders]):
         if number not in divided.paths:
             raise Refused("the function", f"changes {'a list' if kind == LIST else repr(key)}, which it knows itself: "
                                            "pass what holds it as an argument")
     return {
-        "diff": outcome.diff, "starts": outcome.starts, "steps": outcome.steps,
-        "groups": [[[nodes[position] for position in needed], numbers] for needed, numbers in outcome.groups.items()],
+        "diff": outcome.diff, "steps": outcome.steps,
+        "starts": [[slot, gradient, origins and [[nodes[position] for position in origins[0]], *origins[1:]]]
+                   for slot, gradient, origins in outcome.starts],
+        "groups": [[[position if position < 0 else nodes[position] for position in needed], numbers]
+                   for needed, numbers in outcome.groups.items()],
         "stores": [[divided.arrays[number], [_written_node(value, nodes) for value in values], written_shape(shape)]
                    for number, values, shape in outcome.stores],
         "gradients": [[nodes[position], slot, flows] for position, slot, flows in outcome.gradients],
@@ -316,6 +319,7 @@ def _written_outcome(outcome: Outcome, divided: _Divided) -> dict[str, Any]:
                      for place, each in enumerate(template)] if kind == LIST else
                     _template(template, f"{divided.paths[number]}, at {key!r},", outcome, divided)]
                    for number, kind, key, template in outcome.places],
+        "orders": [[number, [written(key, divided.paths[number]) for key in keys]] for number, keys in outcome.orders],
         "result": _template(outcome.result, "the result", outcome, divided)}
 
 

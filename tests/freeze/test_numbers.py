@@ -424,3 +424,11 @@ def test_numbers_may_change_in_objects_that_take_turns() -> None:
         for each in (one, other):
             assert np.array_equal(each.add(Float(1, 2)), [1, 2]) and each.count == k + 1
     assert Counting.add.n_recordings <= 6
+
+
+def test_numbers_become_arrays_while_sizes_change() -> None:
+    frozen = dr.freeze(lambda x, rate: dr.sum(x) * rate)
+    for k in range(8):
+        x = dr.arange(Float, 5 + k) + 1
+        assert dr.allclose(frozen(x, 0.5 * k), dr.sum(x) * (0.5 * k))
+    assert frozen.n_recordings == 3

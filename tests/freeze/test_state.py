@@ -3,13 +3,18 @@ variables of contexts, and numbers of objects that they know themselves."""
 
 from __future__ import annotations
 
+import abc
 import array
+import collections
 import contextvars
 import dataclasses
+import decimal
 import functools
 import importlib
 import io
+import os
 import random
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -420,3 +425,124 @@ def test_derivatives_beside_what_nobody_can_use() -> None:
         dr.backward(squares(Box(False), z)[1])
         assert np.array_equal(z.grad, [2 * k, 4])
     assert squares.n_recordings == 1
+
+
+def _moves_last(table: dict[str, Any], x: Any) -> Any:
+    key = next(iter(table))
+    value = table.pop(key)
+    table[key] = value + x
+    table.setdefault("new", x)
+    return value
+
+
+def _moves_first(table: collections.OrderedDict[str, Any], x: Any) -> Any:
+    table.move_to_end("b", last=False)
+    table["a"] = table["a"] + x
+
+
+def _raises(table: dict[str, Any], x: Any) -> Any:
+    table["a"] = table.pop("a") + 1
+    raise KeyError("a")
+
+
+@pytest.mark.parametrize("body", [_moves_last, _moves_first, _raises])
+@pytest.mark.parametrize("with_arrays", [False, True])
+def test_the_order_of_entries_is_that_of_plain_calls(body: Any, with_arrays: bool) -> None:
+    def seen(function: Any) -> list[Any]:
+        table = collections.OrderedDict({key: Float(k, 2) if with_arrays else k for k, key in enumerate("abc")})
+        found = []
+        for k in range(6):
+            try:
+                found.append(str(function(table, Float(k, 1))))
+            except KeyError:
+                assert function is not body
+            found.append(str(list(table.items())))
+        return found
+
+    frozen = dr.freeze(body)
+    if body is _raises:  # and changes nothing
+        assert len(set(seen(frozen))) == 1
+    else:
+        assert seen(frozen) == seen(body)
+
+
+def test_classes_that_are_registered_later() -> None:
+    class Scaled(metaclass=abc.ABCMeta):
+        pass
+
+    class Thing:
+        pass
+
+    frozen = dr.freeze(lambda thing, x: x * 2 if isinstance(thing, Scaled) else x)
+    thing = Thing()
+    assert str(frozen(thing, Float(1, 2))) == "[1, 2]"
+    Scaled.register(Thing)
+    assert str(frozen(thing, Float(1, 2))) == "[2, 4]" == str(frozen(thing, Float(1, 2)))
+
+
+def test_views_of_buffers_count_by_what_they_show() -> None:
+    data = bytearray(b"abc")
+    view = memoryview(data)
+    frozen = dr.freeze(lambda x: x * view[0])
+    for k in (1, 1, 2):
+        view[0] = k
+        assert str(frozen(Float(1, 2))) == str(Float(1, 2) * k)
+    assert frozen.n_recordings == 2
+
+
+_IMPORTS = {"import": "import {0}.settings\n    return x * {0}.settings.SCALE",
+            "import as": "import {0}.settings as s\n    return x * s.SCALE",
+            "from": "from {0}.settings import SCALE\n    return x * SCALE",
+            "relative": "from . import settings\n    return x * settings.SCALE",
+            "relative from": "from .settings import get\n    return x * get()",
+            "within": "def g(x):\n        from .settings import SCALE\n        return x * SCALE\n    return g(x)"}
+
+
+@pytest.mark.parametrize("form", _IMPORTS)
+def test_variables_of_modules_that_the_function_imports_count(form: str, tmp_path: Any, monkeypatch: Any) -> None:
+    name = f"imported_{form.replace(' ', '_')}"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text(f"def body(x):\n    {_IMPORTS[form].format(name)}\n")
+    (tmp_path / name / "settings.py").write_text("SCALE = 1.0\ndef get():\n    return SCALE\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    frozen = dr.freeze(importlib.import_module(name).body)
+    for value in (1.0, 2.0, 3.0, 1.0):
+        if f"{name}.settings" in sys.modules:
+            sys.modules[f"{name}.settings"].SCALE = value
+        assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * value)
+
+
+def test_variables_with_the_names_of_attributes_do_not_count() -> None:
+    class Model:
+        scale = 2
+
+        def step(self, x: Any) -> Any:
+            return x * self.scale
+
+    names: dict[str, Any] = {}
+    exec("def body(model, x):\n    def inner(x):\n        return model.step(x)\n    return inner(x) + shift", names)
+    names["shift"] = 1
+    frozen = dr.freeze(names["body"])
+    for value in range(6):
+        names["step"] = names["scale"] = names["inner"] = value
+        assert np.array_equal(frozen(Model(), Float(1, 2)), [3, 5])
+    assert frozen.n_recordings == 1
+    names["shift"] = 2
+    assert np.array_equal(frozen(Model(), Float(1, 2)), [4, 6])
+
+
+@pytest.mark.parametrize("read", [
+    lambda: float(os.environ["DRJIT_TEST_SCALE"]), lambda: float(os.getenv("DRJIT_TEST_SCALE", "0")),
+    lambda: float(decimal.Decimal(1) / decimal.Decimal(3)), lambda: dr.log_level().value], ids=[
+        "environ", "getenv", "decimal", "log level"])
+def test_what_is_around_the_function_counts(read: Callable[[], float], monkeypatch: Any) -> None:
+    frozen, level = dr.freeze(lambda x: x * read()), dr.log_level()
+    try:
+        for k in (1, 1, 2, 3, 2):
+            monkeypatch.setenv("DRJIT_TEST_SCALE", str(k))
+            dr.set_log_level(k - 1)
+            with decimal.localcontext(prec=k):
+                assert np.array_equal(frozen(Float(1, 2)), Float(1, 2) * read())
+    finally:
+        dr.set_log_level(level)
+    assert frozen.n_recordings == 3

@@ -217,3 +217,95 @@ def test_what_waits_for_a_traversal_is_refused() -> None:
     assert not enqueues.n_cached_recordings
     dr.traverse(dr.ADMode.Backward)  # what waited before
     assert np.array_equal(dr.grad(y), [0, 0, 0])
+
+
+# --- what begins in the call, and what traversals have taken apart ---
+
+def enables(w: Any, x: Any, kept: dict[str, Any]) -> Any:
+    dr.enable_grad(w)
+    return dr.sum(w * w * x)
+
+
+def makes(w: Any, x: Any, kept: dict[str, Any]) -> Any:
+    made = kept["made"] = Float(dr.detach(w))
+    dr.enable_grad(made)
+    return made * x, made * made
+
+
+def makes_what_nobody_sees(w: Any, x: Any, kept: dict[str, Any]) -> Any:
+    made = Float(dr.detach(w))
+    dr.enable_grad(made)
+    return made * 3, made * x
+
+
+def takes_apart(w: Any, x: Any, kept: dict[str, Any]) -> Any:
+    dr.enable_grad(w)
+    y = kept["y"] = w * w
+    z = y * x
+    dr.backward(z)
+    return z, z * 2, w * 3
+
+
+def flows_forward(w: Any, x: Any, kept: dict[str, Any]) -> Any:
+    dr.enable_grad(w)
+    y = kept["y"] = w * w
+    dr.forward(w)
+    return y
+
+
+def flows_forward_from_within(w: Any, x: Any, kept: dict[str, Any]) -> Any:
+    made = kept["made"] = w * 2
+    dr.enable_grad(made)
+    y = made * x
+    dr.forward(made)
+    return y
+
+
+_ACTS: tuple[Callable[[list[Any], list[Any]], Any], ...] = (
+    lambda ends, begins: dr.backward(ends),
+    lambda ends, begins: dr.forward_to(ends),
+    lambda ends, begins: dr.forward(begins),
+    lambda ends, begins: dr.backward(ends[-1] * 2),
+    lambda ends, begins: dr.forward_to(ends[0] * 2))
+
+
+@pytest.mark.parametrize("act", range(len(_ACTS)))
+@pytest.mark.parametrize("body", [enables, makes, makes_what_nobody_sees, takes_apart, flows_forward,
+                                  flows_forward_from_within])
+@pytest.mark.parametrize("saved", [False, True])
+def test_derivatives_outside_of_what_has_begun_inside(body: Any, act: int, saved: bool, tmp_path: Any) -> None:
+    def seen(function: Any, k: int) -> list[Any]:
+        w, x, kept = variable(k), Float(4, 5, 6 + k), {}
+        dr.disable_grad(w)
+        if k % 2:
+            dr.enable_grad(x)
+        result = function(w, x, kept)
+        begins = [array for array in (w, x, *kept.values()) if dr.grad_enabled(array)]
+        ends = [*result] if isinstance(result, tuple) else [result]
+        for array in begins if act else ():
+            dr.set_grad(array, 1)
+        try:
+            found = _ACTS[act](ends, begins or ends)
+        except RuntimeError as error:
+            return [type(error)]
+        return [str(found), *map(str, map(dr.grad, (w, x, *kept.values(), *ends)))]
+
+    frozen = dr.freeze(body)
+    for k in range(4):
+        assert seen(frozen, k) == seen(body, k)
+    if saved:
+        frozen.save(tmp_path / "body.frozen")
+        loaded = dr.load_frozen(tmp_path / "body.frozen")
+        assert seen(loaded, 4) == seen(body, 4)
+
+
+def test_derivatives_of_derivatives_of_what_has_begun_inside_are_refused() -> None:
+    @dr.freeze
+    def cube(x: Any) -> Any:
+        made = Float(dr.detach(x))
+        dr.enable_grad(made)
+        return x * x * made, made
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="makes variables that its results depend on"):
+            dr.hvp(lambda x: dr.sum(cube(x)[0]), Float(1, 2), Float(1, 1))

@@ -71,7 +71,6 @@ cdef class Recording:
     @cython.locals(node=Node, where=cython.int, place=cython.Py_ssize_t, type_=cython.int, term=cython.Py_ssize_t,
                    number=cython.Py_ssize_t)
     cdef object _prepare(self, list numbers, list made, list nodes, list values)
-    @cython.locals(context=Context)
     cdef object _run_stages(self, list stages, list nodes, list values)
     cdef bint _run_parts(self, list nodes, list values, bint same) except -1
 
