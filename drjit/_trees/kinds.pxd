@@ -12,6 +12,7 @@ cdef class About:
     cdef public bint has_more
     cdef public bint is_users
     cdef public bint assigns
+    cdef public bint keeps
 
 
 cpdef About about(object cls)
