@@ -17,7 +17,7 @@ from .._base.nodes import index_node
 from .._base.types import BOOL, UINT32, lookup, retype
 from .._promotion.promote import coerce, wrap
 from .indirect import index_and_mask
-from .keys import check_literal, refuse_floats
+from .keys import check_literal, require_assignable
 from .lanes import note_version, widest_mask, with_lanes
 from .store import store_written
 
@@ -38,7 +38,7 @@ def _value(target: ArrayBase, value: Any, name: str, function: str) -> Node:
     """The node of an argument that goes to elements of the target, in their type."""
     if isinstance(value, ArrayBase) and value._depth and not (value._depth == 1 and not value._dynamic):
         raise TypeError(f"{function}(): '{name}' must be convertible to {target._name}, found {describe(value)}.")
-    refuse_floats(target, value, function)
+    require_assignable(target, value, function)
     if isinstance(value, ArrayBase) and value._kind == "f" != target._kind:
         raise ArgumentError(f"{function}(): cannot assign a value of type '{describe(value)}' to elements of type "
                             f"{target._leaf._name}; convert it first.")

@@ -40,7 +40,8 @@ from .keys import (
     is_mask,
     key_integer,
     positions_of_array,
-    refuse_floats,
+    require_assignable,
+    require_same_backend,
     slice_positions,
 )
 from .lanes import TRUE, WATCHES, lane_mask, note_read, widest_mask, with_lanes
@@ -166,7 +167,7 @@ def flat_get(array: Any, key: Any) -> Any:
     node = array._n
     if WATCHES:
         note_read(node)
-    if isinstance(key, ArrayBase) and not key._depth and key._kind in "iu":
+    if isinstance(key, ArrayBase) and not key._depth and key._kind in "iu" and key._where == array._where:
         index = positions_of_array(array, key._nodes()[0], node.size)
         if node.size and index.size:
             try:
@@ -196,6 +197,7 @@ def flat_get(array: Any, key: Any) -> Any:
             return type(array)(array)
         return wrap(type(array), [read_slice(node, start, count, step)])
     function = f"{array._name}.__getitem__"
+    require_same_backend(array, key, function)
     if key.__class__ is tuple and len(key) == 1:
         return flat_get(array, key[0])
     if is_mask(key):
@@ -240,8 +242,9 @@ def flat_set(array: Any, key: Any, value: Any) -> None:
         position = bounded(function, position, exact_size(array._n))
         store_element(array, position, _element(array, value, function))
         return
-    refuse_floats(array, value, function)
+    require_assignable(array, value, function)
     key = _only_entry(key)
+    require_same_backend(array, key, function)
     if is_mask(key):
         mask = _flat_mask(function, array, key)
         new = coerce(type(array), value, function)[0]
@@ -265,7 +268,7 @@ def _element(array: Any, value: Any, function: str) -> Any:
     kind = array._kind
     if kind == "f" and scalar is not None:
         return float(scalar)
-    refuse_floats(array, value, function)
+    require_assignable(array, value, function)
     if scalar.__class__ is bool if kind == "b" else scalar is not None and array._low <= scalar <= array._high:
         return scalar
     shown = f"the value {value!r} of type '{describe(value)}'" if scalar is not None else \
@@ -287,6 +290,7 @@ def tensor_get(array: Any, key: Any) -> Any:
         except CORE_ERRORS as error:
             raise translate(error, f"{array._name}.__getitem__") from None
     function = f"{array._name}.__getitem__"
+    require_same_backend(array, key, function)
     entry = _only_entry(key)
     if is_mask(entry):
         _tensor_mask(function, array, entry)
@@ -300,7 +304,8 @@ def tensor_get(array: Any, key: Any) -> Any:
 def tensor_set(array: Any, key: Any, value: Any) -> None:
     """``array[key] = value`` of a tensor."""
     function = f"{array._name}.__setitem__"
-    refuse_floats(array, value, function)
+    require_assignable(array, value, function)
+    require_same_backend(array, key, function)
     entry = _only_entry(key)
     if not is_mask(entry):
         _write_selection(function, array, array._s, key, value)
@@ -382,6 +387,7 @@ def nested_get(array: Any, key: Any) -> Any:
             position = 0
         return array._component(bounded(f"{array._name}.__getitem__", position, size))
     function = f"{array._name}.__getitem__"
+    require_same_backend(array, key, function)
     if key is None or key is ...:
         key = (key,)
     if key.__class__ is tuple:
@@ -484,6 +490,7 @@ def nested_set(array: Any, key: Any, value: Any) -> None:
     if position is not None:
         assign_component(array, bounded(function, position, len(array)), value, function)
         return
+    require_same_backend(array, key, function)
     if key is None or key.__class__ is tuple and any(entry is None for entry in key):
         raise TypeError(f"{function}(): new axes (None) are not supported in assignments to nested arrays.")
     if key is ... or key.__class__ is tuple and not key:
@@ -500,7 +507,7 @@ def nested_set(array: Any, key: Any, value: Any) -> None:
         _nested_set_mask(array, key, value, function)
         return
     if _is_scalar_vector(array) and _wants_index(array, key):
-        refuse_floats(array, value, function)
+        require_assignable(array, value, function)
         found, _ = host_positions(function, _scalar_index(array, key, "__setitem__"), len(array))
         store(array, scatter_scalars(ReduceOp.Identity, array, value, found, True, function))
         return
@@ -511,7 +518,7 @@ def nested_set(array: Any, key: Any, value: Any) -> None:
         isinstance(value, ArrayBase) and value._depth == array._depth else [value] * len(positions_)
     if len(parts) != len(positions_):
         raise SizeError(f"{function}(): cannot assign {len(parts)} values to {len(positions_)} components.")
-    refuse_floats(array, value, function)
+    require_assignable(array, value, function)
     work = type(array)(array)  # so that a failure half-way changes nothing
     for position, part in zip(positions_, parts, strict=True):
         assign_component(work, position, part, function)
@@ -529,7 +536,7 @@ def _nested_set_tuple(array: Any, first: Any, rest: Any, value: Any, function: s
             array._component(position)[rest] = value
             return
         raise BoundsError(f"{function}(): too many indices (the array has one dimension).")
-    refuse_floats(array, value, function)
+    require_assignable(array, value, function)
     values = [value] * len(positions_)
     removed = key_integer(rest) is not None  # the axis that the key is for
     if value._depth == array._depth - removed if isinstance(value, ArrayBase) else removed and array._depth == 1 and (
@@ -547,7 +554,7 @@ def _nested_set_tuple(array: Any, first: Any, rest: Any, value: Any, function: s
 
 
 def _nested_set_mask(array: Any, key: Any, value: Any, function: str) -> None:
-    refuse_floats(array, value, function)
+    require_assignable(array, value, function)
     masks = _nested_mask(function, array, key)
     values = coerce(type(array), value, function)
     count = len(array._c)
@@ -563,7 +570,7 @@ def _nested_set_mask(array: Any, key: Any, value: Any, function: str) -> None:
 
 def assign_component(array: Any, position: int, value: Any, function: str) -> None:
     """Replace the component of a nested array at a position that exists."""
-    if array._kind != "f":
-        refuse_floats(array, value, function)
+    if array._kind != "f" or isinstance(value, ArrayBase):
+        require_assignable(array, value, function)
     nodes = array._component_nodes(position, value, function)
     store(array, nodes, position * len(nodes))

@@ -18,13 +18,13 @@ from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, tran
 from .._base.handle import held
 from .._base.methods import FlatSlots
 from .._base.nodes import broadcast, index_node, index_type
-from .._base.types import BOOL, SCALAR, UINT32, lookup, reshape, retype
+from .._base.types import BOOL, UINT32, lookup, reshape, retype
 from .._base.typing import T
 from .._base.values import is_ndarray
 from .._promotion.promote import coerce, wrap
 from .._trees.pytree import is_pytree, leaves, transform, walk
 from .direct import read
-from .keys import check_literal, refuse_floats
+from .keys import check_literal, is_foreign, require_assignable
 from .lanes import TRUE, WATCHES, note_read, note_version, wholes, widest_mask, with_lanes
 from .scalars import gather_scalars, scatter_scalars
 from .store import note_narrow, store, store_written
@@ -49,16 +49,10 @@ def _width_of(value: Any, function: str) -> int:
     return max((array._width(function) for array in leaves(value, function) if isinstance(array, ArrayBase)), default=0)
 
 
-def _is_foreign(value: ArrayBase, of: type[ArrayBase] | ArrayBase) -> bool:
-    """Whether an array is of another backend than those of a type (literals, which go with all, included)."""
-    backend = value._record.backend
-    return backend is not of._record.backend and backend is not SCALAR
-
-
 def _flat_argument(value: Any, leaf: type[ArrayBase], scalar: int, name: str, function: str) -> Node:
     """The node of an index or mask argument, converted to a flat array of the given scalar type."""
     if isinstance(value, ArrayBase) and (not value._depth or value._depth < 0 and value.ndim < 2):
-        if value._kind in ("b" if scalar == BOOL else "iuf") and not _is_foreign(value, leaf):
+        if value._kind in ("b" if scalar == BOOL else "iuf") and not is_foreign(value, leaf):
             return value._nodes()[0]
     elif value is True and scalar == BOOL:
         return TRUE
@@ -231,7 +225,7 @@ def _source_array(dtype: Any, source: Any, function: str) -> Any:
     """An array that elements of ``dtype`` can be read from, given a NumPy array or a (nested) list of numbers."""
     if dtype._depth < 0:
         raise TypeError(f"{function}(): unsupported 'dtype' {describe(dtype)} (tensors are read by slice expressions).")
-    refuse_floats(dtype, source, function)
+    require_assignable(dtype, source, function)
     flat = dtype._leaf if dtype._dynamic else reshape(dtype, (-1,))
     nested = source.ndim > 1 if is_ndarray(source) else any(isinstance(entry, (list, tuple)) for entry in source)
     try:
@@ -411,10 +405,10 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
     if op is not ReduceOp.Identity and target._kind not in core.REDUCTIONS[op._value_].accepts:
         raise ArgumentError(f"{function}(): the reduction {op.name} is not supported for arrays of type "
                             f"{TYPES[target._type].name}.")
-    if isinstance(value, ArrayBase) and (value._type != target._type or _is_foreign(value, target)):
+    if isinstance(value, ArrayBase) and (value._type != target._type or is_foreign(value, target)):
         raise TypeError(f"{function}(): 'value' of type {value._name} is not supported for a target of type "
                         f"{target._name}; convert it first.")
-    refuse_floats(target, value, function)
+    require_assignable(target, value, function)
     nodes = target._nodes()
     if is_ndarray(value) and value.ndim > target._depth + 1 == 1:
         kind: Any = lookup(target._record._replace(shape=(-1,) * (value.ndim - 1)))

@@ -18,11 +18,12 @@ from drjit_core import KIND, SHAPE, JitFlag, Node, cast, flag, import_copy, lite
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, BoundsError, describe
 from .._base.nodes import index_node, index_type, values, without_widening
-from .._base.types import INT32, INT64, UINT64
+from .._base.types import INT32, INT64, SCALAR, UINT64
 from .._base.values import is_ndarray, plain_integer, plain_scalar
 
-__all__ = ["bounded", "check_literal", "flatten", "host_positions", "is_array_key", "is_mask", "key_integer",
-           "positions_node", "positions_of_array", "refuse_floats", "slice_positions"]
+__all__ = ["bounded", "check_literal", "flatten", "host_positions", "is_array_key", "is_foreign", "is_mask",
+           "key_integer", "positions_node", "positions_of_array", "require_assignable", "require_same_backend",
+           "slice_positions"]
 
 _LITERAL = KIND["literal"]
 #: Tag of the literal with the size that is added to negative positions, see drjit_core.literal.
@@ -34,6 +35,20 @@ def key_integer(key: Any) -> int | None:
     if is_ndarray(key) and not key.ndim and key.dtype.kind in "iu":
         return int(key)
     return plain_integer(key)
+
+
+def is_foreign(value: ArrayBase, of: ArrayBase | type[ArrayBase]) -> bool:
+    """Whether an array is of another backend than one, or those of a type (literals, which go with all, included)."""
+    return value._where != of._where and value._record.backend is not SCALAR
+
+
+def require_same_backend(array: ArrayBase | type[ArrayBase], key: Any, function: str) -> None:
+    """Raise if a key or value is an array, or has one, of another backend than the array that it is for. Those of the
+    scalar backend go with all."""
+    for entry in key if key.__class__ is tuple else (key,):
+        if isinstance(entry, ArrayBase) and is_foreign(entry, array) and array._record.backend is not SCALAR:
+            raise TypeError(f"{function}(): an array of type '{describe(entry)}' does not go with {array._name}, which "
+                            "is of another backend; convert it first (with .numpy(), for instance).")
 
 
 def is_array_key(key: Any) -> bool:
@@ -197,8 +212,9 @@ def _holds_floats(value: Any) -> bool:
     return "float" in str(dtype)
 
 
-def refuse_floats(target: ArrayBase | type[ArrayBase], value: Any, function: str) -> None:
-    """Raise if an assignment of floating-point numbers would silently cut off the fractions."""
+def require_assignable(target: ArrayBase | type[ArrayBase], value: Any, function: str) -> None:
+    """Raise if an assignment of floating-point numbers would silently cut off the fractions, or mix backends."""
+    require_same_backend(target, value, function)
     if target._kind != "f" and value.__class__ is not int and _holds_floats(value):
         shown = f"'{describe(value)}'"
         if isinstance(value, (list, tuple)):

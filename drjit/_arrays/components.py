@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, NoReturn
 
-from .._access.keys import refuse_floats
+from .._access.keys import require_assignable
 from .._access.store import store
 from .._base.array import ArrayBase
 from .._base.errors import ComponentError, SwizzleError
@@ -119,7 +119,7 @@ def swizzle(name: str) -> property:
         if found not in (-1, len(positions)):
             raise SwizzleError(f"{function}: cannot assign {found} components to {len(positions)}.")
         check(self)
-        refuse_floats(self, value, function)
+        require_assignable(self, value, function)
         cls = reshape(type(self), (len(positions), *self._record.shape[1:]))
         nodes = coerce(cls, value, function)
         count = len(nodes) // len(positions)

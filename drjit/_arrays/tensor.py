@@ -24,7 +24,7 @@ import drjit_core as core
 from drjit_core import KIND, Node, cast, evaluate, followed, primal, size_for_program
 
 from .._access.elements import tensor_get, tensor_set
-from .._access.keys import flatten, refuse_floats
+from .._access.keys import flatten, require_assignable
 from .._access.slicing import contiguous_strides
 from .._access.store import store, store_same
 from .._base.array import ArrayBase
@@ -240,7 +240,7 @@ class TensorBase(TensorHandle, ArrayBase):
     @array.setter
     def array(self, value: Any) -> None:
         function = f"{self._name}.array"
-        refuse_floats(self, value, function)
+        require_assignable(self, value, function)
         node = value._nodes()[0] if isinstance(value, self._leaf) else _convert(type(self), value)[0]
         count = math.prod(self._s)
         if node.size not in (1, count):

@@ -7,19 +7,21 @@ time what stands for them (:meth:`drjit._control.given.Given.lend`), finds that 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from drjit_core import Node
 
-from .._access.store import Journal, extent_of, store_same
+from .._access.store import Journal, extent_of, owner_of, store_same
 from .._base.array import ArrayBase
+from .._base.handle import views
 
 if TYPE_CHECKING:
     from .given import Given
     from .snapshot import Snapshot
 
-__all__ = ["Aliases", "defaults"]
+__all__ = ["Aliases", "Made", "defaults", "leaf_at"]
 
 
 def defaults(given: Given) -> set[int]:
@@ -37,6 +39,47 @@ def defaults(given: Given) -> set[int]:
     if arrays:
         found.update([place for place, *_ in given.spec.positions() if id(given.leaves[place]) in arrays])
     return found
+
+
+class Made:
+    """Arrays that are made for places after a construct, where functions have left others: one for what is one, and is
+    the same for all elements."""
+
+    def __init__(self) -> None:
+        #: By the ids of what functions have left: the new arrays, and what tells what these are for the elements.
+        self.known: dict[int, list[tuple[Any, tuple[Sequence[Node], ...]]]] = {}
+
+    def note(self, leaf: Any, made: Any, *nodes: Sequence[Node]) -> None:
+        """Note an array that was made in the place of another one, which is what some ``nodes`` tell."""
+        self.known.setdefault(id(leaf), []).append((made, nodes))
+
+    def find(self, leaf: Any, made: Any, *nodes: Sequence[Node]) -> Any:
+        """The first array that was made in the place of one, or of what that is part of, if it is the same; the one
+        that was ``made`` for it, if there is none."""
+        owner, first = owner_of(leaf)
+        for array, start in ((owner, first), (leaf, 0)):
+            for other, known in self.known.get(id(array), ()):
+                if not [part for whole, part in zip(known, nodes, strict=True) if not _are_same(
+                        whole[start:start + len(part)], part)]:
+                    found = leaf_at(other, array, leaf)
+                    if found is not None:
+                        return found
+        return made
+
+
+def _are_same(some: Sequence[Node], others: Sequence[Node]) -> bool:
+    return len(some) == len(others) and all(map(operator.is_, some, others))
+
+
+def leaf_at(whole: Any, owner: Any, part: Any) -> Any:
+    """What is in an array where another one, the owner, has a part; ``None`` if that cannot be told."""
+    if part is owner:
+        return whole
+    for position, view in views(owner):
+        found = leaf_at(whole.array if owner._depth < 0 else whole[position], view, part)
+        if found is not None:
+            return found
+    return None
 
 
 class Aliases:

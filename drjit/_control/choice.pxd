@@ -40,7 +40,7 @@ cdef class Results:
     @cython.locals(leaves=list, node=Node, position=cython.Py_ssize_t)
     cpdef compare(self, Returned other, str which)
     @cython.locals(fresh=list, before=cython.Py_ssize_t, first=dict, node=Node, position=cython.Py_ssize_t, place=cython.Py_ssize_t)
-    cpdef object rebuilt(self, list nodes, object returned=*, object calls=*)
+    cpdef object rebuilt(self, list nodes, object returned=*, object calls=*, object made=*)
 
 
 cdef class SymbolicChoice(Functions):
@@ -117,6 +117,7 @@ cdef class Joint:
     cdef public list orders
     cdef public list removed
     cdef public dict spent
+    cdef public dict made
 
 
 @cython.locals(first=Returned, each=Returned, called=Call, number=cython.Py_ssize_t, found=cython.Py_ssize_t, origin=cython.Py_ssize_t, same=cython.bint)

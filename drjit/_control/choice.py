@@ -22,7 +22,7 @@ from drjit_core import (
 )
 
 from .._access.lanes import TRUE, fitting, masked_access, masking, written_apart, written_from
-from .._access.store import Journal, innermost_journal, noted, owner_of, store, store_result, store_same
+from .._access.store import Journal, innermost_journal, noted, overlap, owner_of, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
@@ -48,7 +48,14 @@ from .places import (
 )
 from .snapshot import Snapshot, snapshot
 from .state import difference_of, is_made_of
-from .wording import Words, name_in_program, place_in_program, place_in_words, require_data
+from .wording import (
+    Words,
+    name_in_program,
+    place_in_program,
+    place_in_words,
+    require_data,
+    require_variables,
+)
 
 __all__ = ["Effects", "Joint", "Results", "Returned", "SymbolicChoice", "argument_of", "blended", "called_directly",
            "invoked", "run_directly"]
@@ -149,8 +156,10 @@ class Results:
             len(self.spec.children) == len(self.names) and self.names else "result"
         return self.spec.node_paths(names)[position]
 
-    def rebuilt(self, nodes: list[core.Node], returned: Sequence[Returned] = (), calls: Sequence[Call] = ()) -> Any:
-        """The tree of joined results; what all functions return of the caller's is the caller's.
+    def rebuilt(self, nodes: list[core.Node], returned: Sequence[Returned] = (), calls: Sequence[Call] = (),
+                made: Mapping[tuple[int, ...], Any] = _NOTHING) -> Any:
+        """The tree of joined results; what all functions return of the caller's is the caller's, and what was ``made``
+        for places, in which they have left it, too, is in these.
 
         Where all functions have returned the same literal, it is that.
         """
@@ -165,6 +174,8 @@ class Results:
             first: dict[int, int] = {}
             for place, _, _ in positions:
                 array = kept_of(place, returned, calls) if calls else None
+                if array is None and calls and made:
+                    array = made.get(tuple([id(each.leaves[place]) for each in returned]))
                 before = first.setdefault(id(returned[0].leaves[place]), place) if len(positions) > 1 else place
                 if array is not None:
                     fresh[place] = array
@@ -328,7 +339,8 @@ class Effects(Returned):
             if new:
                 changed = self.call.changed_outside(journal)
                 self.spent = {key for key in new if is_spent(self.places[key].now)}
-                self.common = {key for key in new if not self.depends(self.contents[key].nodes, changed, since)}
+                self.common = {key for key in new if not self.depends(self.contents[key].nodes, changed, since) and
+                               not self.has_argument(self.contents[key].leaves)}
             self.made = self.call.made(places, journal)
 
     def depends(self, nodes: Sequence[core.Node], changed: Sequence[core.Node], since: int) -> bool:
@@ -341,6 +353,13 @@ class Effects(Returned):
         if since >= 0:
             return is_made_of(nodes, [*given, *masking()], since)
         return bool([node for node in nodes if core.is_within(node)]) or is_made_of(nodes, given)
+
+    def has_argument(self, leaves: Sequence[Any]) -> bool:
+        """Whether any of some leaves is an argument, or part of one: constants leave no trace in what is made of them,
+        and functions may have been given the caller's own."""
+        given = [array for array in self.call.arrays if isinstance(array, ArrayBase)]
+        return bool([leaf for leaf in leaves if isinstance(leaf, ArrayBase) and [
+            array for array in given if overlap(leaf, array)]])
 
     def outlive(self, journal: Journal, since: int = -1) -> None:
         """Let arrays that the function has made, and put somewhere, have the derivatives that they have outside of its
@@ -410,12 +429,14 @@ class Joint:
     ``computed``, one after the other.
     """
 
-    __slots__ = ("arrays", "changed", "effects", "given", "lanes", "new", "nodes", "orders", "places", "removed",
-                 "spent")
+    __slots__ = ("arrays", "changed", "effects", "given", "lanes", "made", "new", "nodes", "orders", "places",
+                 "removed", "spent")
 
     def __init__(self, words: Words, given: Given, effects: Sequence[Effects], results: Results,
                  nodes: Sequence[core.Node], computed: bool, keeps: bool) -> None:
         self.given, self.effects, self.lanes, self.nodes = given, effects, results.lanes, nodes
+        #: What is made for places, by the ids of what functions have left there.
+        self.made: dict[tuple[int, ...], Any] = {}
         #: Arguments, by the positions of nodes; arrays; places.
         changed = [item for each in effects for item in each.changed.items()]
         #: Arguments that nobody can use after one of the functions, by the positions of nodes: nobody can then.
@@ -516,7 +537,7 @@ class Joint:
         for array, position, _ in self.arrays.values():
             store_result(array, position, next(values), None, self.lanes, whole)
         for entry in self.places.values():
-            entry.write([next(values) for _ in entry.before])
+            entry.write([next(values) for _ in entry.before], self.made)
         for change in self.new:
             keep_new(change)
         for change in reversed(self.removed):  # lists lose their last entries first
@@ -543,7 +564,7 @@ class _Place:
 
     def __init__(self, change: Change, words: Words, found: Sequence[tuple[Effects, Returned]],
                  results: Results, keeps: bool) -> None:
-        self.change, first = change, found[0][0].label
+        self.change, self.keeps, first = change, keeps, found[0][0].label
         #: What it holds after each function.
         self.after = [each for _, each in found]
         self.spec, self.lanes = self.after[0].spec, results.lanes
@@ -596,14 +617,20 @@ class _Place:
         """The nodes of what it holds, but for arrays of the caller's."""
         return [node for place, nodes in enumerate(value.segments()) if place not in self.kept for node in nodes]
 
-    def write(self, nodes: Sequence[core.Node]) -> None:
-        """Put in what it holds after the construct."""
+    def write(self, nodes: Sequence[core.Node], made: dict[tuple[int, ...], Any]) -> None:
+        """Put in what it holds after the construct: one array in several places, if all functions have left one there,
+        and elements that take none have the same."""
         left, all_nodes = iter(nodes), list[core.Node]()
         for place, segment in enumerate(self.after[0].segments()):
             all_nodes += segment if place in self.kept else [next(left) for _ in segment]
-        leaves = self.spec.fresh(all_nodes, self.last, self.lanes)
-        for place, array in self.kept.items():
-            leaves[place] = array
+        leaves, before = self.spec.fresh(all_nodes, self.last, self.lanes), iter(self.before)
+        for place, _, _, count, _ in self.spec.traced():
+            if place in self.kept:
+                leaves[place] = self.kept[place]
+                continue
+            own = [id(next(before)) for _ in range(count)]
+            key = (*[id(each.leaves[place]) for each in self.after], *([] if self.keeps else own))
+            leaves[place] = made.setdefault(key, leaves[place])
         write_place(self.change.container, self.change.kind, self.change.key, self.spec.rebuild(leaves))
 
 
@@ -718,7 +745,8 @@ class SymbolicChoice:
                 raise
             places = called.leave(None, (), self.results.strict)
             self.snapshot = called.snapshot if called.same else None
-            if called.snapshot is not None and (called.snapshot.data or called.snapshot.waiting):
+            if called.snapshot is not None and (called.snapshot.data or called.snapshot.waiting or called.rekept):
+                require_variables(self.words.function, called)
                 require_data(self.words, called.snapshot, (function,))
             changed = called.changed() if journal.entries or journal.loans or called.copies else _NOTHING
             effects.note(places, journal)
@@ -806,7 +834,7 @@ class SymbolicChoice:
                        if [effects for effects in self.effects if position in effects.changed]}  # and not a copy of it
             joint.write(map(self.taken, values[count:], joint.before()), written)
             values = values[:count]
-        return self.results.rebuilt(values, self.effects, calls)
+        return self.results.rebuilt(values, self.effects, calls, _NOTHING if joint is None else joint.made)
 
     def taken(self, node: core.Node, before: core.Node) -> core.Node:
         """What something is after a call, also in elements that call nothing."""

@@ -11,17 +11,37 @@ from drjit_core import Node
 
 from .._access.store import Journal, owner_of, store, store_result, store_same
 from .._base.array import ArrayBase
+from .._base.handle import is_younger
 from .._base.types import BOOL
 from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten_nodes
+from .aliases import Made, leaf_at
+from .given import Call
 from .places import Change, is_kept_by_class, keep_new, reorder, words_of
 from .wording import name_in_program
 
-__all__ = ["Argument", "Array", "Filled", "First", "Late", "Left", "Order", "Place", "PlaceOnce", "Spent"]
+__all__ = ["Argument", "Array", "Filled", "First", "Identities", "Late", "Left", "Order", "Place", "PlaceOnce", "Spent"]
 
 
 _LITERAL = core.KIND["literal"]
+
+
+class Identities:
+    """Which of the arrays that places hold after a loop are one."""
+
+    def __init__(self, call: Call, kept: dict[int, Any], stands: set[int]) -> None:
+        self.call, self.stands = call, stands
+        #: The caller's arrays, by the ids of what stands for them, which the body returns where it has got that.
+        self.kept = kept
+        self.made = Made()
+
+    def own(self, leaf: Any) -> Any:
+        """The caller's array that one is, or stands for, or the component of such; ``None`` if that is another one."""
+        owner, _ = owner_of(leaf)
+        if id(owner) in self.kept:
+            return leaf_at(self.kept[id(owner)], owner, leaf)
+        return None if id(owner) in self.stands or is_younger(owner, self.call.mark) else leaf
 
 
 class Array:
@@ -80,6 +100,12 @@ class Place:
         self.leaves = self.originals
         #: The nodes that these have at first.
         self.formals: Sequence[Node] = ()
+        #: The nodes that these have after an iteration, by itself, and of all that do the same; what else is known.
+        self.now: Sequence[Node] = ()
+        self.last: Sequence[Node] = ()
+        self.identities: Identities
+        #: The arrays that are made for it.
+        self.fresh: list[Any] = []
         #: The structure afterwards: tensors of one element may have become wider, as wide as the lanes.
         self.found = self.spec
         self.lanes: tuple[int, ...] = ()
@@ -115,12 +141,12 @@ class Place:
 
     def after(self, value: Any) -> list[Node] | None:
         """What the place holds after an iteration, unless that is of another structure."""
-        nodes, self.leaves, spec = flatten_nodes(value, self.function)
+        self.now, self.leaves, spec = flatten_nodes(value, self.function)
         found = self.spec.meeting(spec)
         if found is None:
             return None
         self.found = found
-        return nodes
+        return self.now
 
     def holds(self) -> Iterator[tuple[ArrayBase, ArrayBase, ArrayBase, Sequence[Node]]]:
         """The arrays before, outside and in this trace, those after an iteration, and the nodes of before."""
@@ -141,8 +167,20 @@ class Place:
                         yield original, k, self.initial[first + k], node
             first += len(before)
 
+    def prepare(self, results: Sequence[Node], last: Sequence[Node], identities: Identities) -> None:
+        """Make arrays of what it holds after the loop, given what it holds after an iteration."""
+        self.last, self.identities = last, identities
+        self.fresh, first = self.found.fresh(results, self.leaves, self.lanes), 0
+        for place, _, _, count, _ in self.spec.traced():
+            part, leaf = slice(first, first + count), self.leaves[place]
+            if self.stands and leaf is self.stands[place]:
+                identities.kept[id(leaf)] = self.originals[place]
+            else:
+                identities.made.note(leaf, self.fresh[place], self.initial[part], last[part])
+            first += count
+
     def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
-        fresh = self.found.fresh(results, self.leaves, self.lanes)
+        fresh = self.fresh
         kept = bool(self.stands)
         first = 0
         for place, _, _, count, _ in self.spec.traced():
@@ -152,9 +190,14 @@ class Place:
                 fresh[place] = self.originals[place]
             else:
                 kept = kept and self.spec.children is not None
+                fresh[place] = self.shared(place, slice(first, first + count))
             first += count
         if self.spec.children is not None or not kept:
             self.write(self.found.rebuild(fresh))
+
+    def shared(self, place: int, part: slice) -> Any:
+        """The array that it holds afterwards: that of another place, if all elements have one in both."""
+        return self.identities.made.find(self.leaves[place], self.fresh[place], self.initial[part], self.last[part])
 
     def name(self, functions: Sequence[Callable[..., Any]]) -> str:
         return words_of(self.change.container, self.change.kind, self.change.key)
@@ -185,7 +228,17 @@ class Filled(Place):
         if all(map(operator.is_, results, self.initial)):
             keep_new(self.change)
         elif not self.is_kept:
-            self.write(self.found.rebuild(self.found.fresh(results, self.leaves, self.lanes)))
+            first = 0
+            for place, _, _, count, _ in self.spec.traced():
+                self.fresh[place] = self.shared(place, slice(first, first + count))
+                first += count
+            self.write(self.found.rebuild(self.fresh))
+
+    def shared(self, place: int, part: slice) -> Any:
+        """Nothing was there before: what all iterations put there of the caller's is that for all elements."""
+        own = self.identities.own(self.leaves[place]) if all(
+            map(operator.is_, self.now[part], self.last[part])) else None
+        return super().shared(place, part) if own is None else own
 
 
 def _is_made_of(node: Node, changing: Sequence[Node]) -> bool:

@@ -29,6 +29,7 @@ cdef class _Objects:
     cdef public list places
     cdef public dict waiting
     cdef public list forgotten
+    cdef public dict blends
     cdef public tuple lanes
     cdef public Py_ssize_t width
     cdef public set copied

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ from .._functions.ordering import set_positions
 from .._trees.contents import read_place, write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
-from .aliases import Aliases
+from .aliases import Aliases, Made
 from .given import Call, Given, objects_of
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple, spent
 from .places import Change, are_others, difference_at, is_kept_by_class, is_spent, place_key, reorder, restore, words_of
@@ -93,6 +94,8 @@ class _Objects:
         #: Places that hold an array of others, by their keys: with the mask of lanes that take part since, and what
         #: the others hold there.
         self.waiting: dict[Any, tuple[Change, core.Node, list[core.Node]]] = {}
+        #: What has been blended for places after an iteration, by the nodes: what is in several is one there.
+        self.blends: dict[tuple[core.Node, ...], core.Node] = {}
         #: Attributes that classes have computed of what some lanes have.
         self.forgotten: list[Change] = []
         #: The shape of the condition.
@@ -201,7 +204,8 @@ class _Objects:
                     raise ArgumentError(
                         f"{FUNCTION}(): the body of this loop returns a container that it knows otherwise as state, "
                         "which is another one for elements that take no part. Return a copy.")
-        changes = call.leave(value)
+        every = call.snapshot is not None and bool(call.snapshot.kept) and _is_set(active, max(self.width, active.size))
+        changes = call.leave(value, (), False, every)
         sources = [*before, *call.changed_outside(journal)] if call.snapshot is not None else before
         made = call.made(changes, journal)
         _join_arrays(join, journal, {id(array) for array in (*call.arrays, *leaves)
@@ -233,8 +237,8 @@ class _Objects:
         if call.snapshot is not None:
             for table, _, keys in call.snapshot.reordered:  # each iteration finds what the last one has left
                 reorder(table, keys)
-            if call.snapshot.waiting:
-                require_variables(FUNCTION, call.snapshot)
+            if call.snapshot.waiting or call.rekept:
+                require_variables(FUNCTION, call)
             if call.snapshot.caches:
                 call.snapshot.forget(functools.partial(is_made_of, given=[*nodes, *masking()], since=self.since),
                                      journal.entries)
@@ -245,6 +249,7 @@ class _Objects:
             put = [leaf for change in changes if change.now is not MISSING
                    for leaf in flatten_nodes(change.now, FUNCTION)[1] if isinstance(leaf, ArrayBase)]
             arrays = [*put, *[leaf for leaf in leaves if isinstance(leaf, ArrayBase)]]
+            self.blends = {}
             nodes = [*nodes, *masking()]
             for change in changes:
                 write_place(change.container, change.kind, change.key,
@@ -278,10 +283,12 @@ class _Objects:
         key = place_key(*change[:3])
         if change.before is MISSING:
             zeros = [literal(node.type, 0) if is_made_of([node], nodes, self.since) else node for node in new]
+            is_one = bool(shared) and zeros != new and active.size == self.width
+            self.shared = self.shared or is_one
             if zeros == new or _is_set(active, self.width):
                 return change.now
-            if shared and active.size == self.width:
-                self.shared, self.waiting[key] = True, (change, active, zeros)
+            if is_one:
+                self.waiting[key] = change, active, zeros
                 return change.now
             return spec.rebuild_nodes([join(*pair) for pair in zip(new, zeros, strict=True)], leaves, self.lanes)
         where = words_of(change.container, change.kind, change.key)
@@ -298,8 +305,10 @@ class _Objects:
             raise ArgumentError(
                 f"{FUNCTION}(): the body of this loop puts another object, with arrays, in {where}, which elements "
                 "that have finished would not have. Change what the object holds instead, or make its class a PyTree.")
+        if all(map(operator.is_, leaves, objects)):
+            return change.now  # in another container
         _, mask, kept = self.waiting.pop(key, (change, TRUE, old))
-        old = [_blend(mask, each, rest) for each, rest in zip(old, kept, strict=True)]
+        old = [self.blended(mask, each, rest) for each, rest in zip(old, kept, strict=True)]
         if shared:
             if active.size < self.width:
                 raise ArgumentError(
@@ -314,15 +323,37 @@ class _Objects:
     def settle(self) -> None:
         """Let places have what lanes hold there that have taken no part since: one array where all lanes have one."""
         self.forget()
-        known: dict[tuple[Any, ...], Any] = {}
+        made, found = Made(), []
         for change, mask, kept in self.waiting.values():
-            value = read_place(change.container, change.kind, change.key)
-            nodes, leaves, spec = flatten_nodes(value, FUNCTION)
-            key = (*map(id, leaves), id(mask), *map(id, kept))
-            if key not in known:
-                joined = [_blend(mask, each, rest) for each, rest in zip(nodes, kept, strict=True)]
-                known[key] = spec.rebuild_nodes(joined, leaves, self.lanes)
-            write_place(change.container, change.kind, change.key, known[key])
+            nodes, leaves, spec = flatten_nodes(read_place(change.container, change.kind, change.key), FUNCTION)
+            if change.before is MISSING and all(map(self.is_callers, leaves)):
+                continue
+            fresh = spec.fresh([_blend(mask, each, rest) for each, rest in zip(nodes, kept, strict=True)], leaves,
+                               self.lanes)
+            parts = [(place, (kept[first:first + count], nodes[first:first + count], [mask] * count))
+                     for place, first, count in spec.positions()]
+            for place, part in parts:
+                made.note(leaves[place], fresh[place], *part)
+            found.append((change, spec, leaves, fresh, parts))
+        for change, spec, leaves, fresh, parts in found:
+            for place, part in parts:
+                fresh[place] = made.find(leaves[place], fresh[place], *part)
+            write_place(change.container, change.kind, change.key, spec.rebuild(fresh))
+
+    def blended(self, mask: core.Node, new: core.Node, old: core.Node) -> core.Node:
+        """What :func:`_blend` tells, once for the same nodes."""
+        key = mask, new, old
+        if key not in self.blends:
+            self.blends[key] = _blend(mask, new, old)
+        return self.blends[key]
+
+    def is_callers(self, leaf: Any) -> bool:
+        """Whether a leaf is no array, or one of the caller's, or part of one: nothing was in a place before it."""
+        if not isinstance(leaf, ArrayBase) or not leaf._dynamic:
+            return True
+        assert self.last is not None
+        return self.last[2].finds(leaf) or bool([place for place, *_ in self.first.spec.positions() if
+                                                 self.kept[place] and overlap(leaf, self.first.leaves[place])])
 
     def forget(self) -> None:
         """Let attributes that classes compute when they are asked for be computed again, if what they are depends on

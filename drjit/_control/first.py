@@ -14,8 +14,10 @@ from typing import Any
 import drjit_core as core
 from drjit_core import Node, SymbolicValue, ops, primal, vertex_of
 
+from .._access.store import Journal, owner_of
+from .._base.array import ArrayBase
 from .entries import Filled, First, Left
-from .places import Change
+from .places import Change, words_of
 from .wording import Words
 
 __all__ = ["FirstCall"]
@@ -28,6 +30,19 @@ def _have_same(one: Node, other: Node) -> bool:
     return core.read_bytes(one, looks=False) == core.read_bytes(other, looks=False)
 
 
+def _is_changed(leaf: Any, journal: Journal) -> bool:
+    """Whether a leaf is an array that was changed in place, or part of one."""
+    entry = journal.entries.get(id(owner_of(leaf)[0])) if isinstance(leaf, ArrayBase) else None
+    return entry is not None and bool([node for node, before in zip(entry[0]._nodes(), entry[1], strict=True)
+                                       if node is not before])
+
+
+def _chosen(first: Node, once: Node, node: Node) -> Node:
+    """What something is after an iteration, given what it is after the first one and after others."""
+    is_same = primal(node) is primal(once) and vertex_of(node) is vertex_of(once)
+    return node if is_same else ops.select(first, once, node)
+
+
 class FirstCall:
     """What a first call has left."""
 
@@ -38,6 +53,8 @@ class FirstCall:
         region = core.innermost()
         assert region is not None
         self.words, self.entries, self.scope, self.live = words, entries, region.id, region.live
+        #: Whether the last trace was narrower, and is not the last one.
+        self.is_narrow = False
         #: Whether it has done something that there is no derivative of, as it may turn out.
         self.refused = bool(region.refused)
         self.formals, self.stands, self.state = variables[:len(state) - 1], stands, state
@@ -84,24 +101,51 @@ class FirstCall:
                                                    if core.is_version(primal(node))]:
             raise self.refusal()  # it is wide for what it changes, and writes are single ones, as in the first call
         same = core.are_same(self.state[-1:], [test], pairs, _have_same)
-        if same and core.are_same(*self.compared(values, after, left), pairs, _have_same):
+        # each iteration of what fills other places leaves those of before alone: lists grow
+        alone = [key for key in left if grows or not self.entries[key].depends or self.entries[key].is_kept]
+        self.is_narrow = False
+        if same and core.are_same(*self.compared(values, after, alone), pairs, _have_same):
             if not [key for key in after if key[0] == "once"]:  # which only the first iteration changes
                 after[_FIRST] = [first]
             return [node for nodes in after.values() for node in nodes]
+        self.is_narrow = region.live.size < self.live.size
+        if self.is_narrow:  # which tells what is memory; another trace tells whether the body does the same
+            after[_FIRST] = [core.literal(first.type, False)]
+            return [node for nodes in after.values() for node in nodes]
         but = [key for key in left if not self.entries[key].depends]
         before, now = self.compared(values, after, but)
-        once = None if not same or grows or self.refused or [
-            node for node in now if core.is_version(primal(node))] else core.traced_within(before, self.scope, pairs)
-        if once is None:
+        writes = [pair for pair in zip(before, now, strict=True) if core.is_version(primal(pair[1]))]
+        if not same or grows or self.refused or not core.are_same(
+                [pair[0] for pair in writes], [pair[1] for pair in writes], pairs, _have_same):
             raise self.refusal()
-        joined = iter([node if primal(node) is primal(other) and vertex_of(node) is vertex_of(other) else
-                       ops.select(first, other, node) for node, other in zip(now, once, strict=True)])
+        # what is written is the same in all iterations, and written once in each
+        found = core.traced_within([node for node, other in zip(before, now, strict=True) if not core.is_version(
+            primal(other))], self.scope, [*pairs, *writes])
+        if found is None:
+            raise self.refusal()
+        once = iter(found)
+        joined = iter([node if core.is_version(primal(node)) else _chosen(first, next(once), node) for node in now])
         values[:] = [next(joined) for _ in values]
         for key in self.after:
             if key != _FIRST and key not in but:
                 after[key] = [next(joined) for _ in after[key]]
         after[_FIRST] = [core.literal(first.type, False)]
         return [node for nodes in after.values() for node in nodes]
+
+    def require_one_array(self, journal: Journal) -> None:
+        """Refuse changes in place of what is one array in several places that the first call has filled, and several in
+        later iterations."""
+        known: dict[int, tuple[Any, Filled]] = {}
+        for key in self.filled:
+            entry = self.entries[key]
+            for place, *_ in entry.spec.traced():
+                leaf = entry.leaves[place]
+                other, another = known.setdefault(id(entry.originals[place]), (leaf, entry))
+                if other is not leaf and (_is_changed(leaf, journal) or _is_changed(other, journal)):
+                    raise SymbolicValue(
+                        f"{self.words.function}(): {self.words.traced} changes an array in place that is in "
+                        f"{words_of(*another.change[:3])} and {words_of(*entry.change[:3])}, but not in all "
+                        f"iterations. Put copies there, or {self.words.otherwise}.")
 
     def compared(self, values: Sequence[Node], after: Mapping[Any, Sequence[Node]],
                  but: Sequence[Any]) -> tuple[list[Node], list[Node]]:

@@ -57,6 +57,7 @@ cdef class Call:
     cdef public Given given
     cdef public list nodes
     cdef public list held
+    cdef public list rekept
     cdef public list copies
     cdef public list exchanges
     cdef public set touched
@@ -82,7 +83,7 @@ cdef class Call:
     @cython.locals(found=dict, k=cython.Py_ssize_t, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, depth=cython.int, same=cython.bint, node=Node)
     cpdef dict changed(self)
     @cython.locals(changes=list)
-    cpdef list leave(self, object returned=*, object values=*, bint counts=*)
+    cpdef list leave(self, object returned=*, object values=*, bint counts=*, bint every=*)
     cpdef object own(self, object container)
     cpdef list places_of(self, object array)
     cpdef Py_ssize_t original(self, object array) except -2

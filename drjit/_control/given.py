@@ -270,8 +270,8 @@ class Call:
     """
 
     __slots__ = ("adorned", "arrays", "attributes", "copies", "exchanges", "given", "held", "inside", "mark", "moved",
-                 "nodes", "numbered", "numbers", "objects", "origins", "owned", "same", "shared", "snapshot", "stands",
-                 "touched", "tree")
+                 "nodes", "numbered", "numbers", "objects", "origins", "owned", "rekept", "same", "shared", "snapshot",
+                 "stands", "touched", "tree")
 
     def __init__(self, given: Given, nodes: list[core.Node], function: Callable[..., Any] | None,
                  spec: TreeSpec | None = None, own: Mapping[int, ArrayBase] = _NOTHING, journal: Journal | None = None,
@@ -287,6 +287,8 @@ class Call:
         self.inside: set[int] | None = None
         #: The places of leaves of the arguments that are others after the construct.
         self.touched: set[int] = _NONE
+        #: Optimisers and the like that the function has changed, which it finds elsewhere than among its arguments.
+        self.rekept: list[Any] = _EMPTY
         #: Objects that join by the protocol, as the function has returned them, if any do.
         self.objects: list[Any] = _EMPTY
         #: The arrays that the function was given, where others are in their places now.
@@ -324,6 +326,10 @@ class Call:
             tree = None if self.given.plain else self.tree
             self.snapshot = snapshot((tree, *self.attributes) if self.attributes else tree, function,
                                      [copy for copy, *_ in self.copies] if self.copies else _EMPTY)
+        if self.snapshot is not None and self.snapshot.kept:
+            for copy, original, *_ in self.copies:
+                if id(original) in self.snapshot.seen and hasattr(copy, "__drjit_variables__"):
+                    self.snapshot.keep(copy)
         #: Arrays that are younger have been made by the function.
         self.mark: Any = None if self.snapshot is None else Handle()
 
@@ -537,12 +543,13 @@ class Call:
         own = given.spec.positions() if self.arrays is given.leaves else ()
         return {id(given.leaves[place]): self.nodes[first:first + count] for place, first, count in own}
 
-    def leave(self, returned: Any = None, values: Sequence[Any] = (), counts: bool = False) -> list[Change]:
+    def leave(self, returned: Any = None, values: Sequence[Any] = (), counts: bool = False,
+              every: bool = False) -> list[Change]:
         """Let everything be as it was; returns the places that hold other arrays than before, but for those of
         containers that were ``returned``, unless these are from outside, and of those in ``values`` of places.
 
         Numbers, texts and the like remain what the function has made of them, unless those in the arguments ``count``,
-        too.
+        too; and so do optimisers that it finds elsewhere, if ``every`` element takes part.
         """
         if self.copies:
             self.settle()
@@ -550,6 +557,8 @@ class Call:
         refused = self.settle_attributes() if self.adorned else ""
         if self.snapshot is not None:
             changes = self.snapshot.undo(self.is_in_arguments if counts else None)
+            if self.snapshot.kept and not every:
+                self.rekept = self.snapshot.rekept()
             self.same = self.snapshot.same
             if changes and self.owned:
                 changes = self.of_owners(changes)
@@ -658,10 +667,9 @@ class Call:
     def write_back(self, places: set[int]) -> None:
         """Tell the caller's objects that others stand for of arrays of theirs that have changed, in some places."""
         for _, original, first, count in self.copies:
-            if places.intersection(range(first, first + count)) and hasattr(original, "__drjit_assign__"):
-                become(original, original.__drjit_rebuild__(dict(zip(dict(_items(original)),
-                                                                     self.given.leaves[first:first + count],
-                                                                     strict=True))))
+            if places.intersection(range(first, first + count)):
+                _, spec = flatten(original, self.given.function)
+                become(original, spec.rebuild(self.given.leaves[first:first + count]))
 
     def holds(self, container: Any) -> bool:
         """Whether a container is one of the caller's, and part of the arguments."""

@@ -31,7 +31,7 @@ from .places import Change, place_key, words_of
 from .shapes import Reshaped, Shapes
 from .snapshot import Snapshot, is_closed, snapshot
 from .state import difference_of, mask_of, shape_of
-from .wording import Words, name_in_program, require_data, require_started
+from .wording import Words, name_in_program, require_data, require_started, require_variables
 
 __all__ = ["FUNCTION", "SymbolicLoop", "changed_size", "condition_of", "flattened", "require_tuple",
            "spent"]
@@ -106,6 +106,8 @@ class SymbolicLoop:
                 if self.given.lent:
                     outermost.lent = outermost.lent | {self.where(): self.given.lent}
                 self.clear()
+        if self.variables is not None and self.variables.first is not None and self.variables.first.is_narrow:
+            raise self.variables.first.refusal()
         if around is not None:
             around.begun += 1
         if self.joined:
@@ -116,7 +118,10 @@ class SymbolicLoop:
                 note_version(result, node)
         if self.variables is not None:
             self.variables.lanes = self.lanes
-            self.variables.finish(results[self.count:], self.journal if around is None else None)
+            kept = {} if self.returned is None else {
+                id(self.final[place]): self.given.leaves[place] for place, *_ in self.given.spec.positions()
+                if self.final[place] is self.called.arrays[place]}
+            self.variables.finish(results[self.count:], self.journal if around is None else None, self.called, kept)
             for position, (array, component) in self.variables.written.items():
                 if results[position] is not self.nodes[position]:
                     store_result(array, component, spent(results[position], self.name_of(position)))
@@ -221,6 +226,8 @@ class SymbolicLoop:
                 changes = call.leave()
             if changes:
                 self.require_same_places(changes)
+            if call.rekept:
+                require_variables(FUNCTION, call)
             return with_lanes(test, test.size)
         finally:
             self.end()
@@ -361,7 +368,9 @@ class SymbolicLoop:
             self.require_left_alone(call, [*results, self.tested])
         values = self.variables.settle() if self.variables is not None else ()
         changes = call.leave(returned, values)
-        if call.snapshot is not None and (call.snapshot.data or call.snapshot.waiting or call.snapshot.begun):
+        if call.snapshot is not None and (call.snapshot.data or call.snapshot.waiting or call.snapshot.begun or
+                                          call.rekept):
+            require_variables(FUNCTION, call)
             require_data(_WORDS, call.snapshot, (self.body,))
             require_started(_WORDS, call.snapshot)
         if call.snapshot is not None and call.snapshot.caches:
@@ -382,7 +391,9 @@ class SymbolicLoop:
             self.variables.lanes = self.lanes
             self.variables.stand(self.apart)
         kept = [final[place] is call.arrays[place] for place, _, _ in given.spec.positions()]
-        return results + self.variables.found(call, kept, changes, self.journal, variables, final, results, self.tested)
+        self.variables.results = others = self.variables.found(call, kept, changes, self.journal, variables, final,
+                                                               results, self.tested)
+        return results + others
 
     def require_left_alone(self, call: Call, results: list[core.Node]) -> None:
         """Refuse arrays that the body uses, and other threads, which it may have started, have changed meanwhile: once,

@@ -34,7 +34,7 @@ from .._trees.kinds import MISSING
 from .._trees.pytree import flatten_nodes
 from .aliases import Aliases
 from .changed import changed_arrays, require_no_writes
-from .entries import Argument, Array, Filled, First, Late, Left, Order, Place, PlaceOnce, Spent
+from .entries import Argument, Array, Filled, First, Identities, Late, Left, Order, Place, PlaceOnce, Spent
 from .first import FirstCall
 from .given import Call, containers_of
 from .places import Change, are_others, difference_at, is_kept_by_class, is_spent, keep_new, place_key, words_of
@@ -190,6 +190,8 @@ class Variables:
         self.new: list[Change] = []
         #: What a first call has left, if the body may find what it has put in new places: it is called again.
         self.first: FirstCall | None = None
+        #: What all of them are after an iteration.
+        self.results: Sequence[Node] = ()
         #: What places hold after an iteration that are known to change.
         self.settled: dict[Any, Sequence[Node]] = {}
         for array, _, positions in self.arrays:
@@ -265,11 +267,18 @@ class Variables:
         for entry in reversed(self.entries.values()):
             entry.restore()
 
-    def finish(self, results: Sequence[Node], outermost: Journal | None) -> None:
-        """Let all of them have the values that they have after the construct."""
+    def finish(self, results: Sequence[Node], outermost: Journal | None, call: Call, kept: dict[int, Any]) -> None:
+        """Let all of them have the values that they have after the construct: after a call of the body, which returns
+        what stands for the caller's arrays where it has got it, if these are ``kept``."""
+        position, identities = 0, Identities(call, kept, self.known(call))
+        for entry in self.entries.values():
+            part, entry.lanes = slice(position, position + len(entry.initial)), self.lanes
+            if isinstance(entry, Place):
+                entry.prepare(results[part], self.results[part], identities)
+            position = part.stop
         position = 0
         for entry in self.entries.values():
-            count, entry.lanes = len(entry.initial), self.lanes
+            count = len(entry.initial)
             entry.finish(results[position:position + count], outermost)
             position += count
         for change in self.new:
@@ -321,6 +330,8 @@ class Variables:
                 new[key] = entry
         after |= self.settled
         found = {place_key(*change[:3]): flatten_nodes(change.now, self.words.function) for change in kept_new}
+        if self.first is not None:
+            self.first.require_one_array(journal)
         made = call.made(changes, journal)
         require_no_writes(self.words, made)
         known = self.known(call) | self.replaced(call, after, new)

@@ -121,8 +121,8 @@ class Sides:
                 raise
             effects.note(call.leave(None, (), self.results.strict), journal, self.since)
             effects.outlive(journal, self.since)
-            if call.snapshot is not None and call.snapshot.waiting:
-                require_variables(self.words.function, call.snapshot)
+            if call.snapshot is not None and (call.snapshot.waiting or call.rekept):
+                require_variables(self.words.function, call)
             if aliases is not None and watch is not None:
                 self.require_all(aliases, {place for place, first, count in self.given.spec.positions() if [
                     node for node in nodes[first:first + count] if watch.accessed(primal(node).id)]})
@@ -194,7 +194,8 @@ class Sides:
         joint.write(iter(found), {position: node for position, node in enumerate(self.nodes)
                                   if node is not self.given.nodes[position]}, True)
         try:
-            return self.results.rebuilt(values, self.effects, [each.call for each in self.effects] if keeps else ())
+            return self.results.rebuilt(values, self.effects, [each.call for each in self.effects] if keeps else (),
+                                        joint.made)
         except BaseException:
             joint.restore()
             raise

@@ -37,6 +37,8 @@ cdef class Snapshot:
     cdef public list owners
     cdef public list passed
     cdef public list showing
+    cdef public list keeping
+    cdef public list kept
     cdef public list reordered
     cdef public list caches
     cdef public bint same

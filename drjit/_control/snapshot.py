@@ -50,6 +50,7 @@ from .._trees.contents import (
     parts_of,
     set_data,
     shown,
+    write_place,
 )
 from .._trees.holders import has_array
 from .._trees.kinds import (
@@ -102,6 +103,8 @@ _rebinds: dict[int, bool] = {}
 #: the method of textures.
 _COMPUTES_VARIABLES = frozenset(("exec", "globals"))
 _COMPUTES_ATTRIBUTES = frozenset(("attrgetter", "getattr", "methodcaller"))
+#: What variables of optimisers make of what they consist of when they are asked.
+_COMPUTED = frozenset(("duals", "slope"))
 #: What functions of other frameworks have: frozen functions call them, and do not look at what these know.
 _WRAPPED = "__drjit_wrap__"
 
@@ -112,8 +115,8 @@ class Snapshot:
     Nothing is copied but references: what a container held is compared by identity.
     """
 
-    __slots__ = ("begun", "caches", "data", "functions", "held", "index", "modules", "more", "owners", "passed",
-                 "reordered", "same", "seen", "showing", "suspended", "traced", "waiting")
+    __slots__ = ("begun", "caches", "data", "functions", "held", "index", "keeping", "kept", "modules", "more",
+                 "owners", "passed", "reordered", "same", "seen", "showing", "suspended", "traced", "waiting")
 
     def __init__(self) -> None:
         #: Whether data is looked at, and whether variables of generators are.
@@ -139,6 +142,9 @@ class Snapshot:
         self.passed: list[Any] = _EMPTY
         #: Objects of which only they themselves know what they show of arrays.
         self.showing: list[Any] = _EMPTY
+        #: Optimisers and the like, which keep variables that are no places; and all that these consist of, with that.
+        self.keeping: list[Any] = _EMPTY
+        self.kept: list[tuple[Any, Any, int, dict[Any, Any]]] = _EMPTY
         #: Functions whose results are kept, with what that was.
         self.caches: list[tuple[Any, list[Any]]] = _EMPTY
         #: Whether everything was the same when that was asked last; dictionaries with arrays whose entries are in
@@ -195,6 +201,8 @@ class Snapshot:
                 self.add_entries(value, kind, entries, todo)
                 if known.assigns:
                     self.showing = [*self.showing, value]
+                if known.keeps:
+                    self.keeping = [*self.keeping, value]
             elif kind == LIST or kind == TUPLE:
                 content = value if kind == TUPLE else listed(value)
                 self.held += (value, kind, content)
@@ -396,6 +404,24 @@ class Snapshot:
                 found.append(value)
         return found
 
+    def keep(self, holder: Any) -> None:
+        """Note what an object consists of that keeps variables."""
+        for owner in (holder, *[variable for variable, _ in holder.__drjit_variables__()]):
+            entries = attributes_of(owner)
+            self.kept = [*self.kept, (holder, owner, OBJECT, dict(entries)), *[
+                (holder, entry, DICT, dict(entry)) for entry in entries.values() if type(entry) is dict]]
+
+    def rekept(self) -> list[Any]:
+        """Objects of which variables that they keep are others now; they get back what they were."""
+        found = [each for each in self.kept if _differs(*each[1:])]
+        for _, owner, kind, before in found:
+            for key in [key for key in entries_of(owner, kind) if key not in before]:
+                write_place(owner, kind, key, MISSING)
+            for key, value in before.items():
+                write_place(owner, kind, key, value)
+        self.same = self.same and not found
+        return [holder for holder, *_ in found]
+
     def places(self, sought: Any) -> list[tuple[Any, int, Any]]:
         """The places in which an array was, or what it is part of, or a part of it."""
         found: list[tuple[Any, int, Any]] = []
@@ -514,7 +540,7 @@ class Snapshot:
         """Note what containers hold now; false if others may be in them that nobody has looked at."""
         held, position = self.held, 0
         self.index = _NOTHING
-        if self.passed or self.data or self.more:
+        if self.passed or self.data or self.more or self.kept:
             return False
         while position < len(held):
             container, kind, before = held[position], held[position + 1], held[position + 2]
@@ -548,9 +574,9 @@ class Snapshot:
         be what they are, since they are forgotten."""
         for name, value in now.items():
             old = before.get(name, MISSING)
-            if old is MISSING and self.traced and has_array(value) and not [
-                    each for each in before.values() if each is value]:
+            if old is MISSING and has_array(value) and not [each for each in before.values() if each is value]:
                 self.begun = [*self.begun, (generator, name)]
+                found.append(Change(generator, GENERATOR, name, MISSING, value))
             if value is old or not (has_array(old) and has_array(value)):
                 continue
             (nodes, _, spec), (others, _, was) = flatten_nodes(value, ""), flatten_nodes(old, "")
@@ -591,6 +617,14 @@ def _compare(container: Any, kind: int, before: dict[Any, Any], now: dict[Any, A
     for key, value in now.items():
         if key not in before:
             found.append(Change(container, kind, key, shown(container, kind, key, found), value))
+
+
+def _differs(owner: Any, kind: int, before: dict[Any, Any]) -> bool:
+    """Whether an object or a dictionary consists of something else than before, but for what it has computed of that.
+    """
+    now = entries_of(owner, kind)
+    return bool([key for key in (*before, *now) if key not in _COMPUTED and
+                 now.get(key, MISSING) is not before.get(key, MISSING)])
 
 
 def _push(values: Sequence[Any], todo: list[Any]) -> None:
@@ -741,6 +775,8 @@ def snapshot(tree: Any, function: Callable[..., Any] | None, apart: Sequence[Any
         found.add(function)
     if found.owners:
         found.add_named()
+    for holder in found.keeping:
+        found.keep(holder)
     if found.more:
         file, number = core.user_line() or ("<unknown>", 0)
         warnings.warn_explicit(

@@ -13,6 +13,7 @@ from drjit_core import SymbolicValue
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._trees.kinds import DICT, LIST
+from .given import Call
 from .places import Change, words_of
 from .snapshot import Snapshot
 
@@ -34,9 +35,7 @@ class Words(NamedTuple):
 
 
 def require_data(words: Words, snapshot: Snapshot, functions: Sequence[Callable[..., Any]]) -> None:
-    """Refuse changes of NumPy arrays, sets and byte arrays, which hold again what they did, and of what generators use
-    in the middle of an expression."""
-    require_variables(words.function, snapshot)
+    """Refuse changes of NumPy arrays, sets and byte arrays, which hold again what they did."""
     for value in snapshot.restored():
         place = place_in_program(value, functions)
         what = "an object" if place is None else f"the object '{place}'"
@@ -54,9 +53,16 @@ def require_started(words: Words, snapshot: Snapshot) -> None:
             f"before the {words.noun}, as far as it does the same each time, or {words.otherwise}.")
 
 
-def require_variables(function: str, snapshot: Snapshot) -> None:
-    """Refuse changes of what generators use in the middle of an expression."""
-    for generator, name in snapshot.waiting:
+def require_variables(function: str, call: Call) -> None:
+    """Refuse changes of what a function finds that is no place: what generators use in the middle of an expression, and
+    what optimisers keep, unless they are arguments."""
+    assert call.snapshot is not None
+    for value in call.rekept:
+        raise ArgumentError(
+            f"{function}(): a function that is called here changes an object of type {describe(value)} which it finds "
+            "elsewhere than among its arguments, and which would change for all elements. Pass it as an argument if it "
+            "is an optimiser, and let the function use that only; otherwise change it before or afterwards.")
+    for generator, name in call.snapshot.waiting:
         raise ArgumentError(
             f"{function}(): a function that is called here advances the generator '{generator.__name__}', which waits "
             f"in the middle of an expression with what it keeps in its variable '{name}': nobody else can change that. "

@@ -321,7 +321,7 @@ class Inputs:
         snapshot.add_installed()
         self.variables: list[_Variable] = []
         #: The objects that keep variables.
-        self.holders = _owners_of_variables(snapshot)
+        self.holders = snapshot.keeping
         found = [each for value in self.holders for each in value.__drjit_variables__()]
         for owner, _ in found:
             snapshot.seen.add(id(owner))
@@ -759,21 +759,6 @@ def _words_of_array(array: Any) -> str:
         if any((vertex := vertex_of(node)) is not None and vertex.gradient is not None for node in nodes):
             words += " and a gradient"
     return words
-
-
-def _owners_of_variables(snapshot: Snapshot) -> list[Any]:
-    """The objects that keep variables."""
-    held, position, found = snapshot.held, 0, []
-    while position < len(held):
-        container, kind, content = held[position], held[position + 1], held[position + 2]
-        position += 3
-        if kind == OBJECT:
-            position += content
-            if hasattr(type(container), "__drjit_variables__"):
-                found.append(container)
-        elif kind not in (LIST, TUPLE, CELL):
-            position += content
-    return found
 
 
 def _host_generators(snapshot: Snapshot, names: set[str] | None) -> list[Any]:

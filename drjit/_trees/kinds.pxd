@@ -15,6 +15,7 @@ cdef class About:
     cdef public bint has_more
     cdef public bint is_users
     cdef public bint assigns
+    cdef public bint keeps
 
 
 cpdef About about(object cls)

@@ -74,7 +74,7 @@ _MOST_NAMES = 65536
 class About:
     """What is known of a class."""
 
-    __slots__ = ("assigns", "bases", "has_more", "is_users", "kind", "slots")
+    __slots__ = ("assigns", "bases", "has_more", "is_users", "keeps", "kind", "slots")
 
     def __init__(self, cls: type) -> None:
         #: What the content of its objects is, once one has been seen.
@@ -94,6 +94,8 @@ class About:
         self.is_users = _is_users(cls)
         #: Whether its objects decide what becomes of arrays that others are made of, such as views.
         self.assigns = hasattr(cls, "__drjit_assign__")
+        #: Whether its objects keep variables that are no places, as optimisers do.
+        self.keeps = hasattr(cls, "__drjit_variables__")
 
 
 def about(cls: type) -> About:

@@ -52,7 +52,8 @@ class Optimizer(MutableMapping[str, Any], Stateful):
     Derived classes say how a step is made: use one of them. All parameters of one size take their step in one
     kernel, which is the same in each iteration. An optimiser is a PyTree of what it stores (for ``dr.eval``,
     ``dr.copy``, loops: with ``eval=False``, and Adam in evaluated ones only, since the host counts its steps), and may
-    be pickled.
+    be pickled. Functions of loops, branches and calls change one that is among their arguments, for the elements that
+    take part; one that they find otherwise they only read.
 
     >>> from drjit.llvm.ad import Float
     >>> from drjit.opt import SGD
@@ -477,7 +478,8 @@ class Optimizer(MutableMapping[str, Any], Stateful):
     def __drjit_children__(self) -> dict[Any, Any]:
         clock = {} if self._clock is None else {"clock": self._clock.array()}
         return {"lr": self._rate, **clock, "state": {name: {
-            "value": found.value, "lr": found.rate, "state": found.state, "shared": found.shared,
+            "value": found.value, "gradient": found.gradient(), "lr": found.rate, "state": found.state,
+            "shared": found.shared,
             **({"steps": found.steps} if self._counts else {})}
             for name, found in self._parameters.items()}}
 
@@ -492,6 +494,7 @@ class Optimizer(MutableMapping[str, Any], Stateful):
         for name, child in children["state"].items():
             old = self._parameters[name]
             found = result._parameters[name] = Parameter(name, old.cls, child["value"], old.serial, old.form)
+            found.follow(old, child["gradient"])
             found.rate, found.state, found.shared = child["lr"], child["state"], child["shared"]
             found.steps = child.get("steps", old.steps)
         return result

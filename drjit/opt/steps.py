@@ -46,6 +46,9 @@ LITERAL = KIND["literal"]
 #: What has one value for all elements: numbers, and those of a recording.
 _NUMBERS = float, Extent
 
+#: What a parameter knows of its derivatives, which no pickle has.
+_COMPUTED = frozenset(("attached", "duals", "slope", "vertices"))
+
 Nodes = list[Node]
 #: A learning rate.
 Rate = float | ArrayBase | Schedule
@@ -54,7 +57,8 @@ Rate = float | ArrayBase | Schedule
 class Parameter:
     """A parameter: its value, and what an optimiser keeps for it."""
 
-    __slots__ = ("cls", "duals", "form", "name", "rate", "serial", "shared", "state", "steps", "value", "vertices")
+    __slots__ = ("attached", "cls", "duals", "form", "name", "rate", "serial", "shared", "slope", "state", "steps",
+                 "value", "vertices")
 
     def __init__(self, name: str, cls: Any, value: Any, serial: int, form: Any = None) -> None:
         self.name = name
@@ -77,8 +81,12 @@ class Parameter:
     def attach(self) -> None:
         """Become a variable without a gradient."""
         self.vertices = [Vertex(LEAF, self.cls._type, node.size) for node in self.value._nodes()]
+        #: The ids of the components that they belong to.
+        self.attached = [node.id for node in values_of(self.value)]
         #: The components as the program sees them, with their vertices, once they have been asked for.
         self.duals: Nodes = []
+        #: The gradients of the vertices, an array of these, and what it holds, once it has been asked for.
+        self.slope: tuple[list[Any], Any, Nodes] | None = None
 
     def array(self) -> Any:
         """The value as it is handed out: a variable of the type that the program sees."""
@@ -93,6 +101,25 @@ class Parameter:
         """The gradients of the components, in the type that the program sees; of one element, if all have the same."""
         return [literal(vertex.type, 0) if vertex.gradient is None else primal(vertex.gradient)
                 for vertex in self.vertices]
+
+    def gradient(self) -> Any:
+        """The gradient as an array of the type that the program sees: the same one, as long as it is the same."""
+        nodes = [vertex.gradient for vertex in self.vertices]
+        if self.slope is None or self.slope[0] != nodes:
+            values = [literal(vertex.type, 0, vertex.size) if node is None else primal(node)
+                      for node, vertex in zip(nodes, self.vertices, strict=True)]
+            self.slope = nodes, wrap_like(self.value, self.cls, values), values
+        return self.slope[1]
+
+    def follow(self, old: Parameter, gradient: Any) -> None:
+        """Have the gradient that an array tells: with the vertices of an old one, if nothing has changed."""
+        nodes = values_of(gradient)
+        if [node.id for node in values_of(self.value)] == old.attached and old.slope is not None and \
+                gradient is old.slope[1] and old.gradient() is gradient and nodes == old.slope[2]:
+            self.vertices, self.duals, self.slope = old.vertices, old.duals, old.slope
+            return
+        for vertex, node in zip(self.vertices, nodes, strict=True):
+            vertex.gradient = None if node.kind == LITERAL and not node.payload else node
 
     def shape(self) -> tuple[Any, ...]:
         """Equal for parameters of one type and shape."""
@@ -109,11 +136,11 @@ class Parameter:
             type_ = self.value._type
             self.value = wrap_like(self.value, type(self.value), [
                 node if node.type == type_ else cast(node, type_) for node in values])
-        self.duals = list(nodes)
+        self.duals, self.attached = list(nodes), [node.id for node in values_of(self.value)]
         self.vertices = [vertex_of(node) or Vertex(LEAF, node.type, node.size) for node in nodes]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__ if name not in ("duals", "vertices")}
+        return {name: getattr(self, name) for name in self.__slots__ if name not in _COMPUTED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():

@@ -480,11 +480,10 @@ class Recording:
             node.d0 = node.d1 = node.d2 = node.d3 = None
 
     def _run_stages(self, stages: list[Stage], nodes: list[Any], values: list[Any]) -> None:
-        context = current()
         exclusion.check()
         try:
             exclusion.evaluating = True
-            if context.flags & _EXCEPTIONAL or _log.isEnabledFor(logging.INFO):
+            if current().flags & _EXCEPTIONAL or _log.isEnabledFor(logging.INFO):
                 self._run_slowly(stages, nodes, values)
             else:
                 self._backend.recipes.replay(stages, nodes, values)
