@@ -6,9 +6,14 @@ again, it finds what it found the first time; and afterwards, all is as it was b
 
 from __future__ import annotations
 
+import itertools
+import pickle
+import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from types import BuiltinMethodType, GeneratorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import drjit_core as core
@@ -21,19 +26,29 @@ from .._trees.contents import data_of, set_data
 from .._trees.kinds import LIST
 from .._trees.pytree import flatten_nodes
 from .places import Change, place_key, restore
-from .snapshot import Snapshot, snapshot
+from .snapshot import Snapshot, names_of, snapshot
 from .wording import name_in_program, place_in_words
 
 __all__ = ["Moment", "Surroundings"]
 
+#: The modules that NumPy's classes of generators of random numbers belong to.
+_OF_NUMPY = frozenset(("numpy.random._generator", "numpy.random.mtrand"))
+#: Iterators that are made of no others.
+_SEQUENCES: tuple[Any, ...] = [], (), "", b"", range(0), set(), {}, {}.values(), {}.items()
+_ITERATORS = frozenset([itertools.count, *(type(iter(each)) for each in _SEQUENCES)])
+_NOTHING = compile("", "", "exec")
 _EVALUATED = core.KIND["evaluated"]
 
 
 class Moment(NamedTuple):
-    """What surrounds a function at some time: what containers hold, and arrays with their nodes and shapes."""
+    """What surrounds a function at some time: what containers hold, arrays with their nodes and shapes, and generators
+    of random numbers of Python and NumPy with their states."""
 
     held: Snapshot
     arrays: dict[int, tuple[Any, list[Node], Any]]
+    generators: dict[int, tuple[Any, Any]]
+    #: Iterators, with where they are.
+    positions: list[tuple[Any, list[Any]]]
 
 
 class Surroundings:
@@ -51,13 +66,21 @@ class Surroundings:
     def _look(self) -> Moment | None:
         held = snapshot(self._arguments, self._function, data=True)
         if held is None:
-            return None
+            if "random" not in names_of(getattr(self._function, "__code__", _NOTHING)):
+                return None
+            held = Snapshot()  # it draws from a generator that a library has
+            held.add(self._function)
         arrays: dict[int, Any] = {}
+        generators: dict[int, Any] = {}
         for value in held.values():
             if isinstance(value, ArrayBase) and value._dynamic:
                 array, _ = owner_of(value)
                 arrays[id(array)] = array, array._nodes(), getattr(array, "_s", None)
-        return Moment(held, arrays)
+                continue
+            generator = _generator_of(value)
+            if generator is not None:
+                generators[id(generator)] = generator, _random_state(generator)
+        return Moment(held, arrays, generators, [(value, _position(value)) for value in held.passed])
 
     @contextmanager
     def watched(self, variables: Sequence[Vertex] = (), last: int = 0, strict: bool = False) -> Iterator[list[Node]]:
@@ -79,9 +102,16 @@ class Surroundings:
                 arrays = [before.arrays[number] for number in {**journal.entries, **journal.writes}
                           if number in before.arrays and _is_other(*before.arrays[number])]
                 data = [value for value, content in before.held.data if data_of(value) != content]
-                if changes or arrays or data:
+                generators = [value for value, state in before.generators.values() if _random_state(value) != state]
+                for value, position in before.positions:
+                    if not _are_same(_position(value), position):
+                        raise RuntimeError(
+                            f"{self._name}(): the function advances {name_in_program(value, [self._function])}, which "
+                            "nobody can take back for when it is called again. Pass what it yields as an argument.")
+                if changes or arrays or data or generators:
                     self._require_apart(changes, arrays, last, {vertex.id for vertex in variables}, strict)
-                    self._changed.update(map(_key, changes), [id(array) for array, *_ in arrays], map(id, data))
+                    self._changed.update(map(_key, changes), [id(array) for array, *_ in arrays],
+                                         map(id, data + generators))
                     self.moment = self._look()
                     for value in [change.now for change in changes] + [array for array, *_ in arrays]:
                         nodes += flatten_nodes(value, self._name)[0]
@@ -128,14 +158,16 @@ class Surroundings:
         if self._first is None:
             yield
             return
-        before = snapshot(self._arguments, self._function, data=True)
+        before = self._look()
         with noted() as journal:
             try:
                 yield
             finally:
                 if before is not None:
-                    before.undo(lambda change: True)
-                    before.restored()
+                    before.held.undo(lambda change: True)
+                    before.held.restored()
+                    for value, state in before.generators.values():
+                        _set_random_state(value, state)
                 journal.roll_back()
 
     def let(self, moment: Moment | None) -> None:
@@ -146,6 +178,9 @@ class Surroundings:
         for value, content in moment.held.data:
             if self._is_changed(id(value), value) and data_of(value) != content:
                 set_data(value, content)
+        for value, state in moment.generators.values():
+            if self._is_changed(id(value), value):
+                _set_random_state(value, state)
         for number, entry in moment.arrays.items():
             if number in self._changed or number not in self._first.arrays:
                 _put_back(*entry)
@@ -160,6 +195,53 @@ class Surroundings:
 def _key(change: Change) -> Any:
     """What tells a place from others; all entries of a list are one, since they move."""
     return id(change.container) if change.kind == LIST else place_key(*change[:3])
+
+
+def _position(iterator: Any) -> list[Any]:
+    """Where an iterator is: a generator's variables, or what a copy of another one would be made of. Those of other
+    iterators are where these are."""
+    if isinstance(iterator, GeneratorType):
+        frame = iterator.gi_frame
+        return [] if frame is None else [frame.f_lasti, *frame.f_locals.values()]
+    if type(iterator) not in _ITERATORS:
+        return []
+    parts = iterator.__reduce__()[1:]
+    return [each for part in parts for each in (part if isinstance(part, tuple) else (part,))]
+
+
+def _are_same(position: list[Any], other: list[Any]) -> bool:
+    """Whether an iterator has not moved; some tell what is left in a new list each time."""
+    return len(position) == len(other) and all(
+        a is b or type(a) is type(b) and (a == b if isinstance(a, int | range) else isinstance(a, list) and
+                                          len(a) == len(b)) for a, b in zip(position, other, strict=True))
+
+
+def _generator_of(value: Any) -> Any:
+    """The generator of random numbers of Python or NumPy that something is: one, a method of one, or a module with one.
+    """
+    if isinstance(value, ModuleType):
+        if value is random:
+            return random.random.__self__  # type: ignore[attr-defined]
+        legacy = sys.modules.get("numpy.random.mtrand") if value.__name__ in ("numpy", "numpy.random") else None
+        return None if legacy is None else legacy._rand
+    if isinstance(value, MethodType | BuiltinMethodType):
+        value = value.__self__
+    return value if isinstance(value, random.Random) or type(value).__module__ in _OF_NUMPY else None
+
+
+def _random_state(generator: Any) -> Any:
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    return pickle.dumps(generator.get_state() if hasattr(generator, "get_state") else generator.bit_generator.state)
+
+
+def _set_random_state(generator: Any, state: Any) -> None:
+    if isinstance(generator, random.Random):
+        generator.setstate(state)
+    elif hasattr(generator, "set_state"):
+        generator.set_state(pickle.loads(state))
+    else:
+        generator.bit_generator.state = pickle.loads(state)
 
 
 def _is_other(array: Any, nodes: Sequence[Node], shape: Any) -> bool:

@@ -311,7 +311,7 @@ def test_data_classes_that_need_more_than_their_fields() -> None:
             function(Scaled(Float(1), 2.0))
     strict = Strict(0)
     strict.x = Float(1)
-    with pytest.raises(TypeError, match="^no int$"):  # what the class has to say
+    with pytest.raises(TypeError, match=r"^no int$"):  # what the class has to say
         dr.copy(strict)
 
 

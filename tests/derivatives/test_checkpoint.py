@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -411,9 +413,18 @@ def frozen() -> Callable[[Any], Any]:
     return dr.freeze(lambda x: dr.sin(x) * generator.next_float32())
 
 
+def of_others() -> Callable[[Any], Any]:
+    word, words, legacy = random.Random(3), np.random.default_rng(3), np.random.RandomState(3)
+    draw, uniform = random.Random(4).random, np.random.default_rng(4).random
+    random.seed(5)
+    np.random.seed(5)
+    return lambda x: dr.sin(x) * (word.random() + words.normal() + legacy.rand() + draw() + uniform() +
+                                  random.random() + np.random.rand())
+
+
 @pytest.mark.parametrize("steps", [None, 2, 9])
 @pytest.mark.parametrize("mode", ["backward", "forward", "hvp"])
-@pytest.mark.parametrize("make", [Noisy, drawing, rebinding, in_place, scattering, growing, nested, frozen])
+@pytest.mark.parametrize("make", [Noisy, drawing, rebinding, in_place, scattering, growing, nested, frozen, of_others])
 def test_what_else_a_function_changes_is_as_it_was_when_it_is_called_again(
         make: Callable[[], Callable[[Any], Any]], mode: str, steps: int | None) -> None:
     if mode == "hvp" and make is frozen:
@@ -487,6 +498,34 @@ def test_what_depends_on_arguments_must_be_returned(place: str, steps: int | Non
     with dr.suspend_grad():
         dr.checkpoint(function, variable(), steps=steps)  # nothing depends on anything
     assert not dr.grad_enabled((total, found, getattr(holder, "last", None)))
+
+
+@pytest.mark.parametrize("steps", [None, 3])
+@pytest.mark.parametrize("make", [
+    lambda: iter([1.0, 2.0, 3.0, 4.0]), lambda: iter({1.0, 2.0, 3.0, 4.0}), lambda: iter({1.0: 2, 2.0: 3, 3.0: 4}),
+    lambda: (k * 1.5 for k in range(9)), lambda: map(float, range(9)), itertools.count, lambda: iter(range(9)),
+    lambda: itertools.cycle([1.0, 2.0])])
+def test_iterators_are_not_taken_back(make: Callable[[], Any], steps: int | None) -> None:
+    values, others = make(), make()
+    y = dr.checkpoint(lambda x: dr.sin(x) * (1 if others is None else 2), variable(), steps=steps)
+    dr.backward(y)
+    with pytest.raises(RuntimeError, match=r"advances (the object 'values'|an object of type \w+_iterator), which"):
+        dr.checkpoint(lambda x: dr.sin(x) * next(values), variable(), steps=steps)
+
+
+def test_a_generator_of_a_library() -> None:
+    def results(checkpointed: bool) -> list[Any]:
+        np.random.seed(3)
+        x = variable()
+        y = dr.checkpoint(_with_noise, x, steps=3) if checkpointed else _with_noise(_with_noise(_with_noise(x)))
+        dr.backward(y)
+        return [*x.grad, np.random.rand()]
+
+    np.testing.assert_allclose(results(True), results(False), rtol=1e-5)
+
+
+def _with_noise(x: Any) -> Any:
+    return x * np.random.rand()
 
 
 def test_what_depends_on_other_arrays_may_be_kept() -> None:
