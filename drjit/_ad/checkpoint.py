@@ -59,11 +59,12 @@ def checkpoint(function: Callable[..., Any], /, *args: Any, steps: int | None = 
     The function is given copies of the arguments: what it changes in place must be among what it returns. What it
     changes of that which it refers to, such as the state of a generator of random numbers (of NumPy and Python as
     well), is as it was the first time when it is called again, and afterwards as before; it must not depend on the
-    arguments as far as derivatives are tracked, else a ``RuntimeError`` is raised, as it is if an iterator is advanced,
-    or if the function refers to arrays that derivatives are tracked for, and these have been replaced when derivatives
-    flow. It must compute the same each time in all else. In symbolic loops, branches and calls, which have no memory to
-    be saved, it is called as it is. May be differentiated in both modes; second derivatives keep all steps. Raises a
-    ``TypeError`` if a step does not return what it is called with. Evaluates nothing without ``steps``.
+    arguments (with ``steps``, on nothing) as far as derivatives are tracked, else a ``RuntimeError`` is raised, as it
+    is if an iterator is advanced, or if the function refers to arrays that derivatives are tracked for, and these have
+    been replaced when derivatives flow. It must compute the same each time in all else. In symbolic loops, branches and
+    calls, which have no memory to be saved, it is called as it is. May be differentiated in both modes; second
+    derivatives keep all steps. Raises a ``TypeError`` if a step does not return what it is called with. Evaluates
+    nothing without ``steps``.
 
     >>> from drjit.llvm.ad import Float
     >>> x = Float(1, 2)
