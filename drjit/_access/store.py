@@ -291,10 +291,11 @@ class Journal:
             array._n = nodes[place]
 
     def note_write(self, array: Any) -> None:
-        """Remember which versions of its components an array has, which is about to be written to by index."""
+        """Remember which versions of its components an array has, which is about to be written to by index, unless what
+        it held before is known."""
         array, _ = owner_of(array)
         number = id(array)
-        if number not in self.writes:
+        if number not in self.writes and number not in self.entries:
             known = [True for journal in _running.journals if journal.scope == self.scope and (
                 number in journal.writes or number in journal.entries)]
             self.writes = self.writes or {}
@@ -483,10 +484,12 @@ class noted:
             journals.pop()
             _begun.pop()
         if kind is None and journals and journals[-1].scope == journal.scope:
-            if journal.entries:
-                journals[-1].entries = {**journal.entries, **journals[-1].entries}
+            around = journals[-1]
             if journal.writes:
-                journals[-1].writes = {**journal.writes, **journals[-1].writes}
+                around.writes = {number: entry for number, entry in journal.writes.items()
+                                 if number not in around.entries} | around.writes
+            if journal.entries:
+                around.entries = {**journal.entries, **around.entries}
         journal.entries = journal.writes = _NOTHING  # which hold what later writes could otherwise write to in place
 
 

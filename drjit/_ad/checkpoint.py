@@ -19,6 +19,7 @@ from drjit_core import HUB, LEAF, STRUCTURE, Flow, Node, Scope, Vertex, dual, op
 from .._base.arguments import require_count
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
+from .._base.links import links
 from .._base.nodes import broadcast
 from .._base.values import is_ndarray
 from .._promotion.promote import wrap_like
@@ -55,12 +56,15 @@ def checkpoint(function: Callable[..., Any], /, *args: Any, steps: int | None = 
     thousand take 14 states, and are computed six times. Fewer slots save memory for time: with 3, a thousand steps are
     computed nine times. Where memory is no concern, an ordinary loop is the fastest.
 
-    The function must compute the same each time. It is given copies of the arguments: what it changes in place, such as
-    the state of a generator of random numbers, must be among what it returns. It may refer to other arrays that
-    derivatives are tracked for; if these have been replaced when derivatives flow, a ``RuntimeError`` is raised. In
-    symbolic loops, branches and calls, which have no memory to be saved, it is called as it is. May be differentiated
-    in both modes; second derivatives keep all steps. Raises a ``TypeError`` if a step does not return what it is called
-    with. Evaluates nothing without ``steps``.
+    The function is given copies of the arguments: what it changes in place must be among what it returns. What it
+    changes of that which it refers to, such as the state of a generator of random numbers (of NumPy and Python as
+    well), is as it was the first time when it is called again, and afterwards as before; it must not depend on the
+    arguments (with ``steps``, on nothing) as far as derivatives are tracked, else a ``RuntimeError`` is raised, as it
+    is if an iterator is advanced, or if the function refers to arrays that derivatives are tracked for, and these have
+    been replaced when derivatives flow. It must compute the same each time in all else. In symbolic loops, branches and
+    calls, which have no memory to be saved, it is called as it is. May be differentiated in both modes; second
+    derivatives keep all steps. Raises a ``TypeError`` if a step does not return what it is called with. Evaluates
+    nothing without ``steps``.
 
     >>> from drjit.llvm.ad import Float
     >>> x = Float(1, 2)
@@ -88,10 +92,12 @@ def checkpoint(function: Callable[..., Any], /, *args: Any, steps: int | None = 
 class _State:
     """What a step is called with: the leaves of PyTrees, without derivatives."""
 
-    __slots__ = ("leaves", "spec")
+    __slots__ = ("leaves", "moment", "spec")
 
-    def __init__(self, leaves: Sequence[Any], spec: TreeSpec) -> None:
+    def __init__(self, leaves: Sequence[Any], spec: TreeSpec, moment: Any) -> None:
         self.spec = spec
+        #: What was around the function.
+        self.moment = moment
         self.leaves = [wrap_like(leaf, type(leaf), [primal(node) for node in leaf._nodes()])
                        if isinstance(leaf, ArrayBase) and leaf._dynamic else leaf for leaf in _own(leaves)]
 
@@ -143,8 +149,9 @@ class _Program:
         #: How many states may be kept besides the first.
         self.room = 0
         leaves, spec = flatten(list(args), _FUNCTION)
+        self.around = links.surroundings(_FUNCTION, function, [*leaves, *self.given_by_name])
         #: States that are kept, by the numbers of steps before them.
-        self.kept = {0: _State(leaves, spec)}
+        self.kept = {0: _State(leaves, spec, self.around.moment)}
         #: The vertices of the arguments, and of what else the function has used, so far as there are any.
         self.given = [tracked(node) for node in _nodes(leaves)]
         self.others: list[Vertex] = []
@@ -175,16 +182,18 @@ class _Program:
             values = spec.rebuild(leaves)
         return values if self.steps is None else values[0] if self.single else tuple(values)
 
-    def step(self, state: _State, used: dict[int, Vertex]) -> tuple[list[Any], TreeSpec, list[Vertex]]:
-        """The function's result for a state, and the variables that the latter consists of; notes what else it has
-        ``used``, by ids."""
+    def step(self, state: _State,
+             used: dict[int, Vertex]) -> tuple[_State, list[Any], list[Vertex], list[Node]]:
+        """The state after a call of the function, the leaves of what that returns, the variables that the state before
+        consists of, and what else has changed; notes what other variables it has ``used``, by ids."""
         nodes = state.nodes()
         variables = [Vertex(LEAF, node.type, node.size) for node in nodes]
         last = core.last_vertex()
-        with self.tracking(variables):
-            leaves, spec = self.call(state.rebuilt(list(map(dual, nodes, variables))))
+        own = variables if self.inputs or used or self.given.count(None) < len(self.given) else []
+        with self.tracking(own), self.around.watched(own, last, self.steps is not None) as changed:
+            leaves, spec = self.call(state.rebuilt(list(map(dual, nodes, variables)) if own else nodes))
         self._note(leaves, variables, last, used)
-        return leaves, spec, variables
+        return _State(leaves, spec, self.around.moment), leaves, variables, changed
 
     def tracking(self, variables: Sequence[Vertex]) -> AbstractContextManager[None]:
         """A context in which derivatives by some variables are tracked, and by what else they were where the function
@@ -193,10 +202,13 @@ class _Program:
 
     def advanced(self, state: _State, count: int) -> _State:
         """The state some steps later."""
+        self.around.let(state.moment)
         with scoped(Scope.suspended(core.state.derivatives, None)):
             for _ in range(count):
-                state = _State(*self.call(state.rebuilt(state.nodes())))
-                state.evaluate()
+                with self.around.watched() as changed:
+                    leaves, spec = self.call(state.rebuilt(state.nodes()))
+                state = _State(leaves, spec, self.around.moment)
+                state.evaluate(*changed)
         return state
 
     def run(self, slots: int | None) -> Any:
@@ -212,12 +224,14 @@ class _Program:
         found: dict[int, Vertex] = {}
         state = self.kept[0]
         for number in range(1, self.count + 1):
-            leaves, spec, _ = self.step(state, found)
-            state = _State(leaves, spec)
+            state, *_, changed = self.step(state, found)
             if self.steps is not None:
-                state.evaluate()
+                state.evaluate(*changed)
             if number in keep:
                 self.kept[number] = state
+        if not self.around.finish():
+            for each in self.kept.values():
+                each.moment = None
         self.others = list(found.values())
         self.inputs = [*(vertex for vertex in self.given if vertex is not None), *self.others]
         duals = state.nodes()
@@ -258,7 +272,7 @@ class _Program:
     def reverse(self, flow: Flow) -> None:
         """Let gradients flow from the results to the arguments."""
         gradients: Nodes = [self.received.get(place) for place in range(len(self.outputs))]
-        with scoped(Scope.resumed(core.state.derivatives, None)):
+        with scoped(Scope.resumed(core.state.derivatives, None)), self.around.kept():
             if flow.again:
                 found = self._whole(lambda results, inputs: core.pull(results, inputs, again=True), gradients)
             else:
@@ -294,7 +308,8 @@ class _Program:
 
     def _back_one(self, state: _State, gradients: Nodes, totals: Nodes, used: dict[int, Vertex]) -> Nodes:
         """The gradients by the state before one step; adds those by what is no state to the totals."""
-        leaves, _, variables = self.step(state, used)
+        self.around.let(state.moment)
+        _, leaves, variables, _ = self.step(state, used)
         results = self._with_vertices(leaves, gradients)
         found = core.pull(results, [*variables, *self.others])
         before = found[:len(variables)]
@@ -318,6 +333,7 @@ class _Program:
         variables = [Vertex(STRUCTURE["identity"], node.type, node.size, vertex)
                      for node, vertex in zip(nodes, self.given, strict=True)]
         values, last, used = state.rebuilt(list(map(dual, nodes, variables))), core.last_vertex(), dict[int, Vertex]()
+        self.around.let(state.moment)
         with self.tracking(variables):
             for _ in range(self.count):
                 leaves, spec = self.call(values)
@@ -331,10 +347,11 @@ class _Program:
         """Let changes flow from the arguments to the results."""
         changes: Nodes = [flow.change(vertex) for vertex in self.given]
         others = [(vertex, change) for vertex in self.others if (change := flow.change(vertex)) is not None]
-        with scoped(Scope.resumed(core.state.derivatives, None)):
+        with scoped(Scope.resumed(core.state.derivatives, None)), self.around.kept():
             state, used = self.kept[0], dict[int, Vertex]()
+            self.around.let(state.moment)
             for number in range(self.count):
-                leaves, spec, variables = self.step(state, used)
+                state, leaves, variables, changed = self.step(state, used)
                 results = [vertex_of(node) for node in _nodes(leaves)]
                 given = [(vertex, change) for vertex, change in zip(variables, changes, strict=True)
                          if change is not None]
@@ -342,8 +359,7 @@ class _Program:
                                        again=flow.again))
                 changes = [None if vertex is None else next(found) for vertex in results]
                 if number + 1 < self.count:
-                    state = _State(leaves, spec)
-                    state.evaluate(*changes)
+                    state.evaluate(*changes, *changed)
         self.require_same(used)
         for place, change in enumerate(changes):
             if change is not None:

@@ -7,7 +7,7 @@ functions are looked up here when a method is called, so that imports go downwar
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .records import Record
@@ -50,9 +50,12 @@ class Links:
     generator: Callable[[str, str, Record], type]
     #: ``drjit._texture.texture``: the class of textures, likewise.
     texture: Callable[[str, str, Record], type]
+    #: ``drjit._control.surroundings``: what a function refers to, given who calls it, the function and its arguments;
+    #: likewise.
+    surroundings: Callable[[str, Callable[..., Any], Sequence[Any]], Any]
 
     def __init__(self) -> None:
-        self.generator, self.texture = _load_generators, _load_textures
+        self.generator, self.texture, self.surroundings = _load_generators, _load_textures, _load_surroundings
 
 
 def _load_generators(name: str, module: str, record: Record) -> type:
@@ -63,6 +66,11 @@ def _load_generators(name: str, module: str, record: Record) -> type:
 def _load_textures(name: str, module: str, record: Record) -> type:
     importlib.import_module("drjit._texture.texture")  # likewise
     return links.texture(name, module, record)
+
+
+def _load_surroundings(name: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    importlib.import_module("drjit._control.surroundings")  # likewise
+    return links.surroundings(name, function, arguments)
 
 
 links = Links()

@@ -152,15 +152,21 @@ def _report(close: Any, actual: Any, desired: Any, rtol: float | None, atol: flo
         difference = maximum(actual, desired) - (actual + desired - maximum(actual, desired)) \
             if array._kind == "u" else _abs(actual - desired + zero)
         used = next((n.type for n in difference._nodes()), used)
-        lines.append(f"Max absolute difference: {_number(_max(difference, axis=None)):.6g}")
+        lines.append(f"Max absolute difference: {_most(difference):.6g}")
         scale = _abs(desired + zero)
-        ratio = select(scale > 0, difference / scale, 0) if array._kind == "f" else None
+        ratio = select(scale == 0, 0, difference / scale) if array._kind == "f" else None
         if ratio is not None:
-            lines.append(f"Max relative difference: {_number(_max(ratio, axis=None)):.6g}")
+            lines.append(f"Max relative difference: {_most(ratio):.6g}")
     relative, absolute = _tolerances(used, rtol, atol)
     return "\n".join([f"Arrays are not equal to tolerance rtol={relative:.6g}, atol={absolute:.6g}",
                       f"Mismatched elements: {mismatched} / {total} ({100 * mismatched / total:.3g}%)", *lines,
                       f" ACTUAL: {actual!r}", f" DESIRED: {desired!r}"])
+
+
+def _most(values: Any) -> Any:
+    """The largest of some differences; NaN if none of them is a number."""
+    found = _number(_max(values, axis=None))
+    return found if found >= 0 else math.nan
 
 
 def _number(value: Any) -> Any:

@@ -542,12 +542,18 @@ def _factors(ends: _Ends, kernel: _Kernel, type_: int, output: Node) -> Node:
     return core.gather(_memory(kernel.factors, type_), row, TRUE, harmless=True)
 
 
+def _leaves_out(axis: _Axis, kernel: _Kernel) -> bool:
+    """Whether the product of a weight and what lies beyond an end, where nothing is, would not be zero."""
+    return axis.boundary == "zero" and not all(map(math.isfinite, kernel.weights))
+
+
 def _convolved(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel, looped: bool) -> Node:
     """The convolution along the middle axis of three."""
     taps = len(kernel.weights)
     state = core.state
     plain = state.region is None and state.recording is None and not node.scope and not looped
-    if _LEAST_TAPS <= taps <= _SHIFTED and node.size * taps >= _LARGE and axis.inputs * inner >= _SHORT and plain:
+    if _LEAST_TAPS <= taps <= _SHIFTED and node.size * taps >= _LARGE and axis.inputs * inner >= _SHORT and plain \
+            and not _leaves_out(axis, kernel):
         along: _Linear = functools.partial(_shifted, outer, inner, axis, kernel)
     else:
         along = functools.partial(_gathered, outer, inner, axis, kernel, looped)
@@ -653,8 +659,10 @@ def _gathered(outer: int, inner: int, axis: _Axis, kernel: _Kernel, looped: bool
 
         folded = ends.folded(numpy.arange(size)[:, None] + numpy.arange(taps) - kernel.reach)
 
-    def value(tap: Node) -> Node:
-        """What a tap reads."""
+    leaves_out = _leaves_out(axis, kernel)
+
+    def factors(tap: Node, weight: Node) -> tuple[Node, Node]:
+        """The weight of a tap, and what it reads."""
         mask = TRUE
         if folded is not None:
             place = core.gather(folded, ops.add(ops.mul(output, ends.parameter(taps, 13)), tap), TRUE, harmless=True)
@@ -662,13 +670,15 @@ def _gathered(outer: int, inner: int, axis: _Axis, kernel: _Kernel, looped: bool
             place, mask = ends.input(ops.sub(ops.add(output, tap), ends.parameter(kernel.reach, 12)))
         if inner > 1:
             place = ops.mul(place, stride)
-        return core.gather(node, place if base is None else ops.add(place, base), mask, harmless=True)
+        if leaves_out:
+            weight = ops.select(mask, weight, literal(type_, 0))
+        return weight, core.gather(node, place if base is None else ops.add(place, base), mask, harmless=True)
 
     if taps <= _UNROLLED and not (looped and taps):
         total: Node | None = None
         for k, weight in enumerate(kernel.weights):
             if weight:
-                factor, found = _weight(type_, weight, k), value(literal(scalar, k))
+                factor, found = factors(literal(scalar, k), _weight(type_, weight, k))
                 total = ops.mul(factor, found) if total is None else ops.fma(factor, found, total)
         if total is None:
             total = literal(type_, 0, node.size)
@@ -679,7 +689,7 @@ def _gathered(outer: int, inner: int, axis: _Axis, kernel: _Kernel, looped: bool
         weights = _memory(numpy.array(kernel.weights), type_)
 
         def step(state: list[Node]) -> list[Node]:
-            weight, found = core.gather(weights, state[0], TRUE, harmless=True), value(state[0])
+            weight, found = factors(state[0], core.gather(weights, state[0], TRUE, harmless=True))
             none = literal(type_, 0)
             return [ops.add(state[0], one), ops.fma(weight, ops.select(ops.neq(weight, none), found, none), state[1])]
 

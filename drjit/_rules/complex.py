@@ -408,7 +408,8 @@ def _sincosh(z: Complex) -> tuple[list[Node], list[Node]]:
     sinh_real = ops.select(x_zero, flip(x, c), ops.select(unbounded, x, ops.mul(ops.mul(sh, c), factor)))
     sinh_imaginary = ops.select(y_zero, y, ops.mul(ops.mul(ch, s), factor))
     cosh_real = ops.select(unbounded, ops.abs(x), ops.mul(ops.mul(ch, c), factor))
-    cosh_imaginary = ops.select(either(x_zero, y_zero), flip(copysign(zero, y), x), ops.mul(ops.mul(sh, s), factor))
+    turn = copysign(zero, ops.select(finite(y), s, y))
+    cosh_imaginary = ops.select(either(x_zero, y_zero), flip(turn, x), ops.mul(ops.mul(sh, s), factor))
     return [sinh_real, sinh_imaginary], [cosh_real, cosh_imaginary]
 
 

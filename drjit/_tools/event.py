@@ -74,9 +74,9 @@ class Event:
         >>> begin.elapsed_time(end) >= 0
         True
         """
+        if not isinstance(end, Event):
+            raise TypeError(f"drjit.llvm.Event.elapsed_time(): 'end' must be an Event, found {end!r}.")
         for event in (self, end):
-            if not isinstance(event, Event):
-                raise TypeError(f"drjit.llvm.Event.elapsed_time(): 'end' must be an Event, found {event!r}.")
             if not event._timed or event._recorded is None:
                 raise RuntimeError("drjit.llvm.Event.elapsed_time(): both events must be recorded, and take the time.")
         assert self._recorded is not None and end._recorded is not None

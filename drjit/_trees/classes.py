@@ -27,6 +27,7 @@ Classes of the first two kinds know the types of their fields, so that ``dr.zero
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import typing
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
@@ -260,7 +261,16 @@ def construct(cls: Any, items: dict[Any, Any], more: tuple[Any, ...] = ()) -> An
     if kind is not None:
         return kind.construct(cls, items, more)
     later = {field.name for field in dataclasses.fields(cls) if not field.init}
-    result = cls(**{name: child for name, child in items.items() if name not in later})
+    given = {name: child for name, child in items.items() if name not in later}
+    try:
+        result = cls(**given)
+    except TypeError as error:
+        try:
+            inspect.signature(cls).bind(**given)
+        except TypeError as reason:
+            raise TypeError(f"{describe(cls)}: data classes in PyTrees must be constructible with their fields alone "
+                            f"({reason}).") from error
+        raise
     for name in later & items.keys():
         object.__setattr__(result, name, items[name])  # also of frozen ones
     return result

@@ -57,6 +57,11 @@ def test_assert_allclose():
                  (Int(1), Float(2))]:
         with pytest.raises(AssertionError):
             dr.assert_allclose(a, b)
+    nan = float("nan")
+    with pytest.raises(AssertionError, match=r"difference: nan\nMax relative difference: nan"):
+        dr.assert_allclose(Float(nan), Float(nan))
+    with pytest.raises(AssertionError, match=r"difference: 2\nMax relative difference: 0.666667"):
+        dr.assert_allclose(Float(nan, 1), Float(1, 3))
 
 
 @pytest.mark.parametrize(("call", "message"), [

@@ -47,7 +47,7 @@ def test_functions_are_within_three_units_of_the_last_place(cls: type, name: str
     assert error.max() < 4, z[np.argmax(error)]
 
 
-EDGE = [0.0, -0.0, 1.0, -1.0, 0.5, -2.0, np.inf, -np.inf]
+EDGE = [0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 4.0, -4.0, np.inf, -np.inf]
 
 
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in ("exp2", "log2", "rsqrt")])

@@ -287,6 +287,34 @@ def test_classes_that_need_arguments() -> None:
         dr.zeros(Needy, 2)
 
 
+def test_data_classes_that_need_more_than_their_fields() -> None:
+    @dataclasses.dataclass
+    class Scaled:
+        x: Any
+        scale: dataclasses.InitVar[float]
+
+        def __post_init__(self, scale: float) -> None:
+            if scale < 0:
+                raise TypeError("negative")
+
+    @dataclasses.dataclass
+    class Strict:
+        x: Any
+
+        def __post_init__(self) -> None:
+            if not isinstance(self.x, int):
+                raise TypeError("no int")
+
+    message = r"Scaled: data classes in PyTrees must be constructible with their fields alone \(missing .*'scale'\)"
+    for function in (dr.copy, dr.detach, dr.grad, lambda value: dr.gather(Scaled, value, UInt(0))):
+        with pytest.raises(TypeError, match=message):
+            function(Scaled(Float(1), 2.0))
+    strict = Strict(0)
+    strict.x = Float(1)
+    with pytest.raises(TypeError, match=r"^no int$"):  # what the class has to say
+        dr.copy(strict)
+
+
 # --- generators ------------------------------------------------------------------------------------------------------
 
 

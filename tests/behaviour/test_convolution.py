@@ -112,3 +112,22 @@ def test_tensors_along_axes() -> None:
     x = np.random.default_rng(1).normal(size=(4, 5)).astype("f4")
     found = dr.convolve(llvm.TensorXf(x), [1, 2, 3], axis=1, mode="symbolic").numpy()
     assert np.allclose(found, [np.convolve(row, [1, 2, 3], "same") for row in x], atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("size", "taps"), [(4, 2), (5, 3), (40, 8), (40, 40), (20000, 8)])
+@pytest.mark.parametrize("weight", [np.inf, -np.inf, np.nan])
+def test_weights_that_are_not_finite_leave_out_what_is_beyond_the_ends(size: int, taps: int, mode: str | None,
+                                                                       weight: float) -> None:
+    rng = np.random.default_rng(size + taps)
+    x, kernel, gradient = rng.normal(size=size), rng.normal(size=taps), rng.normal(size=size)
+    kernel[0 if size % 2 else -1] = weight
+    source = ad.Float64(x)
+    dr.enable_grad(source)
+    y = dr.convolve(source, kernel, mode=mode)
+    np.testing.assert_allclose(y.numpy(), np.convolve(x, kernel, "same"))
+    dr.set_grad(y, ad.Float64(gradient))
+    dr.backward_from(y)
+    first = (taps - 1) // 2
+    adjoint = np.convolve(gradient, kernel[::-1], "full")[taps - 1 - first:][:size]
+    np.testing.assert_allclose(source.grad.numpy(), adjoint)

@@ -159,6 +159,8 @@ def test_events() -> None:
     assert begin.query() is True
     with pytest.raises(RuntimeError):
         begin.elapsed_time(end)
+    with pytest.raises(TypeError, match="'end' must be an Event, found 3"):
+        begin.elapsed_time(3)
     begin.record()
     x = dr.arange(l.Float, 1000) + 1
     dr.eval(x)
