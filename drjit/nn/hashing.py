@@ -58,7 +58,7 @@ _PRIMES = 1, 2654435761, 805459861, 3674653429, 2097192037, 1434869437, 21652197
 _MULTIPLIER = 2531011
 #: How the features of a level lie.
 _STORAGES = "hash", "dense", "tiled"
-#: Bytes that a level's gradients may take in tables of the threads.
+#: Bytes that gradients may take in tables of the threads.
 _ALL_TABLES = 1 << 27
 
 
@@ -312,8 +312,10 @@ class HashEncoding(Stateful, Packable):
         """Features of a level."""
         count, wide = self._n_features_per_level, self._wide(position)
         totals: list[Node] | None = None
+        mode = _mode(data.size, wide)  # of additions to gradients
         for index, weight in self._corners(position, level):
-            values = [cast(gather(data, ops.add(index, _whole(k)) if k else index, mask), wide) for k in range(count)]
+            values = [cast(gather(data, ops.add(index, _whole(k)) if k else index, mask, False, mode), wide)
+                      for k in range(count)]
             totals = [ops.mul(weight, value) for value in values] if totals is None else \
                 [ops.fma(weight, value, total) for value, total in zip(values, totals, strict=True)]
         assert totals is not None
@@ -501,15 +503,20 @@ class Interpolation(Structure):
         gradients = [apart(node, SHARED) for node in gradients]
         size = level.entries * count
         table: Node = apart(literal(wide, 0, size), self.number + 1)
-        tables = thread_count() * size * TYPES[wide].size
-        mode = ReduceMode.Expand if tables <= _ALL_TABLES else ReduceMode.Auto
+        mode = _mode(size, wide)
         for index, weight in encoding._corners(self.position, level, 0):
             weight = cast(weight, wide)
             for k, gradient in enumerate(gradients):
                 table = scatter(table, ops.mul(weight, gradient), ops.add(index, _whole(k)) if k else index, self.mask,
-                                ReduceOp.Add.value, mode.value)
+                                ReduceOp.Add.value, mode)
         place = ops.add(counter(size), literal(UINT32, level.offset * count))
         flow.scatter(vertex, table, place, TRUE, ReduceMode.NoConflicts.value)
+
+
+def _mode(size: int, type_: int) -> int:
+    """How gradients of so many parameters are added up."""
+    tables = thread_count() * size * TYPES[type_].size
+    return (ReduceMode.Expand if tables <= _ALL_TABLES else ReduceMode.Auto).value
 
 
 def _product(nodes: Sequence[Node]) -> Node:
