@@ -369,3 +369,24 @@ def test_gradients_in_regions_need_no_atomic_updates(kind: str, way: str) -> Non
     assert dr.thread_count() < 2 or "cmpxchg" not in texts[-1]
     assert "load <4 x float>" in texts[-1] and "scatter_add" not in texts[-1]
     assert np.abs(found[0]).max() > 0 and np.allclose(found[1], found[0], rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(("call", "error", "text"), [
+    (lambda cls: cls(Float, 2, per_level_scale=0), ValueError, r"\(\): 'per_level_scale' must be a finite positive"),
+    (lambda cls: cls(Float, 2, per_level_scale=-1.5), ValueError, r"'per_level_scale'.*found -1.5"),
+    (lambda cls: cls(Float, 2, per_level_scale=float("nan")), ValueError, r"'per_level_scale'.*found nan"),
+    (lambda cls: cls(Float, 2, per_level_scale="2"), ValueError, r"'per_level_scale'.*found '2'"),
+    (lambda cls: cls(Float, 2, init_scale="a"), ValueError, r"'init_scale' must be a finite number, found 'a'"),
+    (lambda cls: cls(Float, 2, n_levels=2).level(5), IndexError, r"\.level\(\): there is no level 5 of 2"),
+    (lambda cls: cls(Float, 2, n_levels=2).level_offset(2), IndexError,
+     r"\.level_offset\(\): there is no level 2 of 2"),
+    (lambda cls: cls(Float, 2, n_levels=2).indexing_function(Array2u(1, 2), 7), IndexError,
+     r"\.indexing_function\(\): there is no level 7 of 2"),
+    (lambda cls: cls(Float, 2)(Array2f([0.1, 0.2], 0.5), Bool(True, False, True)), RuntimeError, "sizes|numbers of el"),
+    (lambda cls: cls(Float, 2)([Float(1, 2), Float(1, 2, 3)]), RuntimeError, "different numbers of elements: 2 and 3"),
+    (lambda cls: cls(Float, 2)(Array2f(0.1, 0.2), levels="a"), TypeError, "'levels' must be a number or a flat array"),
+])
+def test_what_does_not_fit_is_named(kind: str, call: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text) as raised:
+        call(KINDS[kind])
+    assert f"drjit.nn.{KINDS[kind].__name__}" in str(raised.value) or "HashEncoding" in str(raised.value)
