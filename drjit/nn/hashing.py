@@ -110,8 +110,8 @@ class HashEncoding(Stateful, Packable):
                            ("smooth_weight_lambda", smooth_weight_lambda)):
             number = _number(value)
             if number is None or not math.isfinite(number) or (number <= 0 and key == "per_level_scale"):
-                raise ValueError(f"{name}(): {key!r} must be a finite{' positive' * (key == 'per_level_scale')} number, "
-                                 f"found {value!r}.")
+                wanted = "finite positive" if key == "per_level_scale" else "finite"
+                raise ValueError(f"{name}(): {key!r} must be a {wanted} number, found {value!r}.")
         if max_resolution is not None:
             if max_resolution.__class__ is not int or max_resolution < base_resolution or n_levels < 2:
                 raise ValueError(f"{name}(): 'max_resolution' is an int of at least 'base_resolution', "
