@@ -327,16 +327,19 @@ class Builder:
     def writes_of(self, node: Node, number: int) -> list[Instruction]:
         """A write by index; of those of a piece of a row one, at the last of them, with further values as operands."""
         piece = self.written.get(node.id)
-        if piece is None or self.at(place_among_neighbours(node.d2).first).uniform:
+        if piece is None:
+            return [self.scatter(node, number)]
+        first, *others = piece.accesses.values()
+        assert first.d2 is not None
+        row = self.at(place_among_neighbours(first.d2).first)
+        if row.uniform:
             return [self.scatter(node, number)]
         if node.id != max(each.id for each in piece.accesses.values()):
             return []
-        first, *others = piece.accesses.values()
         scatter = self.scatter(first, number)
-        assert first.d2 is not None and scatter.access is not None
+        assert scatter.access is not None
         value, _, mask = scatter.operands
-        scatter.operands = value, self.at(place_among_neighbours(first.d2).first), mask, *(
-            self.at(other.d1) for other in others)
+        scatter.operands = value, row, mask, *(self.at(other.d1) for other in others)
         scatter.access = scatter.access._replace(piece=(piece.start, piece.length), row=piece.row)
         return [scatter]
 
