@@ -106,12 +106,12 @@ class HashEncoding(Stateful, Packable):
                            ("n_features_per_level", n_features_per_level), ("hashmap_size", hashmap_size)):
             if value.__class__ is not int or value < 1:
                 raise ValueError(f"{name}(): {key!r} must be a positive int, found {value!r}.")
-        for key, value in (("per_level_scale", per_level_scale), ("init_scale", init_scale),
+        for key, given in (("per_level_scale", per_level_scale), ("init_scale", init_scale),
                            ("smooth_weight_lambda", smooth_weight_lambda)):
-            number = _number(value)
-            if number is None or not math.isfinite(number) or (number <= 0 and key == "per_level_scale"):
+            real = _number(given)
+            if real is None or not math.isfinite(real) or (real <= 0 and key == "per_level_scale"):
                 wanted = "finite positive" if key == "per_level_scale" else "finite"
-                raise ValueError(f"{name}(): {key!r} must be a {wanted} number, found {value!r}.")
+                raise ValueError(f"{name}(): {key!r} must be a {wanted} number, found {given!r}.")
         if max_resolution is not None:
             if max_resolution.__class__ is not int or max_resolution < base_resolution or n_levels < 2:
                 raise ValueError(f"{name}(): 'max_resolution' is an int of at least 'base_resolution', "
@@ -541,7 +541,7 @@ def _number(value: Any) -> float | None:
 def _mode(size: int, type_: int) -> int:
     """How gradients of so many parameters are added up."""
     tables = thread_count() * size * TYPES[type_].size
-    return (ReduceMode.Expand if tables <= _ALL_TABLES else ReduceMode.Auto).value
+    return int((ReduceMode.Expand if tables <= _ALL_TABLES else ReduceMode.Auto).value)
 
 
 def _product(nodes: Sequence[Node]) -> Node:
