@@ -393,6 +393,7 @@ class Call:
         found, new = value, {key: new[key] for key in entries}
         if spec.prototype is not None:
             found = value.__drjit_rebuild__(new)
+            self.note_joined(found, first, last - first + 1)
             if not is_copied(value):
                 found = self.exchanged_object(value, found)
             else:
@@ -410,6 +411,17 @@ class Call:
             self.held.append((value, dict(items), now))
         seen[id(value)] = found, first, last - first + 1
         return found
+
+    def note_joined(self, found: Any, first: int, count: int) -> None:
+        """Note which arrays that are one at several places of an object are one in that which has been made of it."""
+        before = self.given.leaves[first:first + count]
+        if len(set(map(id, before))) == count:
+            return
+        places = {id(array): first + k for k, array in reversed(list(enumerate(self.arrays[first:first + count])))}
+        for k, array in enumerate(flatten(found, self.given.function)[0]):
+            other = places.get(id(array), first + k)
+            if other != first + k and before[k] is before[other - first]:
+                self.shared.append((first + k, other))
 
     def exchanged_object(self, value: Any, other: Any) -> Any:
         """Let an object that joins by the protocol be like another one, with other children, as long as the function

@@ -26,6 +26,8 @@ class ReLU(Module):
     [0, 2]
     """
 
+    _keeps = True
+
     def __call__(self, arg: Any, /) -> Any:
         """``max(x, 0)``."""
         return on_components(arg, lambda x: maximum(x, 0))
@@ -39,6 +41,7 @@ class LeakyReLU(Module):
     [-0.1, 2]
     """
 
+    _keeps = True
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"negative_slope": object}
     _constant = True
 
@@ -66,6 +69,8 @@ class Exp(Module):
     [1]
     """
 
+    _keeps = True
+
     def __call__(self, arg: Any, /) -> Any:
         """``exp(x)``."""
         return on_components(arg, exp)
@@ -79,6 +84,8 @@ class Exp2(Module):
     [8]
     """
 
+    _keeps = True
+
     def __call__(self, arg: Any, /) -> Any:
         """``exp2(x)``."""
         return on_components(arg, exp2)
@@ -91,6 +98,8 @@ class Tanh(Module):
     >>> dr.nn.Tanh()(Float(0))
     [0]
     """
+
+    _keeps = True
 
     def __call__(self, arg: Any, /) -> Any:
         """``tanh(x)``."""
@@ -113,6 +122,8 @@ def in_single(x: Any, result: Any) -> Any:
 
 class _Activation(Module):
     """A function of each component, which half precision rounds once."""
+
+    _keeps = True
 
     #: Names of the attributes to show.
     _options: ClassVar[tuple[str, ...]] = ()
@@ -250,6 +261,8 @@ class Identity(Module):
     [1, 2]
     """
 
+    _keeps = True
+
     def __call__(self, arg: Any, /) -> Any:
         """The argument."""
         return arg
@@ -270,6 +283,7 @@ class Cast(Module):
     drjit.nn.CoopVec[drjit.llvm.Float16, shape=(1, 1)]
     """
 
+    _keeps = True
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"dtype": type}
 
     def __init__(self, dtype: Any = None) -> None:
@@ -296,6 +310,7 @@ class ScaleAdd(Module):
     [7]
     """
 
+    _keeps = True
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"scale": object, "offset": object}
     _constant = True
 

@@ -37,10 +37,10 @@ from drjit_core import (
 
 from .._access.lanes import TRUE
 from .._base.array import ArrayBase
-from .._base.errors import describe
+from .._base.errors import SizeError, describe
 from .._base.nodes import broadcast
 from .._base.types import BOOL, FLOAT64, INT32, UINT32, relative, reshape, retype
-from .._base.values import is_ndarray
+from .._base.values import is_ndarray, plain_integer, plain_scalar
 from .._functions.states import Place, Stateful
 from .._functions.structure import Structure
 from .._functions.traits import tensor_t
@@ -58,7 +58,7 @@ _PRIMES = 1, 2654435761, 805459861, 3674653429, 2097192037, 1434869437, 21652197
 _MULTIPLIER = 2531011
 #: How the features of a level lie.
 _STORAGES = "hash", "dense", "tiled"
-#: Bytes that a level's gradients may take in tables of the threads.
+#: Bytes that gradients may take in tables of the threads.
 _ALL_TABLES = 1 << 27
 
 
@@ -106,6 +106,12 @@ class HashEncoding(Stateful, Packable):
                            ("n_features_per_level", n_features_per_level), ("hashmap_size", hashmap_size)):
             if value.__class__ is not int or value < 1:
                 raise ValueError(f"{name}(): {key!r} must be a positive int, found {value!r}.")
+        for key, given in (("per_level_scale", per_level_scale), ("init_scale", init_scale),
+                           ("smooth_weight_lambda", smooth_weight_lambda)):
+            real = _number(given)
+            if real is None or not math.isfinite(real) or (real <= 0 and key == "per_level_scale"):
+                wanted = "finite positive" if key == "per_level_scale" else "finite"
+                raise ValueError(f"{name}(): {key!r} must be a {wanted} number, found {given!r}.")
         if max_resolution is not None:
             if max_resolution.__class__ is not int or max_resolution < base_resolution or n_levels < 2:
                 raise ValueError(f"{name}(): 'max_resolution' is an int of at least 'base_resolution', "
@@ -207,7 +213,7 @@ class HashEncoding(Stateful, Packable):
         >>> dr.nn.HashGridEncoding(Float, 2).level_offset(1)
         256
         """
-        return self._levels[level].offset
+        return self._level("level_offset", level).offset
 
     def level(self, number: int) -> Any:
         """The table of a level: a tensor of entries and features, a copy through which derivatives flow.
@@ -216,7 +222,7 @@ class HashEncoding(Stateful, Packable):
         >>> dr.nn.HashGridEncoding(Float, 2, base_resolution=4).level(0).shape
         (16, 2)
         """
-        level, count = self._levels[number], self._n_features_per_level
+        level, count = self._level("level", number), self._n_features_per_level
         tensor: Any = tensor_t(type(self.data))
         return tensor(self.data, (self._entries, count))[level.offset:level.offset + level.entries]
 
@@ -238,6 +244,10 @@ class HashEncoding(Stateful, Packable):
         """
         nodes = self._position(p)
         mask = self._mask(active)
+        sizes = sorted({node.size for node in (*nodes, mask)} - {1})
+        if len(sizes) > 1:
+            raise SizeError(f"drjit.nn.{type(self).__name__}: the components of positions, and 'active', have "
+                            f"different numbers of elements: {' and '.join(map(str, sizes))}.")
         diff = self._dtype._record.diff or any(tracked(node) is not None for node in nodes)
         leaf = relative(self._dtype, self._dtype._record.backend, diff)
         found = self._features(nodes, mask)
@@ -247,6 +257,13 @@ class HashEncoding(Stateful, Packable):
         return wrap(reshape(leaf, (-1,)), found)
 
     # --- arguments ---------------------------------------------------------------------------------------------------
+
+    def _level(self, function: str, number: Any) -> _Level:
+        index = plain_integer(number)
+        if index is None or not -self._n_levels <= index < self._n_levels:
+            raise IndexError(f"drjit.nn.{type(self).__name__}.{function}(): there is no level {number!r} of "
+                             f"{self._n_levels}.")
+        return self._levels[index]
 
     def _position(self, p: Any) -> list[Node]:
         name = f"drjit.nn.{type(self).__name__}"
@@ -283,9 +300,10 @@ class HashEncoding(Stateful, Packable):
     @staticmethod
     def _share(levels: Any, number: int, type_: int) -> Node:
         """By how much a level counts, of a number of levels."""
-        if not isinstance(levels, ArrayBase):
-            return literal(type_, min(max(float(levels) - number, 0.0), 1.0))
-        if levels._depth or levels._kind not in "iuf":
+        plain = _number(levels)
+        if plain is not None and not math.isnan(plain):
+            return literal(type_, min(max(plain - number, 0.0), 1.0))
+        if not isinstance(levels, ArrayBase) or levels._depth or levels._kind not in "iuf":
             raise TypeError(f"drjit.nn.HashEncoding: 'levels' must be a number or a flat array, found "
                             f"{describe(levels)}.")
         count = cast(levels._nodes()[0], type_)
@@ -312,8 +330,10 @@ class HashEncoding(Stateful, Packable):
         """Features of a level."""
         count, wide = self._n_features_per_level, self._wide(position)
         totals: list[Node] | None = None
+        mode = _mode(data.size, wide)  # of additions to gradients
         for index, weight in self._corners(position, level):
-            values = [cast(gather(data, ops.add(index, _whole(k)) if k else index, mask), wide) for k in range(count)]
+            values = [cast(gather(data, ops.add(index, _whole(k)) if k else index, mask, False, mode), wide)
+                      for k in range(count)]
             totals = [ops.mul(weight, value) for value in values] if totals is None else \
                 [ops.fma(weight, value, total) for value, total in zip(values, totals, strict=True)]
         assert totals is not None
@@ -428,8 +448,9 @@ class HashEncoding(Stateful, Packable):
         >>> dr.nn.HashGridEncoding(Float, 2).indexing_function(Array2u(1, 2), 0)
         [33]
         """
+        found = self._level("indexing_function", level)
         leaf, nodes = self._key(key)
-        return wrap(leaf, [self._index(nodes, self._levels[level])])
+        return wrap(leaf, [self._index(nodes, found)])
 
     # --- PyTrees -----------------------------------------------------------------------------------------------------
 
@@ -501,15 +522,26 @@ class Interpolation(Structure):
         gradients = [apart(node, SHARED) for node in gradients]
         size = level.entries * count
         table: Node = apart(literal(wide, 0, size), self.number + 1)
-        tables = thread_count() * size * TYPES[wide].size
-        mode = ReduceMode.Expand if tables <= _ALL_TABLES else ReduceMode.Auto
+        mode = _mode(size, wide)
         for index, weight in encoding._corners(self.position, level, 0):
             weight = cast(weight, wide)
             for k, gradient in enumerate(gradients):
                 table = scatter(table, ops.mul(weight, gradient), ops.add(index, _whole(k)) if k else index, self.mask,
-                                ReduceOp.Add.value, mode.value)
+                                ReduceOp.Add.value, mode)
         place = ops.add(counter(size), literal(UINT32, level.offset * count))
         flow.scatter(vertex, table, place, TRUE, ReduceMode.NoConflicts.value)
+
+
+def _number(value: Any) -> float | None:
+    """An argument as a number, if it is a real one."""
+    found = plain_scalar(value)
+    return None if found is None or isinstance(found, (bool, complex)) else float(found)
+
+
+def _mode(size: int, type_: int) -> int:
+    """How gradients of so many parameters are added up."""
+    tables = thread_count() * size * TYPES[type_].size
+    return int((ReduceMode.Expand if tables <= _ALL_TABLES else ReduceMode.Auto).value)
 
 
 def _product(nodes: Sequence[Node]) -> Node:

@@ -172,6 +172,7 @@ class Dropout(Module):
     [1, 2, 3, 4]
     """
 
+    _keeps = True
     DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"p": float, "training": bool, "rng": object}
     _constant = True
 

@@ -41,8 +41,9 @@ class Module(MutableMapping[str, Any], Packable, Stateful):
     other shapes raise a ``ValueError``, what is no array a ``TypeError``, unknown names a ``KeyError``.
 
     Classes that are derived name their fields in ``DRJIT_STRUCT``, work without arguments (or set what those would),
-    and define ``__call__``; those with parameters also ``_alloc(dtype, size, rng)``, which returns a module with
-    parameters, and the number of components that it returns.
+    and define ``__call__``. Modules among these fields, in lists and dictionaries as well, get their parameters if they
+    know what they take. Classes with parameters of their own define ``_alloc(dtype, size, rng)``, which returns a
+    module with parameters, and the number of components that it returns.
 
     >>> from drjit.llvm import Float, TensorXf16
     >>> net = dr.nn.Sequential(dr.nn.Linear(-1, 32), dr.nn.ReLU(), dr.nn.Linear(-1, 3))
@@ -60,6 +61,8 @@ class Module(MutableMapping[str, Any], Packable, Stateful):
     _in_buffer = False
     #: Whether the arrays in it are no parameters.
     _constant = False
+    #: Whether it returns as many components as it gets.
+    _keeps = False
     __hash__ = None  # type: ignore[assignment]
 
     def __call__(self, arg: Any, /) -> Any:
@@ -96,8 +99,13 @@ class Module(MutableMapping[str, Any], Packable, Stateful):
 
     def _alloc(self, dtype: Any, size: int, rng: Any, /) -> tuple[Any, int]:
         """A module with parameters, given the number of components of its input (-1: unknown), and that of its output.
+
+        Classes that do not say it have fields that know what they take, and are presumed to return as much as they get.
         """
-        return self, size
+        result = copy.copy(self)
+        for name in self.DRJIT_STRUCT:
+            setattr(result, name, _allocated(getattr(self, name), dtype, rng))
+        return result, size
 
     @property
     def _wants(self) -> int:
@@ -105,8 +113,8 @@ class Module(MutableMapping[str, Any], Packable, Stateful):
         return -1
 
     def _gives(self, size: int) -> int:
-        """The number of components of the output, as far as that is known before parameters are allocated."""
-        return size
+        """The number of components of the output, as far as that is known before parameters are allocated; else -1."""
+        return size if self._keeps else -1
 
     # --- the mapping -------------------------------------------------------------------------------------------------
 
@@ -378,6 +386,17 @@ def _share_buffer(module: Module) -> None:
         view._buffer = found[0]._buffer
 
 
+def _allocated(value: Any, dtype: Any, rng: Any) -> Any:
+    """A field of a module, with parameters."""
+    if isinstance(value, Module):
+        return value._alloc(dtype, value._wants, rng)[0]
+    if isinstance(value, (list, tuple)) and any(isinstance(entry, Module) for entry in value):
+        return type(value)(_allocated(entry, dtype, rng) for entry in value)
+    if isinstance(value, dict):
+        return {key: _allocated(entry, dtype, rng) for key, entry in value.items()}
+    return value
+
+
 def _entry(holder: Any, key: Any) -> Any:
     return getattr(holder, key) if isinstance(holder, Module) else dict(children(holder) or ())[key]
 
@@ -444,10 +463,13 @@ class Sequential(Module):
                              f"{source}.")
 
     def _alloc(self, dtype: Any, size: int, rng: Any, /) -> tuple[Any, int]:
-        found, since = [], None
+        found, since, presumed = [], None, False
         for number, layer in enumerate(self.layers):
+            if presumed and layer._wants > 0:
+                size = layer._wants
             self._check(number, size, since)
             made, new = layer._alloc(dtype, size, rng)
+            presumed = type(layer)._alloc is Module._alloc and not layer._keeps or presumed and layer._keeps
             since, size = (number if new != size or layer._gives(-1) > 0 else since), new
             found.append(made)
         result = copy.copy(self)

@@ -191,3 +191,46 @@ def test_frozen_loops_update_arrays_of_any_size() -> None:
             target, index = dr.zeros(llvm.Float, size), dr.arange(llvm.UInt, count) % size
             frozen(target, dr.full(llvm.Float, 2, count), index)
             np.testing.assert_array_equal(target.numpy(), 6 * np.bincount(np.arange(count) % size, minlength=size))
+
+
+@pytest.mark.parametrize("leaf", ["Float", "Float64", "Float16"])
+@pytest.mark.parametrize("count", [2, 3, 4, 7])
+@pytest.mark.parametrize("mode", ["Expand", "Auto"])
+def test_additions_to_rows_in_regions(leaf: str, count: int, mode: str) -> None:
+    """Rows that several elements add to, twice in an iteration, in a branch as well, and some of whose elements are
+    left alone there."""
+    n, bins, scalar = 4099, 37, getattr(llvm, leaf)
+    rng = np.random.default_rng(count)
+    index, times = rng.integers(0, bins, n).astype(np.uint32), rng.integers(0, 4, n).astype(np.uint32)
+    values = rng.integers(-3, 4, (count, n)).astype(np.float32)
+    rows = [scalar(row) for row in values]
+    how = getattr(dr.ReduceMode, mode)
+
+    def run(kind: str) -> Any:
+        target = dr.zeros(scalar, bins * count)
+
+        def body(k: Any, where: Any) -> Any:
+            for place, row in enumerate(rows):
+                dr.scatter_add(target, row, where * count + place, mode=how)
+            for place, row in enumerate(rows):
+                dr.scatter_add(target, -row * 2, where * count + place, mode=how)
+
+            def yes(where: Any) -> Any:
+                for place in (*range(1, count), 0):
+                    dr.scatter_add(target, rows[place] + 1, where * count + place, where > 5, mode=how)
+                return where
+
+            where = dr.if_stmt((where,), (where & 1) == 0, yes, lambda where: where, mode=kind)
+            return k + 1, dr.select(where + 7 < bins, where + 7, where + 7 - bins)
+
+        dr.while_loop((llvm.UInt(0), llvm.UInt(index)), lambda k, where: k < llvm.UInt(times), body, mode=kind)
+        return target.numpy()
+
+    expected = np.zeros((bins, count))
+    for k in range(4):
+        where, live = (index + 7 * k) % bins, times > k
+        np.add.at(expected, where[live], -values.T[live])
+        live &= (where % 2 == 0) & (where > 5)
+        np.add.at(expected, where[live], values.T[live] + 1)
+    for kind in ("symbolic", "evaluated"):
+        assert run(kind).tolist() == expected.ravel().tolist()

@@ -1017,3 +1017,51 @@ def test_tables_without_derivatives_are_read_by_constructs_in_loops(inner: str) 
         return loop("symbolic", (U(0), x * 0, x), lambda i, total, x: i < 3, body, max_iterations=3)[1]
 
     np.testing.assert_allclose(gradient(repeated), gradient(lambda x: sum(plain(x * 0.9**k) for k in range(3))))
+
+
+@pytest.mark.parametrize("bound", [None, 3, 6])
+@pytest.mark.parametrize("how", ["counted", "by element", "nested", "branch", "call"])
+@pytest.mark.parametrize("evaluated", [False, True])
+def test_gradients_of_gradients(how: str, bound: int | None, evaluated: bool) -> None:
+    """Reverse mode of what reverse mode has computed, which may have been evaluated before."""
+    times = U(3, 1, 2) if how == "by element" else U(3, 3, 3)
+
+    def step(x: Any, y: Any) -> Any:
+        return dr.sin(x) * y, y + 0.3 * x * x
+
+    def plain(x: Any, y: Any) -> Any:
+        for k in range(3):
+            a, b = step(x, y)
+            x, y = dr.select(times > k, a, x), dr.select(times > k, b, y)
+        return x, y
+
+    def construct(x: Any, y: Any) -> Any:
+        if how == "branch":
+            return dr.if_stmt((x, y), times > 2, plain, lambda x, y: (y, x))
+        if how == "call":
+            return dr.switch(times - 2, [lambda x, y: (y, x), plain], x, y)
+
+        def inner(k: Any, x: Any, y: Any) -> Any:
+            if how != "nested":
+                return k + 1, *step(x, y)
+            return k + 1, *dr.while_loop((U(0), x, y), lambda j, x, y: j < 1, lambda j, x, y: (j + 1, *step(x, y)),
+                                         max_iterations=bound)[1:]
+        end = times if how == "by element" else 3
+        return dr.while_loop((U(0, 0, 0), x, y), lambda k, x, y: k < end, inner, max_iterations=bound)[1:]
+
+    def second(function: Any) -> list[Any]:
+        x, y = F(0.1, 0.2, 0.3), F(0.5, 0.6, 0.7)
+        dr.enable_grad(x, y)
+
+        def loss(x: Any, y: Any) -> Any:
+            a, b = function(x, y)
+            return dr.sum(a * a * b)
+
+        by_x, by_y = dr.value_and_grad(loss, argnums=(0, 1))(x, y)[1]
+        if evaluated:
+            dr.eval(by_x, by_y)
+        dr.backward(dr.sum(by_x * by_x + by_x * by_y))
+        return [x.grad.numpy(), y.grad.numpy()]
+
+    for one, two in zip(second(construct), second(plain), strict=True):
+        assert np.abs(two).min() > 1e-6 and np.allclose(one, two, rtol=1e-10)

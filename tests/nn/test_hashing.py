@@ -327,3 +327,66 @@ def test_a_level_is_a_kernel(kind: str, monkeypatch: pytest.MonkeyPatch) -> None
             dr.kernel_history_clear()
             dr.eval(enc(few))
             assert len([kernel for kernel in dr.kernel_history() if kernel["size"] >= 999]) == many
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("way", ["loop", "branch"])
+def test_gradients_in_regions_need_no_atomic_updates(kind: str, way: str) -> None:
+    """Tables of the threads are updated, where an entry has all its features at a time."""
+    n, enc = 3001, KINDS[kind](Float, 2, n_levels=3, hashmap_size=2**12, n_features_per_level=4)
+    rng = np.random.default_rng(5)
+    p = [Float(rng.uniform(0, 0.4, n)) for _ in range(2)]
+    times = UInt(rng.integers(0, 3, n).astype(np.uint32))
+    factors = rng.normal(size=12)
+
+    def value(x: Any, y: Any) -> Any:
+        return sum(f * component for f, component in zip(factors, enc(Array2f(x, y)), strict=True))
+
+    def plain() -> Any:
+        total = dr.zeros(Float, n)
+        for k in range(1 if way == "branch" else 2):
+            total += dr.select(times > k, dr.square(value(p[0] + k * 0.3, p[1])), 0)
+        return total
+
+    def region() -> Any:
+        if way == "branch":
+            return dr.if_stmt((), times > 0, lambda: dr.square(value(*p)), lambda: Float(0), mode="symbolic")
+        return dr.while_loop((UInt(0), dr.zeros(Float, n)), lambda k, total: k < times, lambda k, total: (
+            k + 1, total + dr.square(value(p[0] + Float(k) * 0.3, p[1]))), max_iterations=2)[1]
+
+    found = []
+    for function in (plain, region):
+        dr.enable_grad(enc.data)
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+            dr.kernel_history_clear()
+            dr.backward(dr.sum(function()))
+            gradient = enc.data.grad
+            dr.eval(gradient)
+            texts = [kernel["ir"].getvalue() for kernel in dr.kernel_history() if kernel["size"] == n]
+        found.append(gradient.numpy())
+        dr.disable_grad(enc.data)
+        enc.data = dr.detach(enc.data)
+    assert dr.thread_count() < 2 or "cmpxchg" not in texts[-1]
+    assert "load <4 x float>" in texts[-1] and "scatter_add" not in texts[-1]
+    assert np.abs(found[0]).max() > 0 and np.allclose(found[1], found[0], rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(("call", "error", "text"), [
+    (lambda cls: cls(Float, 2, per_level_scale=0), ValueError, r"\(\): 'per_level_scale' must be a finite positive"),
+    (lambda cls: cls(Float, 2, per_level_scale=-1.5), ValueError, r"'per_level_scale'.*found -1.5"),
+    (lambda cls: cls(Float, 2, per_level_scale=float("nan")), ValueError, r"'per_level_scale'.*found nan"),
+    (lambda cls: cls(Float, 2, per_level_scale="2"), ValueError, r"'per_level_scale'.*found '2'"),
+    (lambda cls: cls(Float, 2, init_scale="a"), ValueError, r"'init_scale' must be a finite number, found 'a'"),
+    (lambda cls: cls(Float, 2, n_levels=2).level(5), IndexError, r"\.level\(\): there is no level 5 of 2"),
+    (lambda cls: cls(Float, 2, n_levels=2).level_offset(2), IndexError,
+     r"\.level_offset\(\): there is no level 2 of 2"),
+    (lambda cls: cls(Float, 2, n_levels=2).indexing_function(Array2u(1, 2), 7), IndexError,
+     r"\.indexing_function\(\): there is no level 7 of 2"),
+    (lambda cls: cls(Float, 2)(Array2f([0.1, 0.2], 0.5), Bool(True, False, True)), RuntimeError, "sizes|numbers of el"),
+    (lambda cls: cls(Float, 2)([Float(1, 2), Float(1, 2, 3)]), RuntimeError, "different numbers of elements: 2 and 3"),
+    (lambda cls: cls(Float, 2)(Array2f(0.1, 0.2), levels="a"), TypeError, "'levels' must be a number or a flat array"),
+])
+def test_what_does_not_fit_is_named(kind: str, call: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text) as raised:
+        call(KINDS[kind])
+    assert f"drjit.nn.{KINDS[kind].__name__}" in str(raised.value) or "HashEncoding" in str(raised.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -389,3 +389,33 @@ def test_samples_that_have_no_part_add_nothing() -> None:
 
     dr.while_loop((UInt(0, 0), Float64(10, 100)), lambda i, x: i < UInt(1, 3), body, mode="evaluated")
     assert w.grad.numpy().tolist() == [310, 4]
+
+
+class Branches(nn.Module):
+    """A module of somebody's own, which says nothing of numbers of components."""
+
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"first": nn.Module, "others": list, "named": dict}
+
+    def __init__(self) -> None:
+        self.first, self.others = nn.Linear(2, 3), [nn.Linear(2, 3), nn.Tanh()]
+        self.named = {"gate": nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(-1, 3))}
+
+    def __call__(self, arg: Any, /) -> Any:
+        return self.first(arg) + self.others[1](self.others[0](arg)) * self.named["gate"](arg)
+
+
+def test_modules_in_fields_get_parameters() -> None:
+    made = Branches()
+    net = nn.Sequential(nn.Linear(-1, 2), made, nn.ReLU(), nn.Linear(3, 1)).alloc(TensorXf64, 4)
+    assert made.first.weights is None and made.others[0].weights is None
+    assert [key.removeprefix("layers.1.") for key in net if key.endswith("weights")] == [
+        "layers.0.weights", "first.weights", "others.0.weights", "named.gate.layers.0.weights",
+        "named.gate.layers.2.weights", "layers.3.weights"]
+    x = TensorXf64(np.random.default_rng(1).normal(size=(4, 7)))
+    for other in (nn.pack(net), nn.pack(net, layout="training")):
+        assert np.allclose(to_numpy(net(x)), to_numpy(TensorXf64(other(nn.CoopVec(x)))))
+    assert len(made.alloc(TensorXf64)) == 8
+    with pytest.raises(ValueError, match=r"layer 1.*takes 3.*returns 2"):
+        nn.Sequential(nn.Linear(-1, 2), nn.Linear(3, 1)).alloc(TensorXf64, 4)
+    with pytest.raises(RuntimeError, match="unknown size"):
+        nn.Sequential(Branches(), nn.Linear(-1, 1)).alloc(TensorXf64)

@@ -377,3 +377,62 @@ def test_text_does_not_grow_with_the_network() -> None:
         lengths = [len(kernel["ir"].getvalue().splitlines()) for kernel in dr.kernel_history()
                    if kernel["type"] == dr.KernelType.JIT]
     assert max(lengths) < 12000
+
+
+@dr.syntax
+def marched(net: Any, x: Any, y: Any, times: Any) -> Any:
+    k = UInt(0)
+    while k < times:
+        a, b = net(nn.CoopVec(x, y))
+        if a > 0:
+            a, b = net(nn.CoopVec(a, b))
+        x, y = x + a, y - 0.5 * b
+        k += 1
+    return x, y
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("layout", ["inference", "training", None])
+def test_networks_are_variables_of_loops_and_branches(nested: bool, layout: str | None) -> None:
+    """All views of a packed network have one buffer, in loops as well."""
+    layers = nn.Linear(2, 5), nn.Tanh(), nn.Linear(-1, 2)
+    net = nn.Sequential(nn.Sequential(*layers[:2]), nn.Skip(nn.Linear(5, 5)), layers[2]) if nested else \
+        nn.Sequential(*layers)
+    net = nn.pack(net.alloc(TensorXf64, rng=dr.rng(seed=4)), layout=layout) if layout else nn.pack(
+        net.alloc(TensorXf64, rng=dr.rng(seed=4)))
+    given = Float64(0.3, -0.4, 0.8, 0.1), Float64(-0.2, 0.5, 0.9, -1), UInt(3, 0, 1, 2)
+
+    def symbolic(net: Any, x: Any, y: Any, times: Any) -> Any:
+        def body(k: Any, net: Any, x: Any, y: Any) -> Any:
+            a, b = net(nn.CoopVec(x, y))
+            a, b, net = dr.if_stmt((a, b, net), a > 0, lambda a, b, net: (*net(nn.CoopVec(a, b)), net),
+                                   lambda a, b, net: (a, b, net))
+            return k + 1, net, x + a, y - 0.5 * b
+        return dr.while_loop((UInt(0), net, x, y), lambda k, net, x, y: k < times, body, max_iterations=3)[2:]
+
+    def plain(net: Any, x: Any, y: Any, times: Any) -> Any:
+        for k in range(3):
+            a, b = net(nn.CoopVec(x, y))
+            c, d = net(nn.CoopVec(a, b))
+            a, b = dr.select(a > 0, c, a), dr.select(a > 0, d, b)
+            x, y = dr.select(times > k, x + a, x), dr.select(times > k, y - 0.5 * b, y)
+        return x, y
+
+    found = []
+    for function in (plain, marched, symbolic):
+        weights = Float64(net["weights"])
+        if function is not marched:  # which has no bound
+            dr.enable_grad(weights)
+        net["weights"] = weights
+        x, y = function(net, *given)
+        if function is not marched:
+            dr.backward(dr.sum(x * y + y))
+        found.append((x.numpy(), y.numpy(), dr.grad(weights).numpy()))
+        linear = [layer for layer in (*net.layers, *(net.layers[0].layers if nested else ()),
+                                      *(net.layers[1].layers if nested else ())) if isinstance(layer, nn.Linear)]
+        assert len(linear) > 1 and all(view.buffer is net["weights"] for layer in linear
+                                       for view in (layer.weights, layer.bias))
+        net["weights"] = dr.detach(weights, preserve_type=True)
+    for other in found[1:]:
+        assert np.allclose(found[0][0], other[0]) and np.allclose(found[0][1], other[1])
+    assert abs(found[0][2]).min() > 0 and np.allclose(found[0][2], found[2][2])

@@ -99,6 +99,8 @@ class Builder:
         #: Reads of rows; checks look at each read by itself.
         self.pieces = pieces_of(expanded.order, program.target) if program is not None and function.vectorized and \
             not function.report and not function.records else {}
+        #: The rows that writes are parts of.
+        self.written: dict[int, Piece] = {}
 
     def at(self, node: Node | None) -> Instruction:
         """The instruction that computes a node."""
@@ -299,7 +301,8 @@ class Builder:
 
     def add_scatter(self, node: Node, number: int, block: Block | None) -> None:
         """Append a write by index inside of a region."""
-        self.append(self.scatter(node, number), block)
+        for write in self.writes_of(node, number):
+            self.append(write, block)
 
     def scatter(self, node: Node, number: int) -> Instruction:
         """A write by index."""
@@ -321,33 +324,42 @@ class Builder:
             scatter.access = scatter.access._replace(loop=loop.number)
         return scatter
 
+    def writes_of(self, node: Node, number: int) -> list[Instruction]:
+        """A write by index; of those of a piece of a row one, at the last of them, with further values as operands."""
+        piece = self.written.get(node.id)
+        if piece is None:
+            return [self.scatter(node, number)]
+        first, *others = piece.accesses.values()
+        assert first.d2 is not None
+        row = self.at(place_among_neighbours(first.d2).first)
+        if row.uniform:
+            return [self.scatter(node, number)]
+        if node.id != max(each.id for each in piece.accesses.values()):
+            return []
+        scatter = self.scatter(first, number)
+        assert scatter.access is not None
+        value, _, mask = scatter.operands
+        scatter.operands = value, row, mask, *(self.at(other.d1) for other in others)
+        scatter.access = scatter.access._replace(piece=(piece.start, piece.length), row=piece.row)
+        return [scatter]
+
+    def find_written(self, program: Program, writes: Sequence[Node], in_region: bool = False) -> None:
+        """Note which of some writes are those of a piece of a row. In regions, additions to memory may be that to which
+        nothing else is done."""
+        if not self.function.vectorized or self.function.report:
+            return
+        if in_region:
+            writes = [node for node in writes if node.id in program.alone]
+        pieces = added_pieces([node for node in writes if node.id not in self.fetched], program.strategies,
+                              program.pointers, program.target)
+        if not in_region:
+            pieces |= written_pieces(writes, program.pointers, program.target)
+        self.written.update((node.id, piece) for piece in pieces.values() for node in piece.accesses.values())
+
     def scatters(self, program: Program) -> list[Instruction]:
-        """The writes of a kernel, of which those of a piece of a row are one, with the further values as operands."""
-        pieces: dict[int, Piece] = {}
-        if self.function.vectorized and not self.function.report:
-            pieces = written_pieces(program.scatters, program.pointers, program.target) | added_pieces(
-                [node for node in program.scatters if node.id not in self.fetched], program.strategies,
-                program.pointers, program.target)
-        parts = {node.id for piece in pieces.values() for node in piece.accesses.values()}
-        found = []
-        for node in program.scatters:
-            piece = pieces.get(node.id)
-            if piece is None:
-                if node.id not in parts:
-                    found.append(self.scatter(node, -1))
-                continue
-            first, *others = piece.accesses.values()
-            scatter = self.scatter(first, -1)
-            assert first.d2 is not None and scatter.access is not None
-            place = place_among_neighbours(first.d2)
-            if not self.at(place.first).uniform:
-                value, _, mask = scatter.operands
-                scatter.operands = value, self.at(place.first), mask, *(self.at(other.d1) for other in others)
-                scatter.access = scatter.access._replace(piece=(piece.start, piece.length), row=piece.row)
-                found.append(scatter)
-            else:
-                found += (scatter, *(self.scatter(other, -1) for other in others))
-        return found
+        """The writes of a kernel."""
+        self.find_written(program, program.scatters)
+        return [write for node in program.scatters for write in self.writes_of(node, -1)]
 
     def add_fetch(self, node: Node, number: int, block: Block | None) -> None:
         """Append what a scatter-reduction has found."""
@@ -450,6 +462,8 @@ class Builder:
 
     def add_part(self, nodes: Sequence[Node], block: Block) -> None:
         """Append a part of a region."""
+        if self.program is not None and self.program.alone:
+            self.find_written(self.program, nodes, True)
         for node in nodes:
             self.add(node, block)
 

@@ -135,8 +135,8 @@ class Site:
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "axes", "calls", "checked", "checks",
-                 "detailed", "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live",
+    __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "alone", "arguments", "axes", "calls", "checked",
+                 "checks", "detailed", "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live",
                  "local_bytes", "locals", "loops", "moving", "numbers", "order", "parameters", "pointers", "position",
                  "reductions", "report", "scatters", "shared", "short", "slots", "stack", "stores", "strategies",
                  "streaming", "summed", "sums", "tabled", "tables", "target", "updated", "versions", "wide", "width")
@@ -176,6 +176,7 @@ class Program:
         self.tabled: list[tuple[Node, Node, int]] = []  # those scatters and versions, their memory, the operator
         #: Versions that regions make of memory that they only update, the memory, and the updates.
         self.updated: list[tuple[Node, Node, list[Node]]] = []
+        self.alone: set[int] = set()  # ids of those updates
         #: Writes of sums of products in regions that are added up as reductions are, and to the memory in the end:
         #: their ids, and those that have a place.
         self.summed: set[int] = set()
@@ -735,7 +736,8 @@ class Program:
             if node.d0.size == 1:  # type: ignore[union-attr]
                 continue  # nothing conflicts
             self.updated.append((node, memory, updates))
-            strategies = {self.target.strategy_in_regions(update.payload, memory.size, self.width)
+            self.alone.update(update.id for update in updates)
+            strategies = {self.target.strategy_in_regions(update.payload, memory.size, self.width, len(updates))
                           for update in updates}
             if strategies == {PRIVATE}:
                 self.tables[memory.id] = self.append_tables(node, memory, updates[0].attr)

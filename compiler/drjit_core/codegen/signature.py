@@ -163,7 +163,7 @@ def decisions_of(program: Program) -> Iterator[Decision]:
                 yield Decision.of(interval, node.d0)
     for _, memory, updates in program.updated:
         for mode in {update.payload for update in updates}:
-            for interval in program.target.strategy_in_regions_holds(mode, memory.size, width):
+            for interval in program.target.strategy_in_regions_holds(mode, memory.size, width, len(updates)):
                 yield Decision.of(interval, memory)
     bytes_ = streamed_bytes(program)
     if bytes_:

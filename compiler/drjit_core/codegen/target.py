@@ -22,6 +22,9 @@ __all__ = ["ATOMIC", "COMBINED", "PLAIN", "PRIVATE", "SUMMED", "Copies", "Interv
 ATOMIC, PLAIN, PRIVATE, COMBINED, SUMMED = 0, 1, 2, 3, 4
 #: By so much is memory smaller than a kernel whose loops and branches update tables in its place.
 _SMALLER = 4
+#: And by so much it may be larger than what these update at a time, if tables are asked for. Filling and merging an
+#: element of two tables takes a third to a half of the time of an atomic addition, and loops do several.
+_LARGER = 8
 
 
 class Interval(NamedTuple):
@@ -182,13 +185,26 @@ class Target(NamedTuple):
             yield Interval("no tables", True, size, math.inf)
             yield Interval("no tables", False, 1, width)
 
-    def strategy_in_regions(self, mode: int, size: int, width: int) -> int:
-        """:meth:`strategy` of those of loops and branches to memory that these only update. Perhaps few elements come
-        to them: tables, which have to be filled and merged, are worth it for memory that is smaller than the kernel."""
+    def strategy_in_regions(self, mode: int, size: int, width: int, updates: int) -> int:
+        """:meth:`strategy` of those of loops and branches to memory that these only update, in so many places. Perhaps
+        few elements come to them, and perhaps often: tables, which have to be filled and merged, are worth it for
+        memory that is smaller than the kernel; if they are asked for, unless they are much larger than the updates of
+        one time."""
+        if mode == ReduceMode.Expand.value and self.has_tables and self.threads > 1 and width > 1:
+            return PRIVATE if size <= _LARGER * updates * width else ATOMIC
         return self.strategy(mode, size, max(2, width // _SMALLER))
 
-    def strategy_in_regions_holds(self, mode: int, size: int, width: int) -> Iterator[Interval]:
+    def strategy_in_regions_holds(self, mode: int, size: int, width: int, updates: int) -> Iterator[Interval]:
         """Where that stays the same."""
+        if mode == ReduceMode.Expand.value and self.has_tables and self.threads > 1 and width > 1:
+            factor = _LARGER * updates
+            if size <= factor * width:
+                yield Interval("tables", True, 1, factor * width)
+                yield Interval("tables", False, max(2, -(-size // factor)), math.inf)
+            else:
+                yield Interval("no tables", True, factor * width + 1, math.inf)
+                yield Interval("no tables", False, 2, (size - 1) // factor)
+            return
         for interval in self.strategy_holds(mode, size, max(2, width // _SMALLER)):
             if not interval.of_memory:
                 interval = interval._replace(low=interval.low if interval.low <= 2 else _SMALLER * interval.low,

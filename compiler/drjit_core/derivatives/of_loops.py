@@ -53,9 +53,10 @@ Longest = Callable[[Node, list[Node]], int]
 
 
 def repeat(given: Sequence[Node], condition: Condition, body: Function, label: str | None,
-           name_of: Callable[[int], str], variables: int, bound: int | None, longest: Longest,
+           name_of: Callable[[int], str], variables: int, bound: int | None, longest: Longest | None = None,
            presumed: int = 0) -> list[Node]:
-    """The state after a loop, with its derivatives; ``bound`` says how many iterations there are at most."""
+    """The state after a loop, with its derivatives; ``bound`` says how many iterations there are at most. Where nobody
+    knows that, and there is nothing to find it out, derivatives compute the state once more for each iteration."""
     return _Repetition(given, label, variables, bound, longest).result(condition, body, name_of, presumed)
 
 
@@ -66,7 +67,7 @@ class _Repetition(Recorded):
     FIELDS = (*Recorded.FIELDS, "label", "variables", "bound", "longest", "found", "chosen", "same", "test", "visits")
 
     def __init__(self, given: Sequence[Node], label: str | None, variables: int, bound: int | None,
-                 longest: Longest) -> None:
+                 longest: Longest | None) -> None:
         super().__init__("while_loop", given)
         self.label = label
         self.variables = variables
@@ -425,7 +426,7 @@ class _Repetition(Recorded):
             return self.bound
         if self.found is None:
             self.found = most_iterations(loop.payload)
-        if self.found is None and innermost() is None:
+        if self.found is None and self.longest is not None and innermost() is None:
             counted = Counted(loop)
             self.found = self.longest(counted.number, take_over(counted.node))
         return self.found
@@ -448,7 +449,7 @@ class _Repetition(Recorded):
                 dict(zip(order, formals[1:first], strict=True)), formals[first:last], formals[last:])
             return [iteration, *(before[position] for position in order), *sums, *versions]
 
-        results = _loop(flow, [number, *now, *totals, *memory], condition, body, self.label, str)
+        results = _loop(flow, [number, *now, *totals, *memory], condition, body, self.label, str, self.bound)
         return dict(zip(order, results[1:first], strict=True)), results[first:last], results[last:]
 
     def counted(self, flow: Flow, more: Callable[[list[Node]], Node] | None = None, width: int = 1) -> list[Node]:
@@ -482,7 +483,7 @@ class _Repetition(Recorded):
             return test if more is None else ops.and_(test, more(formals))
 
         return _loop(flow, [*given, *further], condition, body, self.label, lambda position: (
-            "a variable" if position < len(given) else "a gradient"))
+            "a variable" if position < len(given) else "a gradient"), self.bound)
 
     def beside(self, flow: Flow, further: Sequence[Node], places: Sequence[int],
                results_of: Callable[[Copy, list[Node]], list[Node]]) -> list[Node]:
@@ -525,10 +526,10 @@ def _differentiate() -> None:
 
 
 def _loop(flow: Flow, given: Sequence[Node], condition: Condition, body: Function, label: str | None,
-          name_of: Callable[[int], str]) -> list[Node]:
+          name_of: Callable[[int], str], bound: int | None) -> list[Node]:
     """A loop of a derivative, which is differentiable in turn if that is asked for."""
-    if flow.again:  # which needs no memory, and so no bound: its own state is computed again
-        return repeat(given, condition, body, label, name_of, len(given), None, lambda number, others: 0)
+    if flow.again:
+        return repeat(given, condition, body, label, name_of, len(given), bound)
 
     def values(formals: list[Node]) -> list[Node]:
         _differentiate()

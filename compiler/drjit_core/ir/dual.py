@@ -340,7 +340,8 @@ def is_recorded(name: str, vertices: Sequence[Vertex]) -> bool:
     if not region.differentiates:
         _refuse_recording(name, vertices)
     elif name == "scatter":
-        refuse_for(NoDerivative, "there is no derivative of a write in a symbolic branch or call", vertices)
+        refuse_for(NoDerivative, "there is no derivative of a write in a symbolic loop, branch or call: "
+                   "mode='evaluated' has one", vertices)
     else:
         return True
     return False

@@ -104,17 +104,18 @@ def scatter(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, ind
 def add(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, index: tuple[str, str], start: int,
         values: list[str], condition: str) -> None:
     """Add packets, side by side, to the elements from ``start`` beyond an index on, where a mask is set: lane by lane,
-    as several may add to the same elements. Those that take no part add to memory that nobody reads."""
+    as several may add to the same elements. Those that take no part add to memory that nobody reads, of their own."""
     out, (index_type, position), at = emitter.lines, index, f"{name}_at"
     out.append(f"{name}_row = getelementptr {type_.element}, ptr {base}, i64 {start}")
     out.append(f"{name}_at = getelementptr {type_.element}, ptr {name}_row, {index_type} {position}")
     if condition not in ("true", "splat (i1 true)"):
-        emitter.prologue.append(f"{name}_nowhere = alloca [16 x i8], align 16")
-        out.append(f"{name}_some = insertelement {type_.of('ptr')} poison, ptr {name}_nowhere, i32 0")
-        out.append(f"{name}_none = shufflevector {type_.of('ptr')} {name}_some, {type_.of('ptr')} poison, "
-                   f"<{emitter.lanes} x i32> zeroinitializer")
-        out.append(f"{name}_to = select {type_.mask} {condition}, {type_.of('ptr')} {name}_at, {type_.of('ptr')} "
-                   f"{name}_none")
+        lanes, pointers, nowhere = emitter.lanes, type_.of("ptr"), "%nowhere"
+        if nowhere not in emitter.loaded:
+            emitter.loaded.add(nowhere)
+            emitter.prologue.append(f"{nowhere} = alloca [{lanes} x <4 x i32>], align 16")
+        places = ", ".join(f"i64 {lane}" for lane in range(lanes))
+        out.append(f"{name}_none = getelementptr <4 x i32>, ptr {nowhere}, <{lanes} x i64> <{places}>")
+        out.append(f"{name}_to = select {type_.mask} {condition}, {pointers} {name}_at, {pointers} {name}_none")
         at = f"{name}_to"
     for pointer, row, part in _rows(emitter, name, type_, values, at):
         tag = f"{name}_{pointer.rpartition('_p')[2]}"
