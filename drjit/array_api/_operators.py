@@ -16,7 +16,7 @@ import numpy as np
 
 import drjit as dr
 
-from ._data import Storage, made, of_value, parts_of, value_of
+from ._data import Storage, constant, made, of_value, parts_of, value_of
 from ._dtypes import BY_NUMPY, DType
 from ._evaluation import eager
 
@@ -343,6 +343,8 @@ def _applied(name: str, self: Any, other: Any, reverse: bool) -> Any:
     elif not isinstance(other, Storage) and not isinstance(other, _NUMBERS):
         if isinstance(other, np.ndarray):
             return _applied(name, self, of_numpy(other), reverse)
+        if name in ("eq", "ne") and (other is None or isinstance(other, (str, bytes))):  # which no element is
+            return constant(BY_NUMPY[np.dtype(bool)], name == "ne", self.shape)
         if isinstance(other, dr.ArrayBase):
             raise TypeError(f"drjit.array_api.Array.__{'r' * reverse}{name}__(): the other operand must be an array of "
                             f"drjit.array_api or a Python number, found {_name_of(type(other))}. "
