@@ -20,7 +20,7 @@ from . import _dtypes as dtypes
 from ._data import Storage, constant, copy_of, default_dtype, expanded, has_value, own, wrap
 from ._dtypes import DType
 from ._operands import as_float, common_shape, converted, number_of, operands, require_array, require_kind, with_number
-from ._operators import Operation, enter, fits
+from ._operators import Operation, enter, exact_product, fits
 from ._small import by_numpy, on_host
 
 if TYPE_CHECKING:
@@ -482,9 +482,8 @@ maximum = _binary("maximum", "The larger one; NaN if there is one.", real=_extre
                   boolean=_or)
 minimum = _binary("minimum", "The smaller one; NaN if there is one.", real=_extremum(dr.minimum), integer=dr.minimum,
                   boolean=_and)
-multiply = _binary("multiply", "The product; of truth values whether both are true.", real=operator.mul,
-                   integer=operator.mul,
-                   boolean=_and, pair=_pairs("mul"))
+multiply = _binary("multiply", "The product; of truth values whether both are true.", real=exact_product,
+                   integer=operator.mul, boolean=_and, pair=_pairs("mul"))
 nextafter = _binary("nextafter", "The next number from x1 in the direction of x2.", real=_nextafter, smooth=False)
 not_equal = _binary("not_equal", "Whether elements differ.", real=operator.ne, integer=operator.ne,
                     boolean=operator.ne, pair=_parts_are(operator.ne, _or), result="bool", smooth=False)

@@ -15,25 +15,39 @@ from typing import Any
 import numpy as np
 
 import drjit as dr
+from drjit.detail import is_pending
 
 from ._data import Storage, constant, made, of_value, parts_of, value_of
 from ._dtypes import BY_NUMPY, DType
 from ._evaluation import eager
 
-__all__ = ["Operation", "Operators", "at_once", "enter", "fits", "go_together", "of_numpy", "selected",
+__all__ = ["Operation", "Operators", "at_once", "enter", "exact_product", "fits", "go_together", "of_numpy", "selected",
            "stay_small"]
 
 Formula = Callable[..., Any]
 #: What operators do, by their names: operations, or functions of the namespace.
 _operations: dict[str, Any] = {}
 _ndarray = np.ndarray
+_LITERAL = dr.VarState.Literal
 _NUMBERS = (bool, int, float, complex, np.generic)
 _SILENT = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "negative", "absolute", "maximum",
            "minimum", "logical_not", "invert", "bitwise_and", "bitwise_or", "bitwise_xor", "isnan", "isinf", "isfinite",
            "signbit", "copysign", "floor", "ceil", "trunc"}
+
+
+def exact_product(a: Any, b: Any) -> Any:
+    """The product of real numbers. ``FastMath`` makes 0 of all products with a constant that is 0, where infinite
+    numbers and NaN have none, and negative ones -0."""
+    found = a * b
+    if not is_pending(found) and found.state is _LITERAL:
+        with dr.scoped_set_flag(dr.JitFlag.FastMath, False):
+            return a * b
+    return found
+
+
 #: Formulas that take Python numbers beside tensors.
-_OF_NUMBERS = {operator.add, operator.sub, operator.mul, operator.truediv, operator.eq, operator.ne, operator.lt,
-               operator.le, operator.gt, operator.ge, operator.and_, operator.or_, operator.xor}
+_OF_NUMBERS = {operator.add, operator.sub, exact_product, operator.mul, operator.truediv, operator.eq, operator.ne,
+               operator.lt, operator.le, operator.gt, operator.ge, operator.and_, operator.or_, operator.xor}
 
 
 def fits(dtype: DType, value: Any) -> bool:

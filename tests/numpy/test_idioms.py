@@ -655,6 +655,16 @@ a = np.arange(3.)
 np.testing.assert_allclose(a, [0, 1, 2])
 r = a
 """,
+    "zeros": """
+x = np.array([np.inf, np.nan, -1., 2., -np.inf])
+r = np.isnan(x * 0), np.signbit(x * 0.0)[2:4], np.isnan(0 * x), np.isnan(x * np.zeros(5)), np.isnan(np.zeros(5) * x)
+
+x = np.array([np.inf, -1.])
+x *= 0
+r = np.isnan(x), np.signbit(x[1:])
+
+np.multiply(np.array([np.inf, np.nan]), 0), np.array([-2., 3]) * -0.0, np.zeros(2) * np.ones(2), np.arange(3) * 0
+""",
     "orders": """
 x = np.arange(6).reshape(2, 3)
 r = x.T.ravel('K'), x.T.ravel('A'), x.T.flatten('A'), x.T.flatten('K'), x.T.reshape(-1, order='A'), x.ravel('A')
