@@ -209,7 +209,8 @@ class Generator:
         if not total:
             return xp.zeros((0,), dtype=xp.int64)
         if xp.policy.eager and dr.detail.in_plain_code():  # takes less time than to find the order of random numbers
-            return xp.asarray(self._own().choice(count, total, replace=False))
+            own = self._own()
+            return xp.asarray(own.permutation(count) if total == count else own.choice(count, total, replace=False))
         return xp.argsort(self._uniform((count,)))[:total]
 
     def _own(self) -> np.random.Generator:
