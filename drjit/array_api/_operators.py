@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import drjit as dr
-from drjit.detail import is_pending
+from drjit.detail import is_constant
 
 from ._data import Storage, constant, made, of_value, parts_of, value_of
 from ._dtypes import BY_NUMPY, DType
@@ -28,7 +28,6 @@ Formula = Callable[..., Any]
 #: What operators do, by their names: operations, or functions of the namespace.
 _operations: dict[str, Any] = {}
 _ndarray = np.ndarray
-_LITERAL = dr.VarState.Literal
 _NUMBERS = (bool, int, float, complex, np.generic)
 _SILENT = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "negative", "absolute", "maximum",
            "minimum", "logical_not", "invert", "bitwise_and", "bitwise_or", "bitwise_xor", "isnan", "isinf", "isfinite",
@@ -39,10 +38,11 @@ def exact_product(a: Any, b: Any) -> Any:
     """The product of real numbers. ``FastMath`` makes 0 of all products with a constant that is 0, where infinite
     numbers and NaN have none, and negative ones -0."""
     found = a * b
-    if not is_pending(found) and found.state is _LITERAL:
-        with dr.scoped_set_flag(dr.JitFlag.FastMath, False):
-            return a * b
-    return found
+    if not is_constant(found) or (isinstance(a, _PYTHON) or is_constant(a)) and \
+            (isinstance(b, _PYTHON) or is_constant(b)):
+        return found
+    with dr.scoped_set_flag(dr.JitFlag.FastMath, False):
+        return a * b
 
 
 #: Formulas that take Python numbers beside tensors.
