@@ -32,7 +32,7 @@ def is_constant(array: Any) -> bool:
     >>> dr.detail.is_constant(x + 1), dr.detail.is_constant(Float(2) * 3)
     (False, True)
     """
-    return primal(array._n).kind == _LITERAL  # type: ignore[no-any-return]
+    return primal(array._n).kind == _LITERAL
 
 
 def is_pending(array: Any) -> bool:
