@@ -32,9 +32,9 @@ _NOT_MEANT = {
     "ScalarType", "asmatrix", "bmat", "broadcast", "busday_count", "busday_offset", "busdaycalendar", "bytes_", "char",
     "character", "clongdouble", "complex256", "core", "ctypeslib", "datetime64", "datetime_as_string", "datetime_data",
     "dtypes", "f2py", "flatiter", "flexible", "float128", "frompyfunc", "get_include", "getbufsize", "geterrcall",
-    "info", "is_busday", "isfortran", "isnat", "lib", "little_endian", "longdouble", "ma", "matrix", "may_share_memory",
-    "memmap", "mintypecode", "nditer", "nested_iters", "object_", "rec", "recarray", "record", "sctypeDict",
-    "setbufsize", "seterrcall", "shares_memory", "show_config", "show_runtime", "str_", "strings", "test",
+    "info", "is_busday", "isfortran", "isnat", "lib", "little_endian", "longdouble", "ma", "matrix", "memmap",
+    "mintypecode", "nditer", "nested_iters", "object_", "rec", "recarray", "record", "sctypeDict",
+    "setbufsize", "seterrcall", "show_config", "show_runtime", "str_", "strings", "test",
     "timedelta64", "typecodes", "typename", "typing", "void", "mtrand", "bit_generator", "get_bit_generator",
     "set_bit_generator", "BitGenerator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64", "get_state", "set_state",
     "random_integers",
@@ -47,7 +47,8 @@ def _described(name: str, value: Any) -> str:
     try:
         signature = "" if inspect.isclass(value) else \
             str(inspect.signature(value)) if not isinstance(value, namespace.ufunc) else \
-            "(" + ", ".join([f"x{k + 1}" for k in range(value.nin)]) + ", /, out=None, *, where=True, dtype=None)"
+            "(" + ", ".join([f"x{k + 1}" for k in range(value.nin)]) + \
+            ", /, out=None, *, where=True, dtype=None, casting='same_kind')"
     except (ValueError, TypeError):
         signature = ""
     parameters = inspect.signature(value).parameters if signature and not isinstance(value, namespace.ufunc) else {}
@@ -66,9 +67,10 @@ def _section(title: str, module: ModuleType, other: ModuleType) -> str:
     there = [name for name in module.__all__ if hasattr(other, name) or module is namespace]
     lacking = sorted(name for name in dir(other) if not name.startswith("_") and name not in module.__all__ and
                      name not in _NOT_MEANT)
-    rows = [row for name in there if name not in namespace._OF_NUMPY and
+    rows = [row for name in there if name not in (*namespace._OF_NUMPY, *namespace._MODULES) and
             (row := _described(name, getattr(module, name)))]
-    plain = [name for name in there if not _described(name, getattr(module, name)) or name in namespace._OF_NUMPY]
+    plain = [name for name in there if not _described(name, getattr(module, name)) or
+             name in (*namespace._OF_NUMPY, *namespace._MODULES)]
     text = f"## {title}\n\n| | |\n|---|---|\n{''.join(rows)}\n"
     for what, names in (("Also", plain), ("Not there yet", lacking)):
         if names:

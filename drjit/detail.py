@@ -8,12 +8,22 @@ from drjit_core import ProfileEvent
 from ._access.basic import of_memory, part_of, permuted, reshaped
 from ._ad.formulas import differentiated
 from ._base.naming import named
-from ._functions.held import bytes_of, computes_now, eval_held, in_plain_code, is_pending, is_variable, tracking
+from ._functions.held import (
+    bytes_of,
+    computes_now,
+    eval_held,
+    in_plain_code,
+    is_constant,
+    is_pending,
+    is_variable,
+    tracking,
+)
 from ._functions.hosted import call_host, records
 from ._functions.pairs import of_pairs
 
 __all__ = ["ProfileEvent", "bytes_of", "call_host", "computes_now", "cuda_version", "differentiated", "eval_held",
-           "in_plain_code", "is_pending", "is_variable", "leak_warnings", "llvm_version", "named", "of_memory",
+           "in_plain_code", "is_constant", "is_pending", "is_variable", "leak_warnings", "llvm_version", "named",
+           "of_memory",
            "of_pairs", "part_of", "permuted", "records", "reshaped", "set_leak_warnings", "tracking"]
 
 _leak_warnings = False

@@ -12,14 +12,27 @@ from .._access.lanes import begun
 from .._access.lanes import in_plain_code as without_lanes
 from .._access.store import no_journal
 
-__all__ = ["bytes_of", "computes_now", "eval_held", "in_plain_code", "is_pending", "is_variable", "tracking"]
+__all__ = ["bytes_of", "computes_now", "eval_held", "in_plain_code", "is_constant", "is_pending", "is_variable",
+           "tracking"]
 
 _begun = begun
 _DUAL = KIND["dual"]
+_LITERAL = KIND["literal"]
 _EVALUATED, _VIEW, _ACCESS = KIND["evaluated"], KIND["view"], KIND["access"]
 #: Arrays of so many elements are stored for later only if they are not much larger than what they are computed from:
 #: all pairs of two arrays, say, of which sums are wanted.
 _LARGE, _MUCH = 1 << 21, 4
+
+
+def is_constant(array: Any) -> bool:
+    """Whether all elements of a flat array or a tensor are a number that is known while tracing. Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> x = Float(1, 2)
+    >>> dr.detail.is_constant(x + 1), dr.detail.is_constant(Float(2) * 3)
+    (False, True)
+    """
+    return primal(array._n).kind == _LITERAL
 
 
 def is_pending(array: Any) -> bool:

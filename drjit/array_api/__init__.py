@@ -39,6 +39,8 @@ from ._creation import (
     zeros,
     zeros_like,
 )
+from ._data import has_value as has_value
+from ._data import share_memory as share_memory
 from ._dlpack import from_dlpack
 from ._dtypes import (
     DType,
@@ -164,6 +166,7 @@ from ._searching import (
     unique_inverse,
     unique_values,
 )
+from ._searching import partitioned as partitioned
 from ._small import eagerly as eagerly
 from ._small import on_host as on_host
 from ._statistics import (

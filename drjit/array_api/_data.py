@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Storage", "View", "constant", "copy_of", "default_dtype", "evaluated", "expanded", "given", "has_value",
            "hold", "in_body", "made", "of_value", "own", "own_tensors", "part_of", "part_of_constant", "parts_of",
-           "register", "require_writable", "reshaped_now", "reversed_axes", "same", "tensors_of", "tensors_with",
+           "register", "require_writable", "reshaped_now", "reversed_axes", "same", "share_memory",
+           "tensors_of", "tensors_with",
            "value_of", "view_by", "view_of", "view_of_part", "view_of_zeros", "viewed", "was_read", "wrap", "written"]
 
 
@@ -255,6 +256,19 @@ def _seen(whole: Any, shape: tuple[int, ...], dtype: DType, view: View) -> Any:
     size = whole.dtype.itemsize
     first = offset * size + (view.part * dtype.itemsize if view.part > 0 else 0)
     return _ndarray(shape, dtype.numpy, whole, first, tuple([stride * size for stride in strides]))
+
+
+def share_memory(first: Storage, second: Storage) -> bool:
+    """Whether an element of one array is one of another: what is written to the one is read from the other."""
+    root = first if first._view is None else first._view.root
+    if root is not (second if second._view is None else second._view.root):
+        return False
+    if not first.size or not second.size:
+        return False
+    whole = np.empty(root.shape, root._dtype.numpy)  # of which nothing is read
+    left, right = (whole if array._view is None else _seen(whole, array.shape, array._dtype, array._view)
+                   for array in (first, second))
+    return np.shares_memory(left, right)
 
 
 def has_value(array: Storage) -> bool:

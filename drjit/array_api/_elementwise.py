@@ -17,11 +17,11 @@ import numpy as np
 import drjit as dr
 
 from . import _dtypes as dtypes
-from ._data import Storage, constant, copy_of, expanded, own, wrap
+from ._data import Storage, constant, copy_of, default_dtype, expanded, has_value, own, wrap
 from ._dtypes import DType
 from ._operands import as_float, common_shape, converted, number_of, operands, require_array, require_kind, with_number
-from ._operators import Operation, enter, fits
-from ._small import by_numpy
+from ._operators import Operation, enter, exact_product, fits
+from ._small import by_numpy, on_host
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -482,9 +482,8 @@ maximum = _binary("maximum", "The larger one; NaN if there is one.", real=_extre
                   boolean=_or)
 minimum = _binary("minimum", "The smaller one; NaN if there is one.", real=_extremum(dr.minimum), integer=dr.minimum,
                   boolean=_and)
-multiply = _binary("multiply", "The product; of truth values whether both are true.", real=operator.mul,
-                   integer=operator.mul,
-                   boolean=_and, pair=_pairs("mul"))
+multiply = _binary("multiply", "The product; of truth values whether both are true.", real=exact_product,
+                   integer=operator.mul, boolean=_and, pair=_pairs("mul"))
 nextafter = _binary("nextafter", "The next number from x1 in the direction of x2.", real=_nextafter, smooth=False)
 not_equal = _binary("not_equal", "Whether elements differ.", real=operator.ne, integer=operator.ne,
                     boolean=operator.ne, pair=_parts_are(operator.ne, _or), result="bool", smooth=False)
@@ -533,17 +532,24 @@ def pow(x1: Array | complex, x2: Array | complex, /) -> Array:
     """x1 to the power of x2. Integers are multiplied exactly, modulo 2 to the number of their bits.
 
     Lazy; differentiable. Raises a ``ValueError`` for integers to the power of a negative Python number, which is no
-    integer; for negative elements of an array the result is 0, or 1 or -1 where that is exact.
+    integer, or of negative elements that are known; for others the result is 0, or 1 or -1 where that is exact.
     """
     number = number_of(x2)
     if isinstance(number, int) and number < 0 and isinstance(x1, Storage) and x1._dtype.kind in "iu":
-        raise ValueError(f"{_NAMESPACE}.pow(): integers to the power of {number} are no integers; convert 'x1' to a "
-                         "floating point type with astype().")
+        raise _no_integers(number)
     if number is not None and not isinstance(number, complex) and number in (1, 2, 3) and isinstance(x1, Storage):
         array, _ = (x1, x2) if x1._dtype.kind == "f" else operands(f"{_NAMESPACE}.pow", (x1, x2), ("x1", "x2"), "iufc")
         return copy_of(array) if number == 1 else multiply(array, array) if number == 2 else \
             multiply(multiply(array, array), array)
+    if isinstance(x2, Storage) and x2._dtype.kind == "i" and has_value(x2) and on_host(x2).min() < 0 and \
+            (x1._dtype.kind if isinstance(x1, Storage) else default_dtype(number_of(x1)).kind) in "iu":
+        raise _no_integers(int(on_host(x2).min()))
     return _pow(x1, x2)
+
+
+def _no_integers(number: int) -> ValueError:
+    return ValueError(f"{_NAMESPACE}.pow(): integers to the power of {number} are no integers; convert 'x1' to a "
+                      "floating point type with astype().")
 
 
 enter("pow", pow)

@@ -42,6 +42,7 @@ from ._elementwise import (
     pow,
     remainder,
     round,
+    sqrt,
     subtract,
 )
 from ._elementwise import clip as clipped
@@ -50,7 +51,7 @@ from ._linear import matmul, tensordot
 from ._manipulation import moveaxis, permute_dims, repeat, reshape, squeeze, transpose
 from ._operands import converted, normalized_axis, number_of, operands
 from ._operators import Operators
-from ._searching import argmax, argmin, argsort, searchsorted, sort
+from ._searching import argmax, argmin, argsort, partitioned, searchsorted, sort
 from ._small import eagerly, on_host
 from ._statistics import all, any, cumulative_prod, cumulative_sum, max, mean, min, prod, std, sum, var
 from .linalg import diagonal
@@ -91,7 +92,12 @@ def _in_order(array: Any, order: str, function: str) -> Array:
     """The array whose elements in C order are those of an array in some order."""
     if order not in ("C", "F", "A", "K"):
         raise ValueError(f"{_SELF}.{function}(): 'order' must be 'C', 'F', 'A' or 'K', found {order!r}.")
-    return transpose(array) if order == "F" else cast("Array", array)
+    if order == "F" or order == "A" and array.flags.fnc:
+        return transpose(array)
+    if order == "K" and array._view is not None:  # as they follow each other in memory
+        strides = array.place[1]
+        return permute_dims(array, tuple(sorted(range(array.ndim), key=lambda axis: -abs(strides[axis]))))
+    return cast("Array", array)
 
 
 def _several(values: tuple[Any, ...]) -> Any:
@@ -105,10 +111,6 @@ class Methods(Operators):
     __slots__ = ()
 
     # --- attributes ---
-
-    def __getattr__(self, name: str) -> Any:
-        hint = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     @property
     def T(self) -> Array:
@@ -204,19 +206,35 @@ class Methods(Operators):
         return _into(out, divide(total, count if total._dtype.kind in "iu" else converted(count, total._dtype)))
 
     def var(self, axis: Axis = None, dtype: Any = None, out: Array | None = None, ddof: float = 0,
-            keepdims: bool = False, *, correction: float | None = None) -> Array:
+            keepdims: bool = False, *, where: Any = True, mean: Any = None,
+            correction: float | None = None) -> Array:
         """The variance over axes: the sum of squared distances from the mean, divided by the number of elements less
-        ``ddof``, which the standard calls ``correction``."""
-        array = cast("Array", self if dtype is None else astype(cast("Array", self), dtype, copy=False))
-        return _into(out, var(array, axis=axis, correction=ddof if correction is None else correction,
-                              keepdims=keepdims))
+        ``ddof``, which the standard calls ``correction``. The ``mean`` may be given, with the axes that it is over as
+        axes of size one."""
+        return _into(out, self._spread(var, axis, dtype, ddof if correction is None else correction, keepdims, where,
+                                       mean))
 
     def std(self, axis: Axis = None, dtype: Any = None, out: Array | None = None, ddof: float = 0,
-            keepdims: bool = False, *, correction: float | None = None) -> Array:
+            keepdims: bool = False, *, where: Any = True, mean: Any = None,
+            correction: float | None = None) -> Array:
         """The square root of :meth:`var`."""
+        return _into(out, self._spread(std, axis, dtype, ddof if correction is None else correction, keepdims, where,
+                                       mean))
+
+    def _spread(self, measure: Callable[..., Array], axis: Axis, dtype: Any, free: float, keepdims: bool, mask: Any,
+                centre: Any) -> Array:
+        """The variance or the standard deviation of the elements of a mask, around a centre."""
         array = cast("Array", self if dtype is None else astype(cast("Array", self), dtype, copy=False))
-        return _into(out, std(array, axis=axis, correction=ddof if correction is None else correction,
-                              keepdims=keepdims))
+        if mask is True and centre is None:
+            return measure(array, axis=axis, correction=free, keepdims=keepdims)
+        centre = array.mean(axis, keepdims=True, where=mask) if centre is None else asarray(centre)
+        distance = _chosen(subtract(array, centre), mask, 0)
+        squares = multiply(distance, conj(distance)).real if distance._dtype.kind == "c" else \
+            multiply(distance, distance)
+        ones = constant(squares._dtype, 1, array.shape)
+        count = subtract(sum(_chosen(ones, mask, 0), axis=axis, keepdims=keepdims), free)
+        found = divide(sum(squares, axis=axis, keepdims=keepdims), clipped(count, 0, None))
+        return found if measure is var else sqrt(found)
 
     def max(self, axis: Axis = None, out: Array | None = None, keepdims: bool = False, initial: Any = None,
             where: Any = True) -> Array:
@@ -296,6 +314,11 @@ class Methods(Operators):
     def clip(self, min: Any = None, max: Any = None, out: Array | None = None) -> Array:
         """Elements no less than ``min`` and no greater than ``max``, which are numbers or arrays."""
         bounds = [value if value is None or number_of(value) is not None else asarray(value) for value in (min, max)]
+        if self._dtype.kind in "iu":  # which no element is beyond
+            limits = dtypes.iinfo_of(self._dtype)
+            low, high = bounds
+            bounds = [None if isinstance(low, int) and low < limits.min else low,
+                      None if isinstance(high, int) and high > limits.max else high]
         given = [value for value in bounds if value is not None]
         array = operands(f"{_SELF}.clip", [self, *given], ["self", "min", "max"][:1 + len(given)], broadcast=False)[0]
         return _into(out, clipped(array, *bounds))
@@ -466,18 +489,32 @@ class Methods(Operators):
             found = where(index == number, choice, found)
         return _into(out, found)
 
-    def put(self, indices: Any, values: Any) -> None:
-        """Set elements at positions among all of them in their order. Raises an ``IndexError`` for those beyond, but if
-        they are computed: these are lost."""
-        array = cast("Array", self)
-        index = np.asarray(indices) if not isinstance(indices, Storage) else indices
-        if isinstance(index, np.ndarray) and index.size and not -self.size <= index.min() <= index.max() < self.size:
-            beyond = index[(index < -self.size) | (index >= self.size)].flat[0]
-            raise IndexError(f"drjit.array_api.Array.put(): the index {beyond} is out of bounds for an array of "
-                             f"{self.size} elements.")
-        put(array, np.unravel_index(index % self.size, self.shape) if isinstance(index, np.ndarray) else
-            tuple([remainder(floor_divide(index, math.prod(self.shape[axis + 1:])), size)
-                   for axis, size in enumerate(self.shape)]), values)
+    def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
+        """Set elements at positions among all of them in their order to values, which are repeated. ``mode`` says what
+        is done with positions beyond: they raise an ``IndexError``, but if they are computed, which are lost; or they
+        are counted in a circle (``'wrap'``), or the nearest ones (``'clip'``)."""
+        array, size = cast("Array", self), self.size
+        if mode not in ("raise", "wrap", "clip"):
+            raise ValueError(f"{_SELF}.put(): 'mode' must be 'raise', 'wrap' or 'clip', found {mode!r}.")
+        known = not isinstance(indices, Storage)
+        index: Any = reshape(cast("Array", indices), (-1,)) if not known else np.asarray(indices).reshape(-1)
+        if not index.size:
+            return
+        if mode == "clip":
+            index = index.clip(0, size - 1)
+        elif mode == "raise" and known and not -size <= index.min() <= index.max() < size:
+            beyond = index[(index < -size) | (index >= size)].flat[0]
+            raise IndexError(f"{_SELF}.put(): the index {beyond} is out of bounds for an array of {size} elements.")
+        if number_of(values) is None:
+            source = reshape(asarray(values), (-1,))
+            if source.size not in (1, index.size):
+                if not source.size:
+                    return
+                source = take(source, asarray(np.arange(index.size) % source.size))
+            values = source
+        put(array, np.unravel_index(index % size, self.shape) if known else
+            tuple([remainder(floor_divide(index, math.prod(self.shape[axis + 1:])), count)
+                   for axis, count in enumerate(self.shape)]), values)
 
     # --- order ---
 
@@ -498,8 +535,10 @@ class Methods(Operators):
         return argsort(array, axis=-1 if axis is None else axis, descending=descending)
 
     def argpartition(self, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Array:
-        """The positions that sort the array, which is one way to put the ``kth`` element in its place."""
-        return self.argsort(axis)
+        """The positions of elements such that the one of the number ``kth`` in the order is in its place, smaller ones
+        before and greater ones behind; those that sort the array where derivatives or a construct are traced."""
+        array = reshape(cast("Array", self), (-1,)) if axis is None else cast("Array", self)
+        return partitioned(f"{_SELF}.argpartition", array, kth, -1 if axis is None else axis, positions=True)
 
     def sort(self, axis: int = -1, kind: str | None = None, order: None = None, *, stable: bool | None = None,
              descending: bool = False) -> None:
@@ -508,8 +547,9 @@ class Methods(Operators):
         put(self, ..., sort(cast("Array", self), axis=axis, descending=descending))
 
     def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: None = None) -> None:
-        """Sort the array itself, which is one way to put the ``kth`` element in its place."""
-        self.sort(axis)
+        """Bring the element of the number ``kth`` in the order along an axis to its place in the array itself, smaller
+        ones before it and greater ones behind."""
+        put(self, ..., partitioned(f"{_SELF}.partition", cast("Array", self), kth, axis, positions=False))
 
 
 class Flags:
@@ -680,10 +720,27 @@ _COMBINED = {"add": (dr.ReduceOp.Add, dr.ReduceOp.Or), "subtract": (dr.ReduceOp.
              "max": (dr.ReduceOp.Max, dr.ReduceOp.Or)}
 
 #: Methods whose results of small arrays are those of NumPy's arrays.
-_BY_NUMPY = {"all", "any", "argmax", "argmin", "choose", "clip", "compress", "cumprod", "cumsum", "dot", "flatten",
-             "max", "mean", "min", "nonzero", "prod", "repeat", "round", "searchsorted", "std", "sum", "take", "trace",
-             "var"}
+_BY_NUMPY = {"all", "any", "argmax", "argmin", "argpartition", "choose", "clip", "compress", "cumprod", "cumsum",
+             "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "repeat", "round", "searchsorted", "std", "sum",
+             "take", "trace", "var"}
 
+
+class _Absent:
+    """An attribute that is not there, of which is told what to use in its place. (``__getattr__`` would make the way to
+    all others longer.)"""
+
+    __slots__ = ("_hint", "_name")
+
+    def __init__(self, name: str, hint: str) -> None:
+        self._name, self._hint = name, hint
+
+    def __get__(self, array: Any, owner: Any = None) -> Any:
+        raise AttributeError(f"'Array' object has no attribute {self._name!r}: {self._hint}", name=self._name,
+                             obj=owner if array is None else array)
+
+
+for _name, _hint in _INSTEAD.items():
+    setattr(Methods, _name, _Absent(_name, _hint))
 
 for _name, _method in list(vars(Methods).items()):
     if not _name.startswith("_") and callable(_method):

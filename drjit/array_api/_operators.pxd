@@ -10,6 +10,7 @@ cdef set _OF_NUMBERS
 cdef str _KINDS
 cdef tuple _PYTHON
 
+cpdef object exact_product(object a, object b)
 cpdef bint fits(DType dtype, object value) except -1
 @cython.locals(count=cython.Py_ssize_t, k=cython.Py_ssize_t)
 cpdef bint go_together(tuple first, tuple second) except -1

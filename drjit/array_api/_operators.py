@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 import drjit as dr
+from drjit.detail import is_constant
 
-from ._data import Storage, made, of_value, parts_of, value_of
+from ._data import Storage, constant, made, of_value, parts_of, value_of
 from ._dtypes import BY_NUMPY, DType
 from ._evaluation import eager
 
-__all__ = ["Operation", "Operators", "at_once", "enter", "fits", "go_together", "of_numpy", "selected",
+__all__ = ["Operation", "Operators", "at_once", "enter", "exact_product", "fits", "go_together", "of_numpy", "selected",
            "stay_small"]
 
 Formula = Callable[..., Any]
@@ -31,9 +32,22 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 _SILENT = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "negative", "absolute", "maximum",
            "minimum", "logical_not", "invert", "bitwise_and", "bitwise_or", "bitwise_xor", "isnan", "isinf", "isfinite",
            "signbit", "copysign", "floor", "ceil", "trunc"}
+
+
+def exact_product(a: Any, b: Any) -> Any:
+    """The product of real numbers. ``FastMath`` makes 0 of all products with a constant that is 0, where infinite
+    numbers and NaN have none, and negative ones -0."""
+    found = a * b
+    if not is_constant(found) or (isinstance(a, _PYTHON) or is_constant(a)) and \
+            (isinstance(b, _PYTHON) or is_constant(b)):
+        return found
+    with dr.scoped_set_flag(dr.JitFlag.FastMath, False):
+        return a * b
+
+
 #: Formulas that take Python numbers beside tensors.
-_OF_NUMBERS = {operator.add, operator.sub, operator.mul, operator.truediv, operator.eq, operator.ne, operator.lt,
-               operator.le, operator.gt, operator.ge, operator.and_, operator.or_, operator.xor}
+_OF_NUMBERS = {operator.add, operator.sub, exact_product, operator.mul, operator.truediv, operator.eq, operator.ne,
+               operator.lt, operator.le, operator.gt, operator.ge, operator.and_, operator.or_, operator.xor}
 
 
 def fits(dtype: DType, value: Any) -> bool:
@@ -343,6 +357,8 @@ def _applied(name: str, self: Any, other: Any, reverse: bool) -> Any:
     elif not isinstance(other, Storage) and not isinstance(other, _NUMBERS):
         if isinstance(other, np.ndarray):
             return _applied(name, self, of_numpy(other), reverse)
+        if name in ("eq", "ne") and (other is None or isinstance(other, (str, bytes))):  # which no element is
+            return constant(BY_NUMPY[np.dtype(bool)], name == "ne", self.shape)
         if isinstance(other, dr.ArrayBase):
             raise TypeError(f"drjit.array_api.Array.__{'r' * reverse}{name}__(): the other operand must be an array of "
                             f"drjit.array_api or a Python number, found {_name_of(type(other))}. "

@@ -220,6 +220,20 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
     return take_along_axis(array, argsort(array, axis=place, descending=descending), axis=place)
 
 
+def partitioned(function: str, x: Array, kth: Any, axis: int, positions: bool) -> Array:
+    """The elements along an axis, or the positions of such, with those of some numbers in the order where they are in
+    it, smaller ones before and greater ones behind: NumPy's order of arrays in memory, else all in order."""
+    place = normalized_axis(function, axis, x.ndim)
+    numbers, size = np.asarray(kth), x.shape[place]
+    if numbers.dtype.kind not in "iu":
+        raise TypeError(f"{function}(): 'kth' must be integers, found {kth!r}.")
+    if numbers.size and not -size <= numbers.min() <= numbers.max() < size:
+        raise ValueError(f"{function}(): 'kth' is {kth!r}, but axis {place} has the size {size}.")
+    if x.size and _is_in_memory(x):
+        return imported((np.argpartition if positions else np.partition)(on_host(x), numbers, place))
+    return argsort(x, axis=place) if positions else sort(x, axis=place)
+
+
 # --- sets ------------------------------------------------------------------------------------------------------------
 
 

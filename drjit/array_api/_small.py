@@ -95,32 +95,35 @@ def product(x1: Any, x2: Any) -> Any:
     """A product of few floating point numbers of one type whose shapes go together, by NumPy; ``None`` for all else."""
     if not isinstance(x1, Storage) or not isinstance(x2, Storage):
         return None
-    dtype = x1._dtype
-    if x2._dtype is not dtype or dtype.kind not in "fc" or dtype.bits == 16:
+    a, b = x1, x2
+    dtype = a._dtype
+    if b._dtype is not dtype or dtype.kind not in "fc" or dtype.bits == 16:
         return None
-    first, second = x1.shape, x2.shape
+    most = eager()
+    one, other = (value_of(a, most), value_of(b, most)) if most else (None, None)
+    if one is None or other is None:
+        if dtype.kind == "c" or not _is_short(a.shape, b.shape) or not computes_now(parts_of(a)[0], parts_of(b)[0]):
+            return None
+        root, second = _owner_of(a), _owner_of(b)
+        if is_pending(parts_of(root)[0]) or is_pending(parts_of(second)[0]):
+            settle(root, second)
+        one, other = _memory_of(a), _memory_of(b)
+    elif not _is_short(one.shape, other.shape):
+        return None
+    found = _dot(one, other)
+    return result_of(dtype, found if type(found) is _ndarray else np.asarray(found))
+
+
+def _is_short(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    """Whether matrices and vectors of two shapes have a product, of few multiplications."""
     if not 0 < len(first) < 3 or not 0 < len(second) < 3 or first[-1] != second[0]:
-        return None
+        return False
     count = first[-1]
     if len(first) == 2:
         count *= first[0]
     if len(second) == 2:
         count *= second[1]
-    if not 0 < count <= policy.small:
-        return None
-    most = eager()
-    if most:
-        one, other = value_of(x1, most), value_of(x2, most)
-        if one is not None and other is not None:
-            found = _dot(one, other)
-            return result_of(dtype, found if type(found) is _ndarray else np.asarray(found))
-    if dtype.kind == "c" or not computes_now(parts_of(x1)[0], parts_of(x2)[0]):
-        return None
-    a, b = _owner_of(x1), _owner_of(x2)
-    if is_pending(parts_of(a)[0]) or is_pending(parts_of(b)[0]):
-        settle(a, b)
-    found = _dot(_memory_of(x1), _memory_of(x2))
-    return result_of(dtype, found if type(found) is _ndarray else np.asarray(found))
+    return 0 < count <= policy.small
 
 
 def joined(arrays: list[Any], axis: int) -> Any:

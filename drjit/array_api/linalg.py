@@ -114,10 +114,10 @@ def _matrices(name: str, x: Any, square: bool = False, argument: str = "x") -> A
     function = f"{_NAMESPACE}.{name}"
     array = as_float(function, argument, x)
     if array.ndim < 2:
-        raise ValueError(f"{function}(): '{argument}' must have two dimensions at least, found the shape "
-                         f"{array.shape}.")
+        raise LinAlgError(f"{function}(): '{argument}' must have two dimensions at least, found the shape "
+                          f"{array.shape}.")
     if square and array.shape[-1] != array.shape[-2]:
-        raise ValueError(f"{function}(): '{argument}' must hold square matrices, found the shape {array.shape}.")
+        raise LinAlgError(f"{function}(): '{argument}' must hold square matrices, found the shape {array.shape}.")
     return array
 
 

@@ -25,18 +25,18 @@ _R = TypeVar("_R")
 #: Functions whose results of small arrays are NumPy's, at once. Others make views, write, call functions, make arrays
 #: of no arrays, return no arrays, or differ from NumPy on purpose.
 _BY_NUMPY = frozenset([
-    "angle", "append", "argwhere", "average", "bincount", "block", "column_stack", "concat", "concatenate", "convolve",
-    "corrcoef", "correlate", "cov", "cross", "cumulative_prod", "cumulative_sum", "delete", "diff", "digitize", "dot",
-    "dstack", "ediff1d", "einsum", "extract", "flatnonzero", "gradient", "histogram", "histogram2d", "hstack", "imag",
-    "in1d", "inner", "insert", "interp", "intersect1d", "iscomplex", "isclose", "isin", "isneginf", "isposinf",
-    "isreal", "kron", "lexsort", "median", "nancumprod", "nancumsum", "nanprod", "nansum", "outer", "pad", "percentile",
-    "poly", "polyadd", "polyder", "polyint", "polymul", "polysub", "polyval", "quantile", "ravel_multi_index", "resize",
-    "roots", "row_stack", "select", "setdiff1d", "setxor1d", "sort", "sort_complex", "stack", "take_along_axis",
-    "tensordot", "tile", "trapezoid", "tril", "triu", "union1d", "unique", "unwrap", "vander", "vdot", "vecdot",
-    "vstack", "cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matrix_norm",
-    "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensorinv",
-    "tensorsolve", "vector_norm", "fft", "fft2", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
-    "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftn"])
+    "angle", "append", "argwhere", "average", "bincount", "block", "clip", "column_stack", "concat", "concatenate",
+    "convolve", "corrcoef", "correlate", "cov", "cross", "cumulative_prod", "cumulative_sum", "delete", "diff",
+    "digitize", "dot", "dstack", "ediff1d", "einsum", "extract", "flatnonzero", "gradient", "histogram", "histogram2d",
+    "hstack", "imag", "in1d", "inner", "insert", "interp", "intersect1d", "iscomplex", "isclose", "isin", "isneginf",
+    "isposinf", "isreal", "kron", "lexsort", "median", "nancumprod", "nancumsum", "nanprod", "nansum", "outer", "pad",
+    "partition", "percentile", "poly", "polyadd", "polyder", "polyint", "polymul", "polysub", "polyval", "quantile",
+    "ravel_multi_index", "resize", "roots", "row_stack", "select", "setdiff1d", "setxor1d", "sort", "sort_complex",
+    "stack", "take_along_axis", "tensordot", "tile", "trapezoid", "tril", "triu", "union1d", "unique", "unwrap",
+    "vander", "vdot", "vecdot", "vstack", "cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv",
+    "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "svd",
+    "svdvals", "tensorinv", "tensorsolve", "vector_norm", "fft", "fft2", "fftn", "fftshift", "hfft", "ifft", "ifft2",
+    "ifftn", "ifftshift", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftn"])
 #: Those of them whose results are as large as the sizes of all arrays multiplied.
 _PRODUCTS = frozenset(["convolve", "correlate", "einsum", "inner", "kron", "outer", "tensordot"])
 
@@ -176,11 +176,9 @@ _INSTEAD = {
                      "set_state", "get_bit_generator", "set_bit_generator"), _STREAMS),
     "random_integers": "use integers(low, high, endpoint=True)", "frompyfunc": "use vectorize",
     "ma": "use where(), and the functions whose names begin with nan", "memmap": "use asarray(numpy.memmap(…))",
-    "polynomial": "use polyfit(), polyval() and poly1d, or numpy.polynomial on numpy.asarray(x)",
     "nested_iters": "use nditer, ndindex, or operations on whole arrays",
     "broadcast": "use broadcast_arrays() and broadcast_shapes()",
-    "flatiter": "x.flat is an array of one axis", "may_share_memory": "x.base is the array that a view is of",
-    "shares_memory": "x.base is the array that a view is of", "isfortran": "arrays are in the order of C",
+    "flatiter": "x.flat is an array of one axis", "isfortran": "arrays are in the order of C",
     "lib": "use drjit.numpy.lib.stride_tricks", "test": "use the module testing"}
 
 

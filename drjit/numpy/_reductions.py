@@ -10,18 +10,36 @@ import numpy as np
 
 import drjit.array_api as xp
 
-from ._public import Array, Axis, array_of, axes_of, by_method, floating, into, is_number, public
+from ._public import Array, Axis, array_of, axes_of, by_method, floating, into, is_number, on_host, public
 
-__all__ = ["METHODS", "average", "count_nonzero", "cumulative_prod", "cumulative_sum", "median", "nan_to_num",
+__all__ = ["METHODS", "average", "clip", "count_nonzero", "cumulative_prod", "cumulative_sum", "median", "nan_to_num",
            "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
-           "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "percentile", "quantile"]
+           "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "percentile", "put", "quantile"]
 
 #: Functions that are methods of arrays.
 METHODS = by_method([
-    "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "cumprod", "cumsum", "diagonal",
-    "max", "mean", "min", "nonzero", "prod", "ptp", "put", "ravel", "repeat", "round", "searchsorted", "squeeze",
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "cumprod", "cumsum", "diagonal",
+    "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat", "round", "searchsorted", "squeeze",
     "std", "sum", "swapaxes", "take", "trace", "var"])
 METHODS |= {"amax": METHODS["max"], "amin": METHODS["min"], "around": METHODS["round"]}
+
+
+@public
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Array | None = None, *, min: Any = None,
+         max: Any = None) -> Array:
+    """Elements no less than ``a_min`` and no greater than ``a_max``, which the standard calls ``min`` and ``max``.
+    Lazy; differentiable."""
+    if (a_min is not None or a_max is not None) and (min is not None or max is not None):
+        raise ValueError("limits must be given as 'a_min' and 'a_max', or as 'min' and 'max'.")
+    return array_of(a).clip(a_min if min is None else min, a_max if max is None else max, out)
+
+
+@public
+def put(a: Array, ind: Any, v: Any, mode: str = "raise") -> None:
+    """Set elements at positions among all of them in their order to values, which are repeated. Lazy; as the method."""
+    if not isinstance(a, Array):
+        raise TypeError(f"'a' must be an array of this module, found {type(a).__name__}.")
+    a.put(ind, v, mode)
 
 
 @public
@@ -69,6 +87,8 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
     total = xp.sum(xp.broadcast_to(given, array.shape), axis=axis, keepdims=keepdims)
     products = array * given
     found = xp.sum(products, axis=axis, keepdims=keepdims, dtype=None if products.dtype.kind in "fc" else xp.float64)
+    if xp.has_value(total) and not on_host(total).all():
+        raise ZeroDivisionError("drjit.numpy.average(): the sum of the weights is 0.")
     found = found / total
     return (found, xp.astype(total, found.dtype)) if returned else found
 
@@ -100,12 +120,13 @@ nancumprod = _nan_reduction("cumprod", 1, "The products of the elements up to ea
 
 
 def _nan_extreme(name: str, neutral: float, text: str) -> Callable[..., Any]:
-    def function(a: Any, axis: Axis = None, out: Array | None = None, keepdims: bool = False) -> Array:
+    def function(a: Any, axis: Axis = None, out: Array | None = None, keepdims: bool = False, initial: Any = None,
+                 where: Any = True) -> Array:
         filled, there = _without_nan(a, neutral)
-        found = getattr(filled, name)(axis, keepdims=keepdims)
-        if filled.dtype.kind != "f":
+        found = getattr(filled, name)(axis, keepdims=keepdims, initial=initial, where=where)
+        if filled.dtype.kind != "f" or initial is not None:
             return into(out, found)
-        return into(out, xp.where(there.any(axis, keepdims=keepdims), found, math.nan))
+        return into(out, xp.where(there.any(axis, keepdims=keepdims, where=where), found, math.nan))
 
     function.__name__ = f"nan{name}"
     function.__doc__ = f"{text} over axes, without NaN; NaN where there is no other. Lazy; differentiable."
@@ -118,40 +139,60 @@ nanmin = _nan_extreme("min", math.inf, "The smallest element")
 
 @public
 def nanargmax(a: Any, axis: int | None = None, out: Array | None = None, *, keepdims: bool = False) -> Array:
-    """The position of the first largest element, without NaN. Lazy."""
-    return _without_nan(a, -math.inf)[0].argmax(axis, out, keepdims)
+    """The position of the first largest element, without NaN. Lazy. Raises a ``ValueError`` if elements are known of
+    which there is none."""
+    return _not_all_nan(a, -math.inf, axis).argmax(axis, out, keepdims)
 
 
 @public
 def nanargmin(a: Any, axis: int | None = None, out: Array | None = None, *, keepdims: bool = False) -> Array:
-    """The position of the first smallest element, without NaN. Lazy."""
-    return _without_nan(a, math.inf)[0].argmin(axis, out, keepdims)
+    """The position of the first smallest element, without NaN. Lazy. Raises a ``ValueError`` if elements are known of
+    which there is none."""
+    return _not_all_nan(a, math.inf, axis).argmin(axis, out, keepdims)
+
+
+def _not_all_nan(a: Any, neutral: float, axis: int | None) -> Array:
+    """An array with a neutral element in place of NaN, which must not be all that there is along an axis."""
+    filled, there = _without_nan(a, neutral)
+    if filled.dtype.kind == "f" and xp.has_value(there) and not on_host(there).any(axis).all():
+        raise ValueError("there are no elements but NaN.")
+    return filled
 
 
 @public
-def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: Array | None = None, keepdims: bool = False) -> Array:
+def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: Array | None = None, keepdims: bool = False, *,
+            where: Any = True) -> Array:
     """The mean over axes, without NaN; NaN where there is nothing else. Lazy; differentiable."""
     array = array_of(a) if dtype is None else array_of(a).astype(dtype)
-    return array.mean(axis, None, out, keepdims, where=~xp.isnan(array))
+    return array.mean(axis, None, out, keepdims, where=_there(array, where))
+
+
+def _there(array: Array, where: Any) -> Any:
+    """Which elements count: those of a mask that are not NaN."""
+    there = ~xp.isnan(array)
+    return there if where is True else there & array_of(where)
 
 
 @public
 def nanvar(a: Any, axis: Axis = None, dtype: Any = None, out: Array | None = None, ddof: float = 0,
-           keepdims: bool = False) -> Array:
+           keepdims: bool = False, *, where: Any = True, mean: Any = None,
+           correction: float | None = None) -> Array:
     """The variance over axes, without NaN. Lazy; differentiable."""
     array = floating(a) if dtype is None else array_of(a).astype(dtype)
-    there = ~xp.isnan(array)
-    distance = xp.where(there, array - array.mean(axis, keepdims=True, where=there), 0.0)
-    total = (xp.abs(distance) ** 2).sum(axis, keepdims=keepdims)
-    count = there.sum(axis, keepdims=keepdims).astype(total.dtype) - ddof
-    return into(out, xp.where(count > 0, total / xp.where(count > 0, count, 1.0), math.nan))
+    free = ddof if correction is None else correction
+    mask = _there(array, where)
+    found = array.var(axis, None, None, free, keepdims, where=mask, mean=mean)
+    enough = xp.broadcast_to(mask, array.shape).sum(axis, keepdims=keepdims) > free
+    return into(out, xp.where(enough, found, math.nan))
 
 
 @public
 def nanstd(a: Any, axis: Axis = None, dtype: Any = None, out: Array | None = None, ddof: float = 0,
-           keepdims: bool = False) -> Array:
+           keepdims: bool = False, *, where: Any = True, mean: Any = None,
+           correction: float | None = None) -> Array:
     """The standard deviation over axes, without NaN. Lazy; differentiable."""
-    return into(out, xp.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims)))
+    return into(out, xp.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean,
+                                    correction=correction)))
 
 
 @public
@@ -216,6 +257,8 @@ def nanmedian(a: Any, axis: Axis = None, out: Array | None = None, overwrite_inp
 #: alpha and beta of the positions n q + alpha + q (1 - alpha - beta) - 1 (Hyndman & Fan 1996).
 _CONTINUOUS = {"linear": (1, 1), "interpolated_inverted_cdf": (0, 1), "hazen": (0.5, 0.5), "weibull": (0, 0),
                "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8)}
+#: Those whose results are elements, of their type.
+_CHOOSING = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")
 _METHODS = (*_CONTINUOUS, "lower", "higher", "nearest", "midpoint", "inverted_cdf", "averaged_inverted_cdf",
             "closest_observation")
 
@@ -320,7 +363,9 @@ def _quantile(a: Any, q: Any, axis: Axis, method: str, keepdims: bool, skip: boo
     share = share.astype(array.dtype)
     found = xp.where(share >= 0.5, high - (high - low) * (1 - share), low + (high - low) * share)
     found = xp.where((share == 0) | (low == high), low, found)
-    return _kept(xp.where(empty, math.nan, found), places, keepdims, shares.ndim)
+    found = _kept(xp.where(empty, math.nan, found), places, keepdims, shares.ndim)
+    own = array_of(a).dtype
+    return found.astype(own) if method in _CHOOSING and own.kind in "iu" else found
 
 
 def _taken(ordered: Array, place: Array, leading: int) -> Array:

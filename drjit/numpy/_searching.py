@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import drjit as dr
 import drjit.array_api as xp
 
 from ._public import Array, array_of, axis_of, is_number, on_host, public
@@ -64,9 +65,10 @@ def nditer(op: Any, flags: Any = None, op_flags: Any = None, *args: Any, **kwarg
 
 @public
 def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Array:
-    """The elements in order, which is one way to put the ``kth`` in its place. Lazy; differentiable."""
+    """The elements with the one of the number ``kth`` in the order along an axis in its place, smaller ones before and
+    greater ones behind. Evaluates as :func:`sort` does; differentiable."""
     array, place = _axis(a, axis)
-    return xp.sort(array, axis=place)
+    return xp.partitioned("drjit.numpy.partition", array, kth, place, positions=False)
 
 
 @public
@@ -89,7 +91,7 @@ def where(condition: Any, *choices: Any) -> Any:
     mask = array_of(condition)
     mask = mask if mask.dtype.kind == "b" else mask != 0
     if not choices:
-        return xp.nonzero(mask)
+        return mask.nonzero()
     if len(choices) != 2:
         raise ValueError("either both or none of two arrays to choose from must be given.")
     return xp.where(mask, *[value if is_number(value) else array_of(value) for value in choices])
@@ -224,19 +226,45 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Array:
 
 
 class vectorize:
-    """A function of numbers as one of arrays: it is called once, with arrays, and has to be written so that it can be
-    traced (no ``if`` on elements; see ``where``). Lazy; differentiable."""
+    """A function of numbers as one of arrays. It is called once, with arrays, where it can be traced (no ``if`` on
+    elements; see ``where``): lazy and differentiable. Otherwise, and with a ``signature``, it is called with the
+    elements by ``numpy.vectorize``, one after the other, which evaluates, and has no derivatives. ``otypes`` are the
+    data types of results; arguments that are ``excluded``, by their number or name, are passed on as they are."""
 
-    def __init__(self, pyfunc: Callable[..., Any], otypes: Any = None, doc: str | None = None, **options: Any) -> None:
-        self.pyfunc, self.otypes, self.__doc__ = pyfunc, otypes, doc or pyfunc.__doc__
+    def __init__(self, pyfunc: Callable[..., Any], otypes: Any = None, doc: str | None = None, excluded: Any = None,
+                 cache: bool = False, signature: str | None = None) -> None:
+        self.pyfunc, self.otypes, self.signature = pyfunc, otypes, signature
+        self.excluded, self.cache, self.__doc__ = set(excluded or ()), cache, doc or pyfunc.__doc__
+        self.__name__ = getattr(pyfunc, "__name__", "vectorize")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        arrays = xp.broadcast_arrays(*map(array_of, args)) if args else ()
-        found = self.pyfunc(*arrays, **kwargs)
-        if isinstance(found, tuple):
-            return tuple(map(array_of, found))
-        shape = arrays[0].shape if arrays else ()
-        return xp.broadcast_to(array_of(found), shape)
+        given = {name: array_of(value) for name, value in (*enumerate(args), *kwargs.items())
+                 if name not in self.excluded}
+        try:
+            return self._traced(args, kwargs, given)
+        except (TypeError, ValueError, IndexError):
+            if not dr.detail.in_plain_code() or xp.is_tracked(*given.values()):
+                raise
+        one_by_one = np.vectorize(self.pyfunc, self.otypes, None, self.excluded or None, self.cache, self.signature)
+        found = one_by_one(*[on_host(given[k]) if k in given else value for k, value in enumerate(args)],
+                           **{name: on_host(given[name]) if name in given else value
+                              for name, value in kwargs.items()})
+        return tuple(map(array_of, found)) if isinstance(found, tuple) else array_of(found)
+
+    def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: dict[Any, Array]) -> Any:
+        if self.signature is not None:
+            raise NotImplementedError("drjit.numpy.vectorize(): functions that have a 'signature' are called one by "
+                                      "one, which has no derivatives; see dr.vmap().") \
+                if xp.is_tracked(*given.values()) else ValueError
+        arrays = dict(zip(given, xp.broadcast_arrays(*given.values()), strict=True)) if given else {}
+        found = self.pyfunc(*[arrays.get(k, value) for k, value in enumerate(args)],
+                            **{name: arrays.get(name, value) for name, value in kwargs.items()})
+        shape = next(iter(arrays.values())).shape if arrays else ()
+        results = found if isinstance(found, tuple) else (found,)
+        types = self.otypes or (None,) * len(results)
+        kept = [xp.broadcast_to(array_of(each) if dtype is None else array_of(each).astype(dtype), shape)
+                for each, dtype in zip(results, types, strict=True)]
+        return tuple(kept) if isinstance(found, tuple) else kept[0]
 
 
 # --- sets ------------------------------------------------------------------------------------------------------------

@@ -15,9 +15,11 @@ from ._public import Array, Axis, array_of, axes_of, axis_of, bounds_of_nonzero,
 
 __all__ = ["append", "array_split", "astype", "atleast_1d", "atleast_2d", "atleast_3d", "block", "broadcast_arrays",
            "broadcast_shapes", "broadcast_to", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack",
-           "expand_dims", "flip", "fliplr", "flipud", "hsplit", "hstack", "insert", "matrix_transpose", "moveaxis",
-           "ndim", "permute_dims", "reshape", "resize", "roll", "rollaxis", "rot90", "row_stack", "shape", "size",
-           "split", "stack", "tile", "transpose", "trim_zeros", "unstack", "vsplit", "vstack"]
+           "expand_dims", "flip", "fliplr", "flipud", "hsplit", "hstack", "insert", "matrix_transpose",
+           "may_share_memory", "moveaxis",
+           "ndim", "permute_dims", "reshape", "resize", "roll", "rollaxis", "rot90", "row_stack", "shape",
+           "shares_memory",
+           "size", "split", "stack", "tile", "transpose", "trim_zeros", "unstack", "vsplit", "vstack"]
 
 Arrays = Sequence[Any]
 
@@ -39,6 +41,18 @@ def size(a: Any, axis: int | None = None) -> int:
     """The number of elements, or of entries of an axis."""
     array = array_of(a)
     return array.size if axis is None else array.shape[axis_of(axis, array.ndim)]
+
+
+@public
+def shares_memory(a: Any, b: Any, /, max_work: int | None = None) -> bool:
+    """Whether what is written to one array is read from the other: whether they are an array and a view of it, or two
+    views, that have elements in common."""
+    if not isinstance(a, Array) or not isinstance(b, Array):
+        return bool(np.shares_memory(a, b)) if not isinstance(a, Array) and not isinstance(b, Array) else False
+    return xp.share_memory(a, b)
+
+
+may_share_memory = shares_memory
 
 
 @public

@@ -10,7 +10,7 @@ import numpy as np
 
 import drjit.array_api as xp
 
-from ._public import Array, array_of, decided, floating, is_number, on_host, public
+from ._public import Array, array_of, decided, floating, into, is_number, on_host, public
 
 __all__ = ["allclose", "angle", "array_equal", "array_equiv", "bincount", "corrcoef", "cov", "digitize", "histogram",
            "histogram2d", "histogram_bin_edges", "histogramdd", "imag", "isclose", "iscomplex", "iscomplexobj",
@@ -76,7 +76,10 @@ def _edges(a: Array, bins: Any, range_: Any, weights: Any = None) -> Array:
             raise TypeError("the number of bins cannot be estimated for weighted elements.")
         return xp.asarray(np.histogram_bin_edges(on_host(a), bins, range_))
     if np.ndim(bins) == 1:
-        return array_of(bins)
+        edges = array_of(bins)
+        if xp.has_value(edges) and _directions(on_host(edges))[1]:
+            raise ValueError(f"'bins' must be in ascending order, found {bins!r}.")
+        return edges
     if np.ndim(bins) or int(bins) < 1:
         raise ValueError(f"'bins' must be a positive int, a vector of edges or a name, found {bins!r}.")
     dtype = a.dtype if a.dtype.kind == "f" else xp.float64
@@ -89,6 +92,8 @@ def _edges(a: Array, bins: Any, range_: Any, weights: Any = None) -> Array:
         ends = [xp.asarray(end, dtype=dtype) for end in (0.0, 1.0)]
     else:
         low_, high_ = a.min().astype(dtype), a.max().astype(dtype)
+        if xp.has_value(low_) and not math.isfinite(float(low_) + float(high_)):
+            raise ValueError(f"the elements are from {low_} to {high_}, which are no finite numbers; give a 'range'.")
         half = xp.where(low_ == high_, xp.asarray(0.5, dtype=dtype), xp.asarray(0.0, dtype=dtype))
         ends = [low_ - half, high_ + half]
     count = int(bins)
@@ -265,13 +270,13 @@ def array_equiv(a1: Any, a2: Any) -> bool:
 @public
 def isposinf(x: Any, out: Array | None = None) -> Array:
     """Whether elements are positive and infinite. Lazy."""
-    return array_of(x) == math.inf
+    return into(out, array_of(x) == math.inf)
 
 
 @public
 def isneginf(x: Any, out: Array | None = None) -> Array:
     """Whether elements are negative and infinite. Lazy."""
-    return array_of(x) == -math.inf
+    return into(out, array_of(x) == -math.inf)
 
 
 @public

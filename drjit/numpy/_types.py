@@ -21,10 +21,7 @@ ALIASES = {"bool_": xp.bool, "byte": xp.int8, "short": xp.int16, "intc": xp.int3
            "single": xp.float32, "double": xp.float64, "csingle": xp.complex64, "cdouble": xp.complex128}
 
 
-@public
-def dtype(dtype: Any) -> np.dtype[Any]:
-    """The data type that a name, a Python type, or a type of NumPy stands for."""
-    return of_type(dtype if isinstance(dtype, (xp.DType, np.dtype, type, str)) else np.dtype(dtype)).numpy
+dtype = np.dtype
 
 
 def _numpy(value: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import drjit as dr
 import drjit.array_api as xp
 
-from ._public import Array, Axis, array_of, axes_of, axis_of, into, is_number, kind_of, named, on_host
+from ._public import Array, Axis, array_of, axes_of, axis_of, into, is_number, kind_of, named, of_type, on_host
 
 __all__ = ["UFUNCS", "ufunc"]
 
@@ -22,9 +22,9 @@ class ufunc:
     """An elementwise function of one or several arrays, which are broadcast.
 
     Arguments may be whatever ``asarray`` takes; types promote as those of NumPy. ``out`` is an array that is written
-    to, ``where`` a mask of the elements that are (others remain as they are in ``out``, and are 0 without it),
-    ``dtype`` the type that arguments are converted to. All calls are lazy; derivatives are those of the mathematical
-    function.
+    to, or a tuple of one for each result, ``where`` a mask of the elements that are (others remain as they are in
+    ``out``, and are 0 without it), ``dtype`` the type that arguments are converted to, as far as ``casting`` allows;
+    ``order`` and ``subok`` mean nothing here. All calls are lazy; derivatives are those of the mathematical function.
     """
 
     __module__ = "drjit.numpy"
@@ -51,10 +51,11 @@ class ufunc:
     def __repr__(self) -> str:
         return f"<ufunc {self.__name__!r}>"
 
-    def __call__(self, *args: Any, out: Any = None, where: Any = True, dtype: Any = None) -> Any:
+    def __call__(self, *args: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: str = "same_kind",
+                 order: str = "K", subok: bool = True) -> Any:
         if out is None and where is True and dtype is None and len(args) == self.nin:
             return self._plain(*args)
-        return self._whole(args, out, where, dtype)
+        return self._whole(args, out, where, dtype, casting)
 
     def _general(self, *args: Any) -> Any:
         """The function of its arguments alone."""
@@ -62,24 +63,56 @@ class ufunc:
             return self._direct(*args)  # nothing is to be converted
         return self._whole(args, None, True, None)
 
-    def _whole(self, args: tuple[Any, ...], out: Any, where: Any, dtype: Any) -> Any:
-        if len(args) == self.nin + 1 and out is None and self.nout == 1:
-            *args, out = args  # type: ignore[assignment]
-        if len(args) != self.nin:
-            raise TypeError(f"drjit.numpy.{self.__name__}(): takes {self.nin} arguments, found {len(args)}.")
+    def _whole(self, args: tuple[Any, ...], out: Any, where: Any, dtype: Any, casting: str = "same_kind") -> Any:
+        outs = self._outs(args, out)
+        args = args[:self.nin]
         if dtype is not None:
-            args = tuple([array_of(value).astype(dtype) for value in args])
+            args = tuple([self._cast(array_of(value), of_type(dtype), casting) for value in args])
         elif all(map(is_number, args)):
             args = tuple(map(xp.asarray, args))
         else:
             args = tuple([value if is_number(value) else array_of(value) for value in args])
         found = self._call(args)
-        if self.nout > 1:
-            return found
-        out = out[0] if isinstance(out, tuple) else out
         if where is not True:
-            found = xp.where(array_of(where), found, xp.zeros_like(found) if out is None else out)
-        return into(out, found)
+            mask = array_of(where)
+            found = tuple([xp.where(mask, each, xp.zeros_like(each) if target is None else target)
+                           for each, target in zip(found if self.nout > 1 else (found,), outs, strict=True)])
+        elif self.nout == 1:
+            found = (found,)
+        kept = [each if target is None else self._cast(each, of_type(target.dtype), casting)
+                for each, target in zip(found, outs, strict=True)]
+        results = tuple([into(target, each) for target, each in zip(outs, kept, strict=True)])
+        return results if self.nout > 1 else results[0]
+
+    def _outs(self, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
+        """The arrays that results are written to, ``None`` for those that are new: those behind the arguments, or
+        ``out``."""
+        behind = args[self.nin:]
+        if len(args) < self.nin or len(behind) > self.nout:
+            raise TypeError(f"drjit.numpy.{self.__name__}(): takes from {self.nin} to {self.nargs} arguments, found "
+                            f"{len(args)}.")
+        if behind and out is not None:
+            raise TypeError(f"drjit.numpy.{self.__name__}(): 'out' is given twice, as an argument and by its name.")
+        outs = (*behind, *(None,) * (self.nout - len(behind))) if behind else (None,) * self.nout if out is None else \
+            out if isinstance(out, tuple) else (out,)
+        if len(outs) != self.nout:
+            raise (ValueError if isinstance(out, tuple) else TypeError)(
+                f"drjit.numpy.{self.__name__}(): 'out' must be a tuple of an array for each of {self.nout} results, "
+                f"found {len(outs)}.")
+        for target in outs:
+            if target is not None and not isinstance(target, Array):
+                raise TypeError(f"drjit.numpy.{self.__name__}(): 'out' must be an array of this module, found "
+                                f"{type(target).__name__}.")
+        return outs
+
+    def _cast(self, array: Array, dtype: xp.DType, casting: str) -> Array:
+        """An array as another data type, if ``casting`` allows it."""
+        wanted = np.dtype(dtype.name)
+        if not np.can_cast(array.dtype, wanted, casting):  # type: ignore[arg-type]
+            raise TypeError(f"drjit.numpy.{self.__name__}(): {array.dtype} cannot become {wanted} by the casting rule "
+                            f"{casting!r}.")
+        return array if array.dtype == wanted else xp.real(array).astype(dtype) \
+            if array.dtype.kind == "c" and wanted.kind != "c" else array.astype(dtype)
 
     def reduce(self, array: Any, axis: Axis = 0, dtype: Any = None, out: Any = None, keepdims: bool = False,
                initial: Any = None, where: Any = True) -> Array:
@@ -93,15 +126,24 @@ class ufunc:
         if where is not True or initial is not None:
             raise NotImplementedError(f"drjit.numpy.{self.__name__}.reduce(): 'where' and 'initial' are not there yet.")
         found = given if dtype is None else given.astype(dtype)
+        self._require_two("reduce")
+        if len(axes) > 1 and self.__name__ not in _ASSOCIATIVE:
+            raise ValueError(f"drjit.numpy.{self.__name__}.reduce(): the order of elements counts, which that of "
+                             f"several axes does not tell, found {axes}.")
         for place in axes:
-            found = self._halved(found, place)
+            if not found.shape[place]:
+                raise ValueError(f"drjit.numpy.{self.__name__}.reduce(): there is no element along axis {place}.")
+            found = self._halved(found, place) if self.__name__ in _ASSOCIATIVE else \
+                xp.expand_dims(self._in_order(found, place)[-1], place)
         return into(out, found if keepdims else found.squeeze(axes))
 
+    def _in_order(self, given: Array, place: int) -> list[Array]:
+        """What the function makes of the entries up to each one along an axis, one after the other."""
+        entries = xp.unstack(given, axis=place)
+        return list(itertools.accumulate(entries, self))
+
     def _halved(self, found: Array, place: int) -> Array:
-        self._require_associative("reduce")
         before = (slice(None),) * place
-        if not found.shape[place]:
-            raise ValueError(f"drjit.numpy.{self.__name__}.reduce(): there is no element along axis {place}.")
         while found.shape[place] > 1:
             half = found.shape[place] // 2
             rest = found[(*before, slice(2 * half, None))]
@@ -115,8 +157,14 @@ class ufunc:
         return array_of(array).astype("bool" if dtype is None else dtype) \
             if dtype is not None or self.__name__.startswith("logical") else array_of(array)
 
+    def _require_two(self, method: str) -> None:
+        if self.nin != 2 or self.nout != 1:
+            raise ValueError(f"drjit.numpy.{self.__name__}.{method}(): only functions of two arrays with one result "
+                             "have it.")
+
     def _require_associative(self, method: str) -> None:
-        if self.nin != 2 or self.__name__ not in _ASSOCIATIVE:
+        self._require_two(method)
+        if self.__name__ not in _ASSOCIATIVE:
             raise NotImplementedError(f"drjit.numpy.{self.__name__}.{method}(): only functions that may be combined in "
                                       f"any order have it: {', '.join(sorted(_ASSOCIATIVE))}.")
 
@@ -132,10 +180,12 @@ class ufunc:
             if given.dtype.kind == "f":
                 found = xp.where(xp.isnan(given).cumsum(place) > 0, float("nan"), found)
             return into(out, found)
-        self._require_associative("accumulate")
+        self._require_two("accumulate")
         before, distance, size = (slice(None),) * place, 1, given.shape[place]
         if size < 2:
             return into(out, given.copy())
+        if self.__name__ not in _ASSOCIATIVE:
+            return into(out, xp.stack(self._in_order(given, place), axis=place))
         while distance < size:
             lower = given[(*before, slice(0, size - distance))]
             upper = given[(*before, slice(distance, None))]

@@ -86,13 +86,24 @@ class Generator:
         options = {key: _given(value, most, counts) for key, value in kwargs.items()}
         if [value for value in (*values, *options.values()) if value is _MANY] or kwargs.get("out") is not None:
             return None
-        if self._of_numpy is None:
-            self._of_numpy = np.random.default_rng(self._seed % (1 << 64))
         try:
-            found = np.asarray(getattr(self._of_numpy, name)(*values, **options))
+            found = np.asarray(getattr(self._own(), name)(*values, **options))
         except (TypeError, ValueError, OverflowError):
             return None
         return xp.asarray(found) if found.dtype.kind in "biufc" else None
+
+    def _check(self, name: str, parameters: dict[str, Any]) -> None:
+        """Refuse parameters that are known and that no distribution has: as NumPy's generators do, which draw nothing.
+        """
+        most = xp.policy.eager
+        values = {key: _given(value, most, True) for key, value in parameters.items()}
+        if [value for value in values.values() if value is _MANY]:
+            return
+        try:
+            shape = () if name in _OF_VECTORS else np.broadcast_shapes(*map(np.shape, values.values()))
+            getattr(_NOTHING, name)(**values, size=(0, *shape))
+        except TypeError:  # told by the method
+            return
 
     # --- numbers ---
 
@@ -192,8 +203,21 @@ class Generator:
         array = xp.arange(int(x)) if is_number(x) else array_of(x)
         return xp.take(array, self._order(array.shape[axis_of(axis, array.ndim)]), axis=axis)
 
-    def _order(self, count: int) -> Array:
-        return xp.argsort(self._uniform((count,))) if count else xp.zeros((0,), dtype=xp.int64)
+    def _order(self, count: int, taken: int | None = None) -> Array:
+        """Some integers before a number, or all of them, in random order."""
+        total = count if taken is None else taken
+        if not total:
+            return xp.zeros((0,), dtype=xp.int64)
+        if xp.policy.eager and dr.detail.in_plain_code():  # takes less time than to find the order of random numbers
+            own = self._own()
+            return xp.asarray(own.permutation(count) if total == count else own.choice(count, total, replace=False))
+        return xp.argsort(self._uniform((count,)))[:total]
+
+    def _own(self) -> np.random.Generator:
+        """The generator of NumPy with the same seed."""
+        if self._of_numpy is None:
+            self._of_numpy = np.random.default_rng(self._seed % (1 << 64))
+        return self._of_numpy
 
     def permuted(self, x: Any, *, axis: int | None = None, out: Array | None = None) -> Array:
         """The elements along each vector of an axis (all of them without one) in random orders of their own."""
@@ -221,6 +245,8 @@ class Generator:
         weights = None if p is None else floating(p)
         if weights is not None and weights.shape != (count,):
             raise ValueError(f"'p' must be {count} probabilities, found the shape {weights.shape}.")
+        if weights is not None and xp.has_value(weights):
+            _require_probabilities(on_host(weights))
         if not replace and total > count:
             raise ValueError(f"there are {count} entries to choose {total} different ones from.")
         if replace and weights is None:
@@ -229,7 +255,7 @@ class Generator:
             index = xp.clip(xp.searchsorted(weights.cumsum() / weights.sum(), self._uniform((total,)), side="right"), 0,
                             count - 1)
         elif weights is None:
-            index = self._order(count)[:total]
+            index = self._order(count, total)
         else:  # the largest of log(u) / p are a sample without replacement (Efraimidis & Spirakis 2006)
             keys = xp.log(self._inverse((count,))) / xp.where(weights > 0, weights, 1.0)
             index = xp.argsort(xp.where(weights > 0, keys, -math.inf), descending=True)[:total]
@@ -367,15 +393,34 @@ class Generator:
         less = alpha < 1
         d = xp.where(less, alpha + 1, alpha) - 1 / 3
         c = 1 / xp.sqrt(9 * d)
-        many = (*wanted, _CANDIDATES)
-        normal, drawn = self._normal(many), self._inverse(many)
-        cube = (1 + c[..., None] * normal) ** 3
-        safe = xp.where(cube > 0, cube, 1.0)
-        accepted = (cube > 0) & (xp.log(drawn) < 0.5 * normal ** 2 + d[..., None] * (1 - cube + xp.log(safe)))
-        found = d * _first(accepted, safe)
+        if 0 < math.prod(wanted) <= xp.policy.eager and dr.detail.in_plain_code():
+            found = d * (1 + c * self._accepted(on_host(d))) ** 3
+        else:
+            many = (*wanted, _CANDIDATES_OF_GAMMA)
+            normal, drawn = self._normal(many), self._inverse(many)
+            cube = (1 + c[..., None] * normal) ** 3
+            safe = xp.where(cube > 0, cube, 1.0)
+            accepted = (cube > 0) & (xp.log(drawn) < 0.5 * normal ** 2 + d[..., None] * (1 - cube + xp.log(safe)))
+            found = d * _first(accepted, safe)
         boost = self._inverse(wanted) ** (1 / xp.where(less, alpha, 1.0))
         found = xp.where(less, found * boost, found)
         return _into(out, found if dtype is None else found.astype(dtype))
+
+    def _accepted(self, d: np.ndarray[Any, Any]) -> Array:
+        """For each ``d`` of Marsaglia & Tsang the normal number that is accepted, of which one after the other is
+        drawn."""
+        own, left = self._own(), np.arange(d.size)
+        scale = d.reshape(-1)
+        found = np.empty(d.size)
+        with np.errstate(all="ignore"):
+            while left.size:
+                normal, drawn, d_ = own.standard_normal(left.size), own.random(left.size), scale[left]
+                cube = (1 + normal / np.sqrt(9 * d_)) ** 3
+                accepted = np.log(drawn) < 0.5 * normal ** 2 + d_ * (1 - cube + np.log(cube))  # no NaN is less
+                accepted |= ~np.isfinite(d_)
+                found[left[accepted]] = normal[accepted]
+                left = left[~accepted]
+        return xp.asarray(found.reshape(d.shape))
 
     def gamma(self, shape: Any, scale: Any = 1.0, size: Size = None) -> Array:
         """Numbers of the gamma distribution with a shape and a scale."""
@@ -455,6 +500,14 @@ class Generator:
 #: So many candidates are drawn for a number; each is accepted with a probability of 95 % at least (angles of the von
 #: Mises distribution: 65 %, numbers of the Zipf distribution: 50 %).
 _CANDIDATES = 16
+#: None of so many is accepted once in 10^10 numbers.
+_CANDIDATES_OF_GAMMA = 8
+
+
+def _require_probabilities(p: Any) -> None:
+    if not np.all(p >= 0) or abs(float(p.sum()) - 1) > math.sqrt(np.finfo(p.dtype).eps):
+        raise ValueError(f"'p' must be probabilities, which are not negative and have the sum 1, found the sum "
+                         f"{float(p.sum())} and {float(p.min())} as the least.")
 
 
 def _first(accepted: Array, candidates: Array) -> Array:
@@ -564,11 +617,33 @@ def _drawn_at_once(name: str, method: Any) -> Any:
     return called
 
 
+def _checked(name: str, method: Any) -> Any:
+    """A method whose parameters are looked at before."""
+    names = list(_INVERSE[name][0]) if name in _INVERSE else list(inspect.signature(method).parameters)[1:]
+    names = names[:names.index("size")] if "size" in names else names
+
+    @functools.wraps(method)
+    def called(self: Generator, *args: Any, **kwargs: Any) -> Any:
+        self._check(name, dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in names if key in kwargs})
+        return method(self, *args, **kwargs)
+
+    return called
+
+
+#: Methods whose parameters are vectors, and those that check theirs, or have none.
+_OF_VECTORS = {"dirichlet", "multinomial", "multivariate_hypergeometric", "multivariate_normal"}
+_OWN_CHECKS = {"bytes", "choice", "integers", "permutation", "permuted", "random", "shuffle", "spawn",
+               "standard_cauchy", "standard_exponential", "standard_normal"}
+#: Draws nothing.
+_NOTHING = np.random.default_rng(0)
+
+
 for _name in _INVERSE:
     setattr(Generator, _name, _drawn_by(_name))
 for _name, _method in list(vars(Generator).items()):
     if not _name.startswith("_") and inspect.isfunction(_method):
-        _called = named(f"drjit.numpy.random.Generator.{_name}")(_method)
+        _called = _method if _name in _OWN_CHECKS else _checked(_name, _method)
+        _called = named(f"drjit.numpy.random.Generator.{_name}")(_called)
         setattr(Generator, _name, _drawn_at_once(_name, _called) if _name in _AT_ONCE else _called)
 
 

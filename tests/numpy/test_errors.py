@@ -49,7 +49,22 @@ WRONG: dict[str, tuple[Any, str]] = {
     0), "'bins'"),
     "digitize": (lambda np, a: np.digitize(a, [1, 3, 2]), "order"), "interp": (lambda np, a: np.interp(1.0, [1, 2],
     [1]), "one size"),
-    "gradient": (lambda np, a: np.gradient(a[:1], axis=0), "at least 2"), "diff": (lambda np, a: np.diff(a, -1), "'n'"),
+    "gradient": (lambda np, a: np.gradient(a[:1], axis=0), "at least 2"),
+    "nanargmax": (lambda np, a: np.nanargmax([np.nan, np.nan]), "no elements but NaN"),
+    "nanargmin": (lambda np, a: np.nanargmin([[1, 2], [np.nan, np.nan]], axis=1), "no elements but NaN"),
+    "power": (lambda np, a: np.power(np.arange(3), np.array([0, -1, 2])), "are no integers"),
+    "add ": (lambda np, a: np.add(a, 1.5, dtype=int), "casting rule"),
+    "subtract": (lambda np, a: np.subtract(a, 1, out=np.zeros(a.shape, dtype=int)), "casting rule"),
+    "modf": (lambda np, a: np.modf(a, out=np.zeros(3)), "tuple"),
+    "add  ": (lambda np, a: np.add(1, 2, np.zeros(2), out=np.zeros(2)), "twice"),
+    "histogram ": (lambda np, a: np.histogram([1, 2], bins=[3, 1]), "order"),
+    "histogram  ": (lambda np, a: np.histogram([1.0, np.nan]), "finite"),
+    "clip": (lambda np, a: np.clip(a, 1, 2, min=3), "'a_min'"),
+    "linalg.det": (lambda np, a: np.linalg.det(a), "square"),
+    "sin.reduce": (lambda np, a: np.sin.reduce(a), "two arrays"),
+    "partition": (lambda np, a: np.partition(a, 9), "'kth' is 9"),
+    "argpartition": (lambda np, a: np.argpartition(a, -9, axis=0), "'kth' is -9"),
+    "diff": (lambda np, a: np.diff(a, -1), "'n'"),
     "convolve": (lambda np, a: np.convolve([1], []), "element"), "pad": (lambda np, a: np.pad(a, -1), "negative"),
     "pad ": (lambda np, a: np.pad(a, 1, "foo"), "'mode'"), "max": (lambda np, a: np.max(np.zeros(0)), "no element"),
     "argmax": (lambda np, a: np.argmax(np.zeros((0,
@@ -131,6 +146,49 @@ LAZY: dict[str, Any] = {
     "gamma": lambda a, v: np.random.default_rng(1).gamma(2.0, v), "insert": lambda a, v: np.insert(a, 1, v,
     0), "putmask": lambda a, v: np.putmask(a.copy(), a > 1, 0),
 }
+
+
+PARAMETERS: dict[str, tuple[Any, ...]] = {
+    "normal": (0, -1), "binomial": (5, 1.5), "gamma": (-1.0,), "poisson": (-1,), "exponential": (-1.0,),
+    "beta": (-1, 2), "triangular": (3, 2, 1), "zipf": (0.5,), "geometric": (0,), "weibull": ([1.0, -1.0],),
+    "lognormal": (0, [1, -2]),
+    "multinomial": (3, [0.8, 0.8, 0.1]), "dirichlet": ([1, -1],), "vonmises": (0, -1), "uniform": (2, 1)}
+
+
+@pytest.mark.parametrize("size", [None, (20_000, 2)])
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_that_no_distribution_has(name: str, size: Any) -> None:
+    for module in (numpy, np):
+        with pytest.raises(ValueError):
+            getattr(module.random.default_rng(1), name)(*PARAMETERS[name], size=size)
+    with pytest.raises(ValueError, match=rf"drjit.numpy.random.Generator.{name}\(\)"):
+        getattr(np.random.default_rng(1), name)(*PARAMETERS[name], size=size)
+
+
+@pytest.mark.parametrize("p", [[0.5, 0.6], [1.5, -0.5]])
+def test_probabilities_have_the_sum_one(p: list[float]) -> None:
+    with pytest.raises(ValueError, match="probabilities"):
+        np.random.default_rng(1).choice([1, 2], p=p)
+
+
+def test_errors_of_numbers_that_nobody_looks_for_are_told() -> None:
+    with pytest.warns(UserWarning, match="has no effect"), np.errstate(divide="raise"):
+        assert float(np.array([1.0])[0] / 0) == numpy.inf
+    with pytest.warns(UserWarning, match=r"seterr\(\).*invalid='raise'"):
+        before = np.seterr(invalid="raise")
+    np.seterr(**before)
+
+
+def test_weights_must_have_a_sum() -> None:
+    for module in (numpy, np):
+        with pytest.raises(ZeroDivisionError, match=r"(?i)weights"):
+            module.average(module.arange(2.0), weights=[1, -1])
+
+
+def test_what_is_not_there_is_told_in_its_place() -> None:
+    with pytest.raises(AttributeError, match=r"numpy\.resize"):
+        np.arange(3).resize((2, 2))
+    assert not hasattr(np.arange(3), "ctypes")
 
 
 @pytest.mark.parametrize("name", LAZY)

@@ -574,6 +574,109 @@ try:
 except ValueError:
     r = 'reshape'
 """,
+    "arguments": """
+a, b = np.zeros(2), np.zeros(2)
+found = np.modf([1.5, 2.5], out=(a, b))
+r = a, b, found[0] is a
+
+a, b = np.zeros(2, dtype=int), np.zeros(2, dtype=int)
+np.divmod([7, 8], 3, a, b)
+r = a, b
+
+q, w = np.divmod([7, 8], 3, out=(np.zeros(2, dtype=int), None))
+r = q, w
+
+np.add(np.array([1.5]), 1, dtype=int, casting='unsafe'), np.sqrt([4], dtype=np.float32), np.add([1], 2, casting='safe')
+
+out = np.zeros(3, dtype=int)
+np.add(np.arange(3.) + .7, 1, out=out, casting='unsafe')
+r = out
+
+out = np.zeros(1, dtype=bool)
+np.isposinf([np.inf], out=out)
+r = out
+
+np.clip(np.arange(5), a_min=1, a_max=3), np.clip(np.arange(5.), a_min=None, a_max=2.5), np.clip(5, 0, 3)
+
+np.clip(np.arange(5, dtype=np.uint8), -1, 300), np.clip(np.arange(5), [1, 2, 3, 4, 5], 3)
+
+x = np.zeros(6)
+np.put(x, [0, 1, 2, 3], [1, 2])
+r = x
+
+x = np.zeros(6)
+np.put(x, [0, 1], [1, 2, 3])
+x.put([7, -8], 7, mode='wrap')
+x.put([9, -9], 8, mode='clip')
+r = x
+
+np.subtract.reduce([10, 1, 2]), np.divide.reduce([8., 2, 2]), np.power.reduce([2, 3, 2])
+
+np.subtract.accumulate([1, 2, 3]), np.divide.accumulate(np.array([[8., 4], [2, 2]]), axis=0)
+
+np.subtract.reduce(np.arange(6).reshape(2, 3), axis=1, keepdims=True), np.remainder.reduce([17, 10, 4])
+
+x = np.arange(4.)
+r = np.var(x, where=[True, True, False, True]), np.std(x, ddof=1, where=[True, False, True, True]), np.var(x, mean=1.5)
+
+x = np.array([[1, np.nan, 3], [4, 5, np.nan]])
+r = np.nanmean(x, axis=1, where=[True, True, False]), np.nanvar(x, axis=1, ddof=1), np.nanmax(x, initial=7)
+
+x = np.array([[1, np.nan, 3], [4, 5, np.nan]])
+r = np.nanstd(x, axis=0, where=[[True], [True]]), np.nanmin(x, axis=1, initial=10, where=[False, True, True])
+
+x = np.array([1 + 1j, 2, 3j])
+r = np.std(x, where=[True, True, False]), np.var(x)
+
+np.quantile([1, 2, 3, 4], 0.4, method='nearest'), np.percentile(np.arange(6), [33, 50], method='higher')
+
+np.vectorize(lambda a, b: a + b if a > b else a - b)([1, 2, 3], 2), np.vectorize(lambda a: a * 2)(np.arange(3))
+
+np.vectorize(lambda a: a.sum(), signature='(n)->()')(np.arange(6).reshape(2, 3))
+
+import math
+r = np.vectorize(math.floor, otypes=[float])([1.5, 2.5]), np.vectorize(pow, excluded={1})(np.arange(3), 2)
+
+x = np.arange(10)
+r = np.shares_memory(x, x[2:]), np.shares_memory(x[::2], x[1::2]), np.may_share_memory(x, x.copy()), np.shares_memory(
+    x[2:5], x[::-1])
+
+x = np.arange(3.) + 1j
+r = np.shares_memory(x.real, x.imag), np.shares_memory(x.real, x)
+
+x = np.arange(3)
+r = x == None, x != None, x == 'a', (x == 'a').any()
+
+np.polynomial.Polynomial([1, 2, 3])(np.arange(3.)), np.polynomial.polynomial.polyval(np.arange(3.), [1, 2])
+
+isinstance(np.arange(2).dtype, np.dtype), np.dtype('f4').itemsize, np.dtype(float) == np.float64, np.dtype(np.int8).name
+
+a = np.arange(3.)
+np.testing.assert_allclose(a, [0, 1, 2])
+r = a
+""",
+    "zeros": """
+x = np.array([np.inf, np.nan, -1., 2., -np.inf])
+r = np.isnan(x * 0), np.signbit(x * 0.0)[2:4], np.isnan(0 * x), np.isnan(x * np.zeros(5)), np.isnan(np.zeros(5) * x)
+
+x = np.array([np.inf, -1.])
+x *= 0
+r = np.isnan(x), np.signbit(x[1:])
+
+np.multiply(np.array([np.inf, np.nan]), 0), np.array([-2., 3]) * -0.0, np.zeros(2) * np.ones(2), np.arange(3) * 0
+""",
+    "orders": """
+x = np.arange(6).reshape(2, 3)
+r = x.T.ravel('K'), x.T.ravel('A'), x.T.flatten('A'), x.T.flatten('K'), x.T.reshape(-1, order='A'), x.ravel('A')
+
+x = np.arange(24).reshape(2, 3, 4).transpose(1, 0, 2)
+r = x.flatten('K'), x.flatten('A'), np.ravel(x, 'K'), np.ravel(x, order='F'), x[:, ::-1].flatten('C')
+
+x = np.arange(12).reshape(3, 4)
+y = x.T.ravel('K')
+y[0] = 99
+r = x, y
+""",
 }
 IDIOMS = [(chapter, number, text) for chapter, texts in TEXT.items()
           for number, text in enumerate(texts.strip("\n").split("\n\n"))]

@@ -190,3 +190,41 @@ def test_what_numpy_refuses_is_told_in_words_and_draws_nothing() -> None:
         with pytest.raises(ValueError, match=rf"^drjit.numpy.random.Generator.{call.split('(')[0]}\(\)"):
             eval(f"rng.{call}", {"rng": own})
     assert own.random(2).tolist() == other.random(2).tolist()
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.5, 40.0])
+def test_few_gamma_numbers_are_those_that_have_derivatives(alpha: float) -> None:
+    few = numpy.asarray(default_rng(4).gamma(alpha, 2.0, 4000))
+    assert stats.kstest(few, stats.gamma(alpha, scale=2).cdf).pvalue > 1e-4
+    tracked = np.array([alpha])
+    dr.enable_grad(tracked)
+    found = default_rng(4).gamma(tracked, 2.0, 4000)
+    numpy.testing.assert_allclose(numpy.asarray(dr.detach(found)), few, rtol=1e-12)
+    dr.backward(found.sum())
+    step = 1e-5 * alpha
+    change = [float(default_rng(4).gamma(alpha + sign * step, 2.0, 4000).sum()) for sign in (1, -1)]
+    numpy.testing.assert_allclose(float(dr.grad(tracked)[0]), (change[0] - change[1]) / (2 * step), rtol=1e-4)
+
+
+def test_gamma_numbers_of_no_number_end() -> None:
+    found = numpy.asarray(default_rng(1).gamma(np.array([numpy.inf, numpy.nan, 0.0])))
+    assert found[0] == numpy.inf and numpy.isnan(found[1]) and found[2] == 0
+
+
+def test_large_orders_are_permutations() -> None:
+    rng, count = default_rng(3), 50_000
+    for order in (rng.permutation(count), rng.choice(count, count, replace=False), rng.permutation(np.arange(count))):
+        assert not numpy.array_equal(numpy.asarray(order), numpy.arange(count))
+        numpy.testing.assert_array_equal(numpy.sort(numpy.asarray(order)), numpy.arange(count))
+    assert numpy.unique(numpy.asarray(rng.choice(count, 300, replace=False))).size == 300
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "bool"])
+def test_elements_are_partitioned(dtype: str) -> None:
+    x = (numpy.random.default_rng(0).random((3, 5000)) * 100).astype(dtype)
+    for kth in (7, [3, 4000], -1):
+        found = numpy.asarray(np.partition(np.array(x), kth, axis=1))
+        numpy.testing.assert_array_equal(numpy.sort(found, axis=1), numpy.sort(x, axis=1))
+        numpy.testing.assert_array_equal(found[:, kth], numpy.sort(x, axis=1)[:, kth])
+        places = numpy.asarray(np.argpartition(np.array(x), kth, axis=1))
+        numpy.testing.assert_array_equal(numpy.take_along_axis(x, places, 1)[:, kth], found[:, kth])
