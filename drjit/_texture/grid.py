@@ -259,13 +259,15 @@ class Grid:
 
     def wrapped(self, axis: _Axis, index: Node) -> Node:
         """The texel that any signed integer stands for."""
-        size, zero, one = cast(axis.whole, INT32), literal(INT32, 0), literal(INT32, 1)
+        size, zero, one = cast(axis.whole, index.type), literal(index.type, 0), literal(index.type, 1)
         if axis.mode is _CLAMP or axis.mode is _BORDER:
-            return ops.minimum(ops.maximum(index, zero), ops.sub(size, one))
+            return cast(ops.minimum(ops.maximum(index, zero), ops.sub(size, one)), INT32)
         period = ops.add(size, size) if axis.mode is _MIRROR else size
         rest = ops.mod(index, period)  # of the sign of the index
         rest = ops.select(ops.lt(rest, zero), ops.add(rest, period), rest)
-        return ops.minimum(rest, ops.sub(ops.sub(period, one), rest)) if axis.mode is _MIRROR else rest
+        if axis.mode is _MIRROR:
+            rest = ops.minimum(rest, ops.sub(ops.sub(period, one), rest))
+        return cast(rest, INT32)
 
     def stencil(self, method: Method, positions: Sequence[Node],
                 orders: Sequence[int]) -> tuple[list[Corners], list[list[Node]]]:
