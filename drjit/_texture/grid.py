@@ -100,8 +100,8 @@ class _Axis:
 class Grid:
     """The lookups in grids of a shape, at positions of a type."""
 
-    __slots__ = ("axes", "channels", "code", "counts", "half", "index", "large", "minus_half", "offsets", "one",
-                 "shifted", "static", "strides", "type", "zero")
+    __slots__ = ("axes", "channels", "code", "codes", "counts", "half", "has_border", "has_neighbours", "index",
+                 "large", "minus_half", "offsets", "one", "shifted", "static", "strides", "type", "zero")
 
     def __init__(self, shape: tuple[int, ...], modes: tuple[WrapMode, ...], type_: int, static: bool,
                  together: bool) -> None:
@@ -114,7 +114,14 @@ class Grid:
                         for number, stride in enumerate(strides)]
         #: What is to be known of axes by whoever computes with numbers of texels that are not: those, and all else.
         self.counts = [axis.whole for axis in self.axes]
-        self.code = tuple([number for axis in self.axes for number in (axis.mode.value, int(axis.single))])
+        #: What the program of a lookup follows from besides.
+        self.code = self.channels, int(self.large), *[
+            number for axis in self.axes for number in (axis.mode.value, int(axis.single))]
+        #: What rows compute that are the channels themselves, see :func:`drjit._texture.lookups.lookup`.
+        self.codes = [channel << 9 for channel in range(self.channels)]
+        #: Whether some texels may not exist, and whether the two around a position along X are neighbours in memory.
+        self.has_border = _BORDER in modes
+        self.has_neighbours = modes[0] is _CLAMP and sizes[0] > 1
 
     @classmethod
     def computed(cls, sizes: Sequence[Node], modes: Sequence[WrapMode], singles: Sequence[bool], channels: int,
@@ -179,7 +186,7 @@ class Grid:
 
     def inner_cell(self, axis: _Axis, position: Node) -> tuple[Corners, Node]:
         """The two texels around a position, and the fraction of the distance: of a clamped axis always neighbours."""
-        if axis.mode is not _CLAMP or axis.single:
+        if axis.mode is not _CLAMP or axis.single:  # as has_neighbours says of X
             cell = self.cell(axis, position)
             return self.corners(axis, cell.upper, (-1, 0)), cell.fraction
         scaled = self._limited(ops.fma(position, axis.real, self.minus_half), axis.end)
@@ -296,6 +303,18 @@ class Grid:
                     first = texel if row is None else ops.add(row, texel)
                 yield self.positions(first, number if neighbours else 0), _both(known, exists)
 
+    def texel(self, corners: Sequence[Corners], sides: Sequence[int]) -> tuple[Node, Node | None]:
+        """The number of one of the texels at corners in memory, and whether it exists, if it may not."""
+        total: Node | None = None
+        known: Node | None = None
+        for number in range(len(corners) - 1, -1, -1):
+            index, exists = (of[sides[number]] for of in corners[number][:2])
+            part = self._wide(index)
+            part = ops.mul(part, self.strides[number]) if number else part
+            total, known = part if total is None else ops.add(total, part), _both(known, exists)
+        assert total is not None
+        return total, known
+
     def _wide(self, index: Node) -> Node:
         return cast(index, UINT64) if self.large else index
 
@@ -305,6 +324,8 @@ class Grid:
         first = texel if count == 1 else ops.mul(texel, offsets[count])
         if distance:
             return [ops.add(first, offset) for offset in offsets[count:2 * count]]
+        if count == 1:
+            return [first]
         return [first, *[ops.add(first, offset) for offset in offsets[1:count]]]
 
 
@@ -407,6 +428,10 @@ class Texels:
 
     def __init__(self, grid: Grid, source: Node, mask: Node, colors: Colors | None = None) -> None:
         self.grid, self.source, self.mask, self.colors = grid, source, mask, colors
+
+    def of(self, source: Node) -> Texels:
+        """The same with another source."""
+        return self if source is self.source else Texels(self.grid, source, self.mask, self.colors)
 
     def read(self, positions: Sequence[Node], exists: Node | None) -> list[Node]:
         """The channels of a texel, which are at some positions in memory; zero if it does not exist."""

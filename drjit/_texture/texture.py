@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NoReturn, SupportsIndex
 import drjit_core as core
 from drjit_core import (
     COMPUTES_IN,
+    CONSUMED,
     TYPES,
     FilterMode,
     Node,
@@ -26,6 +27,7 @@ from drjit_core import (
     import_copy,
     literal,
     primal,
+    state,
     tracked,
 )
 
@@ -48,6 +50,18 @@ _UINT8 = VarType.UInt8.value
 #: Version of what pickles hold of a texture.
 _FORMAT = 1
 _IDENTITY, _AUTO = ReduceOp.Identity.value, ReduceMode.Auto.value
+
+
+class _Known:
+    """What a texture keeps of what follows from the rest of it. Constructs do not look inside: it is no state."""
+
+    __slots__ = ("grid", "text", "value", "wide")
+
+    def __init__(self) -> None:
+        self.grid: tuple[Any, Grid] | None = None  # that of the last lookup, and what it follows from
+        self.text: str | None = None  # all options
+        self.value: Any = None  # stays the same object
+        self.wide: tuple[Node, Node] | None = None  # texels in half precision, and these in single precision
 
 
 class TextureBase:
@@ -81,8 +95,7 @@ class TextureBase:
      [2.5]]
     """
 
-    __slots__ = ("__weakref__", "_accel", "_border", "_filter", "_modes", "_srgb", "_tensor", "_text", "_value",
-                 "_wide", "_writable")
+    __slots__ = ("__weakref__", "_accel", "_border", "_filter", "_known", "_modes", "_srgb", "_tensor", "_writable")
 
     IsTexture = True
     _name: ClassVar[str]
@@ -90,13 +103,13 @@ class TextureBase:
     _dimension: ClassVar[int]
     #: The type of tensors that it holds.
     _storage: ClassVar[Any]
+    #: That of the tensor's elements, if it is an array.
+    _flat: ClassVar[Any]
 
     _tensor: Any
-    _value: Any
-    _wide: tuple[Node, Node] | None
     _modes: tuple[WrapMode, ...]  # X first
     _border: tuple[float, ...] | None
-    _text: str | None  # all options, where somebody has asked
+    _known: _Known
 
     # --- construction ------------------------------------------------------------------------------------------------
 
@@ -130,7 +143,7 @@ class TextureBase:
         self._modes = _wrap_modes(function, given.get("wrap_mode", WrapMode.Clamp), self._dimension)
         if self._srgb and self._record.type != _UINT8:
             raise ArgumentError(f"{function}(): 'srgb' is for textures of 8 bits a channel.")
-        self._value = self._wide = self._text = None
+        self._known = _Known()
         if of_tensor:
             self._tensor = self._tensor_of(function, "tensor", given["tensor"])
         else:
@@ -280,15 +293,16 @@ class TextureBase:
 
     def __drjit_children__(self) -> dict[str, Any]:
         # Options are a text, which constructs compare: textures of different ones are not merged.
-        if self._text is None:
-            self._text = json.dumps(self._all_options())
-        return {"tensor": self._tensor, "options": self._text}
+        known = self._known
+        if known.text is None:
+            known.text = json.dumps(self._all_options())
+        return {"tensor": self._tensor, "options": known.text}
 
     def __drjit_rebuild__(self, children: dict[str, Any]) -> Any:
         result, text = self._like(children["tensor"]), children["options"]
-        if text != self._text:
+        if text != self._known.text:
             result._set_options(json.loads(text))
-        result._text = text
+        result._known.text = text
         return result
 
     def _like(self, tensor: Any) -> Any:
@@ -296,7 +310,7 @@ class TextureBase:
         result: Any = type(self).__new__(type(self))
         result._accel, result._srgb, result._writable = self._accel, self._srgb, self._writable
         result._filter, result._modes, result._border = self._filter, self._modes, self._border
-        result._tensor, result._value, result._wide, result._text = tensor, None, None, None
+        result._tensor, result._known = tensor, _Known()
         return result
 
     def _all_options(self) -> dict[str, Any]:
@@ -326,7 +340,7 @@ class TextureBase:
             raise ValueError(f"{self._name}: cannot restore this texture: its pickle has a format that this version of "
                              f"the package does not know (expected {_FORMAT}, found {form!r}).")
         self._set_options(state["options"])
-        self._tensor, self._value, self._wide, self._text = state["tensor"], None, None, None
+        self._tensor, self._known = state["tensor"], _Known()
 
     # --- texels ------------------------------------------------------------------------------------------------------
 
@@ -350,8 +364,7 @@ class TextureBase:
         >>> Texture1f([[1, 2], [3, 4]]).value()
         [1, 2, 3, 4]
         """
-        view = self._tensor.array
-        self._value = view  # which stays the same object
+        view = self._known.value = self._tensor.array
         return view
 
     def set_value(self, value: Any, migrate: bool = False) -> None:
@@ -369,7 +382,9 @@ class TextureBase:
         """
         function = f"{self._name}.set_value"
         require_bool(function, "migrate", migrate)
-        new = self._converted(function, "value", value)._n
+        new = value._n if value.__class__ is self._flat else self._converted(function, "value", value)._n
+        if tracked(new) is None:
+            new = primal(new)
         size = math.prod(self.shape)
         if new.size != size:
             raise SizeError(f"{function}(): 'value' must have the {size} elements of a texture of the shape "
@@ -410,8 +425,8 @@ class TextureBase:
                 raise ArgumentError(f"{function}(): 'tensor' has {channels} channels, but the 'border' of the texture "
                                     f"one value for each of {len(border)}: {border}.")
             self._border = border[:1] * channels
-        self._tensor = new
-        self._value, self._writable, self._text = None, False, None
+        self._tensor, self._writable = new, False
+        self._known.text = self._known.value = None
 
     def update_inplace(self, migrate: bool = False) -> None:
         """Let lookups see what was done to :meth:`value` or :meth:`tensor`: they always do, so that there is nothing to
@@ -533,17 +548,23 @@ class TextureBase:
             source = literal(source.type, 0, shape[-1])
             if not static:  # in memory, as texels are: what positions are counts
                 source = core.opaque(source, tensor._where)
-        if COMPUTES_IN[source.type] != source.type and not static and tracked(source) is not None:
+        if COMPUTES_IN[source.type] != source.type and not static and tracked(source) is not None and \
+                not source.scope:  # what a region is given is added up so by whoever gives it
             source = self._in_single_precision(source)
-        grid = grid_of(shape, self._modes, type_, static)
+        key = shape, type_, state.flags
+        known = self._known
+        if known.grid is None or known.grid[0] != key:
+            known.grid = key, grid_of(shape, self._modes, type_, static)
+        grid = known.grid[1]
         colors = Colors(_table(COMPUTES_IN[type_], tensor._where)) if self._srgb else None
         return Texels(grid, source, lookups.wanted(self._mask(function, active), positions), colors)
 
     def _in_single_precision(self, source: Node) -> Node:
         """Texels in half precision, of which gradients are added up in single precision."""
-        wide = self._wide
-        if wide is None or wide[0] is not source:
-            wide = self._wide = source, cast(source, COMPUTES_IN[source.type])
+        wide = self._known.wide
+        vertex = None if wide is None or wide[0] is not source else tracked(wide[1])
+        if wide is None or vertex is None or vertex.rule is CONSUMED:
+            wide = self._known.wide = source, cast(source, COMPUTES_IN[source.type])
         return wide[1]
 
     def _lookup(self, method: str, pos: Any, active: Any, work: Callable[[Texels, list[Node]], Any]) -> Any:
@@ -860,7 +881,8 @@ def texture(name: str, module: str, record: Record) -> type:
     storage = lookup(record._replace(kind="tensor", shape=()))
     return type(name, (TextureBase,), {
         "__slots__": (), "__module__": module, "__qualname__": name, "__doc__": TextureBase.__doc__,
-        "_name": f"{module}.{name}", "_record": record, "_dimension": int(name[len("Texture")]), "_storage": storage})
+        "_name": f"{module}.{name}", "_record": record, "_dimension": int(name[len("Texture")]), "_storage": storage,
+        "_flat": None if record.backend is SCALAR else _array_type(record, record.type, 0)})
 
 
 links.texture = texture
