@@ -308,8 +308,8 @@ class Grid:
         total: Node | None = None
         known: Node | None = None
         for number in range(len(corners) - 1, -1, -1):
-            index, exists = (of[sides[number]] for of in corners[number][:2])
-            part = self._wide(index)
+            indices, exist, _ = corners[number]
+            part, exists = self._wide(indices[sides[number]]), exist[sides[number]]
             part = ops.mul(part, self.strides[number]) if number else part
             total, known = part if total is None else ops.add(total, part), _both(known, exists)
         assert total is not None

@@ -146,10 +146,9 @@ def _corner_again(*operands: Node, attr: int, payload: tuple[int, ...]) -> Node:
     what, channels, _, *axes = payload
     shape = *(int(size.payload) for size in reversed(sizes)), channels
     grid = grid_of(shape, tuple(map(WrapMode, axes[::2])), positions[0].type, False)
-    if what != _WEIGHT:
-        positions = [primal(position) for position in positions]
-    if all(tracked(position) is None for position in positions):
-        return _corners(grid, [primal(position) for position in positions], what, (attr,))[0]
+    plain = [primal(position) for position in positions]
+    if what != _WEIGHT or all(tracked(position) is None for position in positions):
+        return _corners(grid, plain, what, (attr,))[0]
     return _corner(grid, positions, what, attr)
 
 
