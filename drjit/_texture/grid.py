@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import drjit_core as core
-from drjit_core import BAKED, SHAPE, JitFlag, Node, VarType, WrapMode, cast, literal, read_element, tracked
+from drjit_core import BAKED, KIND, SHAPE, JitFlag, Node, VarType, WrapMode, cast, literal, read_element, tracked
 
 from .._access.lanes import TRUE
 from .._base.types import INT32, UINT32, UINT64
@@ -36,7 +36,7 @@ _and: Callable[[Node, Node], Node] = ops.and_
 _REPEAT, _CLAMP, _MIRROR, _BORDER = WrapMode.Repeat, WrapMode.Clamp, WrapMode.Mirror, WrapMode.Border
 #: Sizes of different axes and meanings are different parameters.
 _TAG = 64
-_UINT8 = VarType.UInt8.value
+_UINT8, _LITERAL = VarType.UInt8.value, KIND["literal"]
 #: Of an axis with a border: how far numbers of texels are shifted, so that four around a position are positive.
 _SHIFT = 2
 
@@ -476,6 +476,12 @@ class Texels:
             found.append(self._finished(values))
         return found
 
+    def _as_unknown(self, values: list[Node], weights: Sequence[Sequence[Node]]) -> list[Node]:
+        """Sums of texels that are known, whose products with weights are zero if they are: NaN where a weight is."""
+        for weight, *_ in weights:
+            values = [ops.select(ops.eq(weight, weight), value, self.grid.number(math.nan)) for value in values]
+        return values
+
     def interpolated(self, method: Method, positions: Sequence[Node], orders: Sequence[int]) -> list[Node]:
         """What is between texels, derived by each axis so many times."""
         grid = self.grid
@@ -492,6 +498,8 @@ class Texels:
             for factors in weights:
                 rows = [_weighted(rows[first:first + 4], factors) for first in range(0, len(rows), 4)]
             (values,) = rows
+        if method.texels > 1 and (grid.static or self.source.kind == _LITERAL):
+            values = self._as_unknown(values, weights)
         values = self._finished(values)
         for axis, position, order in zip(grid.axes, positions, orders, strict=True):
             if order:

@@ -53,7 +53,8 @@ _IDENTITY, _AUTO = ReduceOp.Identity.value, ReduceMode.Auto.value
 
 
 class _Known:
-    """What a texture keeps of what follows from the rest of it. Constructs do not look inside: it is no state."""
+    """What a texture keeps of what follows from the rest of it. Constructs and frozen functions do not look inside: it
+    is no state, and that of one texture as good as that of another."""
 
     __slots__ = ("grid", "text", "value", "wide")
 
@@ -62,6 +63,12 @@ class _Known:
         self.text: str | None = None  # all options
         self.value: Any = None  # stays the same object
         self.wide: tuple[Node, Node] | None = None  # texels in half precision, and these in single precision
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is _Known
+
+    def __hash__(self) -> int:
+        return 0
 
 
 class TextureBase:
