@@ -18,9 +18,11 @@ from typing import Any
 from drjit_core import FilterMode, WrapMode
 
 from ._access.indirect import gather
+from ._ad.arrays import grad_enabled
+from ._base.arguments import require_bool
 from ._base.array import ArrayBase
 from ._base.errors import ArgumentError, describe
-from ._base.types import FLOAT32, lookup, reshape, retype
+from ._base.types import FLOAT32, FLOAT64, lookup, reshape, retype
 from ._base.values import plain_scalar
 from ._control.while_loop import while_loop
 from ._functions.creation import arange, zeros
@@ -28,11 +30,14 @@ from ._functions.elementwise import abs, ceil, clip, floor, fma, log2, maximum, 
 from ._functions.joining import concat
 from ._functions.rearrangement import moveaxis
 from ._functions.resampling import resample
-from ._functions.traits import int32_array_t, leaf_t, mask_t, uint32_array_t
+from ._functions.traits import int32_array_t, is_diff_v, leaf_t, mask_t, uint32_array_t
 
 __all__ = ["CubeMap", "Mipmap", "from_image", "from_laplacian_pyramid", "grid_sample", "laplacian_pyramid"]
 
 _MOST_SAMPLES = 16  #: Of an anisotropic lookup, as in Direct3D 11.3.
+#: Pillow's modes of 8 bits a channel, and of more: 16, 16 in 32, and floating-point numbers.
+_CHANNELS = "L", "LA", "RGB", "RGBA"
+_DEEP = "I;16", "I;16L", "I;16B", "I;16N", "I", "F"
 
 
 def _image(function: str, name: str, value: Any) -> tuple[int, ...]:
@@ -49,6 +54,42 @@ def _halves(shape: Sequence[int]) -> tuple[int, ...]:
     """The shape of the next level of a pyramid."""
     height, width, channels = shape
     return max(1, height // 2), max(1, width // 2), channels
+
+
+def _shapes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The shapes of all levels of a pyramid."""
+    found = [shape]
+    while max(found[-1][:2]) > 1:
+        found.append(_halves(found[-1]))
+    return found
+
+
+def _positions(function: str, like: Any, count: int, least: int = FLOAT32, /, **values: Any) -> list[Any]:
+    """Arguments as positions of so many components, or as numbers, in the precision of the one that has the most, but
+    at least of some; of the backend of an array, which passes their derivatives on."""
+    types = [least, *[value._type for value in values.values() if isinstance(value, ArrayBase)]]
+    kind = retype(leaf_t(like), FLOAT64 if FLOAT64 in types else FLOAT32)
+    if count:
+        kind = reshape(kind, (count,))
+    create: Any = kind
+    for name, value in values.items():
+        if isinstance(value, ArrayBase) and grad_enabled(value) and not is_diff_v(kind):
+            raise TypeError(f"{function}(): '{name}' tracks derivatives ({value._name}), which lookups of "
+                            f"{like._name} do not pass on.")
+        try:
+            values[name] = value if type(value) is kind else create(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise TypeError(f"{function}(): '{name}' must be convertible to {describe(kind)}: {error}") from None
+    return list(values.values())
+
+
+def _mask(function: str, pos: Any, active: Any) -> Any:
+    """A mask of lookups at positions."""
+    kind: Any = mask_t(type(pos.x))
+    try:
+        return kind(active)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{function}(): 'active' must be a mask, found {describe(active)}: {error}") from None
 
 
 # --- Laplacian pyramids ----------------------------------------------------------------------------------------------
@@ -99,7 +140,7 @@ def from_laplacian_pyramid(pyramid: Sequence[Any]) -> Any:
     """
     function = "drjit.textures.from_laplacian_pyramid"
     if not isinstance(pyramid, (list, tuple)) or not pyramid:
-        raise TypeError(f"{function}(): 'pyramid' must be a list of levels, found {describe(pyramid)}.")
+        raise TypeError(f"{function}(): 'pyramid' must be a list of one level or more, found {pyramid!r}.")
     shapes = [_image(function, "pyramid", level) for level in pyramid]
     image = pyramid[-1]
     for number in range(len(pyramid) - 2, -1, -1):
@@ -136,12 +177,10 @@ class Mipmap:
         function = "drjit.textures.Mipmap.__init__"
         if wrap_mode not in (WrapMode.Clamp, WrapMode.Repeat, WrapMode.Mirror):
             raise TypeError(f"{function}(): 'wrap_mode' must be WrapMode.Clamp, Repeat or Mirror, found {wrap_mode!r}.")
-        shapes = [_image(function, "image", image)]
+        self._mode, self._shapes = wrap_mode, _shapes(_image(function, "image", image))
         levels = [image]
-        while max(shapes[-1][:2]) > 1:
-            shapes.append(_halves(shapes[-1]))
-            levels.append(resample(levels[-1], shapes[-1], "box"))
-        self._mode, self._shapes = wrap_mode, shapes
+        for shape in self._shapes[1:]:
+            levels.append(resample(levels[-1], shape, "box"))
         self._data = concat([level.array for level in levels])
 
     @property
@@ -161,11 +200,13 @@ class Mipmap:
         return found
 
     def __drjit_children__(self) -> dict[str, Any]:
-        return {"data": self._data}
+        # Constructs compare the text: those of different shapes or modes are not merged.
+        return {"data": self._data, "options": f"{self._mode.name} {' '.join(map(str, self._shapes[0]))}"}
 
     def __drjit_rebuild__(self, children: dict[str, Any]) -> Any:
         result: Any = type(self).__new__(type(self))
-        result._mode, result._shapes, result._data = self._mode, self._shapes, children["data"]
+        mode, *shape = children["options"].split()
+        result._mode, result._shapes, result._data = WrapMode[mode], _shapes(tuple(map(int, shape))), children["data"]
         return result
 
     def __repr__(self) -> str:
@@ -173,21 +214,16 @@ class Mipmap:
 
     # --- lookups -----------------------------------------------------------------------------------------------------
 
-    def _position(self, function: str, name: str, value: Any) -> Any:
-        kind = reshape(retype(leaf_t(self._data), FLOAT32), (2,))
-        create: Any = kind
-        try:
-            return value if type(value) is kind else create(value)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise TypeError(f"{function}(): '{name}' must be convertible to {kind._name}: {error}") from None
-
     def _table(self, values: Sequence[int], level: Any) -> Any:
         """A number for each level."""
+        if isinstance(level, int):
+            return values[level]
         return gather(type(level), type(level)(values), level)
 
     def _bilinear(self, pos: Any, level: Any, active: Any) -> list[Any]:
         """Bilinear interpolation within a level for each element."""
         real, whole, channels = type(pos.x), int32_array_t(type(pos.x)), self._shapes[0][2]
+        kind = float if isinstance(level, int) else type(self._data)
         starts = [0]
         for height, width, _ in self._shapes[:-1]:
             starts.append(starts[-1] + height * width)
@@ -215,19 +251,20 @@ class Mipmap:
             row = fma(unsigned(y), sizes[0], self._table(starts, level))
             for x, wx in zip(corners[0], weights[0], strict=True):
                 texel, weight = (row + unsigned(x)) * channels, wx * wy
-                total = [fma(weight, real(gather(type(self._data), self._data, texel + c, active)), total[c])
+                total = [fma(weight, real(gather(kind, self._data, texel + c, active)), total[c])
                          for c in range(channels)]
         return total
 
-    def _result(self, channels: list[Any]) -> Any:
+    def _result(self, pos: Any, channels: list[Any], active: Any) -> Any:
+        """Channels that were looked up at a position, where that was wanted."""
         count = len(channels)
-        kind: Any = reshape(type(channels[0]), (count if count <= 4 else -1,))
-        return kind(channels)
+        kind: Any = reshape(type(pos), (count if count <= 4 else -1,))
+        return kind([select(active, value, 0) for value in channels])
 
     def _trilinear(self, pos: Any, lod: Any, active: Any) -> list[Any]:
         real = type(pos.x)
         last = len(self._shapes) - 1
-        lod = clip(real(lod), 0, last)
+        lod = clip(lod, 0, last)
         below = trunc(lod)
         level = minimum(uint32_array_t(real)(below), last)  # that of NaN, too
         fraction = lod - below
@@ -239,7 +276,8 @@ class Mipmap:
         """The MIP map at positions and levels of detail, interpolated within the two levels around and between them.
 
         ``pos`` is a position (X, Y) from 0 to 1; ``lod`` is 0 for the image, 1 for the next level, and so on; what lies
-        beyond is clamped. Zero where ``active`` is not set. Computes in single precision. Evaluates nothing.
+        beyond is clamped. Zero where ``active`` is not set. Computes in single precision, or in double precision if
+        ``pos`` has that. Evaluates nothing. Raises a ``TypeError`` for what does not convert to that.
 
         >>> from drjit.llvm import Array2f, Float, TensorXf
         >>> mipmap = dr.textures.Mipmap(TensorXf([0, 8], (1, 2, 1)))
@@ -248,9 +286,11 @@ class Mipmap:
          [2],
          [4]]
         """
-        pos = self._position("drjit.textures.Mipmap.eval", "pos", pos)
-        found = self._trilinear(pos, lod, active)
-        return self._result([select(active, value, 0) for value in found])
+        function = "drjit.textures.Mipmap.eval"
+        (pos,) = _positions(function, self._data, 2, pos=pos)
+        (lod,) = _positions(function, self._data, 0, type(pos)._type, lod=lod)
+        active = _mask(function, pos, active)
+        return self._result(pos, self._trilinear(pos, lod, active), active)
 
     def eval_grad(self, pos: Any, ddx: Any, ddy: Any, max_anisotropy: int = 1, active: Any = True) -> Any:
         """The MIP map over the area that a pixel sees: ``ddx`` and ``ddy`` are how much the position changes from one
@@ -266,8 +306,8 @@ class Mipmap:
         [[4]]
         """
         function = "drjit.textures.Mipmap.eval_grad"
-        pos, ddx, ddy = (self._position(function, name, value)
-                         for name, value in (("pos", pos), ("ddx", ddx), ("ddy", ddy)))
+        pos, ddx, ddy = _positions(function, self._data, 2, pos=pos, ddx=ddx, ddy=ddy)
+        active = _mask(function, pos, active)
         most = plain_scalar(max_anisotropy)
         if most.__class__ is not int or not 1 <= most <= _MOST_SAMPLES:
             raise ArgumentError(f"{function}(): 'max_anisotropy' must be an int from 1 to {_MOST_SAMPLES}, found "
@@ -277,26 +317,23 @@ class Mipmap:
         x, y = ddx * size, ddy * size
         longer = maximum(x.x * x.x + x.y * x.y, y.x * y.x + y.y * y.y)
         if most == 1:
-            found = self._trilinear(pos, 0.5 * log2(maximum(longer, 1)), active)
-            return self._result([select(active, value, 0) for value in found])
+            return self._result(pos, self._trilinear(pos, 0.5 * log2(maximum(longer, 1)), active), active)
         along_x = x.x * x.x + x.y * x.y >= y.x * y.x + y.y * y.y
         length, area = sqrt(longer), abs(x.x * y.y - x.y * y.x)
-        ratio = longer / area
-        limited = ~(ratio <= most)  # also where the area is nothing
-        ratio = select(limited, real(most), ratio)
+        limited = longer >= most * area  # also where the area is nothing
+        ratio = select(limited, real(most), longer / select(limited, 1, area))
         minor = select(limited, length / ratio, area / maximum(length, 1e-20))
         ratio = select(minor < 1, maximum(1, ratio * minor), ratio)
         lod, line = log2(maximum(minor, 1)), select(along_x, ddx, ddy)
         count = clip(ceil(ratio - 1e-4), 1, most)
-        mask = mask_t(real)(active)
 
         def body(k: Any, total: list[Any]) -> tuple[Any, list[Any]]:
             place = pos + line * ((k + 0.5) / count - 0.5)
-            return k + 1, [one + two for one, two in zip(total, self._trilinear(place, lod, mask), strict=True)]
+            return k + 1, [one + two for one, two in zip(total, self._trilinear(place, lod, active), strict=True)]
 
         _, total = while_loop((zeros(real, 1) + 0 * count, [zeros(real, 1) + 0 * count for _ in range(channels)]),
                               lambda k, total: k < count, body, ("k", "total"), "mipmap", max_iterations=most)
-        return self._result([select(mask, value / count, 0) for value in total])
+        return self._result(pos, [value / count for value in total], active)
 
 
 # --- cube maps -------------------------------------------------------------------------------------------------------
@@ -358,7 +395,7 @@ class CubeMap:
      [3]]
     """
 
-    __slots__ = ("__weakref__", "_data", "_size", "_texture")
+    __slots__ = ("__weakref__", "_texture")
 
     def __init__(self, faces: Any) -> None:
         function = "drjit.textures.CubeMap.__init__"
@@ -383,19 +420,19 @@ class CubeMap:
         suffix = kind.__name__.removeprefix("TensorX")
         texture: Any = getattr(sys.modules[kind.__module__], f"Texture2{suffix}")
         rows = (padded[0] + padded[1] + padded[2]) / 3
-        self._data, self._size = faces, size
         self._texture = texture(kind(rows, (6 * (size + 2), size + 2, channels)))
 
     def __drjit_children__(self) -> dict[str, Any]:
-        return {"faces": self._data, "texture": self._texture}
+        return {"texture": self._texture}
 
     def __drjit_rebuild__(self, children: dict[str, Any]) -> Any:
         result: Any = type(self).__new__(type(self))
-        result._data, result._texture, result._size = children["faces"], children["texture"], self._size
+        result._texture = children["texture"]
         return result
 
     def __repr__(self) -> str:
-        return f"CubeMap(shape={self._data.shape})"
+        _, width, channels = self._texture.shape
+        return f"CubeMap(shape={(6, width - 2, width - 2, channels)})"
 
     def eval(self, direction: Any, active: Any = True) -> Any:
         """The cube map in directions, which may be of any length but zero. Zero where ``active`` is not set.
@@ -408,26 +445,25 @@ class CubeMap:
         >>> cube.eval(Array3f(1, 2, 3))
         [[0, 0, 0]]
         """
-        kind = reshape(retype(leaf_t(self._data), FLOAT32), (3,))
-        create: Any = kind
-        known = isinstance(direction, ArrayBase) and direction._kind == "f" and direction._depth == 1
-        try:
-            x, y, z = direction if known and len(direction) == 3 else create(direction)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise TypeError(f"drjit.textures.CubeMap.eval(): 'direction' must be convertible to {kind._name}: {error}"
-                            ) from None
+        function = "drjit.textures.CubeMap.eval"
+        (direction,) = _positions(function, self._texture.tensor(), 3, direction=direction)
+        active = _mask(function, direction, active)
+        x, y, z = direction
         ax, ay, az = abs(x), abs(y), abs(z)
         on_x, on_y = (ax >= ay) & (ax >= az), ay >= az
         real = type(x)
+        _, width, _ = self._texture.shape
+        size = width - 2
         main = select(on_x, x, select(on_y, y, z))
         positive = main > 0
         u = select(on_x, select(positive, -z, z), select(on_y, x, select(positive, x, -x)))
-        v = select(on_x | ~on_y, -y, select(positive, z, -z))
+        v = select(on_x, -y, select(on_y, select(positive, z, -z), -y))
         face = select(on_x, real(0), select(on_y, real(2), real(4))) + select(positive, real(0), real(1))
-        size, scale = self._size, 1 / abs(main)
+        scale = 1 / abs(main)
         column = fma(u * scale, size / 2, size / 2 + 1) / (size + 2)
         row = (fma(v * scale, size / 2, size / 2 + 1) + face * (size + 2)) / (6 * (size + 2))
-        return self._texture.eval(reshape(real, (2,))(column, row), active)
+        create: Any = reshape(type(direction), (2,))
+        return self._texture.eval(create(column, row), active)
 
 
 # --- sampling as PyTorch does ----------------------------------------------------------------------------------------
@@ -501,6 +537,7 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
     if padding_mode not in ("zeros", "border", "reflection"):
         raise ArgumentError(f"{function}(): 'padding_mode' must be 'zeros', 'border' or 'reflection', found "
                             f"{padding_mode!r}.")
+    require_bool(function, "align_corners", align_corners)
     sizes, width = shape[:1:-1], math.prod(positions[:-1])
     real = type(grid.array)
     whole, unsigned = int32_array_t(real), uint32_array_t(real)
@@ -546,8 +583,9 @@ def from_image(cls: Any, file: Any, filter_mode: FilterMode = FilterMode.Linear,
     """A texture of the class ``cls`` (of two dimensions) from an image file, or from anything that Pillow opens.
 
     Textures of 8 bits keep the codes of the file, and decode sRGB colors in lookups; those of floating-point numbers
-    hold linear values from 0 to 1. With ``raw``, values are left as they are encoded. Needs Pillow. Raises a
-    ``TypeError`` for other classes, and what Pillow raises for the file.
+    hold linear values from 0 to 1, or whatever a file of floating-point numbers has. With ``raw``, values are left as
+    they are encoded. Needs Pillow. Raises a ``TypeError`` for other classes, a ``RuntimeError`` for files of more bits
+    than the texture, and what Pillow raises for the file.
 
     >>> import io
     >>> from PIL import Image
@@ -564,16 +602,22 @@ def from_image(cls: Any, file: Any, filter_mode: FilterMode = FilterMode.Linear,
     if not getattr(cls, "IsTexture", False) or cls._dimension != 2:
         raise TypeError(f"{function}(): 'cls' must be a texture of two dimensions, such as drjit.llvm.Texture2f, found "
                         f"{describe(cls)}.")
+    require_bool(function, "raw", raw)
     with Image.open(file) as image:
-        known = image.mode in ("L", "LA", "RGB", "RGBA")
+        known = image.mode in _CHANNELS or image.mode in _DEEP
         mode = image.mode if known else "RGBA" if "transparency" in image.info else "RGB"
         codes = numpy.asarray(image.convert(mode))
     codes = codes.reshape(*codes.shape[:2], -1)
     colors = codes.shape[2] >= 3
     options = {"filter_mode": filter_mode, "wrap_mode": wrap_mode}
     if cls._storage._kind == "u":
+        if mode in _DEEP:
+            raise ArgumentError(f"{function}(): 'file' has more than 8 bits a channel (the mode {mode!r}), which "
+                                f"{cls._name} does not hold.")
         return cls(codes, srgb=colors and not raw, **options)
-    values = codes / 255
+    if mode == "F":  # linear, of any range
+        return cls(codes, **options)
+    values = codes / (65535 if mode in _DEEP else 255)
     if not raw:
         count = values.shape[2] - (values.shape[2] in (2, 4))  # without alpha
         part = values[..., :count]

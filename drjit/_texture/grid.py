@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import drjit_core as core
-from drjit_core import BAKED, SHAPE, JitFlag, Node, VarType, WrapMode, cast, literal, read_element, tracked
+from drjit_core import BAKED, KIND, SHAPE, JitFlag, Node, VarType, WrapMode, cast, literal, read_element, tracked
 
 from .._access.lanes import TRUE
 from .._base.types import INT32, UINT32, UINT64
@@ -36,7 +36,7 @@ _and: Callable[[Node, Node], Node] = ops.and_
 _REPEAT, _CLAMP, _MIRROR, _BORDER = WrapMode.Repeat, WrapMode.Clamp, WrapMode.Mirror, WrapMode.Border
 #: Sizes of different axes and meanings are different parameters.
 _TAG = 64
-_UINT8 = VarType.UInt8.value
+_UINT8, _LITERAL = VarType.UInt8.value, KIND["literal"]
 #: Of an axis with a border: how far numbers of texels are shifted, so that four around a position are positive.
 _SHIFT = 2
 
@@ -100,8 +100,8 @@ class _Axis:
 class Grid:
     """The lookups in grids of a shape, at positions of a type."""
 
-    __slots__ = ("axes", "channels", "code", "counts", "half", "index", "large", "minus_half", "offsets", "one",
-                 "shifted", "static", "strides", "type", "zero")
+    __slots__ = ("axes", "channels", "code", "codes", "counts", "half", "has_border", "has_neighbours", "index",
+                 "large", "minus_half", "offsets", "one", "shifted", "static", "strides", "type", "zero")
 
     def __init__(self, shape: tuple[int, ...], modes: tuple[WrapMode, ...], type_: int, static: bool,
                  together: bool) -> None:
@@ -114,7 +114,14 @@ class Grid:
                         for number, stride in enumerate(strides)]
         #: What is to be known of axes by whoever computes with numbers of texels that are not: those, and all else.
         self.counts = [axis.whole for axis in self.axes]
-        self.code = tuple([number for axis in self.axes for number in (axis.mode.value, int(axis.single))])
+        #: What the program of a lookup follows from besides.
+        self.code = self.channels, int(self.large), *[
+            number for axis in self.axes for number in (axis.mode.value, int(axis.single))]
+        #: What rows compute that are the channels themselves, see :func:`drjit._texture.lookups.lookup`.
+        self.codes = [channel << 9 for channel in range(self.channels)]
+        #: Whether some texels may not exist, and whether the two around a position along X are neighbours in memory.
+        self.has_border = _BORDER in modes
+        self.has_neighbours = modes[0] is _CLAMP and sizes[0] > 1
 
     @classmethod
     def computed(cls, sizes: Sequence[Node], modes: Sequence[WrapMode], singles: Sequence[bool], channels: int,
@@ -179,7 +186,7 @@ class Grid:
 
     def inner_cell(self, axis: _Axis, position: Node) -> tuple[Corners, Node]:
         """The two texels around a position, and the fraction of the distance: of a clamped axis always neighbours."""
-        if axis.mode is not _CLAMP or axis.single:
+        if axis.mode is not _CLAMP or axis.single:  # as has_neighbours says of X
             cell = self.cell(axis, position)
             return self.corners(axis, cell.upper, (-1, 0)), cell.fraction
         scaled = self._limited(ops.fma(position, axis.real, self.minus_half), axis.end)
@@ -259,13 +266,15 @@ class Grid:
 
     def wrapped(self, axis: _Axis, index: Node) -> Node:
         """The texel that any signed integer stands for."""
-        size, zero, one = cast(axis.whole, INT32), literal(INT32, 0), literal(INT32, 1)
+        size, zero, one = cast(axis.whole, index.type), literal(index.type, 0), literal(index.type, 1)
         if axis.mode is _CLAMP or axis.mode is _BORDER:
-            return ops.minimum(ops.maximum(index, zero), ops.sub(size, one))
+            return cast(ops.minimum(ops.maximum(index, zero), ops.sub(size, one)), INT32)
         period = ops.add(size, size) if axis.mode is _MIRROR else size
         rest = ops.mod(index, period)  # of the sign of the index
         rest = ops.select(ops.lt(rest, zero), ops.add(rest, period), rest)
-        return ops.minimum(rest, ops.sub(ops.sub(period, one), rest)) if axis.mode is _MIRROR else rest
+        if axis.mode is _MIRROR:
+            rest = ops.minimum(rest, ops.sub(ops.sub(period, one), rest))
+        return cast(rest, INT32)
 
     def stencil(self, method: Method, positions: Sequence[Node],
                 orders: Sequence[int]) -> tuple[list[Corners], list[list[Node]]]:
@@ -294,6 +303,18 @@ class Grid:
                     first = texel if row is None else ops.add(row, texel)
                 yield self.positions(first, number if neighbours else 0), _both(known, exists)
 
+    def texel(self, corners: Sequence[Corners], sides: Sequence[int]) -> tuple[Node, Node | None]:
+        """The number of one of the texels at corners in memory, and whether it exists, if it may not."""
+        total: Node | None = None
+        known: Node | None = None
+        for number in range(len(corners) - 1, -1, -1):
+            indices, exist, _ = corners[number]
+            part, exists = self._wide(indices[sides[number]]), exist[sides[number]]
+            part = ops.mul(part, self.strides[number]) if number else part
+            total, known = part if total is None else ops.add(total, part), _both(known, exists)
+        assert total is not None
+        return total, known
+
     def _wide(self, index: Node) -> Node:
         return cast(index, UINT64) if self.large else index
 
@@ -303,6 +324,8 @@ class Grid:
         first = texel if count == 1 else ops.mul(texel, offsets[count])
         if distance:
             return [ops.add(first, offset) for offset in offsets[count:2 * count]]
+        if count == 1:
+            return [first]
         return [first, *[ops.add(first, offset) for offset in offsets[1:count]]]
 
 
@@ -406,6 +429,10 @@ class Texels:
     def __init__(self, grid: Grid, source: Node, mask: Node, colors: Colors | None = None) -> None:
         self.grid, self.source, self.mask, self.colors = grid, source, mask, colors
 
+    def of(self, source: Node) -> Texels:
+        """The same with another source."""
+        return self if source is self.source else Texels(self.grid, source, self.mask, self.colors)
+
     def read(self, positions: Sequence[Node], exists: Node | None) -> list[Node]:
         """The channels of a texel, which are at some positions in memory; zero if it does not exist."""
         grid, source, mask = self.grid, self.source, self.mask
@@ -449,6 +476,12 @@ class Texels:
             found.append(self._finished(values))
         return found
 
+    def _as_unknown(self, values: list[Node], weights: Sequence[Sequence[Node]]) -> list[Node]:
+        """Sums of texels that are known, whose products with weights are zero if they are: NaN where a weight is."""
+        for weight, *_ in weights:
+            values = [ops.select(ops.eq(weight, weight), value, self.grid.number(math.nan)) for value in values]
+        return values
+
     def interpolated(self, method: Method, positions: Sequence[Node], orders: Sequence[int]) -> list[Node]:
         """What is between texels, derived by each axis so many times."""
         grid = self.grid
@@ -465,6 +498,8 @@ class Texels:
             for factors in weights:
                 rows = [_weighted(rows[first:first + 4], factors) for first in range(0, len(rows), 4)]
             (values,) = rows
+        if method.texels > 1 and (grid.static or self.source.kind == _LITERAL):
+            values = self._as_unknown(values, weights)
         values = self._finished(values)
         for axis, position, order in zip(grid.axes, positions, orders, strict=True):
             if order:

@@ -2,7 +2,8 @@
 
 Tracing a lookup, and walking it at each launch, costs as much as a node or two, not as much as all corners of all
 channels. Its derivatives by positions are such rows, too, whose weights are derived by the fraction along an axis;
-those by texels are additions of weights to gradients. Lookups in scalars, and in texels that are all equal, are traced
+those by texels are additions of weights to gradients: where these are linear, weights, and where they go, are rows of
+their own, one for each corner. Lookups in scalars, and in texels that are all equal, are traced
 at once (:mod:`.grid`).
 
 Beyond a border, texels are zero. Since weights add up to one, another value is added with the weight of all that is
@@ -12,8 +13,7 @@ there, which is a channel of its own.
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from drjit_core import (
     COMPUTES_IN,
@@ -40,6 +40,7 @@ from drjit_core import (
 
 from .._access.lanes import TRUE, with_lanes
 from .._base.nodes import broadcast
+from .._base.types import BOOL
 from .._functions.structure import Structure
 from .grid import METHODS, Colors, Grid, Texels, grid_of, ops, products
 
@@ -50,6 +51,11 @@ _LITERAL, _BOUND = KIND["literal"], KIND["bound"]
 NEAREST, LINEAR, SMOOTH, INTERPOLATING = range(len(METHODS))
 #: Rows by the number of dimensions, and by whether texels are codes of colors, which a table decodes.
 _KINDS: dict[tuple[int, bool], int] = {}
+#: Rows of corners of lookups, by the number of dimensions: of what, is part of the program.
+_CORNERS: dict[int, int] = {}
+_WEIGHT, _TEXEL, _EXISTS = range(3)
+#: The derivatives of the order zero alone.
+_VALUES: Sequence[Sequence[int]] = ((),)
 _ADD, _AUTO, _EXPAND = ReduceOp.Add.value, ReduceMode.Auto.value, ReduceMode.Expand.value
 #: What expansions are traced under: where a program has cleared one, lookups have none.
 _FLAGS = int(JitFlag.PacketOps) | int(JitFlag.FastMath)
@@ -101,7 +107,7 @@ def _again(source: Node, *operands: Node, attr: int, payload: tuple[int, ...], c
     dimension = (len(operands) - 1) // 2
     positions, sizes, mask = operands[:dimension], operands[dimension:-1], operands[-1]
     method, channels, _, *axes = payload
-    if tracked(source) is not None:
+    if tracked(source) is not None and not source.scope:
         source = cast(source, COMPUTES_IN[source.type])
     shape = *(int(size.payload) for size in reversed(sizes)), channels
     grid = grid_of(shape, tuple(map(WrapMode, axes[::2])), positions[0].type, False)
@@ -114,6 +120,57 @@ def _decoded_again(source: Node, table: Node, *operands: Node, attr: int, payloa
     return _again(source, *operands, attr=attr, payload=payload, colors=Colors(table))
 
 
+def _corner_expansion(node: Node, operands: Sequence[Node]) -> Node:
+    dimension = len(operands) // 2
+    what, channels, large, *axes = node.payload
+    modes, singles = [WrapMode(mode) for mode in axes[::2]], [bool(single) for single in axes[1::2]]
+    positions = operands[:dimension]
+    grid = Grid.computed(operands[dimension:], modes, singles, channels, positions[0].type, bool(large))
+    return _corner(grid, positions, what, node.attr)
+
+
+def _corner(grid: Grid, positions: Sequence[Node], what: int, number: int) -> Node:
+    """Of a corner of a linear lookup, X changing first: its weight, the number of its texel, or whether that exists."""
+    corners, weights = grid.stencil(METHODS[LINEAR], positions, (0,) * len(positions))
+    sides = [number >> axis & 1 for axis in range(len(positions))]
+    if what == _WEIGHT:
+        return products([[along[side]] for along, side in zip(weights, sides, strict=True)])[0]
+    texel, exists = grid.texel(corners, sides)
+    return texel if exists is None or what == _TEXEL else exists
+
+
+def _corner_again(*operands: Node, attr: int, payload: tuple[int, ...]) -> Node:
+    """What there is of a corner once more, of positions that may have derivatives."""
+    dimension = len(operands) // 2
+    positions, sizes = operands[:dimension], operands[dimension:]
+    what, channels, _, *axes = payload
+    shape = *(int(size.payload) for size in reversed(sizes)), channels
+    grid = grid_of(shape, tuple(map(WrapMode, axes[::2])), positions[0].type, False)
+    plain = [primal(position) for position in positions]
+    if what != _WEIGHT or all(tracked(position) is None for position in positions):
+        return _corners(grid, plain, what, (attr,))[0]
+    return _corner(grid, positions, what, attr)
+
+
+def _corners(grid: Grid, positions: Sequence[Node], what: int, numbers: Iterable[int]) -> list[Node]:
+    """What there is of some corners, see :func:`_corner`."""
+    type_ = grid.type if what == _WEIGHT else grid.index if what == _TEXEL else BOOL
+    rows: list[Node] = traced_each(_CORNERS[len(positions)], type_, (*positions, *grid.counts), numbers,
+                                   (what, *grid.code))
+    return rows
+
+
+def _linear_corners(grid: Grid, positions: Sequence[Node]) -> Iterator[tuple[Node, list[Node], Node | None]]:
+    """Of each corner of a linear lookup its weight, where the channels of its texel are, and whether that exists."""
+    count, together = 1 << len(positions), 1 + grid.has_neighbours
+    weights = _corners(grid, positions, _WEIGHT, range(count))
+    texels = _corners(grid, positions, _TEXEL, range(0, count, together))
+    exist: Sequence[Node | None] = _corners(grid, positions, _EXISTS, range(count)) if grid.has_border \
+        else [None] * count
+    for number, (weight, exists) in enumerate(zip(weights, exist, strict=True)):
+        yield weight, grid.positions(texels[number // together], number % together), exists
+
+
 def wanted(mask: Node, positions: Sequence[Node]) -> Node:
     """A mask of lookups, without the lanes of constructs that take no part."""
     sizes = [position.size for position in positions]
@@ -121,10 +178,12 @@ def wanted(mask: Node, positions: Sequence[Node]) -> Node:
 
 
 def lookup(texels: Texels, border: Sequence[float] | None, method: int, positions: Sequence[Node],
-           orders: Sequence[Sequence[int]] = ((),)) -> list[list[Node]]:
+           orders: Sequence[Sequence[int]] = _VALUES) -> list[list[Node]]:
     """What a method computes of texels at positions: for each of some derivatives by the position, which say how often
     each axis is derived by, all channels."""
     channels, has_border = texels.grid.channels, border is not None and any(border)
+    if orders is _VALUES and not has_border:
+        return [_channels(texels, method, positions, texels.grid.codes)]
     count = channels + has_border
     codes = [_derived(channel, entry) for entry in orders for channel in range(count)]
     values = _channels(texels, method, positions, codes)
@@ -155,24 +214,29 @@ def _once_more(code: int, axis: int) -> int:
 
 def _channels(texels: Texels, method: int, positions: Sequence[Node], codes: Sequence[int]) -> list[Node]:
     """Some channels or derivatives, of what may have derivatives itself."""
-    source = texels.source
+    plain = [primal(position) for position in positions]
     if method == NEAREST:
-        positions = [primal(position) for position in positions]
-    if tracked(source) is None and all(tracked(position) is None for position in positions):
-        return _plain(Texels(texels.grid, primal(source), texels.mask, texels.colors), method,
-                      [primal(position) for position in positions], codes)
+        positions = plain
+    source = texels.source
+    if tracked(source) is None and [tracked(position) for position in positions] == [None] * len(plain):
+        return _plain(texels.of(primal(source)), method, plain, codes)
     found = Lookup(texels, method, positions, codes)
     return found.attached(_plain(found.texels, method, found.positions, codes))
+
+
+def _has_rows(grid: Grid) -> bool:
+    """Whether lookups are traced as rows."""
+    return state.flags & _FLAGS == _FLAGS and not grid.static
 
 
 def _plain(texels: Texels, method: int, positions: Sequence[Node], codes: Sequence[int]) -> list[Node]:
     """Some channels or derivatives, with zeros beyond borders."""
     grid, colors, kind = texels.grid, texels.colors, texels.source.kind
-    if state.flags & _FLAGS == _FLAGS and not grid.static and kind != _LITERAL and kind != _BOUND:
+    if _has_rows(grid) and kind != _LITERAL and kind != _BOUND:
         memory = (texels.source,) if colors is None else (texels.source, colors.table)
         rows: list[Node] = traced_each(
             _KINDS[len(positions), colors is not None], grid.type, (*memory, *positions, *grid.counts, texels.mask),
-            codes, (method, grid.channels, int(grid.large), *grid.code))
+            codes, (method, *grid.code))
         return rows
     values: dict[int, list[Node]] = {}
     found = []
@@ -201,7 +265,7 @@ class Lookup(Structure):
     def _hold(self, texels: Texels) -> None:
         """Keep texels and positions without derivatives."""
         source, *self.positions = [primal(node) for node in self.operands]
-        self.texels = Texels(texels.grid, source, texels.mask, texels.colors)
+        self.texels = texels.of(source)
 
     def uses(self, place: int) -> tuple[bool, bool]:
         """Texels are read by index, components of the position are not."""
@@ -225,8 +289,7 @@ class Lookup(Structure):
         if not flow.again:
             return _plain(self.texels, self.method, self.positions, codes)
         source, *positions = self.operands
-        texels = Texels(self.texels.grid, source, self.texels.mask, self.texels.colors)
-        return _channels(texels, self.method, positions, codes)
+        return _channels(self.texels.of(source), self.method, positions, codes)
 
     def _slopes(self, flow: Flow, axes: Iterable[int], places: Iterable[int]) -> list[list[Node]]:
         """The derivatives of some results by axes."""
@@ -278,26 +341,38 @@ class Lookup(Structure):
                 by_orders.setdefault(orders, {})[channel] = gradient
         for code, gradients in by_orders.items():
             _, orders_of = _decoded(code, len(positions))
-            corners, weights = grid.stencil(METHODS[self.method], positions, orders_of)
+            corners = self._corners(grid, positions, orders_of)
             for axis, position, order in zip(grid.axes, positions, orders_of, strict=True):
                 for _ in range(order):
                     slope = grid.slope(axis, position, self.method == LINEAR)
                     gradients = {channel: product(node, slope, flow.sparse) for channel, node in gradients.items()}
-            count = math.prod(map(len, weights)) * len(gradients)
+            count = METHODS[self.method].texels ** len(positions) * len(gradients)
             # where there are more gradients than texels, in tables of the threads
             mode = _EXPAND if vertex.size <= min(_LARGEST_TABLE, 2 * width * count) else _AUTO
             parts = []
-            for weight, (texel, exists) in zip(products(weights), grid.places(corners), strict=True):
+            for weight, texel, exists in corners:
                 mask = texel_mask if exists is None else exists if texel_mask is TRUE else ops.and_(texel_mask, exists)
                 for channel, gradient in gradients.items():
-                    parts.append((cast(product(gradient, weight, flow.sparse), vertex.type), texel[channel], mask))
-            flow.write(vertex, functools.partial(_with_parts, parts, mode))
+                    parts.append((product(gradient, weight, flow.sparse), texel[channel], mask))
+            flow.write(vertex, functools.partial(_with_parts, parts, vertex.type, mode))
 
 
-def _with_parts(parts: Sequence[tuple[Node, Node, Node]], mode: int, memory: Node) -> Node:
-    """A new version of memory, to which parts are added, each given with its place and a mask."""
+    def _corners(self, grid: Grid, positions: Sequence[Node],
+                 orders: Sequence[int]) -> Iterable[tuple[Node, list[Node], Node | None]]:
+        """The weights of all corners, where the channels of their texels are, and whether these exist."""
+        if self.method == LINEAR and _has_rows(grid) and not any(orders) and all(
+                tracked(position) is None for position in positions):
+            return _linear_corners(grid, positions)
+        corners, weights = grid.stencil(METHODS[self.method], positions, orders)
+        return [(weight, *place) for weight, place in zip(products(weights), grid.places(corners), strict=True)]
+
+
+def _with_parts(parts: Sequence[tuple[Node, Node, Node]], type_: int, mode: int, memory: Node) -> Node:
+    """A new version of memory, to which parts are added as numbers of a type, each given with its place and a mask."""
     for part, index, mask in parts:
-        memory = scatter(memory, cast(part, memory.type), index, mask, _ADD, mode)
+        if part.type != type_ or type_ != memory.type:
+            part = cast(cast(part, type_), memory.type)
+        memory = scatter(memory, part, index, mask, _ADD, mode)
     return memory
 
 
@@ -320,3 +395,6 @@ for _dimension in (1, 2, 3):
     _KINDS[_dimension, True] = composed_row(
         f"decoded{_dimension}", "A channel of a texture of colors: codes, what they mean, and the same.",
         _dimension, _dimension, 50 << _dimension, functools.partial(_expansion, decoded=True), _decoded_again, 2)
+    _CORNERS[_dimension] = composed_row(
+        f"corner{_dimension}", "A corner of a linear lookup: position, number of texels along each axis.",
+        _dimension, _dimension, 10 * _dimension, _corner_expansion, _corner_again, 0)

@@ -6,6 +6,7 @@ import copy
 import copyreg
 import functools
 import itertools
+import json
 import math
 from array import array as Numbers
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from typing import Any, ClassVar, NoReturn, SupportsIndex
 import drjit_core as core
 from drjit_core import (
     COMPUTES_IN,
+    CONSUMED,
     TYPES,
     FilterMode,
     Node,
@@ -25,6 +27,7 @@ from drjit_core import (
     import_copy,
     literal,
     primal,
+    state,
     tracked,
 )
 
@@ -34,7 +37,7 @@ from .._base.arguments import require_bool
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.links import links
-from .._base.types import BOOL, FLOAT32, FLOAT64, INT32, SCALAR, UINT32, Record, lookup, require_backend
+from .._base.types import BOOL, FLOAT32, FLOAT64, INT32, INT64, SCALAR, UINT32, UINT64, Record, lookup, require_backend
 from .._base.values import is_ndarray, plain_scalar
 from .._functions.creation import arange
 from .._promotion.promote import coerce, wrap
@@ -47,6 +50,25 @@ _UINT8 = VarType.UInt8.value
 #: Version of what pickles hold of a texture.
 _FORMAT = 1
 _IDENTITY, _AUTO = ReduceOp.Identity.value, ReduceMode.Auto.value
+
+
+class _Known:
+    """What a texture keeps of what follows from the rest of it. Constructs and frozen functions do not look inside: it
+    is no state, and that of one texture as good as that of another."""
+
+    __slots__ = ("grid", "text", "value", "wide")
+
+    def __init__(self) -> None:
+        self.grid: tuple[Any, Grid] | None = None  # that of the last lookup, and what it follows from
+        self.text: str | None = None  # all options
+        self.value: Any = None  # stays the same object
+        self.wide: tuple[Node, Node] | None = None  # texels in half precision, and these in single precision
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is _Known
+
+    def __hash__(self) -> int:
+        return 0
 
 
 class TextureBase:
@@ -66,8 +88,8 @@ class TextureBase:
     Positions are (X, Y, Z), from 0 to 1 over the whole texture; the centre of texel ``i`` of ``n`` is at
     ``(i + 1/2) / n``. Lookups compute in the precision of the position, whatever that of the texels, which are
     floating-point numbers or 8-bit fractions of 255. They are differentiable with respect to texels (but for 8-bit
-    ones) and positions, in both modes and repeatedly. A texture is a PyTree, whose only leaf is its tensor:
-    ``dr.enable_grad(texture)``, ``dr.eval(texture)``.
+    ones) and positions, in both modes and repeatedly. A texture is a PyTree, whose only array is its tensor:
+    ``dr.enable_grad(texture)``, ``dr.eval(texture)``. Functions that merge two of them want the same options of both.
 
     Raises a ``RuntimeError`` if shapes, channels and options do not go together, a ``TypeError`` for other arguments.
 
@@ -80,8 +102,7 @@ class TextureBase:
      [2.5]]
     """
 
-    __slots__ = ("__weakref__", "_accel", "_border", "_filter", "_modes", "_srgb", "_tensor", "_value", "_wide",
-                 "_writable")
+    __slots__ = ("__weakref__", "_accel", "_border", "_filter", "_known", "_modes", "_srgb", "_tensor", "_writable")
 
     IsTexture = True
     _name: ClassVar[str]
@@ -89,12 +110,13 @@ class TextureBase:
     _dimension: ClassVar[int]
     #: The type of tensors that it holds.
     _storage: ClassVar[Any]
+    #: That of the tensor's elements, if it is an array.
+    _flat: ClassVar[Any]
 
     _tensor: Any
-    _value: Any
-    _wide: tuple[Node, Node] | None
     _modes: tuple[WrapMode, ...]  # X first
     _border: tuple[float, ...] | None
+    _known: _Known
 
     # --- construction ------------------------------------------------------------------------------------------------
 
@@ -104,7 +126,7 @@ class TextureBase:
         names: tuple[str, ...] = ("shape", "channels", "use_accel", "filter_mode", "wrap_mode", "writable", "srgb",
                                   "border")
         of_tensor = "tensor" in kwargs or "shape" not in kwargs and "channels" not in kwargs and not (
-            len(args) > 1 and args[1].__class__ is int)
+            len(args) > 1 and plain_scalar(args[1]).__class__ is int)
         if of_tensor:
             names = ("tensor", "use_accel", "migrate", "filter_mode", "wrap_mode", "srgb", "border")
         if len(args) > len(names):
@@ -128,7 +150,7 @@ class TextureBase:
         self._modes = _wrap_modes(function, given.get("wrap_mode", WrapMode.Clamp), self._dimension)
         if self._srgb and self._record.type != _UINT8:
             raise ArgumentError(f"{function}(): 'srgb' is for textures of 8 bits a channel.")
-        self._value = self._wide = None
+        self._known = _Known()
         if of_tensor:
             self._tensor = self._tensor_of(function, "tensor", given["tensor"])
         else:
@@ -277,43 +299,55 @@ class TextureBase:
     # --- traversal, copies, pickles ----------------------------------------------------------------------------------
 
     def __drjit_children__(self) -> dict[str, Any]:
-        return {"tensor": self._tensor}
+        # Options are a text, which constructs compare: textures of different ones are not merged.
+        known = self._known
+        if known.text is None:
+            known.text = json.dumps(self._all_options())
+        return {"tensor": self._tensor, "options": known.text}
 
     def __drjit_rebuild__(self, children: dict[str, Any]) -> Any:
-        result = self._like()
-        result._tensor = children["tensor"]
+        result, text = self._like(children["tensor"]), children["options"]
+        if text != self._known.text:
+            result._set_options(json.loads(text))
+        result._known.text = text
         return result
 
-    def _like(self) -> Any:
-        """A texture of the same options, without texels."""
+    def _like(self, tensor: Any) -> Any:
+        """A texture of the same options."""
         result: Any = type(self).__new__(type(self))
         result._accel, result._srgb, result._writable = self._accel, self._srgb, self._writable
         result._filter, result._modes, result._border = self._filter, self._modes, self._border
-        result._value = result._wide = None
+        result._tensor, result._known = tensor, _Known()
         return result
 
+    def _all_options(self) -> dict[str, Any]:
+        return {"accel": self._accel, "srgb": self._srgb, "writable": self._writable, "filter": self._filter.name,
+                "modes": [mode.name for mode in self._modes], "border": self._border}
+
+    def _set_options(self, options: dict[str, Any]) -> None:
+        self._accel, self._srgb, self._writable = options["accel"], options["srgb"], options["writable"]
+        self._filter = FilterMode[options["filter"]]
+        self._modes = tuple([WrapMode[name] for name in options["modes"]])
+        border = options["border"]
+        self._border = None if border is None else tuple(border)
+
     def __copy__(self) -> Any:
-        return self.__drjit_rebuild__({"tensor": self._storage(self._tensor)})
+        return self._like(self._storage(self._tensor))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return self.__drjit_rebuild__({"tensor": copy.deepcopy(self._tensor, memo)})
+        return self._like(copy.deepcopy(self._tensor, memo))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        options = {"accel": self._accel, "srgb": self._srgb, "writable": self._writable, "filter": self._filter.name,
-                   "modes": [mode.name for mode in self._modes], "border": self._border}
         return copyreg.__newobj__, (type(self),), {  # type: ignore[attr-defined]
-            "format": _FORMAT, "tensor": self._tensor, "options": options}
+            "format": _FORMAT, "tensor": self._tensor, "options": self._all_options()}
 
     def __setstate__(self, state: Any) -> None:
         form = state.get("format") if isinstance(state, dict) else None
         if form != _FORMAT:
             raise ValueError(f"{self._name}: cannot restore this texture: its pickle has a format that this version of "
                              f"the package does not know (expected {_FORMAT}, found {form!r}).")
-        options = state["options"]
-        self._accel, self._srgb, self._writable = options["accel"], options["srgb"], options["writable"]
-        self._filter = FilterMode[options["filter"]]
-        self._modes = tuple(WrapMode[name] for name in options["modes"])
-        self._border, self._tensor, self._value, self._wide = options["border"], state["tensor"], None, None
+        self._set_options(state["options"])
+        self._tensor, self._known = state["tensor"], _Known()
 
     # --- texels ------------------------------------------------------------------------------------------------------
 
@@ -337,8 +371,7 @@ class TextureBase:
         >>> Texture1f([[1, 2], [3, 4]]).value()
         [1, 2, 3, 4]
         """
-        view = self._tensor.array
-        self._value = view  # which stays the same object
+        view = self._known.value = self._tensor.array
         return view
 
     def set_value(self, value: Any, migrate: bool = False) -> None:
@@ -355,7 +388,10 @@ class TextureBase:
         [[2]]
         """
         function = f"{self._name}.set_value"
-        new = self._converted(function, "value", value)._n
+        require_bool(function, "migrate", migrate)
+        new = value._n if value.__class__ is self._flat else self._converted(function, "value", value)._n
+        if tracked(new) is None:
+            new = primal(new)
         size = math.prod(self.shape)
         if new.size != size:
             raise SizeError(f"{function}(): 'value' must have the {size} elements of a texture of the shape "
@@ -385,6 +421,7 @@ class TextureBase:
         (2, 2)
         """
         function = f"{self._name}.set_tensor"
+        require_bool(function, "migrate", migrate)
         new = self._tensor_of(function, "tensor", tensor)
         if new.shape == self.shape:
             store(self._tensor, [new._n])
@@ -395,8 +432,8 @@ class TextureBase:
                 raise ArgumentError(f"{function}(): 'tensor' has {channels} channels, but the 'border' of the texture "
                                     f"one value for each of {len(border)}: {border}.")
             self._border = border[:1] * channels
-        self._tensor = new
-        self._value, self._writable = None, False
+        self._tensor, self._writable = new, False
+        self._known.text = self._known.value = None
 
     def update_inplace(self, migrate: bool = False) -> None:
         """Let lookups see what was done to :meth:`value` or :meth:`tensor`: they always do, so that there is nothing to
@@ -467,7 +504,8 @@ class TextureBase:
             type_ = FLOAT32
         else:
             raise self._wrong_position(function, name, value)
-        self._require_detached(function, name, value)
+        for entry in value if isinstance(value, (list, tuple)) else (value,):
+            self._require_detached(function, name, entry)
         type_ = type_ if integers is None else integers
         try:
             return coerce(self._position_type(type_), value, function), type_
@@ -517,17 +555,23 @@ class TextureBase:
             source = literal(source.type, 0, shape[-1])
             if not static:  # in memory, as texels are: what positions are counts
                 source = core.opaque(source, tensor._where)
-        if COMPUTES_IN[source.type] != source.type and not static and tracked(source) is not None:
+        if COMPUTES_IN[source.type] != source.type and not static and tracked(source) is not None and \
+                not source.scope:  # what a region is given is added up so by whoever gives it
             source = self._in_single_precision(source)
-        grid = grid_of(shape, self._modes, type_, static)
+        key = shape, type_, state.flags
+        known = self._known
+        if known.grid is None or known.grid[0] != key:
+            known.grid = key, grid_of(shape, self._modes, type_, static)
+        grid = known.grid[1]
         colors = Colors(_table(COMPUTES_IN[type_], tensor._where)) if self._srgb else None
         return Texels(grid, source, lookups.wanted(self._mask(function, active), positions), colors)
 
     def _in_single_precision(self, source: Node) -> Node:
         """Texels in half precision, of which gradients are added up in single precision."""
-        wide = self._wide
-        if wide is None or wide[0] is not source:
-            wide = self._wide = source, cast(source, COMPUTES_IN[source.type])
+        wide = self._known.wide
+        vertex = None if wide is None or wide[0] is not source else tracked(wide[1])
+        if wide is None or vertex is None or vertex.rule is CONSUMED:
+            wide = self._known.wide = source, cast(source, COMPUTES_IN[source.type])
         return wide[1]
 
     def _lookup(self, method: str, pos: Any, active: Any, work: Callable[[Texels, list[Node]], Any]) -> Any:
@@ -658,7 +702,7 @@ class TextureBase:
          [2]]
         """
         function = f"{self._name}.wrap"
-        nodes, _ = self._positions(function, "pos", pos, INT32)
+        nodes, _ = self._positions(function, "pos", pos, INT64 if _is_wide(pos, "fiu") else INT32)
         grid = grid_of(self.shape, self._modes, FLOAT32, self._record.backend is SCALAR)
         found = [grid.wrapped(axis, node) for axis, node in zip(grid.axes, nodes, strict=True)]
         return wrap(self._position_type(INT32), found)
@@ -685,15 +729,17 @@ class TextureBase:
             raise ArgumentError(f"{function}(): the texture is not writable: it was not made with writable=True.")
         arrays = isinstance(pos, ArrayBase) or isinstance(pos, (list, tuple)) and any(
             isinstance(entry, ArrayBase) for entry in pos)
-        nodes, _ = self._positions(function, "pos", pos, UINT32 if arrays else INT32)
-        nodes = [cast(node, UINT32) for node in nodes]  # negative ones are beyond the edges then, too
+        nodes, type_ = self._positions(
+            function, "pos", pos, UINT64 if _is_wide(pos, "iu") else UINT32 if arrays else INT32)
+        if type_ == INT32:
+            nodes = [cast(node, UINT32) for node in nodes]  # negative ones are beyond the edges then, too
         entries = self._written_values(function, value)
         tensor = self._tensor
         grid = grid_of(tensor._s, self._modes, FLOAT32, self._record.backend is SCALAR)
         try:
             mask, index = self._mask(function, active), None
             for axis, node in zip(grid.axes, nodes, strict=True):
-                inside = ops.lt(node, axis.whole)
+                inside = ops.lt(node, cast(axis.whole, node.type))
                 mask = inside if mask is TRUE else ops.and_(mask, inside)
                 part = cast(node, grid.index)
                 part = ops.mul(part, grid.strides[axis.number]) if axis.number else part
@@ -717,8 +763,8 @@ class TextureBase:
         if channels != self.shape[-1]:
             raise ArgumentError(f"{function}(): a texture keeps the number of its channels, which is "
                                 f"{self.shape[-1]}, found {channels}.")
-        result, record = self._like(), self._record
-        result._tensor, result._writable = self._zeros(function, sizes, channels), True
+        result, record = self._like(self._zeros(function, sizes, channels)), self._record
+        result._writable = True
         places: Any
         if record.backend is SCALAR:
             places = [place[::-1] for place in itertools.product(*map(range, sizes))]
@@ -781,6 +827,13 @@ def _matrix_type(record: Record, type_: int, count: int) -> Any:
     return lookup(record._replace(type=type_, kind="matrix", shape=(count, count)))
 
 
+def _is_wide(pos: Any, kinds: str) -> bool:
+    """Whether integer positions of 64 bits stand for a position, or components, of some kinds of numbers."""
+    entries = pos if isinstance(pos, (list, tuple)) else (pos,)
+    return any(isinstance(entry, ArrayBase) and entry._kind in kinds and
+               (entry._kind == "f" or TYPES[entry._type].size == 8) for entry in entries)
+
+
 def _wrap_modes(function: str, value: Any, count: int) -> tuple[WrapMode, ...]:
     """The modes of the axes, X first."""
     if isinstance(value, WrapMode):
@@ -835,7 +888,8 @@ def texture(name: str, module: str, record: Record) -> type:
     storage = lookup(record._replace(kind="tensor", shape=()))
     return type(name, (TextureBase,), {
         "__slots__": (), "__module__": module, "__qualname__": name, "__doc__": TextureBase.__doc__,
-        "_name": f"{module}.{name}", "_record": record, "_dimension": int(name[len("Texture")]), "_storage": storage})
+        "_name": f"{module}.{name}", "_record": record, "_dimension": int(name[len("Texture")]), "_storage": storage,
+        "_flat": None if record.backend is SCALAR else _array_type(record, record.type, 0)})
 
 
 links.texture = texture

@@ -150,6 +150,19 @@ def test_gradients_of_half_precision_are_added_in_single(kind: Any, number: Any)
     assert abs(dr.grad(value)[0] - 390.6) < 1
 
 
+@pytest.mark.parametrize("kind", [Texture1f16, Texture1bf16, Texture1f])
+def test_gradients_of_a_texture_are_added_up_again_and_again(kind: Any) -> None:
+    texture = kind([1], 1)
+    dr.enable_grad(texture)
+    for _ in range(3):
+        dr.backward(texture.eval(Array1f(Float(0.5, 0.5))).x)
+    assert dr.grad(texture.value())[0] == 6
+    one, other = texture.eval(Array1f(0.5)).x, texture.eval(Array1f(0.7)).x
+    dr.backward(one, flags=dr.ADFlag.ClearVertices)
+    dr.backward(one + other)
+    assert dr.grad(texture.value())[0] == 9
+
+
 def test_masked_lookups_have_none() -> None:
     texture, position = Texture1f([[1], [2]]), Array1f(Float(float("nan"), 0.5))
     dr.enable_grad(texture, position)

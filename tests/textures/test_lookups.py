@@ -268,3 +268,17 @@ def test_one_lookup_is_one_kernel() -> None:
             dr.kernel_history_clear()
             dr.eval(dr.sum(texture.eval(position) * 2))
             assert len(dr.kernel_history([dr.KernelType.JIT])) == 1
+
+
+@pytest.mark.parametrize("mode", WrapMode)
+@pytest.mark.parametrize("method", ["eval", "eval_cubic", "eval_catmull_rom"])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3)])
+def test_texels_that_are_known_to_be_zero_are_looked_up_as_others(shape: Any, method: str, mode: WrapMode) -> None:
+    known, zero = llvm.Texture2f(shape, 1, wrap_mode=mode), llvm.Texture2f(shape, 1, wrap_mode=mode)
+    zero.set_value(dr.opaque(llvm.Float, 0, shape[0] * shape[1]))
+    number = scalar.Texture2f(shape, 1, wrap_mode=mode)
+    values = [float("nan"), float("inf"), -float("inf"), 0.3, 1e30]
+    for x, y in itertools.product(values, values):
+        expected = getattr(zero, method)([x, y])[0].numpy()
+        np.testing.assert_array_equal(getattr(known, method)([x, y])[0].numpy(), expected)
+        np.testing.assert_array_equal(getattr(number, method)([x, y])[0], expected[0])

@@ -161,6 +161,63 @@ def test_what_is_no_mip_map_is_refused() -> None:
     assert dr.grad_enabled(mipmap) and isinstance(dr.detach(mipmap), Mipmap)
 
 
+def test_arguments_of_mip_maps_and_cube_maps_are_named() -> None:
+    mipmap, place = Mipmap(TensorXf(np.zeros((4, 4, 1)))), Array2f(0.5)
+    for arguments, message in (((place, "x"), "'lod' must be convertible to drjit.llvm.ad.Float"),
+                               ((place, place), "'lod' must be convertible"),
+                               ((place, 0, "x"), "'active' must be a mask")):
+        with pytest.raises(TypeError, match=rf"drjit.textures.Mipmap.eval\(\): {message}"):
+            mipmap.eval(*arguments)
+    with pytest.raises(TypeError, match=r"Mipmap.eval_grad\(\): 'ddy' must be convertible"):
+        mipmap.eval_grad(place, place, "x")
+    with pytest.raises(TypeError, match=r"CubeMap.eval\(\): 'active' must be a mask"):
+        CubeMap(TensorXf(np.zeros((6, 2, 2, 1)))).eval(Array3f(1), "x")
+
+
+def test_positions_whose_derivatives_would_be_lost_are_refused() -> None:
+    mipmap, cube = Mipmap(llvm.TensorXf(np.zeros((4, 4, 1)))), CubeMap(llvm.TensorXf(np.zeros((6, 2, 2, 1))))
+    place, direction, level = Array2f(0.5), Array3f(1), Float(1)
+    dr.enable_grad(place, direction, level)
+    for look_up in (lambda: mipmap.eval(place), lambda: mipmap.eval(llvm.Array2f(0.5), level),
+                    lambda: mipmap.eval_grad(llvm.Array2f(0), llvm.Array2f(0), place), lambda: cube.eval(direction)):
+        with pytest.raises(TypeError, match="tracks derivatives"):
+            look_up()
+    assert type(mipmap.eval(dr.detach(place))) is llvm.Array1f
+
+
+def test_those_of_other_shapes_are_not_merged() -> None:
+    maps = [Mipmap(TensorXf(np.zeros(shape))) for shape in ((2, 8, 1), (8, 2, 1), (2, 8, 1))]
+    with pytest.raises(RuntimeError, match="cannot select"):
+        dr.select(dr.llvm.ad.Bool(False), maps[0], maps[1])
+    with pytest.raises(RuntimeError, match="cannot select"):
+        dr.select(dr.llvm.ad.Bool(False), maps[0], Mipmap(TensorXf(np.zeros((2, 8, 1))), WrapMode.Repeat))
+    assert repr(dr.select(dr.llvm.ad.Bool(False), maps[0], maps[2])) == repr(maps[0])
+
+
+def test_mip_maps_and_cube_maps_of_numbers_are_those_of_arrays() -> None:
+    image, faces = RNG.random((5, 6, 2)).astype(np.float32), RNG.random((6, 3, 3, 2)).astype(np.float32)
+    one, many = Mipmap(dr.scalar.TensorXf(image)), Mipmap(llvm.TensorXf(image))
+    for x, y in RNG.random((20, 2)) * 3 - 1:
+        for lod in 0.0, 0.7, 9.0:
+            np.testing.assert_allclose(list(one.eval([x, y], lod)), many.eval([x, y], lod).numpy()[:, 0], atol=1e-5)
+        for most in 1, 5:
+            areas = [x / 3, 0.1], [0.02, y / 3]
+            np.testing.assert_allclose(list(one.eval_grad([x, y], *areas, most)),
+                                       many.eval_grad([x, y], *areas, most).numpy()[:, 0], atol=1e-4)
+        assert list(one.eval([x, y], active=False)) == [0, 0]
+        np.testing.assert_allclose(list(CubeMap(dr.scalar.TensorXf(faces)).eval([x, y, 0.3])),
+                                   CubeMap(llvm.TensorXf(faces)).eval([x, y, 0.3]).numpy()[:, 0], atol=1e-5)
+    assert list(one.eval_grad([0.3, 0.6], [0, 0], [0, 0], 4)) == pytest.approx(list(one.eval([0.3, 0.6])))
+
+
+def test_double_precision_of_positions_is_kept() -> None:
+    image = RNG.random((5, 6, 2))
+    mipmap, place = Mipmap(dr.llvm.ad.TensorXf64(image)), dr.llvm.ad.Array2f64([0.3, 0.6], [0.1, 0.95])
+    found, expected = mipmap.eval(place), dr.llvm.ad.Texture2f64(image).eval(place)
+    assert type(found) is type(expected)
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-14)
+
+
 @pytest.mark.parametrize("kind", [llvm.Float, Float])
 def test_levels_that_are_no_numbers_are_none_beyond_the_last(kind: Any) -> None:
     mipmap = Mipmap(TensorXf(RNG.random((5, 6, 2))))
@@ -199,6 +256,16 @@ def test_there_are_no_seams(size: int) -> None:
     found = [cube.eval(Array3f(each.astype(np.float32))).x.numpy() for each in (first, second)]
     edge = abs(directions[1]) > abs(first[2]) + 0.05
     assert edge.any() and abs(found[0] - found[1])[edge].max() < 1e-3
+
+
+def test_gradients_of_cube_maps_are_those_of_their_texture() -> None:
+    cube = CubeMap(TensorXf(RNG.random((6, 3, 3, 1))))
+    assert repr(cube) == "CubeMap(shape=(6, 3, 3, 1))"
+    dr.enable_grad(cube)
+    direction = Array3f((RNG.random((3, 500)) - 0.5).astype(np.float32))
+    dr.backward(dr.sum(cube.eval(direction).x))
+    (gradient,) = dr.grad(cube).__drjit_children__().values()
+    assert abs(gradient.value().numpy().sum() - 500) < 0.01
 
 
 def test_cube_maps_are_differentiable() -> None:
@@ -308,7 +375,8 @@ def test_what_cannot_be_sampled_is_refused() -> None:
             ((TensorXf(np.zeros((2, 2))), grid), RuntimeError, "'input' must have images"),
             ((image, TensorXf(np.zeros((2, 3, 3, 2)))), RuntimeError, "'grid' must have 1 images, 2 axes"),
             ((image, grid, "cubic"), RuntimeError, "'mode' must be"),
-            ((image, grid, "bilinear", "wrap"), RuntimeError, "'padding_mode' must be")):
+            ((image, grid, "bilinear", "wrap"), RuntimeError, "'padding_mode' must be"),
+            ((image, grid, "bilinear", "zeros", "no"), TypeError, "'align_corners' must be a bool")):
         with pytest.raises(error, match=message):
             grid_sample(*arguments)  # type: ignore[arg-type]
 
@@ -337,6 +405,20 @@ def test_image_files(mode: str) -> None:
         np.testing.assert_allclose(linear.eval(place).numpy(), stored.eval(place).numpy(), atol=1e-6)
     with pytest.raises(TypeError, match="'cls' must be a texture of two dimensions"):
         from_image(llvm.Texture1f, file)
+
+
+def test_image_files_of_more_than_8_bits() -> None:
+    image_module = pytest.importorskip("PIL.Image")
+    codes = RNG.integers(0, 65536, (3, 4)).astype(np.uint16)
+    for values, form, scale in ((codes, "PNG", 65535), ((codes / 3e4).astype(np.float32), "TIFF", 1)):
+        file = io.BytesIO()
+        image_module.fromarray(values).save(file, form)
+        found = from_image(llvm.Texture2f, file, raw=True)
+        np.testing.assert_allclose(found.tensor().numpy()[..., 0], values / scale, rtol=1e-6)
+        with pytest.raises(RuntimeError, match="'file' has more than 8 bits a channel"):
+            from_image(llvm.Texture2f8u, file)
+    with pytest.raises(TypeError, match="'raw' must be a bool"):
+        from_image(llvm.Texture2f, file, raw="yes")  # type: ignore[arg-type]
 
 
 # --- textures of another resolution ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 
 import drjit as dr
 from drjit import FilterMode, WrapMode, scalar
-from drjit.llvm.ad import Array2f, Array3f, Bool, Float, TensorXf, Texture2f, UInt
+from drjit.llvm.ad import Array1f, Array2f, Array3f, Bool, Float, TensorXf, Texture1f16, Texture2f, UInt
 from drjit.textures import CubeMap, Mipmap
 
 RNG = np.random.default_rng(11)
@@ -235,3 +235,36 @@ def test_textures_without_texels_are_the_same_everywhere(mode):
             branch = dr.if_stmt((x,), dr.opaque(Bool, True, 4), lambda x, name=name: look_up(x, name), lambda x: x,
                                 mode="symbolic")
             np.testing.assert_array_equal(branch, found)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_what_textures_keep_for_later_is_no_state(mode):
+    texture = Texture2f(TensorXf(DATA))
+    first = float(DATA[0, 0, 0])
+    (found,) = dr.while_loop((Float(0, 1),), lambda x: x < 2, lambda x: (x + 1 + 0 * texture.value()[0],), mode=mode)
+    assert dr.all(found == 2)
+    found = dr.if_stmt((Float(0, 1),), Bool(True, False), lambda x: x + texture.value()[0], lambda x: x, mode=mode)
+    np.testing.assert_allclose(found, [first, 1])
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("argument", [False, True], ids=["captured", "argument"])
+def test_half_precision_with_derivatives_within_constructs(argument, mode):
+    texture = Texture1f16([1], 1)
+    dr.enable_grad(texture)
+
+    def use(t: Any, p: Any) -> Any:
+        return t.eval(Array1f(p.x)).x * 2**-8
+
+    for place, lanes in (("loop", sum(3 - k % 3 for k in range(LANES))), ("branch", LANES), ("call", LANES)):
+        dr.clear_grad(texture)
+        dr.backward(places(mode)[place](use, texture, Array2f(dr.full(Float, 0.5, LANES), 0), argument))
+        np.testing.assert_allclose(dr.grad(texture.value()), lanes * 2**-8, rtol=1e-3)
+    dr.clear_grad(texture)
+    position, count = Array2f(dr.full(Float, 0.5, 20000), 0), 20000
+    if argument:
+        found = dr.if_stmt((texture, position), position.x < 1, use, lambda t, p: p.x, mode=mode)
+    else:
+        found = dr.if_stmt((position,), position.x < 1, lambda p: use(texture, p), lambda p: p.x, mode=mode)
+    dr.backward(found)
+    np.testing.assert_allclose(dr.grad(texture.value()), count * 2**-8, rtol=1e-3)  # added up in single precision

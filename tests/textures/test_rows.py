@@ -205,3 +205,37 @@ def test_gradients_and_hessians_are_rows() -> None:
     first = new_id()
     held.eval_cubic_hessian(llvm.Array2f(pos.y, pos.x))
     assert new_id() - first - 1 <= 3 * 6 + 2
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("form", ["f", "f16"])
+@pytest.mark.parametrize("mode", list(dr.WrapMode))
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_gradients_by_texels_are_those_of_what_is_traced_at_once(dimension: int, mode: dr.WrapMode, form: str,
+                                                                 channels: int) -> None:
+    rng = np.random.default_rng(dimension)
+    weights = rng.random((channels, 40)).astype(np.float32)
+    place = (rng.random((dimension, 40)) * 3 - 1).astype(np.float32)
+
+    def gradient(data: Any) -> Any:
+        found = getattr(ad, f"Texture{dimension}{form}")(data, wrap_mode=mode)
+        dr.enable_grad(found)
+        values = found.eval(getattr(ad, f"Array{dimension}f")(place))
+        dr.backward(dr.sum([value * ad.Float(weight) for value, weight in zip(values, weights, strict=True)]))
+        return dr.grad(found.tensor()).numpy()
+
+    for shape in ((1,) * dimension, (2, 3, 5)[:dimension]):
+        data = rng.random((*shape, channels))
+        expected = traced_at_once(lambda data=data: gradient(data))
+        np.testing.assert_allclose(gradient(data), expected, rtol=1e-5 if form == "f" else 2e-3, atol=1e-5)
+
+
+def test_corners_of_gradients_are_rows() -> None:
+    texels, place = ad.Float(np.arange(64.0)), ad.Array3f(np.full((3, 5), 0.4, np.float32))
+    dr.enable_grad(texels)
+    found = ad.Texture3f([4, 4, 4], 1)
+    found.set_value(texels)
+    values = found.eval(place)
+    before = new_id()
+    dr.backward(values)
+    assert new_id() - before < 50  # of eight corners: weights, products, places, additions, and packs of operands

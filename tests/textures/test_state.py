@@ -33,6 +33,8 @@ def test_they_are_made_in_two_ways() -> None:
                  scalar.TensorXf(np.arange(6.0).reshape(2, 3, 1))):
         texture = llvm.Texture2f(data, True, True, FilterMode.Nearest, WrapMode.Repeat)
         assert texture.value().numpy().tolist() == list(range(6)) and texture.wrap_mode() is WrapMode.Repeat
+    sizes = np.array([2, 3])
+    assert llvm.Texture2f(sizes, sizes[0], True, FilterMode.Nearest, WrapMode.Repeat, True).writable()
     for name in ("scalar", "llvm", "llvm.ad", "auto", "auto.ad"):
         module = importlib.import_module(f"drjit.{name}")
         for dimension in (1, 2, 3):
@@ -111,6 +113,9 @@ def test_texels_are_written() -> None:
             assert before.numpy().tolist() == [[0], [0]] and texture.eval([0.0, 0.0]).numpy().tolist() == [[1], [9]]
             texture.write(module.Array2u(1, 0), module.Array2f(7, 8), active=False)
             texture.write([-1, 0], [7, 8])
+            for kind in module.Array2u64, module.Array2i64:
+                texture.write(kind(2**32 + 1, 0), [7, 8])
+            texture.write([module.Int64(-2**32 + 1), 0], [7, 8])
             assert texture.value()[2] == 0
     number = scalar.Texture1f([3], 1, writable=True)
     number.write([1], [2.5])
@@ -209,6 +214,61 @@ def test_many_updates_leave_nothing_behind(update: Any) -> None:
             before = live()
     arrays, objects, memory = (now - then for now, then in zip(live(), before, strict=True))
     assert arrays <= 2 and objects < 500 and memory < 4096
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("options", [
+    {"wrap_mode": WrapMode.Mirror}, {"filter_mode": FilterMode.Nearest}, {"use_accel": False}])
+def test_textures_of_other_options_are_not_merged(options: Any, mode: str) -> None:
+    one, other = llvm.Texture1f([[1], [2]]), llvm.Texture1f([[3], [4]], **options)
+    condition = dr.opaque(llvm.Bool, False, 2)
+    with pytest.raises(RuntimeError, match=r"different values of 'result.options'"):
+        dr.if_stmt((one, other), condition, lambda one, other: one, lambda one, other: other, mode=mode)
+    with pytest.raises(RuntimeError, match=r"different values of 'result.options'"):
+        dr.switch(llvm.UInt(0, 1), [lambda one, other: one, lambda one, other: other], one, other, mode=mode)
+    with pytest.raises(RuntimeError, match=r"drjit.select\(\): cannot select between"):
+        dr.select(llvm.Bool(False), one, other)
+    assert dr.select(False, one, other) is other
+    like = llvm.Texture1f([[5], [6]], **options)
+    found = dr.if_stmt((like, other), condition, lambda one, other: one, lambda one, other: other, mode=mode)
+    assert repr(found) == repr(other) and found.value().numpy().tolist() == [3, 4]
+
+
+def test_borders_are_options() -> None:
+    def bordered(border: Any) -> Any:
+        return llvm.Texture1f([[1], [2]], wrap_mode=WrapMode.Border, border=border)
+
+    with pytest.raises(RuntimeError, match="cannot select"):
+        dr.select(llvm.Bool(False), bordered(1), bordered(2))
+    assert dr.select(llvm.Bool(False), bordered(float("inf")), bordered(float("inf"))).eval(9.0).numpy() == np.inf
+
+
+@pytest.mark.parametrize("package", [llvm, scalar])
+@pytest.mark.parametrize("mode", list(WrapMode))
+def test_wide_positions_are_wrapped_as_they_are(package: Any, mode: WrapMode) -> None:
+    texture, position = package.Texture1f([3], 1, wrap_mode=mode), [2**40, -2**40 - 1, 2**33 + 2]
+    expected = {WrapMode.Repeat: [value % 3 for value in position],
+                WrapMode.Mirror: [min(value % 6, 5 - value % 6) for value in position]}.get(mode, [2, 0, 2])
+    for kind in ("i64", "f64"):
+        cls = getattr(package, f"Array1{kind}")
+        found = [texture.wrap(cls(value))[0] for value in position]
+        assert [int(value if package is scalar else value[0]) for value in found] == expected
+
+
+def test_derivatives_of_positions_are_not_lost() -> None:
+    texture, position = llvm.Texture2f([2, 2], 1), ad.Float(0.5)
+    dr.enable_grad(position)
+    for pos in (position, [0.5, position], ad.Array2f(position)):
+        with pytest.raises(TypeError, match=r"Texture2f.eval\(\): 'pos' tracks derivatives"):
+            texture.eval(pos)
+
+
+def test_flags_are_flags() -> None:
+    texture = llvm.Texture1f([2], 1)
+    for set_texels in (lambda: texture.set_value([1, 2], "yes"), lambda: texture.set_tensor([[1], [2]], 1)):
+        with pytest.raises(TypeError, match="'migrate' must be a bool"):
+            set_texels()
+    assert texture.value().numpy().tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("enum", [WrapMode, FilterMode])

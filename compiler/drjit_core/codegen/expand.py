@@ -116,7 +116,7 @@ class Expanded:
             for node in program.order:
                 if self.expands(node) and node.id not in self.calls and node.id not in given:
                     self._expand(node, *(self._stand_in(d, node.scope) for d in _operands(node, program.aliases)))
-                else:
+                elif node.id not in self.position:  # else a constant that an expansion has, too
                     self._append(node)
             for alias, original in program.aliases.items():
                 self.position[alias] = self.position[original.id]

@@ -22,13 +22,15 @@ def composed_row(name: str, doc: str, values: int, indices: int, cost: int,
                  memory: int = 1) -> int:
     """Register a row of memory (so many arrays), some values, some indices and a mask, and return its kind.
 
-    It is computed for the elements that take part. ``expansion`` traces it from a node and what stands for its
+    It is computed for the elements that take part; one without memory has no mask, and may be computed when nobody
+    asked. ``expansion`` traces it from a node and what stands for its
     operands, of which it reads memory by :func:`drjit_core.ir.expansion.read`; ``again`` traces it of operands that may
     have derivatives, and ``attr`` and ``payload``, for which :func:`drjit_core.ir.structured.traced_each` is there if
     none has.
     """
-    roles = *[MEMORY] * memory, *[VALUE] * values, *[INDEX] * indices, MASK
-    row = structural(name, roles, doc, cost=cost, needs_memory=True, speculable=False, result="own")
+    reads = bool(memory)
+    roles = *[MEMORY] * memory, *[VALUE] * values, *[INDEX] * indices, *[MASK] * reads
+    row = structural(name, roles, doc, cost=cost, needs_memory=reads, speculable=not reads, result="own")
     kind = register(row, _text_of(expansion)).kind
     COMPOSED[kind], AGAIN[kind] = expansion, traced_again_by(again)
     return kind
