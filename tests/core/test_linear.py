@@ -6,7 +6,6 @@ import gc
 import re
 import weakref
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from drjit_core.codegen.linear import Block, Function, Instruction, Linear
 from drjit_core.codegen.linearize import linearize
 from drjit_core.codegen.program import Program, assemble
 from drjit_core.ir.build import undefined
-from drjit_core.ir.node import forget
 from drjit_core.ir.trace import opaque, scatter
 from drjit_core.llvm import emit
 from drjit_core.llvm.function import FunctionEmitter
@@ -379,19 +377,13 @@ def test_a_linear_program_has_no_cycles_and_takes_its_nodes_along(calls: bool) -
         gc.enable()
 
 
-#: Memory that is never accessed.
-_NOWHERE = SimpleNamespace(backend=None, address=0, nbytes=1 << 40, padded=True, read_only=False, ticket=0)
-
-
 def random_kernels(seeds: range) -> Iterator[Program]:
     """Kernels of random programs with regions and memory nested in each other."""
     for seed in seeds:
         roots = [root for root in regions.trace(regions.generate(seed)) if root.kind != LITERAL]
         for kernel in plan(roots, CPU_TARGET):
             yield assemble(kernel, CPU_TARGET)
-            for node in (*kernel.outputs, *kernel.undefined):  # as if it had run
-                forget(node)
-                node.become_evaluated(_NOWHERE)
+            regions.leave_as_if_run(kernel)
 
 
 def test_blocks_and_last_uses_of_random_programs() -> None:

@@ -467,7 +467,7 @@ def test_the_order_of_entries_is_that_of_plain_calls(body: Any, with_arrays: boo
 
 
 def test_classes_that_are_registered_later() -> None:
-    class Scaled(metaclass=abc.ABCMeta):
+    class Scaled(metaclass=abc.ABCMeta):  # noqa: B024 (no method is needed to register classes)
         pass
 
     class Thing:
