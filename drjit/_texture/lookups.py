@@ -356,7 +356,6 @@ class Lookup(Structure):
                     parts.append((product(gradient, weight, flow.sparse), texel[channel], mask))
             flow.write(vertex, functools.partial(_with_parts, parts, vertex.type, mode))
 
-
     def _corners(self, grid: Grid, positions: Sequence[Node],
                  orders: Sequence[int]) -> Iterable[tuple[Node, list[Node], Node | None]]:
         """The weights of all corners, where the channels of their texels are, and whether these exist."""

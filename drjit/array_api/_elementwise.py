@@ -541,7 +541,7 @@ def pow(x1: Array | complex, x2: Array | complex, /) -> Array:
         array, _ = (x1, x2) if x1._dtype.kind == "f" else operands(f"{_NAMESPACE}.pow", (x1, x2), ("x1", "x2"), "iufc")
         return copy_of(array) if number == 1 else multiply(array, array) if number == 2 else \
             multiply(multiply(array, array), array)
-    if isinstance(x2, Storage) and x2._dtype.kind == "i" and has_value(x2) and on_host(x2).min() < 0 and \
+    if isinstance(x2, Storage) and x2._dtype.kind == "i" and has_value(x2) and (on_host(x2) < 0).any() and \
             (x1._dtype.kind if isinstance(x1, Storage) else default_dtype(number_of(x1)).kind) in "iu":
         raise _no_integers(int(on_host(x2).min()))
     return _pow(x1, x2)

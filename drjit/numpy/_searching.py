@@ -254,7 +254,7 @@ class vectorize:
     def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: dict[Any, Array]) -> Any:
         if self.signature is not None:
             raise NotImplementedError("drjit.numpy.vectorize(): functions that have a 'signature' are called one by "
-                                      "one, which has no derivatives; see dr.vmap().") \
+                                      "one, which has no derivatives.") \
                 if xp.is_tracked(*given.values()) else ValueError
         arrays = dict(zip(given, xp.broadcast_arrays(*given.values()), strict=True)) if given else {}
         found = self.pyfunc(*[arrays.get(k, value) for k, value in enumerate(args)],

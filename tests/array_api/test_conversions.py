@@ -190,11 +190,11 @@ def test_numpy_knows_data_types():
 
 def test_integers_have_no_negative_powers():
     x = xp.asarray([1, 2])
-    for function in (lambda: x ** -1, lambda: xp.pow(x, np.int64(-2))):
+    for function in (lambda: x ** -1, lambda: xp.pow(x, np.int64(-2)), lambda: xp.pow(x, xp.asarray([1, -1]))):
         with pytest.raises(ValueError, match=r"array_api\.pow\(\): integers to the power of -[12] are no integers"):
             function()
     assert (xp.asarray([2.0]) ** -1).tolist() == [0.5]
-    assert xp.pow(xp.asarray([1, -1, 2]), xp.asarray([-1, -1, -1])).tolist() == [1, -1, 0]
+    assert xp.pow(xp.asarray([], dtype=xp.int64), xp.asarray([], dtype=xp.int64)).shape == (0,)
 
 
 def test_arguments_of_other_kinds():

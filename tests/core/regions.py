@@ -423,6 +423,8 @@ class Tracer:
             index, mask = scope.index(e, memory.size, width), scope.mask(d, width)
         modes = _MODES if scope.inside and memory.shared is not None or not scope.inside else _MODES_WITHOUT_CONFLICTS
         mode = modes[int(f * 1e4) % len(modes)]
+        if scope.inside and memory.type in FLOATS and mode == ReduceMode.Expand.value:
+            mode = ReduceMode.Auto.value  # tables add up what one lane adds several times, and then that
         own = memory.shared is None if scope.inside else memory.type in FLOATS
         if own and op != ReduceOp.Identity.value and c > 0.6:  # what each lane finds does not depend on the others
             found, memory.node = atomic(memory.node, value, index, mask, op, mode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import sys
@@ -38,11 +39,15 @@ def composed_row(name: str, doc: str, values: int, indices: int, cost: int,
 
 def _text_of(function: Any) -> bytes:
     """The modules of the package that a function is of, as far as they can be read."""
+    return _text_of_package(sys.modules[getattr(function, "func", function).__module__].__package__ or "")
+
+
+@functools.cache
+def _text_of_package(package: str) -> bytes:
     import pkgutil  # takes a millisecond to load
 
-    package = sys.modules[getattr(function, "func", function).__module__].__package__
     found = []
-    for _, name, _ in pkgutil.iter_modules(sys.modules[package or ""].__path__, f"{package}."):
+    for _, name, _ in pkgutil.iter_modules(sys.modules[package].__path__, f"{package}."):
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.origin is not None:  # there are compiled ones that an archive has in vain
             text = os.path.join(os.path.dirname(spec.origin), f"{name.rpartition('.')[2]}.py")
