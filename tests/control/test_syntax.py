@@ -469,6 +469,29 @@ def test_random_programs(start: int) -> None:
         check(seed)
 
 
+def test_an_else_of_a_loop_within_the_else_of_another_one() -> None:
+    """It was left out, as nothing leaves the outer loop: what follows that is not looked at as a statement of its own."""
+    def f(a: Any, c: Any) -> Any:
+        for _ in range(2):
+            a = a + c
+        else:
+            for _ in range(3):
+                c = c + 1
+                if a < 0:
+                    c = c * 5
+            else:
+                while c < 0:
+                    a = a + 1
+                else:
+                    a = a * 2 + c
+        return a
+
+    assert dr.syntax(f)(3, 1) == f(3, 1) == 14
+    for symbolic in (True, False):
+        with mode(symbolic):
+            assert dr.syntax(f)(UInt(3, 4), UInt(1, 2)).numpy().tolist() == [14, 21]
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("start", range(200, 10_000, 100))
 def test_many_random_programs(start: int) -> None:

@@ -89,7 +89,7 @@ class Normalizer:
             return [node]
         orelse, node.orelse = node.orelse, []
         if "break" not in escapes(node.body):
-            return [node, *orelse]
+            return [node, *[part for each in orelse for part in self._without_else(each)]]
         if isinstance(node, ast.While) and self._impure(node.test):
             node.go = self.temporary("go")  # type: ignore[attr-defined]
             test = ast.UnaryOp(ast.Not(), ast.Name(node.go, ast.Load()))  # type: ignore[attr-defined]
