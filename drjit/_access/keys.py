@@ -47,8 +47,8 @@ def require_same_backend(array: ArrayBase | type[ArrayBase], key: Any, function:
     scalar backend go with all."""
     for entry in key if key.__class__ is tuple else (key,):
         if isinstance(entry, ArrayBase) and is_foreign(entry, array) and array._record.backend is not SCALAR:
-            raise TypeError(f"{function}(): an array of type '{describe(entry)}' does not go with {array._name}, which "
-                            "is of another backend; convert it first (with .numpy(), for instance).")
+            raise TypeError(f"{function}(): an array of type '{describe(entry)}' does not go with {array._name}: they "
+                            "are of different backends; convert it first (with .numpy(), for instance).")
 
 
 def is_array_key(key: Any) -> bool:

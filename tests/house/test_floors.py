@@ -22,7 +22,7 @@ FOUNDATION = ("drjit", "drjit.__main__", "drjit.scalar", "drjit.llvm", "drjit.cu
               "drjit.detail", "drjit.interop", "drjit.nn", "drjit.opt", "drjit.random", "drjit.textures")
 
 #: What may be imported within a function: packages that are optional, or that ``import drjit`` leaves alone.
-LATE = {"numpy", "graphviz", "pickle", "ml_dtypes", "PIL"}
+LATE = {"numpy", "graphviz", "pickle", "ml_dtypes", "PIL", "decimal"}
 
 
 def is_user(module: str) -> bool:

@@ -210,7 +210,7 @@ def test_the_columns_of_a_row_agree_with_each_other(row: Op) -> None:
     assert row.size in ("operands", "memory", "one", "own")
     has_memory, wanted_by = table.MEMORY in row.roles, {table.MASK, table.REGION} & set(row.roles)
     assert has_memory or not row.needs_memory and row.size != "memory" and row.effect != "write"
-    by_index = table.INDEX in row.roles  # elsewhere all positions exist
+    by_index = has_memory and table.INDEX in row.roles  # elsewhere all positions exist
     assert not (by_index and row.speculable), "an access to memory must not happen unless it is wanted"
     if row.effect != "none":
         assert not row.speculable and not row.numbered
