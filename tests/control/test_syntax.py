@@ -470,7 +470,7 @@ def test_random_programs(start: int) -> None:
 
 
 def test_an_else_of_a_loop_within_the_else_of_another_one() -> None:
-    """It was left out, as nothing leaves the outer loop: what follows that is not looked at as a statement of its own."""
+    """It was left out, as nothing leaves the outer loop: what follows that was not looked at as statements."""
     def f(a: Any, c: Any) -> Any:
         for _ in range(2):
             a = a + c
