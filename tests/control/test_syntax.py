@@ -469,6 +469,42 @@ def test_random_programs(start: int) -> None:
         check(seed)
 
 
+def _left_by_all(a: Any, b: Any, c: Any) -> Any:
+    if b > 38:
+        d = a
+    else:
+        for _ in range(2):
+            if not (c < c):
+                return a + 1
+        d = b
+    return d
+
+
+def _left_by_all_in_two_ways(a: Any, b: Any, c: Any) -> Any:
+    if b > 38:
+        d = a
+    else:
+        for _ in range(2):
+            if b > 20:
+                return b
+            if not (c < c):
+                return a + 1
+        d = b
+    if d > 5:
+        a = a + d
+    return a
+
+
+@pytest.mark.parametrize("function", [_left_by_all, _left_by_all_in_two_ways])
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_what_follows_where_all_elements_are_known_to_have_left(function: Any, symbolic: bool) -> None:
+    """Variables are not assigned there, and nobody uses them."""
+    values = [1, 2, 3, 50], [50, 30, 20, 39], [5, 6, 7, 8]
+    with mode(symbolic):
+        assert elements(dr.syntax(function)(*map(UInt, values)), 4) == [
+            function(*entries) for entries in zip(*values, strict=True)]
+
+
 def test_an_else_of_a_loop_within_the_else_of_another_one() -> None:
     """It was left out, as nothing leaves the outer loop: what follows that was not looked at as statements."""
     def f(a: Any, c: Any) -> Any:

@@ -56,7 +56,9 @@ class Exits(OwnScope):
         if node.kind == "return":
             assert node.value is not None
             found.append(assign("_dr_result", node.value))
-        found += or_unset([name for name in self.outs if name not in node.assigned])
+        # where all elements may have left, what is behind a guard has not happened
+        sure = self.scope.start if node.kind == "end" and self.scope.flags else node.assigned
+        found += or_unset([name for name in self.outs if name not in sure])
         if self.returns:
             known = node.kind == "return" or "returned" in self.scope.flags or self.scope.received_result
             values.append(load("_dr_result" if known else "_dr_UNSET"))

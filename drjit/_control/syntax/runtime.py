@@ -32,6 +32,7 @@ class _Unset:
 
 
 UNSET = _Unset()
+_LITERAL = core.KIND["literal"]
 
 
 def is_vector(value: Any) -> bool:
@@ -139,6 +140,12 @@ def _as_masks(flags: Sequence[Any], mask: Any) -> list[Any]:
             for value in flags]
 
 
+def is_set(flag: Any) -> bool:
+    """Whether a flag, a mask or a ``bool``, is known to be set for all elements."""
+    return flag is True or isinstance(flag, ArrayBase) and not [
+        node for node in flag._nodes() if node.kind != _LITERAL or not node.payload]
+
+
 def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
            arg_labels: Sequence[str] = (), rv_labels: Sequence[str] = (), flags: int = 0, result: str | None = None,
            guard: bool = False, **hints: Any) -> Any:
@@ -207,7 +214,7 @@ class _Sides:
         def run(*values: Any) -> Any:
             returned = function(*values)
             flags = list(returned[self.count:])
-            dead = returned.__class__ is Dead or (self.guard and side == 1) or any(value is True for value in flags)
+            dead = returned.__class__ is Dead or (self.guard and side == 1) or any(map(is_set, flags))
             self.taken[side] = dead, flags
             return (*returned[:self.count], *_as_masks(flags, self.mask))
 
