@@ -384,7 +384,9 @@ def of_handle() -> Iterator[Any]:
     row.x = 9
     yield repr(m), repr(row), [k for k, _ in handle.views(m)]
     first = v.x
-    yield handle.holders()[v._c[0].id], handle.holders()[x._n.id], len(handle.live_arrays()) - count
+    found = {v._c[0].id: -1, x._n.id: -1}
+    handle.count_holders(found)
+    yield *found.values(), len(handle.live_arrays()) - count
     gone = weakref.ref(first)
     del first
     yield gone() is None, handle.view_at(v, 0), [k for k, _ in handle.views(v)]
