@@ -456,6 +456,7 @@ def test_what_else_a_function_changes_is_as_it_was_when_it_is_called_again(
                                         *((x.grad,) if mode == "backward" else (y.grad, z.grad)))]
 
     for found, expected in zip(results(True), results(False), strict=True):
+        # in single precision, rounded otherwise where it is computed again
         np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
@@ -521,6 +522,7 @@ def test_a_generator_of_a_library() -> None:
         dr.backward(y)
         return [*x.grad, np.random.rand()]
 
+    # in single precision, rounded otherwise where it is computed again
     np.testing.assert_allclose(results(True), results(False), rtol=1e-5)
 
 

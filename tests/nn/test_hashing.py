@@ -368,6 +368,7 @@ def test_gradients_in_regions_need_no_atomic_updates(kind: str, way: str) -> Non
         enc.data = dr.detach(enc.data)
     assert dr.thread_count() < 2 or "cmpxchg" not in texts[-1]
     assert "load <4 x float>" in texts[-1] and "scatter_add" not in texts[-1]
+    # threads add in any order
     assert np.abs(found[0]).max() > 0 and np.allclose(found[1], found[0], rtol=1e-4, atol=1e-7)
 
 

@@ -215,6 +215,7 @@ def test_double_precision_of_positions_is_kept() -> None:
     mipmap, place = Mipmap(dr.llvm.ad.TensorXf64(image)), dr.llvm.ad.Array2f64([0.3, 0.6], [0.1, 0.95])
     found, expected = mipmap.eval(place), dr.llvm.ad.Texture2f64(image).eval(place)
     assert type(found) is type(expected)
+    # rounded in another order, units in the last place
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-14)
 
 
@@ -414,6 +415,7 @@ def test_image_files_of_more_than_8_bits() -> None:
         file = io.BytesIO()
         image_module.fromarray(values).save(file, form)
         found = from_image(llvm.Texture2f, file, raw=True)
+        # in single precision
         np.testing.assert_allclose(found.tensor().numpy()[..., 0], values / scale, rtol=1e-6)
         with pytest.raises(RuntimeError, match="'file' has more than 8 bits a channel"):
             from_image(llvm.Texture2f8u, file)

@@ -227,6 +227,7 @@ def test_gradients_by_texels_are_those_of_what_is_traced_at_once(dimension: int,
     for shape in ((1,) * dimension, (2, 3, 5)[:dimension]):
         data = rng.random((*shape, channels))
         expected = traced_at_once(lambda data=data: gradient(data))
+        # added up in any order, in the precision of the texels
         np.testing.assert_allclose(gradient(data), expected, rtol=1e-5 if form == "f" else 2e-3, atol=1e-5)
 
 
