@@ -495,7 +495,50 @@ def _left_by_all_in_two_ways(a: Any, b: Any, c: Any) -> Any:
     return a
 
 
-@pytest.mark.parametrize("function", [_left_by_all, _left_by_all_in_two_ways])
+def _left_by_break_and_return(a: Any, b: Any, c: Any, number: int = 3) -> Any:
+    while c < 9:
+        c = c + 1
+        if b > 35:
+            d = a
+        else:
+            if a > 2:
+                break
+            if number > 2:
+                return a + c
+            d = c
+        a = a + d
+    return a + b
+
+
+def _left_by_break_and_continue(a: Any, b: Any, c: Any, number: int = 3) -> Any:
+    for _ in range(number):
+        if b > 35:
+            d = a
+        else:
+            if a > 2:
+                break
+            if number > 2:
+                a = a + 1
+                continue
+            d = c
+        a = a + d
+    return a + b
+
+
+def _left_by_none_in_an_iteration(a: Any, b: Any, c: Any) -> Any:
+    for k in range(c, 9):
+        if k <= 7:
+            for _ in range(b & 1, 4):
+                if a > 26:
+                    return a + 0
+            a = a + k
+        a = a ^ a
+    return a
+
+
+@pytest.mark.parametrize("function", [
+    _left_by_all, _left_by_all_in_two_ways, _left_by_break_and_return, _left_by_break_and_continue,
+    _left_by_none_in_an_iteration])
 @pytest.mark.parametrize("symbolic", [True, False])
 def test_what_follows_where_all_elements_are_known_to_have_left(function: Any, symbolic: bool) -> None:
     """Variables are not assigned there, and nobody uses them."""

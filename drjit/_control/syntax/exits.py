@@ -33,6 +33,7 @@ class Scope:
         self.loops: list[int | None] = [loop]  # the loops that ``break`` leaves, from outside
         self.inline = [False]  # whether those are loops of this function
         self.flags = set[str]()  # flags that are set in this function
+        self.leaves = False  # whether this function finds out if all elements have left, as ``_dr_left``
         self.exits: list[Exit] = []
         self.received_result = False  # whether the value to return is an argument
 
@@ -71,5 +72,9 @@ class Exits(OwnScope):
             else:
                 values.append(ast.Constant(False))
         results: ast.expr = ast.Tuple(values, ast.Load())
-        found.append(ast.Return(call_of("_dr_Dead", [results]) if node.kind == "dead" else results))
+        if node.kind == "dead":
+            results = call_of("_dr_Dead", [results])
+        elif node.kind == "end" and self.scope.leaves:
+            results = ast.IfExp(load("_dr_left"), call_of("_dr_Dead", [results]), results)
+        found.append(ast.Return(results))
         return [placed(statement, node) for statement in found]

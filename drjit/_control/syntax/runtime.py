@@ -153,20 +153,30 @@ def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
 
     The last ``flags`` results of the branches are masks or Python's ``bool``; ``True`` says that no element goes on, so
     that variables which the branch has not assigned are of no importance. With ``result``, the function's name, the
-    value to return is before those. Of other variables that one branch does not assign, none is assigned.
+    value to return is before those. Of other variables that one branch does not assign, none is assigned. Behind the
+    flags, if there are any, the result says whether all elements are known to have left, by whatever ways.
     """
     if cond.__class__ is bool:  # all elements have left, or none
-        return (true_fn if cond else false_fn)(*args)
+        returned = (true_fn if cond else false_fn)(*args)
+        return (*returned, guard and not cond or _left_by_all(returned, flags)) if flags else returned
     cond = sole_array(cond)
     if not is_vector(cond) or cond._kind != "b" or cond._depth > 0:
         return branch(args, cond, true_fn, false_fn, arg_labels, rv_labels, **hints)  # which refuses it
     sides = _Sides(len(rv_labels) - flags, _mask_type(cond, ()), result, guard)
     results = branch(args, cond, sides.wrapped(true_fn, 0), sides.wrapped(false_fn, 1), arg_labels, rv_labels,
                      fill=sides.fill, **hints)
-    for taken, other in zip(sides.taken, reversed(sides.taken), strict=True):
-        if other is None and taken is not None and taken[0]:  # all elements take the same way out
-            return (*results[:sides.count], *taken[1])
-    return tuple(results)
+    if not flags:
+        return tuple(results)
+    taken = [side for side in sides.taken if side is not None]
+    left = all(dead for dead, _ in taken)
+    if left and len(taken) == 1:  # all elements take the same way out
+        return (*results[:sides.count], *taken[0][1], left)
+    return (*results, left)
+
+
+def _left_by_all(returned: tuple[Any, ...], flags: int) -> bool:
+    """Whether no element goes on after a branch, of whose results the last are flags."""
+    return returned.__class__ is Dead or any(map(is_set, returned[len(returned) - flags:]))
 
 
 def _numbers(attributes: Sequence[Any], args: Sequence[Any]) -> list[tuple[Any, str, str, Any]]:
@@ -214,8 +224,7 @@ class _Sides:
         def run(*values: Any) -> Any:
             returned = function(*values)
             flags = list(returned[self.count:])
-            dead = returned.__class__ is Dead or (self.guard and side == 1) or any(map(is_set, flags))
-            self.taken[side] = dead, flags
+            self.taken[side] = (self.guard and side == 1) or _left_by_all(returned, len(flags)), flags
             return (*returned[:self.count], *_as_masks(flags, self.mask))
 
         return run
@@ -323,7 +332,7 @@ def _returning(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
                    for k, entry in enumerate(results[:place])] + _as_masks(results[place:], mask)
         if value is UNSET:
             value = found
-        elif found is not value:
+        elif found is not value and found is not UNSET:  # of no element in this iteration
             _require_type(flatten_nodes(value, "")[2], flatten_nodes(found, "")[2], function)
             value = branch((), active & results[-1], lambda: found, lambda: value, rv_labels=(), mode="evaluated")
         if value is not UNSET:

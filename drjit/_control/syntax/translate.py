@@ -159,6 +159,8 @@ class Translator:
         found: list[ast.stmt] = []
         for flag in sorted(scope.flags):
             found.append(assign(f"_dr_{flag}", ast.Constant(False)))
+        if scope.leaves:
+            found.append(assign("_dr_left", ast.Constant(False)))
         if "returned" in scope.flags and "_dr_result" not in received:
             found.append(assign("_dr_result", load("_dr_UNSET")))
         return found
@@ -336,7 +338,9 @@ class Translator:
         name = self.temporary("test")
         hint = Hint(ast.Constant(True), "an 'if'", self.refuse)
         vector = self._vector_if(original, node, hint, name, scope, Scope(False, assigned, possible), flags)
-        vector.insert(0, assign(name, call_of("_dr_remaining", [load(f"_dr_{flag}") for flag in flags])))
+        scope.leaves = True
+        remaining = call_of("_dr_remaining", [load(f"_dr_{flag}") for flag in flags])
+        vector.insert(0, assign(name, ast.IfExp(load("_dr_left"), ast.Constant(False), remaining)))
         return [ast.copy_location(ast.If(test, body, vector), node)]
 
     def _vector_if(self, node: ast.If | Guard, key: ast.stmt, hint: Hint, test: str, scope: Scope, outer: Scope,
@@ -396,15 +400,17 @@ class Translator:
         keywords |= hint.of("mode", "label", "strict")
         call = call_of("_dr_if_stmt" if simple else "_dr_run_if", [values, load(test), *sides_], **keywords)
         targets = [*outs_, *(["_dr_result"] if "return" in kinds else [])]
-        found = [*or_unset(unsure_), *self._unpacked(targets, flags, guard, call)]
+        found = [*or_unset(unsure_), *self._unpacked(targets, flags, guard, call, ["_dr_left"] if flags else [])]
         scope.flags |= set(flags)
+        scope.leaves |= bool(flags)
         found += if_unset(sorted({*unsure_, *end_gaps}))
         return found
 
-    def _unpacked(self, targets: list[str], flags: list[str], guard: Sequence[str], call: ast.expr) -> list[ast.stmt]:
+    def _unpacked(self, targets: list[str], flags: list[str], guard: Sequence[str], call: ast.expr,
+                  behind: Sequence[str] = ()) -> list[ast.stmt]:
         """Assign the results of a call, and combine flags that were set before."""
         new = [f"_dr_new_{flag}" if flag in guard else f"_dr_{flag}" for flag in flags]
-        names = [*targets, *new]
+        names = [*targets, *new, *behind]
         if not names:
             return [ast.Expr(call)]
         found: list[ast.stmt] = [ast.Assign([ast.Tuple([store(name) for name in names], ast.Store())], call)]
@@ -476,7 +482,7 @@ class Translator:
             if normal:
                 vector.append(assign(normal, call_of("_dr_remaining", [
                     load(f"_dr_{flag}") for flag in self._flags(kinds & {"break", "return"}, number)])))
-        start = self._unset(f"continued{number}", scope)
+        start = [*self._unset(f"continued{number}", scope), *self._staying(kinds, scope)]
         if endless and not vector:
             loop: list[ast.stmt] = [*start, *body]
         elif endless:
@@ -497,7 +503,12 @@ class Translator:
         found = self._unset(f"broken{number}", scope)
         for statement in loop:
             self._locate(statement, node)
-        return [*found, ast.copy_location(ast.While(ast.Constant(True), loop, []), node)]
+        return [*found, ast.copy_location(ast.While(ast.Constant(True), loop, []), node), *self._staying(kinds, scope)]
+
+    @staticmethod
+    def _staying(kinds: Iterable[str], scope: Scope) -> list[ast.stmt]:
+        """What says that elements are back which have left an iteration, or a loop."""
+        return [assign("_dr_left", ast.Constant(False))] if scope.leaves and {"break", "continue"} & set(kinds) else []
 
     @staticmethod
     def _unset(flag: str, scope: Scope) -> list[ast.stmt]:
@@ -621,17 +632,18 @@ class Translator:
             if normal:
                 vector.append(assign(normal, call_of("_dr_remaining", [
                     load(f"_dr_{flag}") for flag in self._flags(flags_of, inner_number)])))
-        start = self._unset(f"continued{number}", scope)
+        kinds = escapes(node.body)
+        start = [*self._unset(f"continued{number}", scope), *self._staying(kinds, scope)]
         found = self._unset(f"broken{number}", scope)
         loop = ast.copy_location(ast.For(node.target, iterable, [*start, *body], orelse), node)
         if lowered is None or scalar:
-            return [*found, loop]
+            return [*found, loop, *self._staying(kinds, scope)]
         assert isinstance(iterable, ast.Call)
         iterable.func = ast.copy_location(load("_dr_range"), iterable.func)
         loop.iter = load(name)
         is_array = ast.Compare(ast.Attribute(load(name), "__class__", ast.Load()), [ast.Is()],
                                [load("_dr_ArrayRange")])
-        result = [*found, assign(name, iterable), ast.If(is_array, vector, [loop])]
+        result = [*found, assign(name, iterable), ast.If(is_array, vector, [loop]), *self._staying(kinds, scope)]
         for statement in result:
             self._locate(statement, node)
         return result
