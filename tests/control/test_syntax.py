@@ -525,6 +525,21 @@ def _left_by_break_and_continue(a: Any, b: Any, c: Any, number: int = 3) -> Any:
     return a + b
 
 
+def _continued_by_all(a: Any, b: Any, c: Any) -> Any:
+    while c < 9:
+        c = c + 1
+        if b > 35:
+            a = a + c
+            continue
+        if a > 20:
+            a = a + 1
+            continue
+        else:
+            a = a + 2
+            continue
+    return a + b
+
+
 def _left_by_none_in_an_iteration(a: Any, b: Any, c: Any) -> Any:
     for k in range(c, 9):
         if k <= 7:
@@ -537,7 +552,7 @@ def _left_by_none_in_an_iteration(a: Any, b: Any, c: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [
-    _left_by_all, _left_by_all_in_two_ways, _left_by_break_and_return, _left_by_break_and_continue,
+    _left_by_all, _left_by_all_in_two_ways, _left_by_break_and_return, _left_by_break_and_continue, _continued_by_all,
     _left_by_none_in_an_iteration])
 @pytest.mark.parametrize("symbolic", [True, False])
 def test_what_follows_where_all_elements_are_known_to_have_left(function: Any, symbolic: bool) -> None:

@@ -407,6 +407,8 @@ def tells_elements_apart(node: Node, literals: bool = False) -> bool:
         node = stack.pop()
         if node.kind == COUNTER or not node.scope and node.size > 1 and (literals or node.kind != LITERAL):
             return True
+        if not node.scope and node.size == 1:
+            continue  # one value, whatever it is computed from
         if len(seen) > _SEARCHED:
             return False
         inner: Any = _inputs(node)

@@ -34,6 +34,7 @@ class Scope:
         self.inline = [False]  # whether those are loops of this function
         self.flags = set[str]()  # flags that are set in this function
         self.leaves = False  # whether this function finds out if all elements have left, as ``_dr_left``
+        self.tells = False  # whether it says so: the function of a branch, which elements may leave
         self.exits: list[Exit] = []
         self.received_result = False  # whether the value to return is an argument
 
@@ -72,9 +73,9 @@ class Exits(OwnScope):
             else:
                 values.append(ast.Constant(False))
         results: ast.expr = ast.Tuple(values, ast.Load())
-        if node.kind == "dead":
+        if self.scope.tells and node.kind == "dead":
             results = call_of("_dr_Dead", [results])
-        elif node.kind == "end" and self.scope.leaves:
+        elif self.scope.tells and node.kind == "end" and self.scope.leaves:
             results = ast.IfExp(load("_dr_left"), call_of("_dr_Dead", [results]), results)
         found.append(ast.Return(results))
         return [placed(statement, node) for statement in found]

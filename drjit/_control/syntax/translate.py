@@ -362,7 +362,7 @@ class Translator:
             sides, bodies = [], []
             for block in (node.body, getattr(node, "orelse", [])):
                 side = Scope(False, (args | set(fixed)) & outer.assigned, args | set(fixed), scope.loops[-1])
-                side.received_result = bool(carried)
+                side.received_result, side.tells = bool(carried), bool(flags)
                 statements = self._block(copy.deepcopy(block), side) if block else []
                 self._end(block, node, statements, side)
                 sides.append(side)
