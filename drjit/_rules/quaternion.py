@@ -133,11 +133,14 @@ sqrt = _in_plane(complex_rules.sqrt, _times(complex_rules.rsqrt, 0.5), _times(
     lambda z: complex_rules.mul(complex_rules.rcp(z), complex_rules.rsqrt(z)), -0.25))
 
 
+@in_single
 def rsqrt(q: Quaternion) -> list[Node]:
     """``1 / sqrt(q)``."""
-    return rcp(sqrt(q))  # type: ignore[no-any-return]
+    result: list[Node] = rcp(sqrt(q))
+    return result
 
 
+@in_single
 def power(a: Quaternion, b: Quaternion) -> list[Node]:
     """``exp(log(a) b)``; powers of zero are 1 for the exponent zero, and 0 for those with a positive real part."""
     return with_powers_of_zero(exp(mul(log(a), b)), a, b, 3)
