@@ -113,8 +113,8 @@ KNOWN: tuple[Known, ...] = (
           lambda p: np.abs(p.mine - p.theirs) <= 2 * float(np.finfo(TYPES[p.name]).eps)),
     Known("lgamma: half precision ends where both are rounded; the wheel's digamma is less accurate", ("dr.lgamma(x)",),
           lambda p: np.abs(p.mine - p.theirs) <= 1e-5 * np.maximum(1, np.abs(p.mine))),
-    Known("hypot: of infinite operands, and where the length is too large, here the quotient of operand and length; "
-          "1 or -1 there", ("dr.hypot(x, y)",), lambda p: _any(p, np.isinf) | np.isinf(p.value)),
+    Known("hypot: where the length of finite operands is too large, here their quotients by it, 0; 1 or -1 there",
+          ("dr.hypot(x, y)",), lambda p: np.isinf(p.value) & ~_any(p, np.isinf)),
     Known("powers: here the exponent less one is rounded", ("x ** y", "dr.power(x, y)"),
           lambda p: (p.position == 0) & (np.abs(p.mine / p.theirs - 1) <= 2 * np.abs(np.log(p.operands[0])) * float(
               np.finfo(TYPES[p.name]).eps) * np.maximum(1, np.abs(p.operands[1])))),

@@ -743,7 +743,6 @@ def _filtered_scalars(nodes: list[Node], axis: _Axis, table: _Table) -> list[Nod
 def _apply(function: str, source: Any, axes: Sequence[tuple[int, _Axis]], cached: bool, convolves: bool,
            mode: str | None) -> Any:
     """Filter an array along some axes, one after the other; weights of named filters are remembered."""
-    require_mode(function, mode, ("symbolic", "evaluated"))
     type_ = source._type
     single = COMPUTES_IN[type_]
     prepare: Any = (_known_kernel if cached else _kernel) if convolves else _known_table if cached else _table
@@ -853,6 +852,7 @@ def resample(source: ArrayT, shape: Sequence[int], filter: str | Callable[[float
     elif filter_radius is not None:
         raise ArgumentError(f"{function}(): 'filter_radius' must be None where 'filter' is the name of a filter.")
     _require_boundary(function, boundary)
+    require_mode(function, mode, ("symbolic", "evaluated"))
     axes = []
     for number, (inputs, outputs) in enumerate(zip(found, wanted, strict=True)):
         if inputs != outputs:
@@ -915,6 +915,7 @@ def convolve(source: ArrayT, filter: str | Callable[[float], float] | Sequence[f
     function = "drjit.convolve"
     _require_source(function, source)
     _require_boundary(function, boundary)
+    require_mode(function, mode, ("symbolic", "evaluated"))
     weights = _discrete(function, filter)
     if weights is not None:
         if filter_radius is not None:

@@ -34,9 +34,10 @@ from .reals import (
 )
 from .reals import sincosh as real_sincosh
 
-__all__ = ["absolute", "acos", "acosh", "arg", "asin", "asinh", "atan", "atanh", "conjugate", "cos", "cosh", "divide",
-           "exp", "exp2", "expm1", "fma", "integer_power", "log", "log10", "log1p", "log2", "mul", "power", "quotient",
-           "rcp", "reciprocal", "rsqrt", "sign", "sin", "sincos", "sincosh", "sinh", "sqrt", "square", "tan", "tanh"]
+__all__ = ["Complex", "absolute", "acos", "acosh", "arg", "asin", "asinh", "atan", "atanh", "conjugate", "cos", "cosh",
+           "divide", "exp", "exp2", "expm1", "fma", "integer_power", "log", "log10", "log1p", "log2", "mul", "power",
+           "quotient", "rcp", "reciprocal", "rsqrt", "sign", "sin", "sincos", "sincosh", "sinh", "sqrt", "square",
+           "tan", "tanh", "with_derivative_of", "with_powers_of_zero"]
 
 _DUAL = core.KIND["dual"]
 Complex = Sequence[Node]
@@ -127,7 +128,7 @@ def quotient(a: Complex, b: Complex) -> list[Node]:
     limits = [ops.select(pole, x, ops.select(end, y, z))
               for x, y, z in zip(by_zero, by_infinity, of_infinity, strict=True)]
     there = either(pole, either(end, start))
-    return [_with_derivative_of(node, ops.select(there, limit, primal(node)))
+    return [with_derivative_of(node, ops.select(there, limit, primal(node)))
             for node, limit in zip(found, limits, strict=True)]
 
 
@@ -136,7 +137,7 @@ def _direction(node: Node) -> Node:
     return copysign(ops.select(infinite(node), constant(node, 1), constant(node, 0)), node)
 
 
-def _with_derivative_of(node: Node, value: Node) -> Node:
+def with_derivative_of(node: Node, value: Node) -> Node:
     """A value with the derivative of something that is equal but for special cases."""
     return attached(RULES["add"], value, node) if node.kind == _DUAL else value
 
@@ -363,18 +364,21 @@ def log2(z: Complex) -> list[Node]:
 @in_single
 def power(a: Complex, b: Complex) -> list[Node]:
     """``exp(b log a)``; powers of zero are 1 for the exponent zero, and 0 for those with a positive real part."""
-    value = exp(mul(log(a), b))
+    return with_powers_of_zero(exp(mul(log(a), b)), a, b, 0)
+
+
+def with_powers_of_zero(value: Sequence[Node], a: Sequence[Node], b: Sequence[Node], real: int) -> list[Node]:
+    """``a**b`` from ``exp(log(a) b)``, also where a or b is zero; ``real`` is the position of the real parts."""
     zero, one = constant(a[0], 0), constant(a[0], 1)
-    vanishing = both(ops.eq(a[0], zero), ops.eq(a[1], zero))
-    is_real = ops.eq(b[1], zero)
-    nan = constant(a[0], math.nan)
-    power_of_zero = ops.select(ops.gt(b[0], zero), zero, nan)
-    identity = both(is_real, ops.eq(b[0], one))  # which has a derivative at zero
+    vanishing, is_real = (functools.reduce(both, [ops.eq(node, zero) for node in nodes])
+                          for nodes in (a, [node for k, node in enumerate(b) if k != real]))
+    power_of_zero = ops.select(ops.gt(b[real], zero), zero, constant(a[0], math.nan))
+    identity = both(is_real, ops.eq(b[real], one))  # which has a derivative at zero
     value = [ops.select(vanishing, ops.select(identity, node, power_of_zero), node_)
              for node, node_ in zip(a, value, strict=True)]
     # elsewhere the exponential of zero is one, and has a derivative by the exponent
-    constant_one = both(both(is_real, ops.eq(b[0], zero)), either(vanishing, ops.neq(value[0], one)))
-    return [ops.select(constant_one, one, value[0]), ops.select(constant_one, zero, value[1])]
+    constant_one = both(both(is_real, ops.eq(b[real], zero)), either(vanishing, ops.neq(value[real], one)))
+    return [ops.select(constant_one, one if k == real else zero, node) for k, node in enumerate(value)]
 
 
 def integer_power(product: Callable[[list[Node], list[Node]], list[Node]],
@@ -586,13 +590,13 @@ def atanh(z: Complex) -> list[Node]:
     p, q = ops.select(far, one, a), ops.select(far, one, b)
     gap = ops.sub(p, one)
     square = ops.mul(q, q)
-    # Next to the pole at 1, where q**2 would underflow, log(2 / q) / 2.
+    # Next to the pole at 1, where q**2 would underflow, (log 2 - log q) / 2.
     pole = both(ops.eq(gap, zero), ops.lt(q, constant(x, 2.0**-40 if single else 2.0**-400)))
     u = ops.div(ops.mul(constant(x, 4), p), ops.fma(gap, gap, square))
     w, correction = log1p_factor(u)
-    logarithm = core.log(ops.select(pole, ops.div(constant(x, 2), q), w))
+    logarithm = core.log(ops.select(pole, q, w))
     real = ops.mul(constant(x, 0.25), ops.select(ops.eq(w, one), u, ops.mul(logarithm, correction)))
-    real = ops.select(pole, ops.mul(constant(x, 0.5), logarithm), real)
+    real = ops.select(pole, ops.mul(constant(x, 0.5), ops.sub(constant(x, math.log(2)), logarithm)), real)
     inverse = rcp([a, b])[0]
     inverse = ops.select(either(infinite(x), infinite(y)), zero, inverse)
     real = copysign(ops.abs(ops.select(far, inverse, real)), x)

@@ -8,16 +8,21 @@ zero the plane is not determined: it is that of i, so that ``sqrt(-4) = 2i``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
-from drjit_core import Node, ops
+import drjit_core as core
+from drjit_core import FACTOR, Node, Partial, Rule, attached, ops, primal
 
 from . import complex as complex_rules
+from .complex import Complex, with_derivative_of, with_powers_of_zero
+from .matrix import dot
 from .reals import constant, in_single, norm, scaled
 
 __all__ = ["absolute", "conjugate", "divide", "exp", "exp2", "fma", "log", "log2", "mul", "power", "rcp", "rsqrt",
            "sqrt"]
 
+_DUAL = core.KIND["dual"]
 Quaternion = Sequence[Node]
 
 
@@ -62,31 +67,80 @@ def divide(a: Quaternion, b: Quaternion) -> list[Node]:
     return mul(a, rcp(b))
 
 
-def _in_plane(function: Callable[[Sequence[Node]], list[Node]]) -> Callable[[Quaternion], list[Node]]:
-    """The function of quaternions that a function of complex numbers induces, see the module."""
+def _in_plane(function: Callable[[Complex], list[Node]], first: Callable[[Complex], Complex],
+              second: Callable[[Complex], Complex]) -> Callable[[Quaternion], list[Node]]:
+    """The function of quaternions that a function of complex numbers induces, see the module.
+
+    With ``r = |v|``, the result is ``A + B v``, where ``A`` is the real part of the complex function at ``w + i r`` and
+    ``B`` its imaginary part divided by r. Where r is zero, B is the derivative of the complex function; a length has no
+    derivative there, but its square has, which ``A`` is differentiated by. ``first`` and ``second`` are the derivatives
+    of the complex function.
+    """
+    def ratio(derivative: Complex, next_: Callable[[Complex], Complex], w: Node, r: Node) -> Node:
+        """The imaginary part of a function divided by r, ``next_`` being its derivative."""
+        undirected = ops.eq(r, constant(r, 0))
+        return ops.select(undirected, next_([w, r])[0],  # type: ignore[no-any-return]
+                          ops.div(derivative[1], ops.select(undirected, constant(r, 1), r)))
+
+    def by_square(o: object, w: Node, u: Node, r: Node, f: None) -> Node:
+        return ops.mul(constant(r, -0.5), ratio(first([w, r]), second, w, r))  # type: ignore[no-any-return]
+
+    def by_length(o: object, w: Node, r: Node, z: None, f: Node) -> Node:
+        undirected, zero = ops.eq(r, constant(r, 0)), constant(r, 0)
+        difference = ops.div(ops.sub(first([w, r])[0], f), ops.select(undirected, constant(r, 1), r))
+        return ops.select(undirected, zero, difference)  # type: ignore[no-any-return]
+
+    name = function.__name__
+    real_part = Rule(name, (Partial(FACTOR, "xz", lambda o, w, u, r, f: first([w, r])[0]),
+                            Partial(FACTOR, "xz", by_square),
+                            Partial(FACTOR, "z", lambda o, w, u, r, f: constant(r, 0))))
+    scale = Rule(name, (Partial(FACTOR, "xy", lambda o, w, r, z, f: ratio(first([w, r]), second, w, r)),
+                        Partial(FACTOR, "xyr", by_length)))
+
+    def differentiable(q: Quaternion, r: Node, values: list[Node], result: Complex) -> list[Node]:
+        w, length = primal(q[3]), primal(r)
+        factor = attached(scale, ratio(result, first, w, length), q[3], r)
+        vector = [with_derivative_of(ops.mul(node, factor), value)
+                  for node, value in zip(q[:3], values, strict=False)]
+        return [*vector, attached(real_part, values[3], q[3], dot(list(q[:3]), list(q[:3])), r)]
 
     @in_single
     def compute(q: Quaternion) -> list[Node]:
-        length = norm(q[:3])
-        real, imaginary = function([q[3], length])
+        r = norm(q[:3])
+        length = primal(r)
+        result = function([primal(q[3]), length])
         undirected = ops.eq(length, constant(length, 0))
         zero, one = constant(length, 0), constant(length, 1)
-        vector = [ops.mul(ops.select(undirected, start, ops.div(node, length)), imaginary)
-                  for node, start in zip(q[:3], (one, zero, zero), strict=True)]
-        return [*vector, real]
+        values = [ops.mul(ops.select(undirected, start, ops.div(primal(node), length)), result[1])
+                  for node, start in zip(q[:3], (one, zero, zero), strict=True)] + [result[0]]
+        return differentiable(q, r, values, result) if any(node.kind == _DUAL for node in q) else values
 
     compute.__doc__ = function.__doc__
     return compute
 
 
-sqrt = _in_plane(complex_rules.sqrt)
-rsqrt = _in_plane(complex_rules.rsqrt)
-exp = _in_plane(complex_rules.exp)
-exp2 = _in_plane(complex_rules.exp2)
-log = _in_plane(complex_rules.log)
-log2 = _in_plane(complex_rules.log2)
+def _times(function: Callable[[Complex], Complex], factor: float) -> Callable[[Complex], Complex]:
+    return lambda z: [ops.mul(node, constant(node, factor)) for node in function(z)]
 
 
+_LOG_2 = math.log(2)
+_inverse_square = _times(lambda z: complex_rules.square(complex_rules.rcp(z)), -1.0)
+exp = _in_plane(complex_rules.exp, complex_rules.exp, complex_rules.exp)
+exp2 = _in_plane(complex_rules.exp2, _times(complex_rules.exp2, _LOG_2), _times(complex_rules.exp2, _LOG_2**2))
+log = _in_plane(complex_rules.log, complex_rules.rcp, _inverse_square)
+log2 = _in_plane(complex_rules.log2, _times(complex_rules.rcp, 1 / _LOG_2), _times(_inverse_square, 1 / _LOG_2))
+sqrt = _in_plane(complex_rules.sqrt, _times(complex_rules.rsqrt, 0.5), _times(
+    lambda z: complex_rules.mul(complex_rules.rcp(z), complex_rules.rsqrt(z)), -0.25))
+
+
+@in_single
+def rsqrt(q: Quaternion) -> list[Node]:
+    """``1 / sqrt(q)``."""
+    result: list[Node] = rcp(sqrt(q))
+    return result
+
+
+@in_single
 def power(a: Quaternion, b: Quaternion) -> list[Node]:
-    """``exp(log(a) b)``."""
-    return exp(mul(log(a), b))
+    """``exp(log(a) b)``; powers of zero are 1 for the exponent zero, and 0 for those with a positive real part."""
+    return with_powers_of_zero(exp(mul(log(a), b)), a, b, 3)

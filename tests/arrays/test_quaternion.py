@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.llvm import Array3f, Array3f64, Array4f, Float, Matrix3f64, Matrix4f64, Quaternion4f, Quaternion4f64
+from drjit.llvm import (
+    Array3f,
+    Array3f64,
+    Array4f,
+    Float,
+    Matrix3f64,
+    Matrix4f64,
+    Quaternion4f,
+    Quaternion4f16,
+    Quaternion4f64,
+)
 
 RNG = np.random.default_rng(1)
 
@@ -59,6 +72,14 @@ def test_functions_invert_each_other() -> None:
     eigenvalues, vectors = np.linalg.eig(as_matrices(q))
     expected = vectors @ (np.exp(eigenvalues)[..., None] * np.linalg.inv(vectors))
     close(as_matrices(dr.exp(q)), expected, 1e-11)
+
+
+@pytest.mark.parametrize("function", [lambda q, p: q**p, lambda q, p: dr.rsqrt(q)])
+def test_half_precision_is_rounded_once(function: Callable[..., Any]) -> None:
+    x, y = RNG.normal(size=(2, 4, 200)).astype(np.float16)
+    found = function(Quaternion4f16(x), Quaternion4f16(y)).numpy().astype(float)
+    expected = function(*(Quaternion4f64(values.astype(float)) for values in (x, y))).numpy()
+    assert (np.abs(found - expected) <= 2e-3 * np.linalg.norm(expected, axis=0)).all()
 
 
 def test_functions_of_real_quaternions() -> None:

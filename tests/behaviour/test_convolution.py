@@ -76,6 +76,7 @@ def test_named_filters_have_a_radius_of_their_own() -> None:
 @pytest.mark.parametrize("call", [
     lambda x: dr.convolve(x, [1, 2], 3), lambda x: dr.convolve(x, []), lambda x: dr.convolve(x, lambda t: t),
     lambda x: dr.convolve(x, [1, 2], mode="quick"), lambda x: dr.resample(x, [3], mode="quick"),
+    lambda x: dr.resample(x, [len(x)], mode="quick"), lambda x: dr.convolve(x[:0], [1, 2], mode="quick"),
     lambda x: dr.convolve(x, [[1, 2]]), lambda x: dr.convolve(x, [1], boundary="none")])
 def test_what_is_refused(call: Any) -> None:
     with pytest.raises(RuntimeError):

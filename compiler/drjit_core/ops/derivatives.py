@@ -119,6 +119,13 @@ def _quotient(o: Any, x: Any, r: Any) -> Any:
     return o.select(o.eq(r, zero), zero, o.div(x, r))
 
 
+def _share(o: Any, x: Any, r: Any) -> Any:
+    """``x / r`` for the length ``r`` of x and something else: 0 where that is 0; 1 with the sign of x where x is that
+    length, be it infinite."""
+    zero, along = o.number(r, 0), o.eq(o.abs(x), r)
+    return o.select(o.eq(r, zero), zero, o.select(along, _bit(o, x), o.div(x, r)))
+
+
 #: Rules by the names of rows, and of the functions of :mod:`drjit_core.math` that have one of their own.
 RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "neg": (_negate,),
@@ -160,8 +167,8 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "erfinv": (_factor("r", lambda o, x, y, z, r: o.mul(o.exp(o.mul(r, r)), o.number(r, 1 / _TWO_OVER_ROOT_PI))),),
     "lgamma": (_factor("x", lambda o, x, y, z, r: o.digamma(x)),),
     "cbrt": (_factor("r", lambda o, x, y, z, r: o.div(o.number(r, 1 / 3), o.mul(r, r))),),
-    "hypot": (_sparse("xr", lambda o, x, y, z, r: _quotient(o, x, r)),
-              _sparse("yr", lambda o, x, y, z, r: _quotient(o, y, r))),
+    "hypot": (_sparse("xr", lambda o, x, y, z, r: _share(o, x, r)),
+              _sparse("yr", lambda o, x, y, z, r: _share(o, y, r))),
     # functions whose rule is not that of what they are composed of: of rows that work on bits, and finite ones
     "copysign": (_factor("xy", lambda o, x, y, z, r: o.mul(_bit(o, x), _bit(o, y))), None),
     "length": (_sparse("r", lambda o, x, y, z, r: _quotient(o, o.number(r, 0.5), r)),),

@@ -1,0 +1,107 @@
+"""Derivatives of functions of quaternions against finite differences, also where they are real numbers: the vector part
+is zero there, and only its square has derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.llvm.ad import Complex2f, Complex2f64, Float, Float16, Float64, Quaternion4f, Quaternion4f16, Quaternion4f64
+from tests.derivatives.harness import check
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "exp": dr.exp, "exp2": dr.exp2, "log": dr.log, "log2": dr.log2, "sqrt": dr.sqrt, "rsqrt": dr.rsqrt, "rcp": dr.rcp,
+    "to a number": lambda q: q**1.5, "to itself": lambda q: q**q, "of a number": lambda q: 2**q,
+    "along the group": lambda q: dr.exp(dr.log(q) * 0.3), "powers of arrays": lambda q: q**Float64(0.7),
+}
+#: Quaternions as columns: real ones, one next to them, and others.
+VALUES = np.array([[0, 0, 0, 1], [0, 0, 0, 0.5], [0, 0, 0, 2.5], [1e-9, 0, 0, 1], [0.2, 0.1, 0, -1], [0, 0, 1, 0],
+                   [1, 2, 3, 4], [0.5, -0.5, 0.5, 0.5]]).T
+WEIGHTS = (0.3, -0.7, 1.1, 0.4)
+
+
+def weighted(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def compute(q: Any) -> Any:
+        result = function(q)
+        return sum(result[k] * WEIGHTS[k] for k in range(4))
+    return compute
+
+
+def gradient(function: Callable[[Any], Any], values: np.ndarray, cls: Any = Quaternion4f64) -> np.ndarray:
+    q = cls(*values)
+    dr.enable_grad(q)
+    dr.backward(weighted(function)(q))
+    return np.asarray(dr.grad(q).numpy())
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_derivatives_in_both_modes(name: str) -> None:
+    check(FUNCTIONS[name], (Quaternion4f64, VALUES))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_second_derivatives(name: str) -> None:
+    function, step = FUNCTIONS[name], 1e-5
+    for k in range(4):
+        direction = np.zeros((4, 1))
+        direction[k] = 1
+        expected = (gradient(function, VALUES + step * direction) - gradient(function, VALUES - step * direction)) / (
+            2 * step)
+        _, found = dr.hvp(weighted(function), Quaternion4f64(*VALUES), Quaternion4f64(*map(float, direction[:, 0])))
+        scale = 1e-5 * np.maximum(1, np.abs(expected).max(axis=0))
+        assert (np.abs(found.numpy() - expected) <= scale).all(), (name, k)
+
+
+@pytest.mark.parametrize(("cls", "tolerance"), [(Quaternion4f, 1e-5), (Quaternion4f16, 1e-2)])
+def test_derivatives_of_less_precision(cls: Any, tolerance: float) -> None:
+    for name in ("exp", "log", "sqrt", "rsqrt"):
+        expected = gradient(FUNCTIONS[name], VALUES)
+        scale = tolerance * np.maximum(1, np.abs(expected).max(axis=0))
+        assert (np.abs(gradient(FUNCTIONS[name], VALUES, cls) - expected) <= scale).all(), name
+
+
+def test_at_the_identity_the_exponential_and_the_logarithm_are_the_identity() -> None:
+    for function, point in ((dr.exp, 0.0), (dr.log, 1.0)):
+        for k in range(4):
+            q = Quaternion4f(0, 0, 0, point)
+            dr.enable_grad(q)
+            dr.set_grad(q, Quaternion4f(*(float(k == j) for j in range(4))))
+            result = function(q)
+            dr.forward_from(q)
+            assert [dr.grad(result)[j].item() for j in range(4)] == [float(k == j) for j in range(4)]
+
+
+def test_powers_of_zero() -> None:
+    zero = Quaternion4f(0)
+    for exponent, real in ((2.5, 0), (0.0, 1), (Quaternion4f(0, 0, 0, 2), 0), (Quaternion4f(1, 2, 3, 4), 0),
+                           (Quaternion4f(0), 1)):
+        assert (zero**exponent).numpy().ravel().tolist() == [0, 0, 0, real]
+    assert np.isnan((zero**Quaternion4f(1, 0, 0, 0)).numpy()).all()
+    q = Quaternion4f(0)
+    dr.enable_grad(q)
+    dr.backward(q**Quaternion4f(1))
+    assert dr.grad(q).numpy().ravel().tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("cls", [Float16, Float, Float64])
+def test_the_derivative_of_a_length_along_an_infinite_leg(cls: Any) -> None:
+    inf = np.inf
+    x, y = cls([inf, -inf, 2, 0, 3]), cls([1, 0, -inf, 0, -4])
+    dr.enable_grad(x, y)
+    length = dr.hypot(x, y)
+    dr.backward(length)
+    assert length.numpy().tolist() == [inf, inf, inf, 0, 5]
+    np.testing.assert_allclose(x.grad.numpy(), [1, -1, 0, 0, 0.6], rtol=1e-3)
+    np.testing.assert_allclose(y.grad.numpy(), [0, 0, -1, 0, -0.8], rtol=1e-3)
+
+
+@pytest.mark.parametrize(("cls", "tiny"), [(Complex2f, 1e-40), (Complex2f, 1e-45), (Complex2f64, 5e-324)])
+def test_next_to_the_pole_of_the_inverse_tangent(cls: Any, tiny: float) -> None:
+    found = dr.atanh(cls(1, tiny)).numpy().item()
+    np.testing.assert_allclose(found.real, (np.log(2) - np.log(float(np.asarray(
+        tiny, np.float32 if cls is Complex2f else np.float64)))) / 2, rtol=1e-6)
+    np.testing.assert_allclose(found.imag, np.pi / 4, rtol=1e-6)
