@@ -297,8 +297,8 @@ class Effects(Returned):
     def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None) -> None:
         self.call = call_
         self.take(self.call.given.function, value)
-        self.showing = call_.showing()
-        if call_.origins:
+        self.showing = self.call.showing()
+        if self.call.origins:
             call_.require_one_object()
         #: What messages call the function.
         self.label = label
@@ -659,7 +659,7 @@ class SymbolicChoice:
         self.results = results
         self.count = len(self.nodes)
         #: The components of larger arrays that are arguments, see :meth:`Aliases.covered`.
-        self.parts = Aliases(given).covered(parts) if (parts := given.parts()) else _NO_PARTS
+        self.parts = Aliases(given).covered(parts) if (parts := self.given.parts()) else _NO_PARTS
         #: Arguments that the functions are given as they are, by position.
         self.known: dict[int, core.Node] = _NOTHING
         #: Arrays from outside that the functions write to by index: arrays, components and what these were.

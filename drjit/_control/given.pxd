@@ -28,10 +28,10 @@ cdef class Given:
     cdef public bint plain
     cdef public bint adorned
     cdef public int apart
-    @cython.locals(leaves=list, leaf=Handle)
+    @cython.locals(place=cython.Py_ssize_t, leaf=Handle)
     cpdef bint is_apart(self) except -1
     cdef public dict numbers
-    @cython.locals(fresh=list, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t)
+    @cython.locals(shaped=TreeSpec, fresh=list, place=cython.Py_ssize_t, first=cython.Py_ssize_t, count=cython.Py_ssize_t, position=cython.Py_ssize_t)
     cpdef object filled(self, object returned, object leaves, Call call, object before, object after, object stands=*, object spec=*)
     cpdef Py_ssize_t place_of(self, object leaf) except -2
     cpdef list parts(self)
@@ -85,6 +85,8 @@ cdef class Call:
     @cython.locals(changes=list)
     cpdef list leave(self, object returned=*, object values=*, bint counts=*, bint every=*)
     cpdef object own(self, object container)
+    cpdef dict join(self, list given)
+    cpdef dict showing(self)
     cpdef list places_of(self, object array)
     cpdef Py_ssize_t original(self, object array) except -2
 

@@ -80,17 +80,18 @@ class Given:
                after: Sequence[core.Node], stands: Sequence[Any] | None = None, spec: TreeSpec | None = None) -> Any:
         """What a loop's body returned, with what the loop has made of it: the caller's arrays where it was given those
         that stand for them, and has returned the same; others elsewhere. ``spec`` tells the shapes of tensors."""
-        fresh = (self.spec if spec is None else spec).fresh(after, leaves)
+        shaped = self.spec if spec is None else spec
+        fresh = shaped.fresh(after, leaves)
         if stands is None:
             stands = call.arrays
-        others: set[int] = set()
+        others = _NONE
         for place, first, count in self.spec.positions():
             if call.copies and (leaves[place] is not stands[place] or
                                 list(after[first:first + count]) != list(before[first:first + count])):
                 call.touched.add(place)
             if leaves[place] is not stands[place]:
                 if call.copies and self.leaves[place]._nodes() != self.nodes[first:first + count]:
-                    others.add(place)  # which the first iteration has changed
+                    others = {*others, place}  # which the first iteration has changed
                 continue
             array = self.leaves[place]
             for position in range(first, first + count):
@@ -136,9 +137,10 @@ class Given:
     def is_apart(self) -> bool:
         """Whether there is nothing but flat arrays, each once, which are no parts of others."""
         if self.apart < 0:
-            leaves = self.leaves
-            self.apart = self.spec.flats is not None and len({id(leaf) for leaf in leaves}) == len(leaves) and not [
-                leaf for leaf in leaves if leaf._o is not None]
+            self.apart = self.spec.flats is not None
+            for place, leaf in enumerate(self.leaves if self.apart else _EMPTY):
+                if leaf._o is not None or self.place_of(leaf) != place:
+                    self.apart = False
         return bool(self.apart)
 
     def parts(self) -> list[int]:

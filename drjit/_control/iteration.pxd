@@ -53,7 +53,7 @@ cdef class SymbolicLoop(Functions):
     cpdef list attempt(self)
     @cython.locals(test=Node, call=Call)
     cpdef Node test(self, list variables)
-    @cython.locals(results=list, call=Call)
+    @cython.locals(results=list, call=Call, journals=list)
     cpdef list following(self, list variables)
     cpdef object name_of(self, Py_ssize_t position)
     cpdef begin(self, list variables)

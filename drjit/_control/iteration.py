@@ -261,15 +261,15 @@ class SymbolicLoop:
                 region = core.innermost()
                 assert region is not None
                 region.asked = True  # their shapes tell how many elements there are
-            call = self.call(variables, self.body)
-            traced.append(self.journal)
+            call, journals = self.call(variables, self.body), traced
+            journals.append(self.journal)
             try:
                 results = self.called_body(call, variables)
             except BaseException:
                 call.leave(None, (), True)
                 raise
             finally:
-                traced.remove(self.journal)
+                journals.remove(self.journal)
             self.called = call
             return results
         finally:

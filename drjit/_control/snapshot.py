@@ -345,7 +345,8 @@ class Snapshot:
         """The arrays that containers hold of which components must be variables: in how many places they are, and which
         components. Those that are ``state`` otherwise must be if they are constants only; others that are equal to
         state must be."""
-        arrays: dict[int, tuple[Any, int]] = {}
+        arrays: dict[int, Any] = {}
+        more: dict[int, int] = {}
         array: Any
         for value in self.values():
             if not isinstance(value, Handle) or not value._dynamic:  # type: ignore[attr-defined]
@@ -353,31 +354,38 @@ class Snapshot:
             array = value
             while array._o is not None:
                 array = array._o[0]
-            known = arrays.get(id(array))
-            arrays[id(array)] = array, 1 if known is None else known[1] + 1
+            number = id(array)
+            if number in arrays:
+                more[number] = more.get(number, 1) + 1
+            else:
+                arrays[number] = array
         for leaf in state if arrays else ():
             if id(leaf) in arrays and not [node for node in _components(leaf) if primal(node).kind == _LITERAL]:
                 del arrays[id(leaf)]
         if not arrays:
             return []
-        #: How often a node is the content of an array, unless it is a constant in any case.
-        times = {primal(node).id: 1 for leaf in state if isinstance(leaf, ArrayBase) and leaf._dynamic
+        #: What is the content of an array, and of several, unless it is a constant in any case.
+        known = {primal(node) for leaf in state if isinstance(leaf, ArrayBase) and leaf._dynamic
                  for node in leaf._nodes() if id(leaf) not in arrays}
-        for array, _ in arrays.values():
+        several: set[core.Node] = set()
+        for array in arrays.values():
             for node in (array._n,) if array._depth <= 0 else array._c:
                 node = primal(node)
-                if node.kind != _LITERAL:
-                    times[node.id] = times.get(node.id, 0) + 1
+                if node in known:
+                    several.add(node)
+                elif node.kind != _LITERAL:
+                    known.add(node)
         found: list[tuple[ArrayBase, int, list[int]]] = []
-        for array, count in arrays.values():
+        for number, array in arrays.items():
+            count = more.get(number, 1) if more else 1
             if array._depth <= 0:
-                if _must_be_variable(array._n, times):
+                if _must_be_variable(array._n, several):
                     found.append((array, count, [0]))
                 continue
             nodes = array._c
             width = max([node.size for node in nodes], default=0)  # narrower ones become as wide when written to
             positions = [place for place, node in enumerate(nodes) if node.size == width and _must_be_variable(
-                node, times)]
+                node, several)]
             if positions:
                 found.append((array, count, positions))
         return found
@@ -481,7 +489,8 @@ class Snapshot:
                 found += values
             else:
                 count = values
-                found += held[position + 1:position + count:2]
+                for place in range(position + 1, position + count, 2):
+                    found.append(held[place])
                 position += count
         return found
 
@@ -819,12 +828,12 @@ def _shares(value: Any, owner: Any, first: int, end: int) -> bool:
     return other is owner and start < end and first < last
 
 
-def _must_be_variable(node: core.Node, times: dict[int, int]) -> bool:
+def _must_be_variable(node: core.Node, several: set[core.Node]) -> bool:
     """Whether what is computed with a node would not tell what it is computed of: a constant, the contents of several
-    arrays (so many ``times``), or what may turn out to have derivatives, of which it was not known then; or if it has,
+    arrays, or what may turn out to have derivatives, of which it was not known then; or if it has,
     what is a variable around this construct, which probably changes it."""
     value = primal(node)
-    return value.kind == _LITERAL or times.get(value.id, 1) > 1 or any_vertex() and core.is_float(node.type) and (
+    return value.kind == _LITERAL or value in several or any_vertex() and core.is_float(node.type) and (
         value.kind == _PHI or is_apart(value) or tracked(node) is None)
 
 

@@ -75,12 +75,12 @@ def test_parts_share_nothing_and_known_nodes_are_not_listed() -> None:
         assert region is not None
         first = ops.mul(x, x)
         second = ops.add(first, ops.add(x, literal(FLOAT32, 0.5)))
-        parts, users, needed = collect(region.id, (k, x), ((first,), (second, x), ()), bytes([1]) * 256,
-                                       lambda node: ())
+        number = literal(FLOAT32, 0.25)
+        parts, users, captures, needed = collect(region.id, (k, x), ((first, number), (second, x), (number,)),
+                                                 bytes([1]) * 256, lambda node: ())
         assert [[node.id for node in part] for part in parts[:1]] == [[first.id]]
         assert len(parts[1]) == 2 and parts[1][-1] is second and parts[2] == []
-        assert all(node in part for part, using in zip(parts, users, strict=True) for node in using)
-        assert any(node.d1 is not None and not node.d1.scope for node in users[1])
+        assert users == [] and [node.payload for node in captures] == [0.25, 0.5]
         assert needed == {x.id}
         return [ops.add(k, literal(UINT32, 1)), second]
 

@@ -312,10 +312,13 @@ def of_node() -> Iterator[Any]:
     plain = bytes(int(kind > EVALUATED) for kind in range(len(OPS)))
     parts = ((found[-1], found[-5]), (found[-9], found[-2]))
     for known in ((), (found[50], found[60])):
-        groups, users, needed = node.collect(0, known, parts, plain, lambda _: ())
-        yield [[name(entry) for entry in group] for group in (*groups, *users)]
+        for scope in (7, 0):
+            for place, entry in enumerate(found):
+                entry.scope = scope if place % 3 else 0
+            groups, users, captures, needed = node.collect(scope, known, parts, plain, lambda _: ())
+            yield [[name(entry) for entry in group] for group in (*groups, users, captures)]
         yield sorted(known.index(entry) for entry in known if entry.id in needed)
-    del found, again, each, groups, users, known, parts, forgotten, operands
+    del found, again, each, groups, users, captures, known, parts, forgotten, operands
     gc.collect()
     yield living()
     node.sweep_if_large()

@@ -350,7 +350,7 @@ class Construct:
                     found |= {position}
             if region.by_index:
                 found |= region.by_index - self.constant
-        if not found <= self.memory:
+        if found and not found <= self.memory:
             again = bool([traced for traced in self.traced if traced.region.by_index])
             self.memory |= found
             for traced in self.traced:  # what is memory for one function is so for all
@@ -417,12 +417,13 @@ class Construct:
 
         If it is to be traced again, some of the memory may only be read.
         """
-        for formal in regions[0].formals:
+        first = regions[0]
+        for formal in first.formals:
             if formal.payload:
                 break
         else:
             return
-        for value, formal in zip(initial, regions[0].formals, strict=True):
+        for value, formal in zip(initial, first.formals, strict=True):
             if formal.payload:
                 if value.scope and not deferred:
                     if [source for region in regions for source in region.sources if source is value]:

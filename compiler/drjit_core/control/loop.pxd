@@ -87,5 +87,6 @@ cdef class _Loop(Construct):
     cpdef list finish(self, Region region, int64_t size)
 
 
+cdef _check_condition(Node test)
 @cython.locals(scope=int64_t, outside=list, part=list, node=Node, operand=Node, a=Node, b=Node, c=Node)
 cpdef bint put_back(dict stands, Traced traced, Node test, list results) except -1

@@ -96,10 +96,10 @@ class _Pair(Functions):
         self.condition, self.body, self.names = condition, body, names
 
     def test(self, variables: list[Node]) -> Node:
-        return self.condition(variables)
+        return self.condition(variables.copy())
 
     def following(self, variables: list[Node]) -> list[Node]:
-        return list(self.body(variables))
+        return list(self.body(variables.copy()))
 
     def name_of(self, position: int) -> str | None:
         return None if self.names is None else self.names(position)
@@ -271,7 +271,7 @@ class _Loop(Construct):
                     return self.finish(self.region(), size)
                 self.constant |= fresh
                 known = not self.uses(region, fresh) or self.puts_in(region, fresh)
-            elif not self.constant <= unchanged:
+            elif self.constant and not self.constant <= unchanged:
                 self.changed |= self.constant - unchanged
                 self.constant -= self.changed
             else:
@@ -532,7 +532,7 @@ class _Loop(Construct):
         traced.source = sources[0] if sources else None
         self.variables = traced.formals
         if self.run(traced):
-            self.results = traced.results.copy()
+            self.results = traced.results[:]
         elif sources:  # the user's functions know what is wrong, and where
             self.forget("what they left cannot be traced again")
             self.attempt(size)
@@ -545,7 +545,7 @@ class _Loop(Construct):
         region, (entering, live), source = traced.region, traced.masks, traced.source
         region.entering = region.live = entering
         if source is None:
-            self.test = self.functions.test(list(self.variables))
+            self.test = self.functions.test(self.variables)
             if self.differentiates:
                 self.test = primal(self.test)
         else:
@@ -554,7 +554,7 @@ class _Loop(Construct):
         _check_condition(self.test)
         region.live = live
         if source is None:
-            traced.results = self.values(self.functions.following(list(self.variables)), self.differentiates)
+            traced.results = self.values(self.functions.following(self.variables), self.differentiates)
         else:
             traced.results = source.trace(1, values)
         self.check_results(traced.results, len(region.adopted))
@@ -591,7 +591,8 @@ class _Loop(Construct):
 
     def check_memory(self, unchanged: frozenset[int]) -> None:
         """Refuse memory that the body gives other values than by writes."""
-        id_ = self.traced[0].region.id
+        traced = self.traced[0]
+        id_ = traced.region.id
         for i in self.memory - unchanged if self.memory else ():
             formal, result = self.variables[i], self.results[i]
             origin = origin_of(result, id_)

@@ -146,17 +146,18 @@ def node_count() -> int:
 
 
 def collect(scope: int, known: Iterable[Node], parts: Sequence[Sequence[Node]], plain: bytes,
-            operands: Callable[[Node], Iterable[Node]]) -> tuple[list[list[Node]], list[list[Node]], set[int]]:
+            operands: Callable[[Node], Iterable[Node]]) -> tuple[list[list[Node]], list[Node], list[Node], set[int]]:
     """For each part of a region, the nodes that its roots need, and parts before it do not, in the order of making.
 
-    Only those of a scope, without some that are ``known``. Of kinds that are ``plain``, all operands are among the
-    first three; of others, ``operands`` tells them. Also, for each part, those of them that are not plain, that may use
-    memory, or that are the last ones to use something outside of the scope; and the ids of known ones that are needed.
+    Only those of a scope, without some that are ``known``. Of kinds that are ``plain``, all operands are values, and
+    among the first three; of others, ``operands`` tells them. Also those of them that are not plain, or that may use
+    memory as a value; the roots, and values that plain ones use, that are of other scopes; and the ids of known ones
+    that are needed.
     """
     seen: set[int] = set()
     result, ids = [], {node.id for node in known}
-    users: list[list[Node]] = []
-    outside: set[int] = set()
+    users: list[Node] = []
+    captures: dict[int, Node] = {}
     for roots in parts:
         found, stack = [], list(roots)
         while stack:
@@ -170,18 +171,14 @@ def collect(scope: int, known: Iterable[Node], parts: Sequence[Sequence[Node]], 
                     if plain[node.kind] else operands(node)
         found.sort(key=lambda node: node.id)
         result.append(found)
-        using = []
-        for node in reversed(found):
-            values = [value for value in (node.d0, node.d1, node.d2) if value is not None]
-            if not plain[node.kind]:
-                using.append(node)
-            elif [value for value in values if (value.payload is not None and value.payload is not False
-                                                if value.scope == scope else value.id not in outside)]:
-                using.append(node)
-                outside.update(value.id for value in values if value.scope != scope)
-        using.reverse()
-        users.append(using)
-    return result, users, seen & ids
+        users += [node for node in found if not plain[node.kind] or [
+            value for value in (node.d0, node.d1, node.d2) if value is not None and value.scope == scope and
+            value.payload is not None and value.payload is not False]]
+        outside = {value.id: value for node in reversed(found) if plain[node.kind]
+                   for value in (node.d2, node.d1, node.d0) if value is not None and value.scope != scope}
+        captures |= {number: value for number, value in reversed(outside.items()) if number not in captures}
+        captures |= {root.id: root for root in roots if root.scope != scope and root.id not in captures}
+    return result, users, list(captures.values()), seen & ids
 
 
 # --- value numbering -------------------------------------------------------------------------------------------------

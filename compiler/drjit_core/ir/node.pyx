@@ -125,17 +125,12 @@ cdef enum:  # places of nodes, of which each collection has some of its own
     NEEDED, LISTED, KNOWN, USED, OUTSIDE, PLACES
 
 
-cdef inline bint _is_new(Node node, int64_t scope, int64_t first, bint* other) noexcept:
-    """Note that a node is needed; whether it is of a scope, and to be listed. If it is memory, or of another scope and
-    not noted there yet, it is another."""
-    if node is None:
-        return False
-    if node.scope != scope:
-        if node.place != first + OUTSIDE:
-            other[0] = True
+cdef inline bint _is_new(Node node, int64_t scope, int64_t first, bint* memory) noexcept:
+    """Note that a node is needed; whether it is of a scope, and to be listed. Of the scope, it may be memory."""
+    if node is None or node.scope != scope:
         return False
     if node.payload is not None and node.payload is not False:
-        other[0] = True
+        memory[0] = True
     cdef int64_t place = node.place - first
     if 0 <= place < PLACES:
         if place == KNOWN:
@@ -145,27 +140,30 @@ cdef inline bint _is_new(Node node, int64_t scope, int64_t first, bint* other) n
     return True
 
 
-cdef inline void _note_outside(Node node, int64_t scope, int64_t first) noexcept:
-    if node is not None and node.scope != scope:
+cdef inline int _note_outside(Node node, int64_t scope, int64_t first, list captures) except -1:
+    if node is not None and node.scope != scope and node.place != first + OUTSIDE:
         node.place = first + OUTSIDE
+        captures.append(node)
+    return 0
 
 
 cpdef tuple collect(int64_t scope, tuple known, tuple parts, bytes plain, operands):
     """What the plain form does: the list of all nodes is in the order of their making, so that one walk finds them."""
     global _collections
     cdef int64_t first, pending
+    cdef Py_ssize_t count
     cdef Node node, youngest
     cdef PyObject* following
-    cdef bint other
-    cdef list found, using, result = [], users = []
+    cdef bint memory
+    cdef list found, using, captures = [], result = [], users = []
     _collections -= PLACES  # negative: places of other traversals are not
     first = _collections
     for node in known:
         node.place = first + KNOWN
     for roots in parts:
-        pending, youngest, found, using = 0, None, [], []
+        pending, youngest, found, using, count = 0, None, [], users, len(captures)
         for node in <tuple?> roots:
-            if _is_new(node, scope, first, &other):
+            if _is_new(node, scope, first, &memory):
                 pending += 1
                 if youngest is None or node.id > youngest.id:
                     youngest = node
@@ -177,27 +175,33 @@ cpdef tuple collect(int64_t scope, tuple known, tuple parts, bytes plain, operan
                 node.place = first + LISTED
                 found.append(node)
                 pending -= 1
-                other = False
+                memory = False
                 if plain[node.kind]:
-                    pending += _is_new(node.d0, scope, first, &other)
-                    pending += _is_new(node.d1, scope, first, &other)
-                    pending += _is_new(node.d2, scope, first, &other)
+                    pending += _is_new(node.d0, scope, first, &memory)
+                    pending += _is_new(node.d1, scope, first, &memory)
+                    pending += _is_new(node.d2, scope, first, &memory)
+                    _note_outside(node.d2, scope, first, captures)
+                    _note_outside(node.d1, scope, first, captures)
+                    _note_outside(node.d0, scope, first, captures)
                 else:
                     for operand in operands(node):
-                        pending += _is_new(operand, scope, first, &other)
-                    other = False  # it notes nothing
+                        pending += _is_new(operand, scope, first, &memory)
+                    memory = True
+                if memory:
+                    if using is users:
+                        using = []
                     using.append(node)
-                if other:
-                    using.append(node)
-                    _note_outside(node.d0, scope, first)
-                    _note_outside(node.d1, scope, first)
-                    _note_outside(node.d2, scope, first)
             following = node.older
         found.reverse()
-        using.reverse()
         result.append(found)
-        users.append(using)
-    return result, users, {node.id for node in known if (<Node?> node).place == first + USED}
+        if using is not users:
+            using.reverse()
+            users += using
+        if len(captures) > count + 1:
+            captures[count:] = reversed(captures[count:])
+        for node in <tuple> roots:
+            _note_outside(node, scope, first, captures)
+    return result, users, captures, {node.id for node in known if (<Node?> node).place == first + USED}
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t
 from .node cimport Node, collect
 
 cdef bytes _IS_PLAIN
+cdef list _EMPTY
 cdef list IS_WRITE, MEMORY_OPERANDS
 cdef int PACK, PHI, RESULT, EVALUATED, LITERAL, LOCAL, BOUND, CALL
 
@@ -22,13 +23,13 @@ cdef class Region:
     cdef public tuple inner
     cdef public bint writes
     cdef public object recorded
-    @cython.locals(parts=list, users=list, inner=list, captures=dict, sources=dict, number=cython.Py_ssize_t)
+    @cython.locals(parts=list, users=list, captures=list)
     cpdef set_up(self, int64_t id_, object formals, object masks, object results)
     cpdef object needed(self)
 
 
-@cython.locals(node=Node, version=Node, value=Node, root=Node, control=Control, memory=cython.int)
-cpdef _look_through(int64_t id_, list nodes, tuple roots, dict captures, dict sources, list inner, list accesses)
+@cython.locals(node=Node, version=Node, value=Node, control=Control, memory=cython.int)
+cpdef _look_through(int64_t id_, list nodes, dict captures, dict sources, list inner, list accesses)
 cdef _use(int64_t id_, Node value, dict captures)
 cpdef bint in_record(Node capture) except -1
 
@@ -59,7 +60,7 @@ cdef class Control:
 cdef class Loop(Control):
     cdef public object single
     cdef public object trips
-    @cython.locals(region=Region)
+    @cython.locals(region=Region, formal=Node)
     cpdef bint is_memory(self, Py_ssize_t position) except -1
     cpdef Node origin(self, Py_ssize_t position)
 

@@ -47,7 +47,9 @@ CONTROL = tuple(row.kind for row in OPS if row.effect == "region")
 
 #: The payload of formals and results that are local memory; that of other memory is ``True``, of values ``False``.
 OWN = 2
+#: What most regions have none of.
 _NONE: frozenset[int] = frozenset()
+_EMPTY: list[Node] = []
 
 
 class MemoryAsValue(Exception):
@@ -79,24 +81,33 @@ class Region:
         self.formals = tuple(formals)
         self.masks = tuple(masks)
         self.results = tuple([tuple(roots) for roots in results])
-        parts, users, self.used = collect(id_, self.formals + self.masks, self.results, _IS_PLAIN, operands)
+        parts, users, captures, self.used = collect(id_, self.formals + self.masks, self.results, _IS_PLAIN, operands)
         #: Nodes that each part needs and those before it do not, in the order of tracing.
         self.parts = tuple(parts)
-        #: Nodes that access memory; the loops, branches and calls in it.
-        self.accesses: list[Node] = []
-        inner: list[Node] = []
-        captures: dict[int, Node] = {}
-        sources: dict[int, Node] = {}
-        for number, roots in enumerate(self.results):
-            _look_through(id_, users[number], roots, captures, sources, inner, self.accesses)
         #: Values from outside, and arrays from outside that are read by index.
-        self.captures = tuple(captures.values()) if captures else ()
-        self.sources = tuple(sources.values()) if sources else ()
-        self.inner = tuple(inner)
+        self.captures: tuple[Node, ...] = tuple(captures)
+        self.sources: tuple[Node, ...] = ()
+        #: Nodes that access memory; the loops, branches and calls in it.
+        self.accesses: list[Node] = _EMPTY
+        self.inner: tuple[Node, ...] = ()
         #: Whether anything is written.
-        self.writes = bool((self.accesses or inner) and [node for node in self.accesses + inner if writes(node)])
+        self.writes = False
         #: Of the captures, by their ids, those that only the targets of calls in it use.
-        self.recorded = _recorded(self) if inner else _NONE
+        self.recorded = _NONE
+        if users:
+            self.look_through(users)
+
+    def look_through(self, users: list[Node]) -> None:
+        """Note what those nodes use that are not plain, which use memory or other regions."""
+        captures = {capture.id: capture for capture in self.captures}
+        sources: dict[int, Node] = {}
+        inner: list[Node] = []
+        self.accesses = []
+        _look_through(self.id, users, captures, sources, inner, self.accesses)
+        self.captures, self.sources, self.inner = tuple(captures.values()), tuple(sources.values()), tuple(inner)
+        self.writes = bool([node for node in self.accesses + inner if writes(node)])
+        if inner:
+            self.recorded = _recorded(self)
 
     @property
     def nodes(self) -> Iterator[Node]:
@@ -114,12 +125,12 @@ class Region:
 def needed_for(scope: int, known: Sequence[Node], results: Sequence[Sequence[Node]]) -> list[list[Node]]:
     """For each part of a region, the nodes that its results need, and parts before it do not, in the order of tracing;
     without some that are ``known``."""
-    parts, _, _ = collect(scope, tuple(known), tuple([tuple(roots) for roots in results]), _IS_PLAIN, operands)
+    parts, *_ = collect(scope, tuple(known), tuple([tuple(roots) for roots in results]), _IS_PLAIN, operands)
     return parts
 
 
-def _look_through(id_: int, nodes: list[Node], roots: Sequence[Node], captures: dict[int, Node],
-                  sources: dict[int, Node], inner: list[Node], accesses: list[Node]) -> None:
+def _look_through(id_: int, nodes: list[Node], captures: dict[int, Node], sources: dict[int, Node],
+                  inner: list[Node], accesses: list[Node]) -> None:
     """Note what those nodes of a region use that may use what lies outside, memory or other regions."""
     for node in nodes:
         if _IS_PLAIN[node.kind]:
@@ -145,9 +156,6 @@ def _look_through(id_: int, nodes: list[Node], roots: Sequence[Node], captures: 
             else:
                 _use(id_, value, captures)
             memory -= 1
-    for root in roots:
-        if root.scope != id_:
-            captures[root.id] = root
 
 
 #: By kinds: whether nodes have neither memory nor regions, and at most three operands; of kinds that may be registered
@@ -303,7 +311,8 @@ class Loop(Control):
 
     def is_memory(self, position: int) -> bool:
         region = self.regions[0]
-        return bool(region.formals[position].payload)
+        formal = region.formals[position]
+        return bool(formal.payload)
 
     def origin(self, position: int) -> Node:
         return self.initial[position]
