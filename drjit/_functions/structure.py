@@ -20,10 +20,18 @@ class Structure:
 
     def __init__(self, nodes: list[Node]) -> None:
         #: Of each operand, the vertex that derivatives are tracked for; without any, it is a constant.
-        self.vertices = [tracked(node) for node in nodes]
-        self.operands = [primal(node) if vertex is None else node
-                         for node, vertex in zip(nodes, self.vertices, strict=True)]
-        self.inputs = list(dict.fromkeys([vertex for vertex in self.vertices if vertex is not None]))
+        self.vertices: list[Vertex | None] = []
+        self.operands: list[Node] = []
+        inputs: dict[Vertex, None] = {}
+        for node in nodes:
+            vertex = tracked(node)
+            if vertex is None:
+                node = primal(node)
+            else:
+                inputs[vertex] = None
+            self.vertices.append(vertex)
+            self.operands.append(node)
+        self.inputs = list(inputs)
         self.received: dict[int, Node] = {}
         self.sent: dict[int, Node] = {}
         self.outputs: list[tuple[int, int]] = []

@@ -13,7 +13,7 @@ there, which is a channel of its own.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from drjit_core import (
     COMPUTES_IN,
@@ -38,7 +38,7 @@ from drjit_core import (
     tracked,
 )
 
-from .._access.lanes import TRUE, with_lanes
+from .._access.lanes import TRUE, begun, with_lanes
 from .._base.nodes import broadcast
 from .._base.types import BOOL
 from .._functions.structure import Structure
@@ -155,26 +155,31 @@ def _corner_again(*operands: Node, attr: int, payload: tuple[int, ...]) -> Node:
 def _corners(grid: Grid, positions: Sequence[Node], what: int, numbers: Iterable[int]) -> list[Node]:
     """What there is of some corners, see :func:`_corner`."""
     type_ = grid.type if what == _WEIGHT else grid.index if what == _TEXEL else BOOL
-    rows: list[Node] = traced_each(_CORNERS[len(positions)], type_, (*positions, *grid.counts), numbers,
+    rows: list[Node] = traced_each(_CORNERS[len(positions)], type_, [*positions, *grid.counts], numbers,
                                    (what, *grid.code))
     return rows
 
 
-def _linear_corners(grid: Grid, positions: Sequence[Node]) -> Iterator[tuple[Node, list[Node], Node | None]]:
+#: The numbers of the corners of linear lookups by their count, and of those that are the first of two neighbours.
+_ALL, _FIRST = ({count: tuple(range(0, count, step)) for count in (2, 4, 8)} for step in (1, 2))
+
+
+def _linear_corners(grid: Grid, positions: Sequence[Node]) -> list[tuple[Node, list[Node], Node | None]]:
     """Of each corner of a linear lookup its weight, where the channels of its texel are, and whether that exists."""
-    count, together = 1 << len(positions), 1 + grid.has_neighbours
-    weights = _corners(grid, positions, _WEIGHT, range(count))
-    texels = _corners(grid, positions, _TEXEL, range(0, count, together))
-    exist: Sequence[Node | None] = _corners(grid, positions, _EXISTS, range(count)) if grid.has_border \
-        else [None] * count
-    for number, (weight, exists) in enumerate(zip(weights, exist, strict=True)):
-        yield weight, grid.positions(texels[number // together], number % together), exists
+    together, numbers = grid.has_neighbours, _ALL[1 << len(positions)]
+    weights = _corners(grid, positions, _WEIGHT, numbers)
+    texels = _corners(grid, positions, _TEXEL, _FIRST[len(numbers)] if together else numbers)
+    exist = _corners(grid, positions, _EXISTS, numbers) if grid.has_border else None
+    found = []
+    for number in numbers:
+        places = grid.positions(texels[number >> 1], number & 1) if together else grid.positions(texels[number])
+        found.append((weights[number], places, None if exist is None else exist[number]))
+    return found
 
 
 def wanted(mask: Node, positions: Sequence[Node]) -> Node:
     """A mask of lookups, without the lanes of constructs that take no part."""
-    sizes = [position.size for position in positions]
-    return with_lanes(mask, max(mask.size, *sizes))
+    return with_lanes(mask, max(mask.size, *[position.size for position in positions])) if begun else mask
 
 
 def lookup(texels: Texels, border: Sequence[float] | None, method: int, positions: Sequence[Node],
@@ -204,7 +209,11 @@ def _derived(channel: int, orders: Sequence[int]) -> int:
 
 
 def _decoded(code: int, dimension: int) -> tuple[int, list[int]]:
-    return code >> 9, [code >> 3 * axis & 7 for axis in range(dimension)]
+    return code >> 9, _orders(code, dimension)
+
+
+def _orders(code: int, dimension: int) -> list[int]:
+    return [code >> 3 * axis & 7 for axis in range(dimension)]
 
 
 def _once_more(code: int, axis: int) -> int:
@@ -218,10 +227,12 @@ def _channels(texels: Texels, method: int, positions: Sequence[Node], codes: Seq
     if method == NEAREST:
         positions = plain
     source = texels.source
-    if tracked(source) is None and [tracked(position) for position in positions] == [None] * len(plain):
-        return _plain(texels.of(primal(source)), method, plain, codes)
-    found = Lookup(texels, method, positions, codes)
-    return found.attached(_plain(found.texels, method, found.positions, codes))
+    attached = tracked(source) is not None
+    for position in positions:
+        attached = attached or tracked(position) is not None
+    texels = texels.of(primal(source))
+    values = _plain(texels, method, plain, codes)
+    return Lookup(texels, method, plain, codes, [source, *positions]).attached(values) if attached else values
 
 
 def _has_rows(grid: Grid) -> bool:
@@ -235,7 +246,7 @@ def _plain(texels: Texels, method: int, positions: Sequence[Node], codes: Sequen
     if _has_rows(grid) and kind != _LITERAL and kind != _BOUND:
         memory = (texels.source,) if colors is None else (texels.source, colors.table)
         rows: list[Node] = traced_each(
-            _KINDS[len(positions), colors is not None], grid.type, (*memory, *positions, *grid.counts, texels.mask),
+            _KINDS[len(positions), colors is not None], grid.type, [*memory, *positions, *grid.counts, texels.mask],
             codes, (method, *grid.code))
         return rows
     values: dict[int, list[Node]] = {}
@@ -257,15 +268,12 @@ class Lookup(Structure):
 
     name = label = "texture"
 
-    def __init__(self, texels: Texels, method: int, positions: Sequence[Node], codes: Sequence[int]) -> None:
-        super().__init__([texels.source, *positions])
+    def __init__(self, texels: Texels, method: int, positions: Sequence[Node], codes: Sequence[int],
+                 operands: list[Node]) -> None:
+        super().__init__(operands)
         self.method, self.codes = method, codes
-        self._hold(texels)
-
-    def _hold(self, texels: Texels) -> None:
-        """Keep texels and positions without derivatives."""
-        source, *self.positions = [primal(node) for node in self.operands]
-        self.texels = texels.of(source)
+        #: Without derivatives.
+        self.texels, self.positions = texels, positions
 
     def uses(self, place: int) -> tuple[bool, bool]:
         """Texels are read by index, components of the position are not."""
@@ -280,8 +288,8 @@ class Lookup(Structure):
         """A copy of the lookup where other nodes and vertices stand for those that it has kept."""
         new = super().moved(copy)
         assert isinstance(new, Lookup)
-        new._hold(self.texels)
-        new.texels.mask = copy.node(self.texels.mask)
+        source, *new.positions = [primal(node) for node in new.operands]
+        new.texels = Texels(self.texels.grid, source, copy.node(self.texels.mask), self.texels.colors)
         return new
 
     def _at(self, flow: Flow, codes: Sequence[int]) -> list[Node]:
@@ -330,39 +338,47 @@ class Lookup(Structure):
     def _add_up(self, flow: Flow, vertex: Vertex) -> None:
         """Add gradients, times weights, to those of texels."""
         flow.kernel_ends()
-        grid, texel_mask, width = self.texels.grid, self.texels.mask, self.outputs[0][1]
+        grid, wanted_, width = self.texels.grid, self.texels.mask, self.outputs[0][1]
         positions = self.operands[1:] if flow.again else self.positions
+        part = flow.part(width) if flow.crosses and flow.part is not None and vertex.id <= flow.limit else None
         by_orders: dict[int, dict[int, Node]] = {}
         for place, gradient in self.received.items():
-            channel, orders = divmod(self.codes[place], 512)
-            if flow.crosses and flow.part is not None and vertex.id <= flow.limit:
-                gradient = ops.select(flow.part(width), gradient, grid.zero)
+            channel, orders = self.codes[place] >> 9, self.codes[place] & 511
+            if part is not None:
+                gradient = ops.select(part, gradient, grid.zero)
             if channel < grid.channels:
                 by_orders.setdefault(orders, {})[channel] = gradient
-        for code, gradients in by_orders.items():
-            _, orders_of = _decoded(code, len(positions))
-            corners = self._corners(grid, positions, orders_of)
-            for axis, position, order in zip(grid.axes, positions, orders_of, strict=True):
-                for _ in range(order):
-                    slope = grid.slope(axis, position, self.method == LINEAR)
-                    gradients = {channel: product(node, slope, flow.sparse) for channel, node in gradients.items()}
-            count = METHODS[self.method].texels ** len(positions) * len(gradients)
-            # where there are more gradients than texels, in tables of the threads
-            mode = _EXPAND if vertex.size <= min(_LARGEST_TABLE, 2 * width * count) else _AUTO
-            parts = []
-            for weight, texel, exists in corners:
-                mask = texel_mask if exists is None else exists if texel_mask is TRUE else ops.and_(texel_mask, exists)
+        sparse, parts = flow.sparse, []
+        for orders, gradients in by_orders.items():
+            if orders:
+                gradients = self._sloped(gradients, positions, orders, sparse)
+            for weight, texel, exists in self._corners(grid, positions, orders):
+                mask = wanted_ if exists is None else exists if wanted_ is TRUE else ops.and_(wanted_, exists)
                 for channel, gradient in gradients.items():
-                    parts.append((product(gradient, weight, flow.sparse), texel[channel], mask))
-            flow.write(vertex, functools.partial(_with_parts, parts, vertex.type, mode))
+                    parts.append((product(gradient, weight, sparse), texel[channel], mask))
+        if not parts:
+            return
+        # where there are more gradients than texels, in tables of the threads
+        mode = _EXPAND if vertex.size <= min(_LARGEST_TABLE, 2 * width * len(parts)) else _AUTO
+        flow.write(vertex, functools.partial(_with_parts, parts, vertex.type, mode))
+
+    def _sloped(self, gradients: dict[int, Node], positions: Sequence[Node], orders: int,
+                sparse: bool) -> dict[int, Node]:
+        """The gradients of channels of derivatives, times those of fractions by positions."""
+        grid = self.texels.grid
+        for axis, position, order in zip(grid.axes, positions, _orders(orders, len(positions)), strict=True):
+            for _ in range(order):
+                slope = grid.slope(axis, position, self.method == LINEAR)
+                gradients = {channel: product(node, slope, sparse) for channel, node in gradients.items()}
+        return gradients
 
     def _corners(self, grid: Grid, positions: Sequence[Node],
-                 orders: Sequence[int]) -> Iterable[tuple[Node, list[Node], Node | None]]:
+                 orders: int) -> Iterable[tuple[Node, list[Node], Node | None]]:
         """The weights of all corners, where the channels of their texels are, and whether these exist."""
-        if self.method == LINEAR and _has_rows(grid) and not any(orders) and all(
-                tracked(position) is None for position in positions):
+        if self.method == LINEAR and not orders and _has_rows(grid) and (
+                positions is self.positions or all(tracked(position) is None for position in positions)):
             return _linear_corners(grid, positions)
-        corners, weights = grid.stencil(METHODS[self.method], positions, orders)
+        corners, weights = grid.stencil(METHODS[self.method], positions, _orders(orders, len(positions)))
         return [(weight, *place) for weight, place in zip(products(weights), grid.places(corners), strict=True)]
 
 

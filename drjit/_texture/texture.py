@@ -526,13 +526,18 @@ class TextureBase:
                          f"{wanted}, found {describe(value)}{more}.")
 
     @classmethod
+    @functools.cache
     def _position_type(cls, type_: int) -> Any:
         return _array_type(cls._record, type_, cls._dimension)
 
+    @classmethod
+    @functools.cache
+    def _result_type(cls, type_: int, channels: int) -> Any:
+        return _array_type(cls._record, type_, channels if channels <= 4 else -1)
+
     def _result(self, values: list[Node], type_: int) -> Any:
         """Channels as an array."""
-        count = len(values)
-        return wrap(_array_type(self._record, type_, count if count <= 4 else -1), values)
+        return wrap(self._result_type(type_, len(values)), values)
 
     def _mask(self, function: str, active: Any) -> Node:
         if active is True:

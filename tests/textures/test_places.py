@@ -35,6 +35,7 @@ SUBJECTS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any], bool]
     "nearest": (texture(filter_mode=FilterMode.Nearest), lambda t, p: t.eval(p).x, False),
     "border": (texture(wrap_mode=WrapMode.Border, border=[0.3, 2]), lambda t, p: dr.sum(t.eval(p)), True),
     "axes": (texture(wrap_mode=(WrapMode.Repeat, WrapMode.Mirror)), lambda t, p: t.eval(p).y, True),
+    "masked": (texture(), lambda t, p: t.eval(p, p.x > 0.4).y, True),
     "fetch": (texture(wrap_mode=WrapMode.Repeat), lambda t, p: t.eval_fetch(p)[1].x, False),
     "cubic": (texture(wrap_mode=WrapMode.Mirror), lambda t, p: t.eval_cubic(p).x, True),
     "cubic-border": (texture(wrap_mode=WrapMode.Border, border=1), lambda t, p: t.eval_cubic(p).x, True),
@@ -245,6 +246,21 @@ def test_what_textures_keep_for_later_is_no_state(mode):
     assert dr.all(found == 2)
     found = dr.if_stmt((Float(0, 1),), Bool(True, False), lambda x: x + texture.value()[0], lambda x: x, mode=mode)
     np.testing.assert_allclose(found, [first, 1])
+
+
+@pytest.mark.parametrize("place", ["loop", "branch", "call"])
+@pytest.mark.parametrize("by_position", [False, True])
+def test_masked_lookups_within_constructs_are_traversed_again(by_position, place):
+    def gradient(mode: str, times: int) -> Any:
+        looked_up, position = Texture2f(TensorXf(DATA)), Array2f(PLACE)
+        source = position if by_position else looked_up.tensor()
+        dr.enable_grad(source)
+        found = places(mode)[place](lambda t, p: t.eval(p, p.x > 0.4).y, looked_up, position, False)
+        for _ in range(times):
+            dr.backward(found, flags=dr.ADFlag.ClearInterior)
+        return dr.grad(source).numpy()
+
+    np.testing.assert_allclose(gradient("symbolic", 3), 3 * gradient("evaluated", 1), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
