@@ -33,6 +33,7 @@ cdef class Watch:
 cpdef Node lane_mask(Py_ssize_t width)
 @cython.locals(result=Node, lanes=Node)
 cpdef Node with_lanes(Node mask, Py_ssize_t width)
+cpdef bint in_plain_code() except -1
 cpdef tuple depths()
 cpdef cut_to(tuple depths)
 cpdef note_version(Node node, Node original)

@@ -375,7 +375,7 @@ def innermost_width() -> int:
 
 def in_plain_code() -> bool:
     """Whether no construct is traced, and none runs."""
-    return not _stack.masks and not _stack.parts and innermost() is None
+    return innermost() is None and (not _begun or not _stack.masks and not _stack.parts)
 
 
 def with_lanes(mask: core.Node, width: int) -> core.Node:

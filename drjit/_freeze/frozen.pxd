@@ -4,11 +4,15 @@ from drjit_core.context cimport Context, current
 from drjit_core.ir.dual cimport primal, tracked, vertex_of
 from drjit_core.ir.node cimport Node
 from drjit_core.runtime.recording cimport Recording
+from drjit._access.lanes cimport in_plain_code
 from drjit._freeze.outcome cimport Outcome
 from drjit._freeze.plan cimport Found, Plan
 
 cdef int _LITERAL
 cdef long long _FREEZING
+cdef Py_ssize_t _MOST_PLANS
+cdef long long _uses
+cdef list _NOTHING
 
 
 cdef class Entry:
@@ -26,6 +30,7 @@ cdef class Entry:
     cdef public dict words
     cdef public long long used
     cdef public Py_ssize_t hits
+    cpdef use(self)
 
 
 cdef class Frozen:
@@ -47,7 +52,7 @@ cdef class Frozen:
     cdef Py_ssize_t _recordings
     cdef public object _loaded
     cdef public list _plans
-    @cython.locals(state=Context, number=cython.Py_ssize_t, plan=Plan, known=Found, entry=Entry, plans=list, tree=list)
+    @cython.locals(state=Context, number=cython.Py_ssize_t, count=cython.Py_ssize_t, plan=Plan, known=Found, entry=Entry, plans=list, tree=list)
     cdef object _called(self, tuple args, dict kwargs)
     cdef list _launched(self, Entry entry, Found found)
     @cython.locals(outcome=Outcome)

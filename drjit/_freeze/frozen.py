@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import logging
 import os
 import threading
@@ -49,7 +48,9 @@ _UNUSABLE = "unusable"
 _FREEZING = JitFlag.KernelFreezing.value
 #: One function is recorded at a time: it sees other nodes in the arrays that it knows.
 _recording = threading.RLock()
-_clock = itertools.count(1).__next__
+#: How often recordings have been used.
+_uses = 0
+_NOTHING: list[Any] = []
 #: So often a number must have been the only thing that is different, to become an array.
 _CHANGES = 2
 #: So many kinds of calls are recognised without looking for what they depend on, those that came last.
@@ -78,8 +79,14 @@ class Entry:
         self.failures: dict[int, str] = {}
         self.words = inputs.words()
         self.parts = inputs.parts
-        self.used = _clock()
+        self.use()
         self.hits = 0
+
+    def use(self) -> None:
+        """It is the one that was used last."""
+        global _uses
+        _uses += 1
+        self.used = _uses
 
     def derivable(self, nodes: Sequence[core.Node], arguments: list[core.Node], results: Sequence[core.Node]) -> bool:
         """Whether its derivatives are good for a call, too."""
@@ -182,8 +189,8 @@ class Frozen:
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         state = current()
-        if not self.enabled or self._limit == 0 or not state.flags & _FREEZING or state.recording is not None or \
-                state.region is not None or not in_plain_code():
+        if not self.enabled or self._limit is not None and self._limit == 0 or not state.flags & _FREEZING or \
+                state.recording is not None or state.region is not None or not in_plain_code():
             return self._function(*args, **kwargs)
         if self._dynamic:
             args, kwargs = self._with_arrays(args, kwargs)
@@ -192,7 +199,10 @@ class Frozen:
         if plans:
             tree = [args, kwargs, found]
             scope = state.derivatives
-            for number in range(min(len(plans), _MOST_PLANS) if self._loaded is None else len(plans)):
+            count = len(plans)
+            if count > _MOST_PLANS and self._loaded is None:
+                count = _MOST_PLANS
+            for number in range(count):
                 plan = plans[number]
                 if plan.scope is None if scope is None else plan.scope is scope.records:
                     known = plan.match(tree)
@@ -200,7 +210,7 @@ class Frozen:
                         entry = plan.entry
                         results = self._launched(entry, known)
                         if results is not None:
-                            entry.used = _clock()
+                            entry.use()
                             entry.hits += 1
                             if number:  # which is tried first, next time
                                 self._plans = [plan, *[other for other in plans if other is not plan]]
@@ -226,7 +236,7 @@ class Frozen:
                 tried.append(entry)
         if entry.derivatives and not entry.derivable(inputs.nodes, arguments, results):
             return self._record(inputs)
-        entry.used = _clock()
+        entry.use()
         entry.hits += 1
         self._plan(entry, inputs)
         return self._applied(entry, inputs, results)
@@ -662,8 +672,8 @@ class Frozen:
             self._require_apart(outcome, inputs)
         if outcome.statements:
             outcome.act(results)
-        begun = outcome.begin(results) if outcome.starts else []
-        outputs = self._followed(entry, inputs, results, begun) if outcome.diff else []
+        begun = outcome.begin(results) if outcome.starts else _NOTHING
+        outputs = self._followed(entry, inputs, results, begun) if outcome.diff else _NOTHING
         if begun:
             outcome.remember(begun, inputs.nodes, outputs)
         found = outcome.apply(inputs, results, outputs, begun)

@@ -262,12 +262,13 @@ def _read_plan(data: Mapping[str, Any], entry: Entry) -> Plan:
     plan.literals, plan.flags, plan.twins = bytes.fromhex(data["literals"]), bytes.fromhex(data["flags"]), data["twins"]
     plan.steps = []
     for number, kind, size, keys, codes in data["steps"]:
-        step = Step(number, CONTAINERS[kind], None, None)
+        step = Step(number, CONTAINERS[kind], None, None, number in plan.holders)
         step.size, step.keys = size, list(map(read, keys))
         for name, *value in codes:
             step.codes.append(CODES.index(name))
             step.values.append(_read_code(step.codes[-1], value))
         plan.steps.append(step)
+    plan.settle()
     return plan
 
 

@@ -26,6 +26,7 @@ cdef class Step:
     cdef public int kind
     cdef public Py_ssize_t number
     cdef public Py_ssize_t size
+    cdef public bint holds
     cdef public object cls
     cdef public object fixed
     cdef public list keys
@@ -39,6 +40,10 @@ cdef class Plan:
     cdef public Py_ssize_t count
     cdef public Py_ssize_t first
     cdef public bint distinct
+    cdef public bint plain
+    cdef public Py_ssize_t given
+    cdef public Py_ssize_t named
+    cdef public list walked
     cdef public list functions
     cdef public list owners
     cdef public list holders
@@ -53,12 +58,16 @@ cdef class Plan:
     @cython.locals(containers=list, found=Found, step=Step, codes=list, values=list, keys=list, position=cython.Py_ssize_t,
                    kind=cython.int, variables=dict, entries=dict, one=cython.Py_ssize_t, other=cython.Py_ssize_t)
     cpdef Found match(self, list tree)
-    cdef bint _find_owners(self, object holder, Py_ssize_t number, Found found) except -1
-    @cython.locals(nodes=list, arguments=list, pending=list, gradients=list, seen=dict, position=cython.Py_ssize_t, evaluated=bint,
+    cdef bint _find_owners(self, object holder, Found found) except -1
+    @cython.locals(nodes=list, arguments=list, pending=list, gradients=list, seen=dict, flags=bytes,
+                   literals=bytes, known=list, position=cython.Py_ssize_t, evaluated=bint,
                    node=Node, value=Node, gradient=Node)
     cdef bint _collect(self, Found found) except -1
 
 
+@cython.locals(node=Node)
+cdef bint _are_evaluated(list nodes) except -1
+cdef bint _are_distinct(list arrays) except -1
 cdef bint _is_same_key(object key, object known) except -1
 @cython.locals(array=Handle, pair=tuple)
 cdef bint _fits(int code, object expected, object value, Found found) except -1

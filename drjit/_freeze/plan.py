@@ -55,6 +55,7 @@ OWNER = _OWNER = -1
 _CELL, _LIST, _TUPLE, _MODULE, _VARIABLES = CELL, LIST, TUPLE, MODULE, VARIABLES
 _MISSING = MISSING
 _LARGEST = 1 << 63
+_NONE: Sequence[Any] = ()
 _PLAIN = frozenset((int, str, bool, bytes))
 
 
@@ -63,13 +64,12 @@ class Found:
 
     __slots__ = ("arguments", "arrays", "containers", "nodes", "variables")
 
-    def __init__(self) -> None:
-        self.containers: list[Any] = []
-        self.arrays: list[Any] = []
-        self.nodes: list[core.Node] = []
-        #: The nodes that are arguments of the recording.
-        self.arguments: list[core.Node] = []
-        self.variables: Sequence[Any] = ()
+    containers: list[Any]
+    arrays: list[Any]
+    nodes: list[core.Node]
+    #: The nodes that are arguments of the recording.
+    arguments: list[core.Node]
+    variables: Sequence[Any]
 
     def hand_on(self) -> None:
         """Let variables be what the arrays hold that stand for them."""
@@ -80,12 +80,14 @@ class Found:
 class Step:
     """One container, and what must be in it."""
 
-    __slots__ = ("cls", "codes", "fixed", "keys", "kind", "number", "size", "values")
+    __slots__ = ("cls", "codes", "fixed", "holds", "keys", "kind", "number", "size", "values")
 
-    def __init__(self, number: int, kind: int, cls: Any, fixed: Any) -> None:
+    def __init__(self, number: int, kind: int, cls: Any, fixed: Any, holds: bool = False) -> None:
         self.number, self.kind, self.cls = number, kind, cls
         #: The container itself, if it is always the same.
         self.fixed = fixed
+        #: Whether it is an optimiser, or another one that keeps variables.
+        self.holds = holds
         self.size = 0
         self.keys: list[Any] = []
         self.codes: list[int] = []
@@ -95,8 +97,8 @@ class Step:
 class Plan:
     """How a call is recognised."""
 
-    __slots__ = ("around", "baked", "count", "distinct", "entry", "first", "flags", "functions", "holders", "literals",
-                 "owners", "pairs", "places", "scope", "steps", "twins")
+    __slots__ = ("around", "baked", "count", "distinct", "entry", "first", "flags", "functions", "given", "holders",
+                 "literals", "named", "owners", "pairs", "places", "plain", "scope", "steps", "twins", "walked")
 
     def __init__(self, inputs: Inputs, entry: Any, scope: Any) -> None:
         #: The recording, and what is tracked where it serves.
@@ -123,6 +125,12 @@ class Plan:
         #: Whether arrays may be one although their memory says nothing of it.
         self.distinct = bool(entry.pattern is None or entry.pattern[-1])
         self.steps: list[Step] = []
+        #: Those that matching looks at: not at the arguments as a whole if all calls have positional ones only, which
+        #: are, like the empty dictionary of the others, containers of these numbers (-1: those of any call are).
+        self.walked = self.steps
+        self.given = self.named = -1
+        #: Whether all arrays are evaluated ones without derivatives.
+        self.plain = False
         #: Containers of one type, which must not be one.
         self.pairs: list[tuple[int, int]] = []
 
@@ -134,7 +142,21 @@ class Plan:
                 not inputs.snapshot.is_complete():
             return None
         plan = cls(inputs, entry, scope)
-        return plan if plan._add_steps(inputs) and outcome.numbers <= {step.number for step in plan.steps} else None
+        if not plan._add_steps(inputs):
+            return None
+        plan.settle()
+        return plan if outcome.numbers <= {step.number for step in plan.steps} else None
+
+    def settle(self) -> None:
+        """Find out what need not be looked at."""
+        self.plain = not any(self.flags) and not any(self.literals) and all(each is None for each in self.baked)
+        steps = {step.number: step for step in self.steps}
+        tree, self.walked, self.given, self.named = self.steps[0], self.steps, -1, -1
+        if tree.number == 0 and tree.codes == [_CONTAINER, _CONTAINER, _EQUAL] and tree.values[2][0] is None:
+            args, kwargs = [steps.get(number) for number, _ in tree.values[:2]]
+            if args is not None and kwargs is not None and args.fixed is kwargs.fixed is None and kwargs.size == 0:
+                self.given, self.named = args.number, kwargs.number
+                self.walked = [step for step in self.steps if step is not tree and step is not kwargs]
 
     def _add_steps(self, inputs: Inputs) -> bool:
         entries = [(container, kind, list(items)) for container, kind, items in inputs.entries()]
@@ -152,7 +174,8 @@ class Plan:
                 if position < inputs.own:  # only what no function asks for leads there
                     continue
                 fixed = container
-            step = Step(number, _OWNER if id(container) in owners else kind, type(container), fixed)
+            step = Step(number, _OWNER if id(container) in owners else kind, type(container), fixed,
+                        number in self.holders)
             known[number] = None
             if kind in (MODULE, CLASS, VARIABLES) or isinstance(container, tuple):
                 pass
@@ -182,9 +205,13 @@ class Plan:
         """The inputs of a call with some arguments, if it is like the one before."""
         containers: list[Any] = [None] * self.count
         containers[0] = tree
-        found = Found()
-        found.containers = containers
-        for step in self.steps:
+        found = Found.__new__(Found)  # a constructor would take as long as the rest
+        found.containers, found.arrays, found.nodes, found.variables = containers, [], [], _NONE
+        if self.given >= 0:
+            if tree[1] or tree[2] is not None:
+                return None
+            containers[self.given], containers[self.named] = tree[0], tree[1]
+        for step in self.walked:
             container = containers[step.number]
             if step.fixed is not None:
                 if container is None:
@@ -229,14 +256,15 @@ class Plan:
                     if codes[position] and not _fits(codes[position], values[position], value, found):
                         return None
                     position += 1
-            if step.number in self.holders and not self._find_owners(container, step.number, found):
+            if step.holds and not self._find_owners(container, found):
                 return None
         for one, other in self.pairs:
             if containers[one] is containers[other]:
                 return None
-        for read, value in self.around:
-            if read() != value:
-                return None
+        if self.around:
+            for read, value in self.around:
+                if read() != value:
+                    return None
         for function, code, defaults, others in self.functions:
             if code_of(function) is not code or defaults_of(function) is not defaults or \
                     function.__kwdefaults__ is not others:
@@ -253,7 +281,7 @@ class Plan:
             found.nodes += array._nodes()
         return found if self._collect(found) else None
 
-    def _find_owners(self, holder: Any, number: int, found: Found) -> bool:
+    def _find_owners(self, holder: Any, found: Found) -> bool:
         """Find the variables that an optimiser keeps: the places of their containers are known."""
         place = len(found.variables)
         variables = list(found.variables)
@@ -270,50 +298,74 @@ class Plan:
 
     def _collect(self, found: Found) -> bool:
         """Find the arguments of the recording among the nodes."""
-        nodes, arguments = found.nodes, found.arguments
-        if len(nodes) != len(self.flags):
+        nodes, flags, literals, known = found.nodes, self.flags, self.literals, self.baked
+        if len(nodes) != len(flags):
             return False
-        pending: list[core.Node] = []
-        gradients: list[core.Node] = []
-        seen: dict[int, int] = {}
+        if self.plain and _are_evaluated(nodes):
+            found.arguments = nodes
+            return not self.distinct or _are_distinct(found.arrays)
+        arguments: list[core.Node] = []
+        found.arguments = arguments
+        pending: list[core.Node] | None = None
+        gradients: list[core.Node] | None = None
+        seen: dict[int, int] | None = None
         evaluated = True
         for position, node in enumerate(nodes):
             value = primal(node)
             if value is not node:
-                if self.flags[position] != flag_of(node):
+                if flags[position] != flag_of(node):
                     return False
                 vertex: Any = vertex_of(node)
+                if seen is None:
+                    seen = {}
                 if seen.setdefault(id(vertex), position) != self.twins[position]:
                     return False
                 if vertex.gradient is not None and self.twins[position] == position:
                     gradient = primal(vertex.gradient)
+                    if gradients is None:
+                        gradients = []
                     gradients.append(gradient)
                     if gradient.kind != _EVALUATED:
+                        if pending is None:
+                            pending = []
                         pending.append(gradient)
-            elif self.flags[position]:
+            elif flags[position]:
                 return False
+            baked = known[position]
             if value.kind != _EVALUATED:
-                if value.kind == _UNDEFINED or (value.kind == _LITERAL) != self.literals[position]:
+                if value.kind == _UNDEFINED or (value.kind == _LITERAL) != literals[position]:
                     return False
-                if core.is_unusable(value) and self.baked[position] is None:
+                if baked is None and core.is_unusable(value):
                     return False
                 evaluated = False
                 if value.kind != _LITERAL:
+                    if pending is None:
+                        pending = []
                     pending.append(value)
-            elif self.literals[position]:
+            elif literals[position]:
                 return False
-            baked = self.baked[position]
             if baked is None:
                 arguments.append(value)
             elif baked != (value.type, value.payload, value.size):
                 return False
-        arguments += gradients
-        if (self.distinct or not evaluated) and len(found.arrays) > 1 and \
-                len(set(map(id, found.arrays))) != len(found.arrays):
+        if gradients is not None:
+            arguments += gradients
+        if (self.distinct or not evaluated) and not _are_distinct(found.arrays):
             return False
-        if pending:
+        if pending is not None:
             core.evaluate(pending)
         return True
+
+
+def _are_evaluated(nodes: list[core.Node]) -> bool:
+    for node in nodes:  # noqa: SIM110  (compiled)
+        if node.kind != _EVALUATED:
+            return False
+    return True
+
+
+def _are_distinct(arrays: list[Any]) -> bool:
+    return len(arrays) < 2 or len(set(map(id, arrays))) == len(arrays)
 
 
 def _is_same_key(key: Any, known: Any) -> bool:

@@ -235,6 +235,7 @@ def _blank(plan: Plan, steps: Sequence[Step], arrays: Mapping[int, int], nodes: 
         copy.values = [arrays[value] if code == ARRAY else (*value[:2], arrays[value[2]], *value[3:])
                        if code == PART else value for code, value in zip(step.codes, step.values, strict=True)]
         found.steps.append(copy)
+    found.walked, found.given, found.named, found.plain = found.steps, -1, -1, False
     return found
 
 

@@ -351,3 +351,49 @@ def check_structures(seed):
 def test_random_structures(first):
     for seed in range(first, first + 20):
         check_structures(seed)
+
+
+def test_calls_with_other_arguments_are_not_taken_for_positional_ones():
+    def function(x, y=None, k=2):
+        return x * k if y is None else x * k + y
+
+    frozen, (x, y) = dr.freeze(function), arrays()
+    calls = [((x,), {}), ((x, y), {}), ((x,), {"k": 3}), ((x,), {"y": y}), ((x, None), {}), ((), {"x": x}),
+             ((x, y, 5), {}), ((x, y), {"k": 7}), ((y,), {})]
+    for _ in range(HITS):
+        for args, kwargs in calls:
+            assert same(frozen(*args, **kwargs), function(*args, **kwargs))
+    assert frozen.n_recordings == len(calls) - 1
+
+
+def test_a_state_is_looked_at_although_arguments_are_positional():
+    state = [None]
+    frozen = dr.freeze(lambda x: x * 2 if state[0] is None else x * 2 + state[0], state_fn=lambda x: state[0])
+    x, y = arrays()
+    for _ in range(HITS):
+        for state[0] in (None, y, 3.0):
+            assert same(frozen(x), x * 2 if state[0] is None else x * 2 + state[0])
+    assert frozen.n_recordings == 3
+
+
+def test_numbers_that_follow_from_sizes_are_those_of_the_call():
+    def function(x, y):
+        return x + dr.width(y), dr.mean(y) * dr.width(x), dr.arange(type(x), dr.width(x) + 1)
+
+    frozen = dr.freeze(function)
+    for count, other in ((3, 3), (3, 3), (5, 4), (5, 4), (4, 5), (3, 3), (5, 4), (3, 4), (4, 3), (4, 4)):
+        x, y = dr.arange(Float, count) + dr.opaque(Float, 1), dr.arange(Float, other) + dr.opaque(Float, 2)
+        for found, expected in zip(frozen(x, y), function(x, y), strict=True):
+            assert same(found, expected)
+
+
+def test_arrays_that_are_evaluated_no_longer_are_noticed():
+    frozen, (x, y) = dr.freeze(lambda a, b: a * b), arrays()
+    kinds = [x, dr.zeros(Float, 4) + 3, x + 1, Float(x)]
+    tracked = Float(x)
+    dr.enable_grad(tracked)
+    for _ in range(HITS):
+        for one in [*kinds, tracked, y]:
+            found = frozen(one, y)
+            assert same(dr.detach(found), dr.detach(one) * y)
+            assert dr.grad_enabled(found) == dr.grad_enabled(one)

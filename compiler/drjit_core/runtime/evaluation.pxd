@@ -13,6 +13,7 @@ cdef bint _VERIFY
 cdef object _LLVM
 cdef int _LLVM_BIT
 cdef object _lock
+cdef dict _exclusion
 
 @cython.locals(node=Node, wanted=list)
 cdef list _wanted(object nodes, str function)

@@ -32,6 +32,7 @@ __all__ = ["evaluate", "flush_kernel_cache", "needed_for", "schedule"]
 _VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
 _log = logging.getLogger("drjit")
 _LLVM_BIT = backends.LLVM.where
+_exclusion = vars(exclusion)
 _FIRST_ELEMENTWISE = FIRST_ELEMENTWISE
 _UNDEFINED, _EVALUATED, _DUAL, _LLVM, _lock = UNDEFINED, EVALUATED, DUAL, backends.LLVM, exclusion.lock
 
@@ -79,17 +80,17 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
     if not roots and not context.scheduled and not statements:
         return False
     with _lock:
-        if exclusion.evaluating:
+        if _exclusion["evaluating"]:
             schedule(roots)
             exclusion.check()
         try:
-            exclusion.evaluating = True
+            _exclusion["evaluating"] = True
             found = _evaluate(context, roots, statements)
         except Exception:
             deferred.abandon()
             raise
         finally:
-            exclusion.evaluating = False
+            _exclusion["evaluating"] = False
     if found:
         begin_era()
     if found and context.flags & LAUNCH_BLOCKING:

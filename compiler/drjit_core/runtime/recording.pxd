@@ -1,4 +1,5 @@
 cimport cython
+from libc.stdint cimport int64_t
 
 from ..context cimport Context, current
 from ..ir.build cimport literal
@@ -17,6 +18,9 @@ cdef long long _EXCEPTIONAL
 cdef object _LLVM
 cdef int _LLVM_BIT
 cdef object _lock
+cdef dict _levels
+cdef dict _exclusion
+cdef object _INFO
 cdef long long _mark
 
 @cython.locals(node=Node, nodes=list, context=Context, pending=bint)
@@ -25,7 +29,10 @@ cdef list _evaluated(object arguments)
 cdef object _backend_of(object arguments, int otherwise=*)
 @cython.locals(node=Node, kinds=bytearray, memory=set, position=cython.Py_ssize_t, evaluated=cython.Py_ssize_t)
 cpdef object pattern_of(object arguments, int where=*)
+@cython.locals(extent=cython.int, buffer=Buffer)
 cdef int _extent(Node node) except -1
+@cython.locals(node=Node, position=cython.Py_ssize_t, size=int64_t)
+cdef bint _have_sizes(list arguments, list sizes) except -1
 
 
 cdef class Recording:
@@ -40,6 +47,9 @@ cdef class Recording:
     cdef list _alike
     cdef list _bounds
     cdef list _captured
+    cdef bint _follows
+    cdef tuple _known
+    cdef object _recipes
     cdef list _guarded
     cdef bytes _kinds
     cdef list _made
@@ -54,19 +64,19 @@ cdef class Recording:
 
     cpdef bint adapt(self) except -1
     cpdef is_like(self, Recording other)
-    @cython.locals(node=Node, position=cython.Py_ssize_t)
     cpdef list launch(self, list arguments, list sizes=*, bint same=*)
     @cython.locals(node=Node)
     cpdef list launched(self, list arguments, int where, bint same=*)
-    @cython.locals(node=Node, position=cython.Py_ssize_t)
+    @cython.locals(node=Node, position=cython.Py_ssize_t, kinds=bytes, mark=int64_t, bits=cython.int, shared=bint,
+                   extent=cython.int, buffer=Buffer, context=Context, pattern=tuple)
     cdef bint _is_for(self, list arguments, int where) except -1
-    @cython.locals(node=Node, buffer=Buffer)
-    cdef bint _has_aliases(self, list arguments) except -1
     cpdef object checked(self, list arguments, int where)
     @cython.locals(kind=cython.int, found=list, operands=tuple, number=cython.Py_ssize_t, first=cython.Py_ssize_t,
                    second=cython.Py_ssize_t, one=Node, other=Node)
     cpdef object terms(self, list arguments)
-    @cython.locals(context=Context, node=Node, nodes=list, found=list, where=cython.int)
+    @cython.locals(known=tuple)
+    cdef bint _are_known(self, list arguments) except -1
+    @cython.locals(context=Context, node=Node, nodes=list, found=list, where=cython.int, buffer=Buffer)
     cpdef list run(self, list arguments, list values, bint same=*)
     @cython.locals(node=Node, where=cython.int, place=cython.Py_ssize_t, type_=cython.int, term=cython.Py_ssize_t,
                    number=cython.Py_ssize_t)

@@ -33,6 +33,9 @@ from .stages import Made, Stage, note_releases
 __all__ = ["UNLIKE_CONTENTS", "Contents", "Recorded", "Recording", "UnlikeRecorded", "pattern_of", "record"]
 
 _log = logging.getLogger("drjit")
+_levels: dict[int, bool] = _log._cache  # type: ignore[attr-defined]  # what Logger.isEnabledFor looks at first
+_INFO = logging.INFO
+_exclusion = vars(exclusion)
 #: Flags that change what is launched: the others are diagnostics.
 _MATTERS = ~(KERNEL_HISTORY | LAUNCH_BLOCKING | PRINT_IR | FORBID_SYNCHRONIZATION)
 #: Flags with which launches are more than that.
@@ -45,7 +48,8 @@ _LATER = (CONSTANT, None, ())
 UNLIKE_CONTENTS = "numbers of elements that are found on the way are used as numbers, or are 0 or 1, or functions of " \
     "the host find something else"
 _ANOTHER_PATTERN = "types, aliases or kinds of arguments, flags, or the backend differ"
-_LLVM, _LLVM_BIT, _lock = backends.LLVM, backends.LLVM.where, exclusion.lock
+_LLVM: Any = backends.LLVM
+_LLVM_BIT, _lock = backends.LLVM.where, exclusion.lock
 #: The question for which memory was looked at last, see :attr:`.buffer.Buffer.mark`.
 _mark = 0
 
@@ -154,9 +158,23 @@ def pattern_of(arguments: Sequence[Node], where: int = 0) -> Any:
             () if len(memory) == evaluated else _aliases(arguments))
 
 
+def _have_sizes(arguments: list[Node], sizes: list[int]) -> bool:
+    """Whether the first of some arguments have some sizes."""
+    for position, size in enumerate(sizes):
+        node = arguments[position]
+        if node.size != size:
+            return False
+    return True
+
+
 def _extent(node: Node) -> int:
     """What matters of the size and the memory of an argument."""
-    return (2 if node.size > 1 else node.size) | (4 if node.kind == _EVALUATED and node.payload.padded else 0)
+    extent = 2 if node.size > 1 else node.size
+    if node.kind == _EVALUATED:
+        buffer = node.payload
+        if buffer.padded:
+            extent |= 4
+    return extent
 
 
 def _aliases(arguments: Sequence[Node]) -> tuple[tuple[int, int], ...]:
@@ -205,12 +223,13 @@ def _contents_of(recorder: Recorder, results: Sequence[Node]) -> Contents:
 class Recording:
     """What a function of nodes has launched, ready to be launched again."""
 
-    __slots__ = ("_alike", "_backend", "_bounds", "_captured", "_count", "_guarded", "_kinds", "_made", "_numbers",
-                 "_order", "_parts", "_results", "_rows", "_sizes", "_written", "guards", "pattern", "pauses",
-                 "sensitive", "stages", "target", "where")
+    __slots__ = ("_alike", "_backend", "_bounds", "_captured", "_count", "_follows", "_guarded", "_kinds", "_known",
+                 "_made", "_numbers", "_order", "_parts", "_recipes", "_results", "_rows", "_sizes", "_written",
+                 "guards", "pattern", "pauses", "sensitive", "stages", "target", "where")
 
     def __init__(self, backend: KernelBackend, pattern: Any, contents: Contents) -> None:
         self._backend, self.pattern, self._kinds = backend, pattern, pattern[3]
+        self._recipes = backend.recipes
         #: What its arrays belong to.
         self.where: int = backend.where
         #: What the programs were assembled for; whether they depend on there being one thread, or several.
@@ -234,6 +253,9 @@ class Recording:
         note_releases(self.stages, [*range(len(self._kinds) // 3), *(place for place, _ in self._captured),
                                     *(place for pause in self.pauses for place in _places_of(pause)),
                                     *(result for result in self._results if isinstance(result, int))])
+        #: Whether the values of all expressions follow from the sizes of arguments; the last ones, with the sizes.
+        self._follows = not self.pauses and all(kind in (SIZE, CONSTANT, OPERATION) for kind, _, _ in self._rows)
+        self._known: tuple[list[int], list[Any]] | None = None
         if self.pauses:
             self._split()
 
@@ -327,6 +349,8 @@ class Recording:
     def terms(self, arguments: list[Node]) -> list[Any] | str:
         """The values of all expressions for arguments of the same pattern, ``None`` for those that follow from
         contents; why the recording is not good for them, if it is not."""
+        if self._known is not None and self._are_known(arguments):
+            return self._known[1]
         found: list[Any] = []
         try:
             for kind, what, operands in self._rows:
@@ -347,7 +371,16 @@ class Recording:
             one, other = arguments[first], arguments[second]
             if one.size != other.size:
                 return self._reason(arguments, found)
+        if self._follows:
+            self._known = [node.size for node in arguments], found
         return found
+
+    def _are_known(self, arguments: list[Node]) -> bool:
+        """Whether arguments are as large as they were when values of expressions were computed last."""
+        known = self._known
+        if known is None:
+            return False
+        return len(known[0]) == len(arguments) and _have_sizes(arguments, known[0])
 
     def _reason(self, arguments: list[Node], found: list[Any]) -> str:
         """The first guard that does not hold."""
@@ -364,13 +397,8 @@ class Recording:
     def launch(self, arguments: list[Node], sizes: list[int] | None = None, same: bool = False) -> list[Node] | None:
         """Launch what was recorded for arguments, if it is good for them, and the first of these have some sizes, and
         what is read is the ``same``; otherwise ``None``."""
-        if sizes is not None:
-            if len(sizes) > len(arguments):
-                return None
-            for position, size in enumerate(sizes):
-                node = arguments[position]
-                if node.size != size:
-                    return None
+        if sizes is not None and (len(sizes) > len(arguments) or not _have_sizes(arguments, sizes)):
+            return None
         with _lock:
             return self.launched(arguments, self.where, same)
 
@@ -381,35 +409,37 @@ class Recording:
         if not self._is_for(arguments, where):
             return None
         values: Any = self.terms(arguments)
-        return self.run(arguments, values, same) if values.__class__ is list else None
+        return self.run(arguments, values, same) if type(values) is list else None
 
     def _is_for(self, arguments: list[Node], where: int) -> bool:
         """Whether the pattern of arguments is that of the recording, see :func:`pattern_of`.  The caller holds the
         lock."""
-        if len(arguments) * 3 != len(self._kinds):
-            return False
-        position = 0
-        for node in arguments:
-            if node.kind != self._kinds[position] or node.type != self._kinds[position + 1] or \
-                    _extent(node) != self._kinds[position + 2]:
-                return False
-            position += 3
-        if _backend_of(arguments, where) is not self._backend or current().flags & _MATTERS != self.pattern[2] or \
-                self._backend.recipes.target_number() != self.pattern[1]:
-            return False
-        return self._has_aliases(arguments)
-
-    def _has_aliases(self, arguments: list[Node]) -> bool:
-        """Whether those arguments share memory that did when they were recorded."""
         global _mark
+        kinds = self._kinds
+        if len(arguments) * 3 != len(kinds):
+            return False
         _mark += 1
+        mark, position, bits, shared = _mark, 0, 0, False
         for node in arguments:
+            extent = 2 if node.size > 1 else node.size
             if node.kind == _EVALUATED:
                 buffer = node.payload
-                if buffer.mark == _mark:
-                    return bool(self.pattern[4] == _aliases(arguments))
-                buffer.mark = _mark
-        return not self.pattern[4]
+                if buffer.padded:
+                    extent |= 4
+                if buffer.mark == mark:
+                    shared = True
+                buffer.mark = mark
+            if node.kind != kinds[position] or node.type != kinds[position + 1] or extent != kinds[position + 2]:
+                return False
+            bits |= node.where
+            position += 3
+        pattern, context = self.pattern, current()
+        if context.flags & _MATTERS != pattern[2] or self._recipes.target_number() != pattern[1]:
+            return False
+        if not ((bits or where) == self.where == _LLVM_BIT and context.backend is None and self._backend is _LLVM) \
+                and _backend_of(arguments, where) is not self._backend:
+            return False
+        return bool(pattern[4] == _aliases(arguments)) if shared else not pattern[4]
 
     def replay(self, arguments: Sequence[Node]) -> list[Node]:
         """Launch what was recorded for other arguments, for which there is no :meth:`obstacle`."""
@@ -434,8 +464,10 @@ class Recording:
         backend, where = self._backend, self.where
         nodes: list[Any] = arguments + [None] * (self._count - len(arguments))
         for node in arguments:
-            if node.kind == _EVALUATED and node.payload.backend is not backend:
-                bring(backend, node)
+            if node.kind == _EVALUATED:
+                buffer = node.payload
+                if buffer.backend is not backend:
+                    bring(backend, node)
         for place in self._written:  # in place, unless others see that memory, or all may have been in vain
             node = nodes[place]
             if self._parts or node.payload.read_only or node.payload.exported:
@@ -480,15 +512,16 @@ class Recording:
             node.d0 = node.d1 = node.d2 = node.d3 = None
 
     def _run_stages(self, stages: list[Stage], nodes: list[Any], values: list[Any]) -> None:
-        exclusion.check()
+        if _exclusion["evaluating"]:
+            exclusion.check()
         try:
-            exclusion.evaluating = True
-            if current().flags & _EXCEPTIONAL or _log.isEnabledFor(logging.INFO):
+            _exclusion["evaluating"] = True
+            if current().flags & _EXCEPTIONAL or _levels.get(_INFO) is not False and _log.isEnabledFor(_INFO):
                 self._run_slowly(stages, nodes, values)
             else:
-                self._backend.recipes.replay(stages, nodes, values)
+                self._recipes.replay(stages, nodes, values)
         finally:
-            exclusion.evaluating = False
+            _exclusion["evaluating"] = False
 
     def _run_slowly(self, stages: list[Stage], nodes: list[Any], values: list[Any]) -> None:
         """Launch stages with all that is told, checked and booked meanwhile."""
