@@ -186,9 +186,10 @@ def gradient_of(node: Node) -> Node:
     """The gradient of a node, with as many elements: zeros, if it has none, or is not tracked at the moment. In
     a symbolic construct, that of a single value has several: each element has its own."""
     vertex = tracked(node)
-    if vertex is None or vertex.gradient is None:
+    found = None if vertex is None else vertex.gradient if core.innermost() is None else core.gradient_within(vertex)
+    if found is None:
         return literal(node.type, 0, node.size)
-    gradient = primal(vertex.gradient)
+    gradient = primal(found)
     return broadcast(gradient, node.size) if gradient.size == 1 else gradient
 
 
