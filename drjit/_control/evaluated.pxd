@@ -28,6 +28,8 @@ cdef class _Objects:
     cdef public dict known
     cdef public list places
     cdef public dict waiting
+    cdef public dict begun
+    cdef public set several
     cdef public list forgotten
     cdef public dict blends
     cdef public tuple lanes
