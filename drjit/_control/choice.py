@@ -291,7 +291,7 @@ def _owner(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec) -> Any:
 class Effects(Returned):
     """What one function of a branch or call has returned, and done besides."""
 
-    __slots__ = ("arrays", "call", "changed", "common", "contents", "label", "left", "made", "orders", "places",
+    __slots__ = ("arrays", "call", "changed", "common", "contents", "held", "label", "left", "made", "orders", "places",
                  "shapes", "showing", "spent")
 
     def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None) -> None:
@@ -320,8 +320,9 @@ class Effects(Returned):
         #: Those of which nothing was there before, and which hold the same for all elements; or what nobody can use.
         self.common: set[Any] = _NONE
         self.spent: set[Any] = _NONE
-        #: The arrays that it has made and put somewhere.
+        #: The arrays that it has made and put somewhere, and what these hold for those that have taken it, by ids.
         self.made: list[ArrayBase] = _EMPTY
+        self.held: dict[int, Sequence[core.Node]] = _NOTHING
 
     def note(self, places: Sequence[Change], journal: Journal, since: int = -1) -> None:
         """Note places that hold other arrays. If the function was computed, what was made ``since`` a node of some id
@@ -366,6 +367,7 @@ class Effects(Returned):
         region; those that depend on the elements that it was called for have no value for others."""
         for array in self.made:
             nodes = array._nodes()
+            self.held = {**self.held, id(array): nodes}
             if self.depends(nodes, self.call.changed_outside(journal), since):
                 why = f"{self.label} of {self.call.given.function}() has made it, and others have not."
                 store_same(array, [core.unusable(primal(node), f"this array has no value for all elements: {why}")
@@ -381,10 +383,10 @@ class Effects(Returned):
         return found
 
     def left_in(self, array: Any) -> Sequence[core.Node] | None:
-        """What the function has left in an array that it was given, or has changed."""
+        """What the function has left in an array that it was given, or has changed or made."""
         if self.left is None:
             self.left = self.call.left()
-        return self.left.get(id(array))
+        return self.left.get(id(array), self.held.get(id(array)))
 
     def note_arguments(self, aliases: Aliases) -> None:
         """Note what the function has left in arguments of which it was given others, with some of the elements."""

@@ -33,8 +33,8 @@ from .places import Change, place_key, words_of
 from .snapshot import Snapshot, is_closed, snapshot
 from .state import copies, is_retracked
 
-__all__ = ["Call", "Given", "as_before", "as_left", "become", "container_pairs", "containers_of", "filled", "objects_of",
-           "refilled"]
+__all__ = ["Call", "Given", "as_before", "as_left", "become", "container_pairs", "containers_of", "filled",
+           "objects_of", "refilled"]
 
 #: What most calls have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}

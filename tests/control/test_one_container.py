@@ -1,5 +1,5 @@
-"""Containers that functions of constructs put in places: one in several is one, and what a place loses is changed by the
-first iteration only."""
+"""Containers that functions of constructs put in places: one in several is one, and what a place loses is changed by
+the first iteration only."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import drjit as dr
+from drjit.llvm.ad import Array2f64
 from drjit.llvm.ad import Float64 as F
 from drjit.llvm.ad import UInt32 as U
 
@@ -193,7 +194,55 @@ def test_a_container_that_comes_from_elsewhere_must_not_be_changed() -> None:
         state.a = state.b
         return (i + 1,)
 
-    with pytest.raises(RuntimeError, match=r"changes a list that is in the attribute 'a' .*, and puts another one there, "
-                                           "which is elsewhere"):
+    with pytest.raises(RuntimeError, match=r"changes a list that is in the attribute 'a' .*, and puts another one "
+                                           "there, which is elsewhere"):
         dr.while_loop((U(0),), lambda i: i < U(0, 1, 3), body, mode="symbolic")
     assert list(state.a[0]) == [0] and list(state.b[0]) == [1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("construct", ["branch", "call"])
+def test_one_side_changes_a_container_and_another_one_replaces_it(construct: str, mode: str) -> None:
+    """What one has made for it is known to the others, whatever else it has changed."""
+    state = SimpleNamespace(points=[Array2f64(F(1, 2), F(5, 6)), Array2f64(F(3, 4), F(7, 8))], weight=F(1))
+    old = state.points
+
+    def scale(x: Any) -> None:
+        state.points[0] = state.points[0] * x
+        state.weight *= 2
+
+    def swap(x: Any) -> None:
+        state.points = [state.points[1], state.points[0]]
+
+    x = F(10, 20)
+    if construct == "branch":
+        dr.if_stmt((x,), x < 15, scale, swap, mode=mode)
+    else:
+        dr.switch(U(0, 1), [scale, swap], x, mode=mode)
+    assert [[list(each) for each in point] for point in state.points] == [[[10, 4], [50, 8]], [[3, 2], [7, 6]]]
+    assert [[list(each) for each in point] for point in old] == [[[10, 2], [50, 6]], [[3, 4], [7, 8]]]
+    assert list(state.weight) == [2, 1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", CHANGES)
+def test_derivatives_of_containers_that_a_place_loses(name: str, mode: str) -> None:
+    def result(x: Any, count: Any, mode: str) -> Any:
+        first = {"a": x * x, "b": x * 2}
+        state = SimpleNamespace(cells=first)
+
+        def body(i: Any) -> Any:
+            CHANGES[name](state)
+            return (i + 1,)
+
+        dr.while_loop((U(0),), lambda i: i < count, body, mode=mode)
+        return first["a"] * 3 + first["b"] * 5 + state.cells["a"] * 7 + state.cells["b"] * state.cells["a"]
+
+    x, count = F(1, 2, 3, 4), U(0, 1, 2, 3)
+    dr.enable_grad(x)
+    y = result(x, count, mode)
+    dr.backward(y)
+    step = 1e-6
+    expected = (result(dr.detach(x) + step, count, "evaluated") - result(dr.detach(x) - step, count, "evaluated")) / (
+        2 * step)
+    assert dr.allclose(x.grad, expected, rtol=1e-5)

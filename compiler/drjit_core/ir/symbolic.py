@@ -45,9 +45,9 @@ _NONE: frozenset[int] = frozenset()
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "by_index", "cautious", "constants",
-                 "deferred", "defers", "differentiates", "entering", "entries", "id", "initial", "journal", "label",
-                 "functions", "latest", "live", "looked", "measured", "noun", "open", "outer", "outside", "perhaps_read", "place",
+    __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "by_index", "cautious", "constants", "deferred",
+                 "defers", "differentiates", "entering", "entries", "id", "initial", "journal", "label", "functions",
+                 "latest", "live", "looked", "measured", "noun", "open", "outer", "outside", "perhaps_read", "place",
                  "reached", "read", "refused", "relied", "roots", "single", "statements", "taped", "uniform",
                  "variables", "widths")
 
