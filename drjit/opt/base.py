@@ -51,8 +51,8 @@ class Optimizer(MutableMapping[str, Any], Stateful):
 
     Derived classes say how a step is made: use one of them. All parameters of one size take their step in one
     kernel, which is the same in each iteration. An optimiser is a PyTree of what it stores (for ``dr.eval``,
-    ``dr.copy``, loops: with ``eval=False``), and may be pickled. Functions of loops, branches and calls change one that is among their arguments, for the elements that
-    take part; one that they find otherwise they only read.
+    ``dr.copy``, loops: with ``eval=False``), and may be pickled. Functions of loops, branches and calls change one that
+    is among their arguments, for the elements that take part; one that they find otherwise they only read.
 
     >>> from drjit.llvm.ad import Float
     >>> from drjit.opt import SGD

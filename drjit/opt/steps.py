@@ -81,7 +81,8 @@ class Parameter:
     def attach(self) -> None:
         """Become a variable without a gradient."""
         self.vertices = [Vertex(LEAF, self.cls._type, node.size) for node in self.value._nodes()]
-        #: What stands for the steps in arrays, once it has been asked for: their number, arrays by name, what these hold.
+        #: What stands for the steps in arrays, once that has been asked for: their number, arrays by name, and what
+        #: these hold.
         self.powers: tuple[int, dict[str, Any], Nodes] | None = None
         #: The ids of the components that they belong to.
         self.attached = [node.id for node in values_of(self.value)]
