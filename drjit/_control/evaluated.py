@@ -19,7 +19,18 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, any_vertex, cast, literal, ops, primal
 
-from .._access.lanes import TRUE, Watch, fitting, made_from, masked_access, masking, on_part, with_lanes, written_from
+from .._access.lanes import (
+    TRUE,
+    Watch,
+    elements,
+    fitting,
+    made_from,
+    masked_access,
+    masking,
+    on_part,
+    with_lanes,
+    written_from,
+)
 from .._access.store import Journal, noted, overlap, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe
@@ -282,15 +293,15 @@ class _Objects:
             if is_made_of(new, nodes, self.since):
                 self.forgotten.append(change)
             return change.now
-        shared = [leaf for leaf in leaves if isinstance(leaf, ArrayBase) and (
+        shared = bool([leaf for leaf in leaves if isinstance(leaf, ArrayBase) and (
             call.places_of(leaf) or call.original(leaf) >= 0 or
-            len([array for array in arrays if overlap(array, leaf)]) > 1)] or spec.children is not None and [
-            number for number, container in change.containers().items() if number in self.several or
-            call.finds(container)]
+            len([array for array in arrays if overlap(array, leaf)]) > 1)]) or spec.children is not None and bool([
+                number for number, container in change.containers().items() if number in self.several or
+                call.finds(container)])
         key = place_key(*change[:3])
         if change.before is MISSING:
             zeros = [literal(node.type, 0) if is_made_of([node], nodes, self.since) else node for node in new]
-            is_one = bool(shared) and zeros != new and active.size == self.width
+            is_one = shared and zeros != new and active.size == self.width
             self.shared = self.shared or is_one
             if zeros == new or _is_set(active, self.width):
                 return change.now
@@ -502,6 +513,8 @@ class Evaluated:
         self.compress = compress
         self.width = self.left = 0
         self.lanes: core.Node = TRUE
+        #: What variables of the state are elements of, see :class:`drjit._access.lanes.Part`.
+        self.elements: dict[int, tuple[core.Node, core.Node]] = {}
         #: Which variables are memory that all elements share; not known before some iteration.
         self.memory: list[bool] | None = None
         #: Since elements were removed first: which variables have a value for each of those that are left,
@@ -551,7 +564,7 @@ class Evaluated:
 
     def part(self) -> Any:
         """What tells functions that they are given some elements."""
-        return on_part(self.lanes, self.width) if self.compress else _ALL
+        return on_part(self.lanes, self.width, self.elements) if self.compress else _ALL
 
     def is_shared(self) -> bool:
         """Whether any of the state that elements would be removed from is the same array as another part of it, or
@@ -673,7 +686,7 @@ class Evaluated:
         for place, first, count in self.objects.first.spec.positions():
             if any(self.own[first:first + count]):
                 self.objects.own.pop(place, None)
-        self.nodes = [core.gather(node, kept, TRUE) if own else node
+        self.nodes = [elements(node, kept, self.elements) if own else node
                       for own, node in zip(self.own, self.nodes, strict=True)]
         self.lanes = core.gather(self.lanes, kept, TRUE)
         self.left = left

@@ -316,8 +316,7 @@ class Variables:
                 self.call_again()
                 continue
             if id(change.container) in stood:
-                own, left, _ = stood[id(change.container)]
-                if left is change.container:
+                if stood[id(change.container)][1] is change.container:
                     continue  # which the place keeps, and what it holds
                 change = self.changed_before(call, change, stood)
                 key = "once", *place_key(*change[:3])

@@ -380,9 +380,37 @@ def test_gradients_that_functions_read_are_those_that_each_element_has(construct
         return
     found = grads_read(construct, given, "symbolic", function, F(1, 2, 3), F(0, 0.5, 1), UInt(1, 0, 3))
     assert found == expected
-    if construct != "call":  # of which functions find the elements of others as a whole
+    if construct != "call" or given:  # a function of a call finds all elements of what it refers to
         found = grads_read(construct, given, "evaluated", function, F(1, 2, 3), F(0, 0.5, 1), UInt(1, 0, 3))
         assert found == expected
+
+
+def test_gradients_that_loops_read_which_remove_elements() -> None:
+    def result(mode: str, compress: bool) -> list[Any]:
+        x = dr.arange(F, 16) + 1
+        dr.enable_grad(x)
+        x.grad = x * 10
+
+        def body(i: Any, y: Any, x: Any, n: Any) -> Any:
+            y = y + x.grad
+            dr.backward(x * x)
+            return i + 1, y + dr.grad(x) * i, x, n
+
+        n = dr.arange(UInt, 16) // 2
+        _, y, *_ = dr.while_loop((UInt([0] * 16), F([0.0] * 16), x, n), lambda i, y, x, n: i < n, body, mode=mode,
+                                 compress=compress)
+        return [list(y), list(x.grad)]
+
+    expected = []
+    for k in range(16):
+        gradient, y, x = (k + 1) * 10.0, 0.0, k + 1
+        for i in range(k // 2):
+            y += gradient
+            gradient += 2 * x
+            y += gradient * i
+        expected.append((y, gradient))
+    assert result("evaluated", True) == result("evaluated", False) == result("symbolic", False) == [
+        list(values) for values in zip(*expected, strict=True)]
 
 
 @pytest.mark.parametrize("mode", MODES)
