@@ -35,6 +35,7 @@ from .derivatives.of_choices import choose
 from .derivatives.flow import Flow
 from .derivatives.formulas import product
 from .derivatives.of_loops import repeat
+from .derivatives.outside import gradient_within
 from .derivatives.tape import Copy, traced_within
 from .derivatives.traversal import (
     CONSUMED,

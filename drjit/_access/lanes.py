@@ -28,7 +28,7 @@ if any lane takes part.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -52,19 +52,24 @@ from drjit_core import (
     size_for_program,
     stands_for,
     state,
+    vertex_of,
 )
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "begun", "cut_to", "depths", "fitting",
-           "in_plain_code", "innermost_part", "innermost_width", "lane_mask", "made_from", "masked_access", "masking",
-           "note_origin", "note_read", "note_version", "note_writes", "on_part", "part_depth", "part_of", "part_runs",
-           "symbolic_width", "wholes", "widest_mask", "with_lanes", "written_apart", "written_from"]
+__all__ = ["TRUE", "VERSIONS", "WATCHES", "Part", "Watch", "begun", "cut_to", "depths", "elements", "fitting",
+           "gradient_elsewhere", "in_plain_code", "innermost_part", "innermost_width", "lane_mask", "made_from",
+           "masked_access", "masking", "note_origin", "note_read", "note_version", "note_writes", "on_part",
+           "part_depth", "part_of", "part_runs", "symbolic_width", "wholes", "widest_mask", "with_lanes",
+           "written_apart", "written_from"]
 
 TRUE = literal(BOOL, True)
 
 _and = ops.and_
 _OR = ReduceOp.Or.value
+
+
+_NOTHING: dict[int, tuple[core.Node, core.Node]] = {}
 
 
 class Part(NamedTuple):
@@ -75,6 +80,8 @@ class Part(NamedTuple):
     width: int
     #: How many masks there were when it began.
     masks: int = 0
+    #: The variables among what it has been given, by ids: what they are elements of, and which ones.
+    given: Mapping[int, tuple[core.Node, core.Node]] = _NOTHING
 
 
 class _Stack(threading.local):
@@ -147,8 +154,9 @@ class on_part:
 
     __slots__ = ("part",)
 
-    def __init__(self, lanes: core.Node, width: int) -> None:
-        self.part = Part(lanes, width, len(_stack.masks))
+    def __init__(self, lanes: core.Node, width: int,
+                 given: Mapping[int, tuple[core.Node, core.Node]] = _NOTHING) -> None:
+        self.part = Part(lanes, width, len(_stack.masks), given)
 
     def __enter__(self) -> None:
         _stack.parts.append(self.part)
@@ -158,6 +166,24 @@ class on_part:
                  traceback: TracebackType | None) -> None:
         _stack.parts.pop()
         _begun.pop()
+
+
+def elements(node: core.Node, lanes: core.Node, given: dict[int, tuple[core.Node, core.Node]]) -> core.Node:
+    """Some elements of a node, noted in what a part is given."""
+    found = gather(node, lanes, TRUE)
+    vertex = vertex_of(found)
+    if vertex is not None:
+        given[vertex.id] = node, lanes
+    return found
+
+
+def gradient_elsewhere(vertex: core.Vertex, gradient: Callable[[core.Node], core.Node]) -> core.Node | None:
+    """The gradient that elements have which what runs was given, given that of what they are elements of."""
+    for part in reversed(_stack.parts):
+        if vertex.id in part.given:
+            node, lanes = part.given[vertex.id]
+            return gather(gradient(node), lanes, TRUE)
+    return None
 
 
 def depths() -> tuple[int, int, int]:

@@ -22,6 +22,7 @@ from drjit_core import (
     vertex_of,
 )
 
+from .._access.lanes import begun, gradient_elsewhere
 from .._access.store import store
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
@@ -186,9 +187,14 @@ def gradient_of(node: Node) -> Node:
     """The gradient of a node, with as many elements: zeros, if it has none, or is not tracked at the moment. In
     a symbolic construct, that of a single value has several: each element has its own."""
     vertex = tracked(node)
-    if vertex is None or vertex.gradient is None:
+    if vertex is None:
         return literal(node.type, 0, node.size)
-    gradient = primal(vertex.gradient)
+    found = vertex.gradient if core.innermost() is None else core.gradient_within(vertex)
+    if begun and (outer := gradient_elsewhere(vertex, gradient_of)) is not None:
+        found = outer if found is None else core.ops.add(found, outer)
+    if found is None:
+        return literal(node.type, 0, node.size)
+    gradient = primal(found)
     return broadcast(gradient, node.size) if gradient.size == 1 else gradient
 
 

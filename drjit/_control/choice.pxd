@@ -99,6 +99,7 @@ cdef class Effects(Returned):
     cdef public dict contents
     cdef public dict left
     cdef public dict showing
+    cdef public dict held
     cdef public dict arrays
     cdef public set common, spent
     cdef public dict orders

@@ -157,7 +157,7 @@ class Results:
         return self.spec.node_paths(names)[position]
 
     def rebuilt(self, nodes: list[core.Node], returned: Sequence[Returned] = (), calls: Sequence[Call] = (),
-                made: Mapping[tuple[int, ...], Any] = _NOTHING) -> Any:
+                made: dict[Any, Any] | None = None) -> Any:
         """The tree of joined results; what all functions return of the caller's is the caller's, and what was ``made``
         for places, in which they have left it, too, is in these.
 
@@ -191,7 +191,7 @@ class Results:
         owned = [id(call_.own(value)) for call_, value in zip(calls, values, strict=True)]
         if self.spec.is_flat and any(map(owned[0].__ne__, owned)):
             return tuple(fresh)
-        return refilled(values, self.spec, iter(fresh), functools.partial(_owner, calls), calls[0].become)
+        return refilled(values, self.spec, iter(fresh), functools.partial(_owner, calls), calls[0].become, made)
 
 
 def kept_of(place: int, returned: Sequence[Returned], calls: Sequence[Call]) -> Any:
@@ -291,7 +291,7 @@ def _owner(calls: Sequence[Call], values: Sequence[Any], spec: TreeSpec) -> Any:
 class Effects(Returned):
     """What one function of a branch or call has returned, and done besides."""
 
-    __slots__ = ("arrays", "call", "changed", "common", "contents", "label", "left", "made", "orders", "places",
+    __slots__ = ("arrays", "call", "changed", "common", "contents", "held", "label", "left", "made", "orders", "places",
                  "shapes", "showing", "spent")
 
     def __init__(self, label: str, call_: Call, value: Any, shapes: tuple[Any, Any] | None = None) -> None:
@@ -320,8 +320,9 @@ class Effects(Returned):
         #: Those of which nothing was there before, and which hold the same for all elements; or what nobody can use.
         self.common: set[Any] = _NONE
         self.spent: set[Any] = _NONE
-        #: The arrays that it has made and put somewhere.
+        #: The arrays that it has made and put somewhere, and what these hold for those that have taken it, by ids.
         self.made: list[ArrayBase] = _EMPTY
+        self.held: dict[int, Sequence[core.Node]] = _NOTHING
 
     def note(self, places: Sequence[Change], journal: Journal, since: int = -1) -> None:
         """Note places that hold other arrays. If the function was computed, what was made ``since`` a node of some id
@@ -366,6 +367,7 @@ class Effects(Returned):
         region; those that depend on the elements that it was called for have no value for others."""
         for array in self.made:
             nodes = array._nodes()
+            self.held = {**self.held, id(array): nodes}
             if self.depends(nodes, self.call.changed_outside(journal), since):
                 why = f"{self.label} of {self.call.given.function}() has made it, and others have not."
                 store_same(array, [core.unusable(primal(node), f"this array has no value for all elements: {why}")
@@ -381,10 +383,10 @@ class Effects(Returned):
         return found
 
     def left_in(self, array: Any) -> Sequence[core.Node] | None:
-        """What the function has left in an array that it was given, or has changed."""
+        """What the function has left in an array that it was given, or has changed or made."""
         if self.left is None:
             self.left = self.call.left()
-        return self.left.get(id(array))
+        return self.left.get(id(array), self.held.get(id(array)))
 
     def note_arguments(self, aliases: Aliases) -> None:
         """Note what the function has left in arguments of which it was given others, with some of the elements."""
@@ -436,7 +438,7 @@ class Joint:
                  nodes: Sequence[core.Node], computed: bool, keeps: bool) -> None:
         self.given, self.effects, self.lanes, self.nodes = given, effects, results.lanes, nodes
         #: What is made for places, by the ids of what functions have left there.
-        self.made: dict[tuple[int, ...], Any] = {}
+        self.made: dict[Any, Any] = {}
         #: Arguments, by the positions of nodes; arrays; places.
         changed = [item for each in effects for item in each.changed.items()]
         #: Arguments that nobody can use after one of the functions, by the positions of nodes: nobody can then.
@@ -565,6 +567,9 @@ class _Place:
     def __init__(self, change: Change, words: Words, found: Sequence[tuple[Effects, Returned]],
                  results: Results, keeps: bool) -> None:
         self.change, self.keeps, first = change, keeps, found[0][0].label
+        self.calls = [effects.call for effects, _ in found]
+        #: What containers there are copies of.
+        self.changes = [effects.places.get(place_key(*change[:3]), change) for effects, _ in found]
         #: What it holds after each function.
         self.after = [each for _, each in found]
         self.spec, self.lanes = self.after[0].spec, results.lanes
@@ -607,7 +612,7 @@ class _Place:
         #: Leaves that are one of the caller's arrays after all of them, by place.
         self.kept: dict[int, Any] = {}
         for place, *_ in self.spec.traced():
-            array = kept_of(place, self.after, [effects.call for effects, _ in found])
+            array = kept_of(place, self.after, self.calls)
             if array is not None and (keeps or before is not None and before.leaves[place] is array):
                 self.kept[place] = array
         self.before = self.nodes(before) if before is not None else \
@@ -617,9 +622,9 @@ class _Place:
         """The nodes of what it holds, but for arrays of the caller's."""
         return [node for place, nodes in enumerate(value.segments()) if place not in self.kept for node in nodes]
 
-    def write(self, nodes: Sequence[core.Node], made: dict[tuple[int, ...], Any]) -> None:
-        """Put in what it holds after the construct: one array in several places, if all functions have left one there,
-        and elements that take none have the same."""
+    def write(self, nodes: Sequence[core.Node], made: dict[Any, Any]) -> None:
+        """Put in what it holds after the construct: one array, or container, in several places, if all functions have
+        left one there, and elements that take none have the same."""
         left, all_nodes = iter(nodes), list[core.Node]()
         for place, segment in enumerate(self.after[0].segments()):
             all_nodes += segment if place in self.kept else [next(left) for _ in segment]
@@ -631,7 +636,21 @@ class _Place:
             own = [id(next(before)) for _ in range(count)]
             key = (*[id(each.leaves[place]) for each in self.after], *([] if self.keeps else own))
             leaves[place] = made.setdefault(key, leaves[place])
-        write_place(self.change.container, self.change.kind, self.change.key, self.spec.rebuild(leaves))
+        write_place(self.change.container, self.change.kind, self.change.key, self.rebuilt(leaves, made))
+
+    def rebuilt(self, leaves: list[Any], made: dict[Any, Any]) -> Any:
+        """The tree that it holds with other leaves."""
+        if self.spec.children is None:
+            return leaves[0]
+        values = [each.value for each in self.after]
+        if not self.keeps:
+            values.append(self.change.before)
+        return refilled(values, self.spec, iter(leaves), self.owner, become, made)
+
+    def owner(self, values: Sequence[Any], spec: TreeSpec) -> Any:
+        """The container that all functions have left in the place of some, and elements that take none have there."""
+        found = _owner(self.calls, list(map(Change.original, self.changes, values)), spec)
+        return found if self.keeps or found is values[-1] else None
 
 
 class SymbolicChoice:
@@ -834,7 +853,7 @@ class SymbolicChoice:
                        if [effects for effects in self.effects if position in effects.changed]}  # and not a copy of it
             joint.write(map(self.taken, values[count:], joint.before()), written)
             values = values[:count]
-        return self.results.rebuilt(values, self.effects, calls, _NOTHING if joint is None else joint.made)
+        return self.results.rebuilt(values, self.effects, calls, None if joint is None else joint.made)
 
     def taken(self, node: core.Node, before: core.Node) -> core.Node:
         """What something is after a call, also in elements that call nothing."""

@@ -17,7 +17,7 @@ from .._trees.contents import write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .aliases import Made, leaf_at
-from .given import Call
+from .given import Call, become, container_pairs, refilled
 from .places import Change, is_kept_by_class, keep_new, reorder, words_of
 from .wording import name_in_program
 
@@ -35,6 +35,8 @@ class Identities:
         #: The caller's arrays, by the ids of what stands for them, which the body returns where it has got that.
         self.kept = kept
         self.made = Made()
+        #: Containers that are made for places, by those that iterations have left there, and those of before.
+        self.containers: dict[Any, Any] = {}
 
     def own(self, leaf: Any) -> Any:
         """The caller's array that one is, or stands for, or the component of such; ``None`` if that is another one."""
@@ -98,6 +100,9 @@ class Place:
         #: What stands for the leaves, and those that there are afterwards.
         self.stands: list[Any] = []
         self.leaves = self.originals
+        #: The trees that it holds at first in this trace, and after an iteration.
+        self.tree: Any = None
+        self.left_tree: Any = None
         #: The nodes that these have at first.
         self.formals: Sequence[Node] = ()
         #: The nodes that these have after an iteration, by itself, and of all that do the same; what else is known.
@@ -130,7 +135,8 @@ class Place:
 
     def preset(self, formals: Sequence[Node]) -> None:
         self.stands, self.formals = self.spec.fresh(formals, self.originals, self.lanes), formals
-        self.write(self.spec.rebuild(self.stands))
+        self.tree = self.spec.rebuild(self.stands)
+        self.write(self.tree)
 
     def restore(self) -> None:
         self.write(self.change.before)
@@ -141,6 +147,7 @@ class Place:
 
     def after(self, value: Any) -> list[Node] | None:
         """What the place holds after an iteration, unless that is of another structure."""
+        self.left_tree = value
         self.now, self.leaves, spec = flatten_nodes(value, self.function)
         found = self.spec.meeting(spec)
         if found is None:
@@ -193,7 +200,22 @@ class Place:
                 fresh[place] = self.shared(place, slice(first, first + count))
             first += count
         if self.spec.children is not None or not kept:
-            self.write(self.found.rebuild(fresh))
+            self.write(self.rebuilt(fresh))
+
+    def rebuilt(self, leaves: Sequence[Any]) -> Any:
+        """The tree that it holds with other leaves: the caller's containers, where an iteration leaves them; others are
+        one in several places if they are for all elements."""
+        if self.found.children is None:
+            return leaves[0]
+        before = self.change.before if self.tree is None else self.tree
+        own = {id(stand): container for stand, container, _ in container_pairs(before, self.change.before, self.spec)}
+
+        def owner(values: Sequence[Any], spec: TreeSpec) -> Any:
+            left, before = values
+            return before if own.get(id(self.change.original(left)), MISSING) is before else None
+
+        return refilled([self.left_tree, self.change.before], self.found, iter(leaves), owner, become,
+                        self.identities.containers)
 
     def shared(self, place: int, part: slice) -> Any:
         """The array that it holds afterwards: that of another place, if all elements have one in both."""
@@ -232,7 +254,10 @@ class Filled(Place):
             for place, _, _, count, _ in self.spec.traced():
                 self.fresh[place] = self.shared(place, slice(first, first + count))
                 first += count
-            self.write(self.found.rebuild(self.fresh))
+            self.write(self.rebuilt(self.fresh))
+
+    def rebuilt(self, leaves: Sequence[Any]) -> Any:
+        return refilled([self.left_tree], self.found, iter(leaves), lambda *_: None, become, self.identities.containers)
 
     def shared(self, place: int, part: slice) -> Any:
         """Nothing was there before: what all iterations put there of the caller's is that for all elements."""

@@ -28,6 +28,8 @@ cdef class _Objects:
     cdef public dict known
     cdef public list places
     cdef public dict waiting
+    cdef public dict begun
+    cdef public set several
     cdef public list forgotten
     cdef public dict blends
     cdef public tuple lanes
@@ -62,6 +64,7 @@ cdef class Evaluated:
     cdef public Py_ssize_t width
     cdef public Py_ssize_t left
     cdef public Node lanes
+    cdef public dict elements
     cdef public object memory
     cdef public list own
     cdef public list changed

@@ -19,7 +19,18 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, any_vertex, cast, literal, ops, primal
 
-from .._access.lanes import TRUE, Watch, fitting, made_from, masked_access, masking, on_part, with_lanes, written_from
+from .._access.lanes import (
+    TRUE,
+    Watch,
+    elements,
+    fitting,
+    made_from,
+    masked_access,
+    masking,
+    on_part,
+    with_lanes,
+    written_from,
+)
 from .._access.store import Journal, noted, overlap, store, store_result, store_same
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe
@@ -30,7 +41,7 @@ from .._trees.contents import read_place, write_place
 from .._trees.kinds import MISSING
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .aliases import Aliases, Made
-from .given import Call, Given, objects_of
+from .given import Call, Given, become, objects_of, refilled
 from .iteration import FUNCTION, changed_size, condition_of, flattened, require_tuple, spent
 from .places import Change, are_others, difference_at, is_kept_by_class, is_spent, place_key, reorder, restore, words_of
 from .shapes import changed_shape
@@ -94,6 +105,10 @@ class _Objects:
         #: Places that hold an array of others, by their keys: with the mask of lanes that take part since, and what
         #: the others hold there.
         self.waiting: dict[Any, tuple[Change, core.Node, list[core.Node]]] = {}
+        #: What these held before the loop.
+        self.begun: dict[Any, Any] = {}
+        #: The ids of containers that an iteration has put in several places.
+        self.several: set[int] = set()
         #: What has been blended for places after an iteration, by the nodes: what is in several is one there.
         self.blends: dict[tuple[core.Node, ...], core.Node] = {}
         #: Attributes that classes have computed of what some lanes have.
@@ -251,6 +266,7 @@ class _Objects:
             arrays = [*put, *[leaf for leaf in leaves if isinstance(leaf, ArrayBase)]]
             self.blends = {}
             nodes = [*nodes, *masking()]
+            self.several = _in_several(changes)
             for change in changes:
                 write_place(change.container, change.kind, change.key,
                             self.joined(call, change, active, join, arrays, nodes))
@@ -277,13 +293,15 @@ class _Objects:
             if is_made_of(new, nodes, self.since):
                 self.forgotten.append(change)
             return change.now
-        shared = [leaf for leaf in leaves if isinstance(leaf, ArrayBase) and (
+        shared = bool([leaf for leaf in leaves if isinstance(leaf, ArrayBase) and (
             call.places_of(leaf) or call.original(leaf) >= 0 or
-            len([array for array in arrays if overlap(array, leaf)]) > 1)]
+            len([array for array in arrays if overlap(array, leaf)]) > 1)]) or spec.children is not None and bool([
+                number for number, container in change.containers().items() if number in self.several or
+                call.finds(container)])
         key = place_key(*change[:3])
         if change.before is MISSING:
             zeros = [literal(node.type, 0) if is_made_of([node], nodes, self.since) else node for node in new]
-            is_one = bool(shared) and zeros != new and active.size == self.width
+            is_one = shared and zeros != new and active.size == self.width
             self.shared = self.shared or is_one
             if zeros == new or _is_set(active, self.width):
                 return change.now
@@ -306,7 +324,7 @@ class _Objects:
                 f"{FUNCTION}(): the body of this loop puts another object, with arrays, in {where}, which elements "
                 "that have finished would not have. Change what the object holds instead, or make its class a PyTree.")
         if all(map(operator.is_, leaves, objects)):
-            return change.now  # in another container
+            return change.original(change.now)  # in another container
         _, mask, kept = self.waiting.pop(key, (change, TRUE, old))
         old = [self.blended(mask, each, rest) for each, rest in zip(old, kept, strict=True)]
         if shared:
@@ -317,14 +335,15 @@ class _Objects:
             self.shared = True
             if not _is_set(active, self.width):
                 self.waiting[key] = change, active, old
-            return change.now
+                self.begun.setdefault(key, change.before)
+            return change.original(change.now)
         return found.rebuild_nodes([join(*pair) for pair in zip(new, old, strict=True)], leaves, self.lanes)
 
     def settle(self) -> None:
         """Let places have what lanes hold there that have taken no part since: one array where all lanes have one."""
         self.forget()
-        made, found = Made(), []
-        for change, mask, kept in self.waiting.values():
+        made, found, containers = Made(), [], dict[Any, Any]()
+        for key, (change, mask, kept) in self.waiting.items():
             nodes, leaves, spec = flatten_nodes(read_place(change.container, change.kind, change.key), FUNCTION)
             if change.before is MISSING and all(map(self.is_callers, leaves)):
                 continue
@@ -334,11 +353,13 @@ class _Objects:
                      for place, first, count in spec.positions()]
             for place, part in parts:
                 made.note(leaves[place], fresh[place], *part)
-            found.append((change, spec, leaves, fresh, parts))
-        for change, spec, leaves, fresh, parts in found:
+            found.append((change, spec, leaves, fresh, parts, self.begun.get(key, MISSING)))
+        for change, spec, leaves, fresh, parts, before in found:
             for place, part in parts:
                 fresh[place] = made.find(leaves[place], fresh[place], *part)
-            write_place(change.container, change.kind, change.key, spec.rebuild(fresh))
+            trees = [read_place(change.container, change.kind, change.key), *([] if before is MISSING else [before])]
+            write_place(change.container, change.kind, change.key, fresh[0] if spec.children is None else refilled(
+                trees, spec, iter(fresh), _kept, become, containers))
 
     def blended(self, mask: core.Node, new: core.Node, old: core.Node) -> core.Node:
         """What :func:`_blend` tells, once for the same nodes."""
@@ -400,6 +421,21 @@ class _Objects:
         """Let places hold what they held before."""
         for changes in self.places:
             restore(changes)
+
+
+def _in_several(changes: Sequence[Change]) -> set[int]:
+    """The ids of the containers that are in several of some places."""
+    known, several = set[int](), set[int]()
+    for change in changes:
+        found = change.containers().keys() if change.now is not MISSING else set[int]()
+        several |= found & known
+        known |= found
+    return several
+
+
+def _kept(values: Sequence[Any], spec: TreeSpec) -> Any:
+    """The container that has been in a place all the time."""
+    return values[0] if len(values) > 1 and values[0] is values[1] else None
 
 
 def _blend(mask: core.Node, new: core.Node, old: core.Node) -> core.Node:
@@ -477,6 +513,8 @@ class Evaluated:
         self.compress = compress
         self.width = self.left = 0
         self.lanes: core.Node = TRUE
+        #: What variables of the state are elements of, see :class:`drjit._access.lanes.Part`.
+        self.elements: dict[int, tuple[core.Node, core.Node]] = {}
         #: Which variables are memory that all elements share; not known before some iteration.
         self.memory: list[bool] | None = None
         #: Since elements were removed first: which variables have a value for each of those that are left,
@@ -526,7 +564,7 @@ class Evaluated:
 
     def part(self) -> Any:
         """What tells functions that they are given some elements."""
-        return on_part(self.lanes, self.width) if self.compress else _ALL
+        return on_part(self.lanes, self.width, self.elements) if self.compress else _ALL
 
     def is_shared(self) -> bool:
         """Whether any of the state that elements would be removed from is the same array as another part of it, or
@@ -648,7 +686,7 @@ class Evaluated:
         for place, first, count in self.objects.first.spec.positions():
             if any(self.own[first:first + count]):
                 self.objects.own.pop(place, None)
-        self.nodes = [core.gather(node, kept, TRUE) if own else node
+        self.nodes = [elements(node, kept, self.elements) if own else node
                       for own, node in zip(self.own, self.nodes, strict=True)]
         self.lanes = core.gather(self.lanes, kept, TRUE)
         self.left = left

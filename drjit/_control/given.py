@@ -33,7 +33,8 @@ from .places import Change, place_key, words_of
 from .snapshot import Snapshot, is_closed, snapshot
 from .state import copies, is_retracked
 
-__all__ = ["Call", "Given", "as_before", "as_left", "become", "containers_of", "filled", "objects_of", "refilled"]
+__all__ = ["Call", "Given", "as_before", "as_left", "become", "container_pairs", "containers_of", "filled",
+           "objects_of", "refilled"]
 
 #: What most calls have no entries in: whoever adds the first one replaces it.
 _NOTHING: dict[Any, Any] = {}
@@ -647,7 +648,7 @@ class Call:
         self.moved = set()
         self.note_moved(returned, self.tree)
         places: dict[int, set[int]] = {}
-        for given, found, _ in _pairs(self.tree, returned, self.given.spec):
+        for given, found, _ in container_pairs(self.tree, returned, self.given.spec):
             places.setdefault(id(found), set()).add(id(given))
         joined = self.moved.union(*[several for several in places.values() if len(several) > 1])
         self.moved = _NONE
@@ -774,7 +775,7 @@ class Call:
         apart = [pair for pair in self.shared if leaves[pair[0]] is not leaves[pair[1]]]
         known: dict[int, tuple[Any, int]] = {}
         changed = _NONE if returned is None else self.exchanged_in()
-        for given, found, place in _pairs(self.tree, returned, self.given.spec) if changed else ():
+        for given, found, place in container_pairs(self.tree, returned, self.given.spec) if changed else ():
             before, first = known.setdefault(id(given), (found, place))
             if before is not found and id(given) in changed:
                 apart.append((place, first))
@@ -786,7 +787,7 @@ class Call:
                 "other one in the first iteration only. Pass copies, so that they are two before, too.")
 
 
-def _pairs(before: Any, after: Any, spec: TreeSpec, first: int = 0) -> Iterator[tuple[Any, Any, int]]:
+def container_pairs(before: Any, after: Any, spec: TreeSpec, first: int = 0) -> Iterator[tuple[Any, Any, int]]:
     """The containers of a tree that can change, those that another tree has in their places, and where their leaves
     begin."""
     if spec.children is None:
@@ -795,7 +796,7 @@ def _pairs(before: Any, after: Any, spec: TreeSpec, first: int = 0) -> Iterator[
     if given and not issubclass(spec.cls, tuple):
         yield before, after, first
     for key, inner in zip(spec.keys if issubclass(spec.cls, dict) else given, spec.children, strict=False):
-        yield from _pairs(given[key], found[key], inner, first)
+        yield from container_pairs(given[key], found[key], inner, first)
         first += len(inner.leaf_specs())
 
 

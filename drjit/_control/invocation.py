@@ -10,7 +10,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, JitFlag, current, ops, primal
 
-from .._access.lanes import TRUE, Watch, fitting, masked_access, on_part, with_lanes, written_from
+from .._access.lanes import TRUE, Watch, elements, fitting, masked_access, on_part, with_lanes, written_from
 from .._access.store import end_since, noted, standing
 from .._base.arguments import require_label, require_mode
 from .._base.array import ArrayBase
@@ -181,7 +181,8 @@ class _Call:
                 if not lanes.size:
                     continue
                 nodes = list(sides.nodes)
-                part = [core.gather(node, lanes, TRUE) if node.size == self.width and
+                given = dict[int, tuple[core.Node, core.Node]]()
+                part = [elements(node, lanes, given) if node.size == self.width and
                         not core.is_unusable(core.primal(node)) else node for node in nodes]
 
                 def join(before: core.Node, now: core.Node, lanes: core.Node = lanes,
@@ -189,7 +190,8 @@ class _Call:
                     return self.spread(before, now, lanes, taken)
 
                 some = [(new, old) for new, old in zip(part, nodes, strict=True) if new is not old]
-                with on_part(lanes, self.width), Watch([new for new, _ in some], [old for _, old in some]) as watch:
+                with on_part(lanes, self.width, given), \
+                        Watch([new for new, _ in some], [old for _, old in some]) as watch:
                     try:
                         changed = sides.call(number, part, join, ((lanes.size,), self.results.lanes), watch)
                     except SizeError as error:

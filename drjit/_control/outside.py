@@ -36,7 +36,7 @@ from .aliases import Aliases
 from .changed import changed_arrays, require_no_writes
 from .entries import Argument, Array, Filled, First, Identities, Late, Left, Order, Place, PlaceOnce, Spent
 from .first import FirstCall
-from .given import Call, containers_of
+from .given import Call, container_pairs, containers_of
 from .places import Change, are_others, difference_at, is_kept_by_class, is_spent, keep_new, place_key, words_of
 from .shapes import Reshaped
 from .snapshot import Snapshot
@@ -307,10 +307,19 @@ class Variables:
         new: dict[Any, Any] = {}
         kept_new: list[Change] = []
         spent: list[Change] = []
+        stood, lost = self.containers(changes)
         for change in changes:
             key = place_key(*change[:3])
             if key in self.settled:
                 continue
+            if id(change.container) in lost:  # another call tells by which name the body has found the container
+                self.call_again()
+                continue
+            if id(change.container) in stood:
+                if stood[id(change.container)][1] is change.container:
+                    continue  # which the place keeps, and what it holds
+                change = self.changed_before(call, change, stood)
+                key = "once", *place_key(*change[:3])
             if change.before is MISSING:  # a new place, with what an iteration has put in it
                 if not is_spent(change.now):
                     kept_new.append(change)
@@ -389,6 +398,38 @@ class Variables:
             self.initial = [node for entry in self.entries.values() for node in entry.initial]
             raise core.Restart
         return results
+
+    def containers(self, changes: Sequence[Change]) -> tuple[dict[int, tuple[Any, Any, Place]], set[int]]:
+        """What containers stand for in places that get others, by ids, with those, and these places; and the ids of
+        those that places lose which the body has found to change."""
+        stood = {id(stand): (own, left, entry) for entry in self.entries.values() if entry.__class__ is Place and
+                 entry.spec.children is not None and entry.tree is not None
+                 for (stand, own, _), (_, left, _) in zip(
+                     container_pairs(entry.tree, entry.change.before, entry.spec),
+                     container_pairs(entry.tree, entry.left_tree, entry.spec), strict=True)}
+        lost = set[int]()
+        for change in changes:
+            if change.before is not MISSING and place_key(*change[:3]) not in self.entries and has_array(change.before):
+                lost |= containers_of(change.before) - change.containers().keys()
+        return stood, lost
+
+    def changed_before(self, call: Call, change: Change, stood: Mapping[int, tuple[Any, Any, Place]]) -> Change:
+        """A change of a container that a place has got another one for since: the first iteration changes the
+        caller's."""
+        own, left, entry = stood[id(change.container)]
+        if MISSING in (change.before, change.now) or call.finds(left) or \
+                len([other for _, other, _ in stood.values() if other is left]) > 1:
+            raise SymbolicValue(
+                f"{self.words.function}(): {self.words.traced} changes a {type(own).__name__} that is in "
+                f"{words_of(*entry.change[:3])}, and puts another one there, which is elsewhere, too, or has other "
+                f"entries. Put a copy there, or {self.words.otherwise}.")
+        return change._replace(container=own, before=read_place(own, change.kind, change.key))
+
+    def call_again(self) -> None:
+        """Another trace is to call the body."""
+        region = core.innermost()
+        assert region is not None
+        region.again = True
 
     def changing(self, formals: Sequence[Node], results: Sequence[Node]) -> list[Node]:
         """What stands for those that change."""

@@ -8,7 +8,7 @@ another matter: what it puts in a place stands for a value of each element.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -19,10 +19,13 @@ from .._base.array import ArrayBase
 from .._trees.contents import write_place
 from .._trees.holders import are_same, has_array
 from .._trees.kinds import CELL, CLASS, DICT, GENERATOR, MISSING, MODULE, OBJECT
-from .._trees.pytree import TreeSpec, children, flatten, flatten_nodes
+from .._trees.pytree import TreeSpec, children, construct, extras, flatten, flatten_nodes
 
 __all__ = ["Change", "are_others", "difference_at", "is_kept_by_class", "is_spent", "keep_new", "place_key", "reorder",
            "restore", "unshared", "words_of"]
+
+
+_NO_COPIES: dict[int, tuple[Any, Any]] = {}
 
 
 class Change(NamedTuple):
@@ -33,6 +36,23 @@ class Change(NamedTuple):
     key: Any
     before: Any
     now: Any
+    #: The containers that those of ``now`` are copies of, by the ids of these, with the copies.
+    copies: Mapping[int, tuple[Any, Any]] = _NO_COPIES
+
+    def original(self, container: Any) -> Any:
+        """What a container of ``now`` is a copy of."""
+        return self.copies[id(container)][0] if id(container) in self.copies else container
+
+    def containers(self, found: dict[int, Any] | None = None, value: Any = MISSING) -> dict[int, Any]:
+        """The containers that the place holds now, or one of them, by ids."""
+        found, value = {} if found is None else found, self.now if value is MISSING else value
+        items = None if isinstance(value, ArrayBase) else children(value)
+        if items is not None:
+            original = self.original(value)
+            found[id(original)] = original
+            for _, entry in items:
+                self.containers(found, entry)
+        return found
 
 
 def place_key(container: Any, kind: int, key: Any) -> tuple[Any, ...]:
@@ -43,12 +63,24 @@ def place_key(container: Any, kind: int, key: Any) -> tuple[Any, ...]:
     return id(vars(container) if kind == MODULE else container), "" if kind == CELL else key
 
 
-def unshared(value: Any) -> Any:
-    """A tree in containers of its own, which hold what they do now whatever becomes of the others."""
-    if isinstance(value, ArrayBase) or children(value) is None:
+def unshared(value: Any, copies: dict[int, tuple[Any, Any]]) -> Any:
+    """A tree in containers of its own, which hold what they do now whatever becomes of the others; one in several
+    places if they are. These are noted, by the ids of both: the others, and what was made of them."""
+    if isinstance(value, ArrayBase) or children(value) is None or flatten(value, "")[1].holds_objects():
         return value
-    leaves, spec = flatten(value, "")
-    return value if spec.holds_objects() else spec.rebuild(leaves)
+    return _copied(value, copies)
+
+
+def _copied(value: Any, copies: dict[int, tuple[Any, Any]]) -> Any:
+    items = None if isinstance(value, ArrayBase) else children(value)
+    if items is None:
+        return value
+    if id(value) not in copies:
+        new: Any = {key: _copied(entry, copies) for key, entry in items}
+        if value.__class__ is not dict:
+            new = construct(value.__class__, new, extras(value))
+        copies[id(value)] = copies[id(new)] = value, new
+    return copies[id(value)][1]
 
 
 def is_spent(value: Any) -> bool:

@@ -608,7 +608,9 @@ class Snapshot:
             change.before is MISSING or change.now is MISSING)}
         moved = {id(change.container) for change in found if id(change.container) in moved and (
             has_array(change.before) or has_array(change.now))}
-        changes = [change if change.before is MISSING else change._replace(now=unshared(change.now))
+        copies = dict[int, tuple[Any, Any]]()
+        changes = [change if change.before is MISSING else change._replace(now=unshared(change.now, copies),
+                                                                           copies=copies)
                    for change in found if has_array(change.before) or has_array(change.now) or
                    id(change.container) in moved or counts is not None and counts(change)]
         restore(changes)

@@ -11,9 +11,10 @@ from drjit_core import Node, ReduceOp, literal, ops
 
 from .._base.errors import describe
 from .._base.types import FLOAT64
+from .._promotion.promote import wrap
 from .arguments import by_name, require_between
 from .base import Optimizer
-from .steps import Parameter, Rate, Step
+from .steps import Parameter, Rate, Step, flat_type
 
 __all__ = ["Adam", "AdamW"]
 
@@ -73,8 +74,8 @@ class Adam(Optimizer):
     def _correction(self, step: Step) -> float | Node:
         """What makes up for averages that begin at zero.
 
-        The host counts the steps, unless the device decides which ones count, or a frozen function is recorded: the
-        device keeps powers of the weights then.
+        The host counts the steps, unless the device decides which ones count, constructs do, or a frozen function is
+        recorded: the device keeps powers of the weights then.
         """
         if step.active is None and not step.shared and core.state.recording is None:
             return math.sqrt(1 - self.beta_2**step.count) / (1 - self.beta_1**step.count)
@@ -89,6 +90,17 @@ class Adam(Optimizer):
         one = literal(FLOAT64, 1)
         # (An inactive first step has powers, too: there is no division by zero.)
         return ops.div(ops.sqrt(ops.sub(one, powers[1])), ops.sub(one, powers[0]))  # type: ignore[no-any-return]
+
+    def _shared(self, found: Parameter) -> dict[str, Any]:
+        if found.shared:
+            return found.shared
+        arrays = found.counted()
+        if arrays is None:
+            cls, nodes = flat_type(type(found.value), FLOAT64), [
+                literal(FLOAT64, beta**found.steps) for beta in (self.beta_1, self.beta_2)]
+            arrays = {name: wrap(cls, [node]) for name, node in zip(self._of_device, nodes, strict=True)}
+            found.powers = found.steps, arrays, nodes
+        return arrays
 
     def _advance(self, step: Step) -> None:
         first = step.average("first", self.beta_1, step.gradients)

@@ -51,9 +51,8 @@ class Optimizer(MutableMapping[str, Any], Stateful):
 
     Derived classes say how a step is made: use one of them. All parameters of one size take their step in one
     kernel, which is the same in each iteration. An optimiser is a PyTree of what it stores (for ``dr.eval``,
-    ``dr.copy``, loops: with ``eval=False``, and Adam in evaluated ones only, since the host counts its steps), and may
-    be pickled. Functions of loops, branches and calls change one that is among their arguments, for the elements that
-    take part; one that they find otherwise they only read.
+    ``dr.copy``, loops: with ``eval=False``), and may be pickled. Functions of loops, branches and calls change one that
+    is among their arguments, for the elements that take part; one that they find otherwise they only read.
 
     >>> from drjit.llvm.ad import Float
     >>> from drjit.opt import SGD
@@ -111,8 +110,9 @@ class Optimizer(MutableMapping[str, Any], Stateful):
     def state(self) -> dict[str, tuple[Any, ...]]:
         """What is kept for each parameter, by name: the value in the precision that it is kept in, whether that is
         higher than the program's, the learning rate of its own (or None), and what the rule of the optimiser keeps: one
-        array, or several as a tuple, or None. Those of Adam are the number of steps and the averages of gradients and
-        of their squares (and the largest of the latter, or None).
+        array, or several as a tuple, or None. Those of Adam are the number of steps, as far as the host has counted
+        them (those that are made in loops, branches and calls are counted for each element), and the averages of
+        gradients and of their squares (and the largest of the latter, or None).
 
         >>> from drjit.llvm.ad import Float
         >>> dr.opt.SGD(lr=1, params={"x": Float(1, 2)}).state
@@ -479,8 +479,7 @@ class Optimizer(MutableMapping[str, Any], Stateful):
         clock = {} if self._clock is None else {"clock": self._clock.array()}
         return {"lr": self._rate, **clock, "state": {name: {
             "value": found.value, "gradient": found.gradient(), "lr": found.rate, "state": found.state,
-            "shared": found.shared,
-            **({"steps": found.steps} if self._counts else {})}
+            "shared": self._shared(found)}
             for name, found in self._parameters.items()}}
 
     def __drjit_rebuild__(self, children: dict[Any, Any]) -> Any:
@@ -496,8 +495,17 @@ class Optimizer(MutableMapping[str, Any], Stateful):
             found = result._parameters[name] = Parameter(name, old.cls, child["value"], old.serial, old.form)
             found.follow(old, child["gradient"])
             found.rate, found.state, found.shared = child["lr"], child["state"], child["shared"]
-            found.steps = child.get("steps", old.steps)
+            found.steps, found.powers = old.steps, old.powers
+            counted = found.counted()
+            if counted is not None and core.innermost() is None and not old.shared and all(
+                    found.shared.get(key) is array for key, array in counted.items()):
+                found.shared = {}  # the host goes on counting
         return result
+
+    def _shared(self, found: Parameter) -> dict[str, Any]:
+        """What is kept for a parameter as arrays of one element, or in constructs of one for each element: of rules
+        that ask for the number of a step, also if the host counts these."""
+        return found.shared
 
     def __copy__(self) -> Any:
         return copy(self)

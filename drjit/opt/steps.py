@@ -47,7 +47,7 @@ LITERAL = KIND["literal"]
 _NUMBERS = float, Extent
 
 #: What a parameter knows of its derivatives, which no pickle has.
-_COMPUTED = frozenset(("attached", "duals", "slope", "vertices"))
+_COMPUTED = frozenset(("attached", "duals", "powers", "slope", "vertices"))
 
 Nodes = list[Node]
 #: A learning rate.
@@ -57,8 +57,8 @@ Rate = float | ArrayBase | Schedule
 class Parameter:
     """A parameter: its value, and what an optimiser keeps for it."""
 
-    __slots__ = ("attached", "cls", "duals", "form", "name", "rate", "serial", "shared", "slope", "state", "steps",
-                 "value", "vertices")
+    __slots__ = ("attached", "cls", "duals", "form", "name", "powers", "rate", "serial", "shared", "slope", "state",
+                 "steps", "value", "vertices")
 
     def __init__(self, name: str, cls: Any, value: Any, serial: int, form: Any = None) -> None:
         self.name = name
@@ -81,6 +81,9 @@ class Parameter:
     def attach(self) -> None:
         """Become a variable without a gradient."""
         self.vertices = [Vertex(LEAF, self.cls._type, node.size) for node in self.value._nodes()]
+        #: What stands for the steps in arrays, once that has been asked for: their number, arrays by name, and what
+        #: these hold.
+        self.powers: tuple[int, dict[str, Any], Nodes] | None = None
         #: The ids of the components that they belong to.
         self.attached = [node.id for node in values_of(self.value)]
         #: The components as the program sees them, with their vertices, once they have been asked for.
@@ -96,6 +99,13 @@ class Parameter:
                                   zip(values_of(self.value), self.vertices, strict=True)]
         array = wrap_like(self.value, self.cls, nodes)
         return array if self.form is None else dressed(self.form, array)
+
+    def counted(self) -> dict[str, Any] | None:
+        """What stands for the steps in arrays, as far as that is known."""
+        if self.powers is None or self.powers[0] != self.steps:
+            return None
+        _, arrays, nodes = self.powers
+        return arrays if [array._nodes()[0] for array in arrays.values()] == nodes else None
 
     def gradients(self) -> Nodes:
         """The gradients of the components, in the type that the program sees; of one element, if all have the same."""

@@ -299,6 +299,130 @@ def test_gradients_of_arguments_that_have_some_outside_are_not_replaced(function
     assert list(x.grad) == [0, 0, 0, 0]
 
 
+# --- what functions read of gradients ---------------------------------------------------------------------------------
+
+
+def squared(x: Any, y: Any) -> Any:
+    dr.backward(x * x)
+    return y + x.grad
+
+
+def before_and_after(x: Any, y: Any) -> Any:
+    y = y + dr.grad(x)
+    dr.backward(x * y)
+    return y + dr.grad(x) * 2
+
+
+def only_read(x: Any, y: Any) -> Any:
+    return y + x.grad
+
+
+def read_before(x: Any, y: Any) -> Any:
+    y = y + x.grad
+    dr.backward(x * 3)
+    return y
+
+
+def added(x: Any, y: Any) -> Any:
+    z = x * 2
+    dr.accum_grad(z, y)
+    dr.enqueue(dr.ADMode.Backward, z)
+    dr.traverse(dr.ADMode.Backward)
+    return y + dr.grad(x)
+
+
+def within(x: Any, y: Any) -> Any:
+    y = y + x.grad
+    dr.if_stmt((), y < 50, lambda: dr.backward(x * x), lambda: None)
+    return y + x.grad
+
+
+def read_within(x: Any, y: Any) -> Any:
+    dr.backward(x * x)
+    return dr.if_stmt((y,), y < 50, lambda y: y + x.grad, lambda y: y - x.grad)
+
+
+READ = [squared, before_and_after, only_read, read_before, added, within, read_within]
+
+
+def grads_read(construct: str, given: bool, mode: str, function: Any, x: Any, y: Any, count: Any) -> list[Any]:
+    """The result of a function that reads the gradient of a variable, which it is given, or refers to, and that
+    gradient."""
+    dr.enable_grad(x)
+    x.grad = x + 10
+    if construct == "loop" and given:
+        y = dr.while_loop((count, y, x), lambda i, y, x: i > 0, lambda i, y, x: (i - 1, function(x, y), x),
+                          mode=mode)[1]
+    elif construct == "loop":
+        y = dr.while_loop((count, y), lambda i, y: i > 0, lambda i, y: (i - 1, function(x, y)), mode=mode)[1]
+    elif construct == "branch" and given:
+        y = dr.if_stmt((y, x), count > 0, lambda y, x: function(x, y), lambda y, x: y - 1, mode=mode)
+    elif construct == "branch":
+        y = dr.if_stmt((y,), count > 0, lambda y: function(x, y), lambda y: y - 1, mode=mode)
+    elif given:
+        y = dr.switch(dr.minimum(count, 1), [lambda y, x: y - 1, lambda y, x: function(x, y)], y, x, mode=mode)
+    else:
+        y = dr.switch(dr.minimum(count, 1), [lambda y: y - 1, lambda y: function(x, y)], y, mode=mode)
+    return [[float(value) for value in dr.detach(y)], [float(value) for value in x.grad]]
+
+
+@pytest.mark.parametrize("function", READ)
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("construct", CONSTRUCTS)
+def test_gradients_that_functions_read_are_those_that_each_element_has(construct: str, given: bool,
+                                                                       function: Any) -> None:
+    alone = [grads_read(construct, given, "evaluated", function, F(1.0 + k), F(k / 2), UInt(n))
+             for k, n in enumerate([1, 0, 3])]
+    expected = [[values[0][0] for values in alone], [values[1][0] for values in alone]]
+    if function is within and given:
+        with pytest.raises(RuntimeError, match="derivatives would flow out of this symbolic branch"):
+            grads_read(construct, given, "symbolic", function, F(1, 2, 3), F(0, 0.5, 1), UInt(1, 0, 3))
+        return
+    found = grads_read(construct, given, "symbolic", function, F(1, 2, 3), F(0, 0.5, 1), UInt(1, 0, 3))
+    assert found == expected
+    if construct != "call" or given:  # a function of a call finds all elements of what it refers to
+        found = grads_read(construct, given, "evaluated", function, F(1, 2, 3), F(0, 0.5, 1), UInt(1, 0, 3))
+        assert found == expected
+
+
+def test_gradients_that_loops_read_which_remove_elements() -> None:
+    def result(mode: str, compress: bool) -> list[Any]:
+        x = dr.arange(F, 16) + 1
+        dr.enable_grad(x)
+        x.grad = x * 10
+
+        def body(i: Any, y: Any, x: Any, n: Any) -> Any:
+            y = y + x.grad
+            dr.backward(x * x)
+            return i + 1, y + dr.grad(x) * i, x, n
+
+        n = dr.arange(UInt, 16) // 2
+        _, y, *_ = dr.while_loop((UInt([0] * 16), F([0.0] * 16), x, n), lambda i, y, x, n: i < n, body, mode=mode,
+                                 compress=compress)
+        return [list(y), list(x.grad)]
+
+    expected = []
+    for k in range(16):
+        gradient, y, x = (k + 1) * 10.0, 0.0, k + 1
+        for i in range(k // 2):
+            y += gradient
+            gradient += 2 * x
+            y += gradient * i
+        expected.append((y, gradient))
+    assert result("evaluated", True) == result("evaluated", False) == result("symbolic", False) == [
+        list(values) for values in zip(*expected, strict=True)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_gradient_that_all_elements_share_is_that_of_all(mode: str) -> None:
+    x = F(3)
+    dr.enable_grad(x)
+    x.grad = 10
+    y = dr.if_stmt((F(1, 2, 3),), Bool(True, False, True), lambda y: (dr.backward(x * y), y + x.grad)[1],
+                   lambda y: F(0), mode=mode)
+    assert list(y) == [15, 0, 17] and list(x.grad) == [14]
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_variables_of_a_body_are_its_own(mode: str) -> None:
     def body(i: Any, z: Any) -> Any:

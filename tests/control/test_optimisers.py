@@ -229,3 +229,58 @@ def test_a_copy_has_the_gradients_of_the_original_and_becomes_independent():
     assert dr.all(copy["x"].grad == 4) and dr.all(opt["x"].grad == 3)
     stepped(copy)
     assert dr.all(opt["x"] == F(1, 2, 3)) and dr.all(copy["x"] == F(-1, 0, 1))
+
+
+# --- rules that count steps -------------------------------------------------------------------------------------------
+
+
+def descended(opt):
+    dr.backward(dr.square(opt["x"] - 5))
+    opt.step(eval=False)
+
+
+def steps_of_elements(construct, mode, counts, value, **options):
+    """The parameter after a number of steps of each element in a construct, and one more of all."""
+    opt = Adam(lr=0.1, params={"x": F(value)}, **options)
+    descended(opt)
+    if construct == "loop":
+        dr.while_loop((la.UInt32(0), opt), lambda i, opt: i < la.UInt32(counts),
+                      lambda i, opt: (i + 1, (descended(opt), opt)[1]), mode=mode)
+    elif construct == "branch":
+        dr.if_stmt((opt,), la.UInt32(counts) > 0, descended, nothing, mode=mode)
+    elif construct == "both sides":
+        dr.if_stmt((opt,), la.UInt32(counts) > 0, descended, descended, mode=mode)
+    else:
+        dr.switch(dr.minimum(la.UInt32(counts), 1), [nothing, descended], opt, mode=mode)
+    descended(opt)
+    opt.step()  # without a gradient
+    return opt["x"]
+
+
+@pytest.mark.parametrize("options", [{}, {"amsgrad": True}])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("construct", ["loop", "branch", "both sides", "call"])
+def test_each_element_counts_its_steps(construct, mode, options):
+    counts = [0, 1, 3] if construct == "loop" else [0, 1, 1]
+    expected = []
+    for start, count in zip([1, 2, 3], counts, strict=True):
+        opt = Adam(lr=0.1, params={"x": F(start)}, **options)
+        for _ in range((1 if construct == "both sides" else count) + 2):
+            descended(opt)
+        opt.step()
+        expected.append(opt["x"][0])
+    assert dr.allclose(steps_of_elements(construct, mode, counts, [1, 2, 3], **options), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_host_goes_on_counting_where_constructs_leave_an_optimiser_alone(mode):
+    opt = Adam(lr=0.1, params={"x": F(1, 2, 3)})
+    descended(opt)
+    dr.while_loop((la.UInt32(0), opt), lambda i, opt: i < la.UInt32(1, 2, 3), lambda i, opt: (i + 1, opt), mode=mode)
+    dr.if_stmt((opt,), SOME, nothing, nothing, mode=mode)
+    descended(opt)
+    assert opt.state["x"][3][0] == 2 and set(opt.state_dict()) >= {"x.steps"}
+    other = Adam(lr=0.1, params={"x": F(1, 2, 3)})
+    descended(other)
+    descended(other)
+    assert dr.all(opt["x"] == other["x"])

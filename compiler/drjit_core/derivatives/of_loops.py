@@ -38,7 +38,7 @@ from ..ir.vertex import Vertex
 from ..ops.table import LITERAL, LOOP, RESULT
 from ..types import BOOL, IS_FLOAT, UINT32, ReduceOp
 from .flow import Flow
-from .outside import hand_out
+from .outside import LOOKED, hand_out
 from .tape import Copy, Function, Recorded, Tape, spread, taped
 from .traversal import go_on
 
@@ -135,6 +135,8 @@ class _Repetition(Recorded):
         self.chosen = chosen = self.differentiated(tape)
         unchanged = chosen & self.same
         self.changed = self.places = sorted(chosen - unchanged)
+        if region.looked and self.looks_back(region, tape):
+            raise NoDerivative(LOOKED)
         for position in self.changed:
             leaf = tape.leaves[position]
             if leaf.id in region.reached if leaf.id <= tape.boundary else leaf.gradient is not None:
@@ -157,6 +159,15 @@ class _Repetition(Recorded):
         except NoDerivative as error:
             refuse_for(NoDerivative, str(error), self.outer(tape, tape.leaves.values()))
             self.changed = self.places = []
+
+    def looks_back(self, region: Tracing, tape: Tape) -> bool:
+        """Whether iterations find gradients that depend on those before: what these have added, or not, to a variable
+        that is another one in each."""
+        if not region.looked.isdisjoint(region.reached):
+            return True
+        return bool([leaf for position, leaf in tape.leaves.items() if leaf.id in region.looked and (
+            leaf.gradient is not None or position in self.changed and
+            (vertex := vertex_of(self.given[position])) is not None and vertex.gradient is not None)])
 
     def add_adopted(self, region: Tracing, tape: Tape) -> None:
         """Make variables of arrays from outside that have turned out to be some.

@@ -8,22 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..errors import SymbolicValue
+from ..context import state
+from ..errors import NoDerivative, SymbolicValue
 from ..ir.build import counter, literal
 from ..ir.deferred import Memory, Statement, defer, version_of
 from ..ir.dual import isolating_scope, primal, refuse_for
 from ..ir.node import Node
 from ..ir.symbolic import Tracing, call_site, innermost
-from ..ir.trace import cast, scatter
+from ..ir.trace import cast, ops, scatter
 from ..ir.vertex import Vertex
 from ..ops.table import LITERAL
 from ..types import BOOL, COMPUTES_IN, UINT32, UINT64, ReduceMode, ReduceOp
 from .flow import Flow
 
-__all__ = ["Outside", "hand_out"]
+__all__ = ["LOOKED", "Outside", "gradient_within", "hand_out"]
 
 _ADD, _AUTO, _NO_CONFLICTS = ReduceOp.Add.value, ReduceMode.Auto.value, ReduceMode.NoConflicts.value
 
+
+LOOKED = "what a symbolic loop, branch or call adds to gradients outside is not known while that is traced"
 
 #: What is to happen when all gradients of some vertices are complete.
 GoOn = Callable[[list[Vertex]], object]
@@ -36,7 +39,6 @@ class Outside:
     def __init__(self, region: Tracing, vertices: list[Vertex], variables: dict[int, Vertex]) -> None:
         self.region = region
         self.variables = variables
-        region.reached = region.reached.union([vertex.id for vertex in vertices])
         entries = region.entries or {}
         ends = [(vertex, vertex) for vertex in vertices]
         ends += [(vertex, origin) for vertex in variables.values() if (origin := entries[vertex.id]) is not None]
@@ -76,6 +78,34 @@ def hand_out(gradients: list[tuple[Vertex, Node]], go_on: GoOn) -> None:
                     if gradient.kind != LITERAL or gradient.payload if _is_outermost(region, vertex)], go_on)
 
 
+def gradient_within(vertex: Vertex) -> Node | None:
+    """The gradient of a variable as a function finds it that is being traced: that of what it is outside, and what the
+    function has let flow to a variable of its own. What it has let flow out is known when it has been traced."""
+    regions, found = state.open, vertex.gradient
+    while (region := regions.get(vertex.scope)) is not None:
+        region.looked |= {vertex.id}
+        origin = None if region.entries is None else region.entries.get(vertex.id)
+        if origin is None:
+            return found
+        vertex = origin
+        if vertex.gradient is not None:
+            found = vertex.gradient if found is None else ops.add(found, vertex.gradient)
+    around = innermost()
+    while around is not None:
+        if vertex.id in around.reached:
+            raise NoDerivative(LOOKED)
+        around.looked |= {vertex.id}
+        around = around.outer
+    return found
+
+
+def _note(region: Tracing | None, reached: list[int]) -> None:
+    """Tell a region, and those around it, what derivatives flow out to."""
+    while region is not None:
+        region.reached |= frozenset(reached)
+        region = region.outer
+
+
 def _is_outermost(region: Tracing, vertex: Vertex) -> bool:
     """Whether derivatives may flow out of a region to a vertex; else nothing must turn out to depend on that."""
     if vertex.scope:
@@ -96,6 +126,7 @@ def _write(region: Tracing, found: list[tuple[Vertex, Memory, Node | None]], go_
         return
     scope = isolating_scope()
     assert region.live is not None
+    _note(region, [vertex.id for vertex, _, _ in found])
     mask = literal(BOOL, True) if scope is None or scope.lanes is None else scope.lanes(region.live.size)
     for vertex, memory, gradient in found:
         if gradient is not None:

@@ -44,6 +44,7 @@ cdef class Tracing:
     cdef public dict constants
     cdef public list adopted
     cdef public frozenset reached
+    cdef public frozenset looked
     cdef public dict roots
     cdef public dict latest
     cdef public frozenset outside

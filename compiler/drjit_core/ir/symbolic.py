@@ -45,9 +45,9 @@ _NONE: frozenset[int] = frozenset()
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "by_index", "cautious", "constants",
-                 "deferred", "defers", "differentiates", "entering", "entries", "id", "initial", "journal", "label",
-                 "functions", "latest", "live", "measured", "noun", "open", "outer", "outside", "perhaps_read", "place",
+    __slots__ = ("adopted", "again", "apart", "asked", "borrowed", "by_index", "cautious", "constants", "deferred",
+                 "defers", "differentiates", "entering", "entries", "id", "initial", "journal", "label", "functions",
+                 "latest", "live", "looked", "measured", "noun", "open", "outer", "outside", "perhaps_read", "place",
                  "reached", "read", "refused", "relied", "roots", "single", "statements", "taped", "uniform",
                  "variables", "widths")
 
@@ -111,8 +111,10 @@ class Tracing:
         #: What turned out to be a variable: its number, what it is before, what stands for it in this trace (duals, if
         #: they have derivatives), and what it becomes.
         self.adopted: list[tuple[int, Node, Node, Node]] = _EMPTY
-        #: The ids of the vertices from outside that traversals within have reached.
+        #: The ids of the vertices from outside that traversals within have reached, also those in regions within; and
+        #: of those, formals included, of which the program has looked at the gradients.
         self.reached: frozenset[int] = _NONE
+        self.looked: frozenset[int] = _NONE
         #: The formal that each version of this region, which a write has replaced or made, goes back to, by ids.
         self.roots: dict[int, int] = _NOTHING
         #: The last version of each formal that was written to, by the formal's id.
