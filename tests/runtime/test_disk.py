@@ -109,6 +109,30 @@ def test_what_is_no_file_is_a_miss_and_makes_nobody_wait(folder: Path, monkeypat
     assert not [entry for entry in folder.iterdir() if entry.suffix == ".part"]
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+@pytest.mark.parametrize("what", ("cache", "count", "above"))
+def test_a_pipe_in_the_place_of_a_folder_or_of_the_count_makes_nobody_wait(
+        folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str) -> None:
+    if what == "count":
+        folder.mkdir(0o700)
+        os.mkfifo(folder / "usage", 0o600)
+    else:
+        os.mkfifo(folder, 0o600)
+        if what == "above":
+            monkeypatch.setenv("DRJIT_CACHE_DIR", str(folder / "below"))
+    found: list[bytes | None] = []
+
+    def use() -> None:
+        disk.store(key(1), CODE)
+        found.append(disk.load(key(1)))
+
+    thread = threading.Thread(target=use, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert found == [CODE if what == "count" else None]
+    assert [record.levelname for record in caplog.records] == ([] if what == "count" else ["WARNING"])
+
+
 def test_nobody_reads_a_damaged_file_to_its_end(folder: Path) -> None:
     disk.store(key(1), CODE)
     with open(path_of(folder, 1), "wb") as file:

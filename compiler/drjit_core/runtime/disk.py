@@ -353,7 +353,7 @@ def _is_within_limit(folder: Path, added: int) -> bool:
 
 def _add_usage(folder: Path, size: int) -> bytes:
     """Add a line to the file that counts; what it says then, or nothing if that is too much."""
-    handle = os.open(folder / _USAGE, os.O_RDWR | os.O_APPEND | _BINARY)
+    handle = os.open(folder / _USAGE, os.O_RDWR | os.O_APPEND | _BINARY | _NOT_WAITING)
     try:
         os.write(handle, b"%d\n" % size)
         os.lseek(handle, 0, os.SEEK_SET)
