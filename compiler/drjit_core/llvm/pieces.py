@@ -52,7 +52,8 @@ def scatter(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, ind
     at = _places(w, type_, base, index, start)
     if size * len(values) <= 8:
         wide, narrow = emitter.packets[UINT64], TypeText(type_.info, 2 * lanes)
-        both = w.shuffle(type_, *values, [lane + side * lanes for lane in range(lanes) for side in range(2)])
+        places = [lane + side * lanes for lane in range(lanes) for side in range(2)]
+        both = w.shuffle(type_, values[0], values[1], places)
         w.scattered(wide, w(f"bitcast {narrow} {both} to {wide}"), at, size, condition)
         return
 
@@ -123,7 +124,8 @@ def _joined(w: Writer, type_: TypeText, parts: Sequence[str], size: int) -> str:
     """One packet of several, which have ``size`` elements each, in their order."""
     while len(parts) > 1:
         part = TypeText(type_.info, size)
-        parts = [w.shuffle(part, *parts[number:number + 2], range(2 * size)) for number in range(0, len(parts), 2)]
+        parts = [w.shuffle(part, parts[number], parts[number + 1], range(2 * size))
+                 for number in range(0, len(parts), 2)]
         size *= 2
     return parts[0]
 
@@ -142,10 +144,10 @@ def _squares(w: Writer, register: TypeText, blocks: list[str]) -> list[str]:
     """Registers whose parts of 16 bytes are transposed: those in the same place of all registers are a square."""
     size = register.lanes
     if len(blocks) == 2:
-        return [w.shuffle(register, *blocks, [k + half + side * size for k in range(0, size, 2) for side in (0, 1)])
-                for half in (0, 1)]
+        return [w.shuffle(register, blocks[0], blocks[1], [
+            k + half + side * size for k in range(0, size, 2) for side in (0, 1)]) for half in (0, 1)]
     quads = range(0, size, 4)
-    first = {(pair, half): w.shuffle(register, *blocks[2 * pair:2 * pair + 2], [
+    first = {(pair, half): w.shuffle(register, blocks[2 * pair], blocks[2 * pair + 1], [
         q + 2 * half + place + side * size for q in quads for place in (0, 1) for side in (0, 1)])
         for pair in (0, 1) for half in (0, 1)}
     return [w.shuffle(register, first[0, half], first[1, half], [
